@@ -1,0 +1,1 @@
+//! Every custom resource type, one module per group and version.

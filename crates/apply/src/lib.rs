@@ -1,0 +1,1 @@
+//! The only writer that loops use: executes a change as one identity.

@@ -1,0 +1,1 @@
+//! registry+v1 bundles: parse, validate, render, derive least rights.

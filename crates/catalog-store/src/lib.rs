@@ -1,0 +1,1 @@
+//! Memory-mapped catalog indexes by digest.

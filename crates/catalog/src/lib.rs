@@ -1,0 +1,1 @@
+//! File-based catalogs: model, loader, validation, index, queries.

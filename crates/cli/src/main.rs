@@ -1,0 +1,2 @@
+//! The `mainstay` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The one vocabulary of findings, causes, hints and codes.

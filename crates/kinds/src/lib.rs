@@ -1,0 +1,1 @@
+//! What Kubernetes knows of each built-in kind: facts, defaults, validation, table columns.

@@ -1,0 +1,1 @@
+//! Field sets, managed fields, server-side apply and the patch formats.

@@ -1,0 +1,1 @@
+//! Registries, layouts, unpacking with limits, image building, content cache.

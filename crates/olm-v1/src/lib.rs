@@ -1,0 +1,1 @@
+//! OLM v1: ClusterCatalog and ClusterExtension.

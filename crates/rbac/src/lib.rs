@@ -1,0 +1,1 @@
+//! Role-based access control as Kubernetes decides it, and its bootstrap policy.

@@ -1,0 +1,1 @@
+//! Which bundle, and why: update graphs, constraints, explanations.

@@ -1,0 +1,1 @@
+//! Kube client set-up, caches, work queues with back-off, Env.

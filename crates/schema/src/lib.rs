@@ -1,0 +1,1 @@
+//! Structural schemas: validate, prune, default, compare.

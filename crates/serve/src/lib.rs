@@ -1,0 +1,1 @@
+//! Every listener: TLS with reload, limits, graceful end.

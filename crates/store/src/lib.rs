@@ -1,0 +1,1 @@
+//! A revisioned key-value store with watch.

@@ -1,0 +1,1 @@
+//! Semantic versions, both range dialects, and Kubernetes' version order.

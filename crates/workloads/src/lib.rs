@@ -1,0 +1,1 @@
+//! What kube-controller-manager, scheduler and kubelet do.
