@@ -1,1 +1,15 @@
-//! Structural schemas: validate, prune, default, compare.
+//! Structural schemas: one model for the built-in kinds and for custom resources.
+//!
+//! ```text
+//!   OpenAPI facts ──┐                 ┌── validate (types, formats, limits, unions)
+//!                   ├── Schema ───────┼── prune / default
+//!   CRD schema   ───┘                 ├── compare (CRD upgrade safety)
+//!                                     └── OpenAPI documents
+//! ```
+//!
+//! `model` holds the tree and its reader; each other module is one question asked of it.
+
+pub mod field;
+mod model;
+
+pub use model::{Additional, Definitions, ListType, MapType, ReadError, Schema, SchemaRef, Type, ValidationRule};
