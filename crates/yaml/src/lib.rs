@@ -1,1 +1,77 @@
 //! YAML as kubectl reads and writes it.
+//!
+//! kubectl and the API server read YAML 1.1 with the habits of their Go library, turn it into JSON, and go on from there. A file that
+//! means one thing to them and another to us would be a trap, so this crate follows those habits and not the YAML 1.2 core schema:
+//!
+//! ```text
+//!   text ──┬─ JSON ({ or [) ── serde_json ──────────────┐
+//!          └─ YAML ── granit events ── compose ─ resolve ┴── Document { value, line, duplicates }
+//!   Value ── emit ── text that reads back as the same Value
+//! ```
+//!
+//! `resolve` decides what a plain scalar is, `compose` builds values from events (anchors, merges, limits), `json` is the quick way for
+//! JSON text, `emit` writes.
+
+mod compose;
+mod emit;
+mod json;
+mod read;
+mod resolve;
+
+pub use emit::{to_multi_string, to_string};
+pub use read::{Documents, parse, stream, stream_with};
+
+use serde_json::Value;
+
+/// One document of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Its content; `Null` for an empty document.
+    pub value: Value,
+    /// The line its content begins on, counted from 1.
+    pub line: usize,
+    /// Keys given more than once in one mapping; the last one won.
+    pub duplicates: Vec<Duplicate>,
+}
+
+/// A key that stands twice in one mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The field's path as Kubernetes writes it: `spec.containers[0].image`.
+    pub path: String,
+    /// The key.
+    pub key: String,
+    /// The line of the later occurrence; in JSON text the line its document begins on.
+    pub line: usize,
+}
+
+/// How a stream is read, and how much of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Refuse a mapping that has one key twice.
+    pub strict: bool,
+    /// The deepest nesting.
+    pub max_depth: usize,
+    /// The most values of one document, those that aliases repeat included.
+    pub max_nodes: usize,
+    /// The longest text in bytes.
+    pub max_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { strict: false, max_depth: 200, max_nodes: 10_000_000, max_bytes: 1 << 30 }
+    }
+}
+
+/// Text that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {problem}")]
+pub struct Error {
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub problem: String,
+}

@@ -1,0 +1,166 @@
+//! What a plain scalar is.
+//!
+//! The order of questions matters and is that of kubectl's reader: the words of YAML 1.1, then integers in Go's notation, then decimal
+//! floats; everything else is text. Floats pass through JSON on the way, so `1.0` ends up as the integer 1.
+
+use serde_json::{Number, Value};
+
+/// The type a scalar resolves to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Null,
+    Bool,
+    Int,
+    Float,
+    Text,
+}
+
+/// A resolved scalar.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scalar {
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// An integer beyond 63 bits.
+    Unsigned(u64),
+    Float(f64),
+    Text,
+}
+
+impl Scalar {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Null => Kind::Null,
+            Self::Bool(_) => Kind::Bool,
+            Self::Int(_) | Self::Unsigned(_) => Kind::Int,
+            Self::Float(_) => Kind::Float,
+            Self::Text => Kind::Text,
+        }
+    }
+
+    /// As a value; `None` where JSON has no such number.
+    pub(crate) fn into_value(self, text: &str) -> Option<Value> {
+        Some(match self {
+            Self::Null => Value::Null,
+            Self::Bool(flag) => Value::Bool(flag),
+            Self::Int(number) => Value::from(number),
+            Self::Unsigned(number) => Value::Number(Number::from_f64(number as f64)?),
+            Self::Float(number) => float(number)?,
+            Self::Text => Value::String(text.to_owned()),
+        })
+    }
+}
+
+/// A float as it comes out of JSON: without a fraction and in range it is an integer.
+fn float(number: f64) -> Option<Value> {
+    if number.fract() == 0.0 && number.abs() < 1e21 {
+        // Shortest digits, padded with zeros, are what JSON shows; the exact binary value may differ.
+        if let Ok(whole) = format!("{number}").parse::<i64>() {
+            return Some(Value::from(whole));
+        }
+    }
+    Number::from_f64(number).map(Value::Number)
+}
+
+/// What plain text stands for.
+pub(crate) fn resolve(text: &str) -> Scalar {
+    let Some(first) = text.bytes().next() else {
+        return Scalar::Null;
+    };
+    match first {
+        b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => word(text),
+        b'.' => match text {
+            ".nan" | ".NaN" | ".NAN" => Scalar::Float(f64::NAN),
+            ".inf" | ".Inf" | ".INF" => Scalar::Float(f64::INFINITY),
+            // Underscores are not dropped here: a reader's quirk worth keeping.
+            _ => decimal(text),
+        },
+        b'+' | b'-' | b'0'..=b'9' => match text {
+            "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
+            "-.inf" | "-.Inf" | "-.INF" => Scalar::Float(f64::NEG_INFINITY),
+            _ if text.contains('_') => number(&text.replace('_', "")),
+            _ => number(text),
+        },
+        _ => Scalar::Text,
+    }
+}
+
+fn word(text: &str) -> Scalar {
+    match text {
+        "~" | "null" | "Null" | "NULL" => Scalar::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Scalar::Bool(false),
+        _ => Scalar::Text,
+    }
+}
+
+fn number(plain: &str) -> Scalar {
+    integer(plain).unwrap_or_else(|| decimal(plain))
+}
+
+/// Go's integer literals: 0x, 0o, 0b and the old leading zero.
+fn integer(plain: &str) -> Option<Scalar> {
+    let (negative, signed, digits) = match plain.as_bytes().first()? {
+        b'-' => (true, true, &plain[1..]),
+        b'+' => (false, true, &plain[1..]),
+        _ => (false, false, plain),
+    };
+    let prefix = digits.get(..2).map(str::to_ascii_lowercase);
+    let (radix, digits) = match prefix.as_deref() {
+        Some("0x") => (16, &digits[2..]),
+        Some("0o") => (8, &digits[2..]),
+        Some("0b") => (2, &digits[2..]),
+        Some(_) if digits.starts_with('0') => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| char::from(byte).is_digit(radix)) {
+        return None;
+    }
+    match u64::from_str_radix(digits, radix) {
+        Ok(magnitude) if negative => 0_i64.checked_sub_unsigned(magnitude).map(Scalar::Int),
+        Ok(magnitude) => match i64::try_from(magnitude) {
+            Ok(small) => Some(Scalar::Int(small)),
+            Err(_) if signed => None,
+            Err(_) => Some(Scalar::Unsigned(magnitude)),
+        },
+        Err(_) => None,
+    }
+}
+
+/// A decimal float: sign, digits with one point, exponent; out of range it is text.
+fn decimal(plain: &str) -> Scalar {
+    let unsigned = plain.strip_prefix(['+', '-']).unwrap_or(plain);
+    let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
+        Some(at) => (&unsigned[..at], Some(&unsigned[at + 1..])),
+        None => (unsigned, None),
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let mantissa_fits = match mantissa.split_once('.') {
+        Some(("", fraction)) => !fraction.is_empty() && digits(fraction),
+        Some((whole, fraction)) => digits(whole) && digits(fraction),
+        None => !mantissa.is_empty() && digits(mantissa),
+    };
+    let exponent_fits = exponent.is_none_or(|text| {
+        let text = text.strip_prefix(['+', '-']).unwrap_or(text);
+        !text.is_empty() && digits(text)
+    });
+    if !mantissa_fits || !exponent_fits {
+        return Scalar::Text;
+    }
+    match plain.parse::<f64>() {
+        Ok(number) if number.is_finite() => Scalar::Float(number),
+        _ => Scalar::Text,
+    }
+}
+
+/// Whether other readers may take the text for a date or a base-60 number, so that a writer should quote it.
+pub(crate) fn is_ambiguous(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if !bytes.first().is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-')) {
+        return false;
+    }
+    let date = bytes.len() >= 8 && bytes[..4].iter().all(u8::is_ascii_digit) && bytes[4] == b'-' && bytes[5].is_ascii_digit();
+    let sexagesimal =
+        bytes.contains(&b':') && bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'_' | b'+' | b'-'));
+    date || sexagesimal
+}
