@@ -1,1 +1,162 @@
-//! A revisioned key-value store with watch.
+//! A revisioned key-value store with watch: what kube-apiserver expects of etcd.
+//!
+//! ```text
+//!   put / delete ──► writer thread ──► one commit + fsync for all that waited ──► acknowledged
+//!   get / list  ──► MVCC read at any retained revision           │
+//!   watch       ◄── replay of the log, then batches as committed ┘
+//! ```
+//!
+//! Every write gets the next revision of one counter (KAPI-STORE-01). A write is compared with the revision that its
+//! author saw, and is acknowledged only when it is on disk (KAPI-STORE-02). Keys are text without NUL; values are opaque.
+//! The store knows nothing of Kubernetes kinds.
+
+mod embedded;
+mod error;
+mod record;
+mod watch;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::watch::Receiver;
+
+pub use embedded::{Embedded, Options};
+pub use error::Error;
+pub use watch::{Batch, Watch};
+
+/// A position in the store's one history; the first write has revision 2, so that 0 and 1 stay free for "any" and "before everything".
+pub type Revision = u64;
+
+/// A key with its value, as of one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: Bytes,
+    /// The revision that created the key.
+    pub created: Revision,
+    /// The revision that wrote this value.
+    pub modified: Revision,
+    /// How many writes the key has seen since it was created, this one included.
+    pub version: u64,
+}
+
+/// What a writer expects to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever.
+    Any,
+    /// The key does not exist.
+    Absent,
+    /// The key was last written at this revision.
+    Revision(Revision),
+}
+
+/// A change of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The key was created or overwritten.
+    Put {
+        /// What it is now.
+        now: KeyValue,
+        /// What it was; `None` when created, or when compaction has dropped it.
+        before: Option<KeyValue>,
+    },
+    /// The key was deleted.
+    Delete {
+        /// The revision of the deletion.
+        revision: Revision,
+        /// What it was.
+        before: KeyValue,
+    },
+}
+
+impl Event {
+    /// The key that changed.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Put { now, .. } => &now.key,
+            Self::Delete { before, .. } => &before.key,
+        }
+    }
+
+    /// The revision of the change.
+    pub fn revision(&self) -> Revision {
+        match self {
+            Self::Put { now, .. } => now.modified,
+            Self::Delete { revision, .. } => *revision,
+        }
+    }
+}
+
+/// Which keys a list wants.
+#[derive(Clone, Debug, Default)]
+pub struct Range {
+    /// Keys that begin with this.
+    pub prefix: String,
+    /// Only keys after this one.
+    pub after: Option<String>,
+    /// At most so many; 0 is no limit.
+    pub limit: usize,
+    /// As of this revision; `None` is the latest.
+    pub revision: Option<Revision>,
+}
+
+/// A list, as of one revision.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// In key order.
+    pub items: Vec<KeyValue>,
+    /// The revision that the list shows.
+    pub revision: Revision,
+    /// How many further keys the range holds (0 unless limited).
+    pub remaining: u64,
+}
+
+/// What a compaction or a figure is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Live keys.
+    pub keys: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The latest revision.
+    pub revision: Revision,
+    /// The revision up to which history is gone.
+    pub compacted: Revision,
+    /// Commits (each one fsync) since the start.
+    pub commits: u64,
+    /// Writes since the start.
+    pub writes: u64,
+}
+
+/// A revisioned key-value store.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The latest durable revision; changes with every commit.
+    fn revision(&self) -> Receiver<Revision>;
+
+    /// The key's value at the latest revision, with that revision.
+    async fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error>;
+
+    /// The keys of a range; [`Error::Compacted`] or [`Error::Future`] for a revision that is not there.
+    async fn list(&self, range: Range) -> Result<Listing, Error>;
+
+    /// Writes a value if the key is as expected; durable when it returns. [`Error::Conflict`] carries what is there instead.
+    async fn put(&self, key: &str, value: Bytes, expect: Expect) -> Result<KeyValue, Error>;
+
+    /// Deletes the key if it is as expected; returns what it was and the revision of the deletion.
+    async fn delete(&self, key: &str, expect: Expect) -> Result<(KeyValue, Revision), Error>;
+
+    /// Every change after `after` of keys that begin with `prefix`, in order, without loss or repetition.
+    async fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error>;
+
+    /// Forgets what was overwritten or deleted at or before `revision`.
+    async fn compact(&self, revision: Revision) -> Result<(), Error>;
+
+    /// Figures for metrics.
+    async fn figures(&self) -> Result<Figures, Error>;
+
+    /// Finishes the writes in flight and closes; later writes fail with [`Error::Closed`].
+    async fn close(&self);
+}

@@ -1,0 +1,79 @@
+//! Watching: the durable log first, then what is committed meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+
+use crate::embedded::Reader;
+use crate::{Error, Event, Revision};
+
+/// What one commit changed below the watched prefix; empty where it changed something else.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// In revision order.
+    pub events: Vec<Arc<Event>>,
+    /// The watch has seen everything up to this revision.
+    pub revision: Revision,
+}
+
+/// All events of one commit, shared by every watch.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    pub events: Vec<Arc<Event>>,
+    pub revision: Revision,
+}
+
+/// A stream of changes. It never loses one: a reader that falls behind the ring of recent commits goes on from the log, or
+/// learns with [`Error::Compacted`] that the log no longer reaches back so far.
+pub struct Watch {
+    prefix: String,
+    seen: Revision,
+    commits: broadcast::Receiver<Arc<Commit>>,
+    reader: Arc<Reader>,
+    replay: bool,
+    pending: VecDeque<Batch>,
+}
+
+/// How many log entries one replay step reads.
+const REPLAY: usize = 1_000;
+
+impl Watch {
+    pub(crate) fn new(prefix: String, after: Revision, commits: broadcast::Receiver<Arc<Commit>>, reader: Arc<Reader>) -> Self {
+        Self { prefix, seen: after, commits, reader, replay: true, pending: VecDeque::new() }
+    }
+
+    /// The next batch; [`Error::Closed`] when the store ends.
+    pub async fn next(&mut self) -> Result<Batch, Error> {
+        loop {
+            if let Some(batch) = self.pending.pop_front() {
+                self.seen = batch.revision;
+                return Ok(batch);
+            }
+            if self.replay {
+                self.read_log().await?;
+                continue;
+            }
+            match self.commits.recv().await {
+                Ok(commit) if commit.revision <= self.seen => {}
+                Ok(commit) => {
+                    let wanted = |event: &&Arc<Event>| event.revision() > self.seen && event.key().starts_with(&self.prefix);
+                    let events = commit.events.iter().filter(wanted).cloned().collect();
+                    self.pending.push_back(Batch { events, revision: commit.revision });
+                }
+                Err(broadcast::error::RecvError::Lagged(_)) => self.replay = true,
+                Err(broadcast::error::RecvError::Closed) => return Err(Error::Closed),
+            }
+        }
+    }
+
+    async fn read_log(&mut self) -> Result<(), Error> {
+        let (reader, prefix, after) = (self.reader.clone(), self.prefix.clone(), self.seen);
+        let (events, upto, complete) = reader.blocking(move |reader| reader.log(&prefix, after, REPLAY)).await?;
+        self.replay = !complete;
+        if !events.is_empty() || upto > self.seen {
+            self.pending.push_back(Batch { events: events.into_iter().map(Arc::new).collect(), revision: upto });
+        }
+        Ok(())
+    }
+}
