@@ -1,1 +1,19 @@
-//! What Kubernetes knows of each built-in kind: facts, defaults, validation, table columns.
+//! What Kubernetes 1.34 knows of each built-in kind, as pure functions on JSON values.
+//!
+//! ```text
+//! facts/*.json ──> registry (resources, schemas) ──> discovery, openapi (documents)
+//!
+//! a request's body ──> encode (Go's form) ──> default ──> prepare (strategy) ──> validate ──> stored
+//! a stored object  ──> table (columns, rows), fields (field selectors)
+//! ```
+//! No kind has a hand-written struct: types come from the recorded schemas; what schemas do not say
+//! (defaults, strategies, validation, columns) stands in tables and functions a kind here.
+//! Requirements: KAPI-DISC-01, KAPI-REST-01, KAPI-REST-06..08.
+
+pub mod discovery;
+mod gvk;
+pub mod openapi;
+mod registry;
+
+pub use gvk::Gvk;
+pub use registry::{Group, Registry, Resource, Subresource, registry};

@@ -1,0 +1,117 @@
+//! Discovery and OpenAPI documents against the recorded ones.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use mainstay_kinds::{discovery, openapi, registry};
+use serde_json::{Value, json};
+
+fn recorded(file: &str) -> Option<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    if !folder.is_dir() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "shared data is absent");
+        eprintln!("skipped: ../shared/data is absent");
+        return None;
+    }
+    let path: PathBuf = folder.join("kubernetes-openapi").join(file);
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+/// KAPI-DISC-01: every APIResourceList equals the recorded one.
+#[test]
+fn resource_lists_are_the_recorded_ones() {
+    for group in registry().groups() {
+        for version in &group.versions {
+            let file = if group.name.is_empty() { format!("resources_{version}") } else { format!("resources_{}_{version}", group.name) };
+            let Some(mut wanted) = recorded(&format!("discovery/{file}.json.gz")) else { return };
+            wanted["resources"].as_array_mut().unwrap().retain(|entry| entry["name"] != "componentstatuses");
+            assert_eq!(discovery::api_resource_list(&group.name, version).unwrap(), wanted, "{}/{version}", group.name);
+        }
+    }
+}
+
+/// KAPI-DISC-01: the groups and the aggregated documents equal the recorded ones.
+#[test]
+fn groups_are_the_recorded_ones() {
+    let Some(wanted) = recorded("discovery/apis.json.gz") else { return };
+    let groups: Vec<Value> = registry().groups().iter().filter(|group| !group.name.is_empty()).map(discovery::api_group).collect();
+    let wanted: Vec<Value> =
+        wanted["groups"].as_array().unwrap().iter().filter(|group| group["name"] != "resource.k8s.io").cloned().collect();
+    assert_eq!(groups, wanted);
+
+    for (file, core) in [("discovery/aggregated-api.json.gz", true), ("discovery/aggregated-apis.json.gz", false)] {
+        let document = recorded(file).unwrap();
+        let mut wanted: Vec<Value> = document["items"].as_array().unwrap().clone();
+        wanted.retain(|item| item["metadata"]["name"] != "resource.k8s.io");
+        for item in &mut wanted {
+            for version in item["versions"].as_array_mut().unwrap() {
+                version["resources"].as_array_mut().unwrap().retain(|entry| entry["resource"] != "componentstatuses");
+            }
+        }
+        let ours: Vec<Value> =
+            registry().groups().iter().filter(|group| group.name.is_empty() == core).map(discovery::aggregated_group).collect();
+        assert_eq!(Value::Array(ours), Value::Array(wanted), "{file}");
+    }
+}
+
+/// KAPI-REST-08, KAPI-DISC-02: schemas of the documents equal the recorded ones; the operations clients look for are there.
+#[test]
+fn openapi_v3_serves_the_recorded_schemas() {
+    for path in openapi::v3_paths() {
+        let Some(wanted) = recorded(&format!("v3/{}.json.gz", path.replace('/', "_"))) else { return };
+        let ours = openapi::v3(&path).unwrap();
+        let (ours_schemas, wanted_schemas) =
+            (ours["components"]["schemas"].as_object().unwrap(), wanted["components"]["schemas"].as_object().unwrap());
+        for (name, schema) in wanted_schemas {
+            if name.ends_with("ComponentStatus") || name.contains("ComponentCondition") || name.ends_with("ComponentStatusList") {
+                continue;
+            }
+            let mut ours = ours_schemas.get(name).unwrap_or_else(|| panic!("{path}: {name} is missing")).clone();
+            let mut wanted = schema.clone();
+            if name.ends_with("DeleteOptions") || name.ends_with("WatchEvent") {
+                ours["x-kubernetes-group-version-kind"] = json!(null);
+                wanted["x-kubernetes-group-version-kind"] = json!(null);
+            }
+            assert_eq!(ours, wanted, "{path}: {name}");
+        }
+        for (place, item) in wanted["paths"].as_object().unwrap() {
+            if place.contains("/watch/")
+                || place.contains("componentstatuses")
+                || place.contains("proxy")
+                || place.matches('/').count() <= 3
+                || place.ends_with('/')
+            {
+                continue;
+            }
+            for (method, operation) in item.as_object().unwrap() {
+                if method == "parameters" || operation["x-kubernetes-action"] == "connect" {
+                    continue;
+                }
+                let ours = &ours["paths"][place][method];
+                assert_eq!(ours["x-kubernetes-action"], operation["x-kubernetes-action"], "{place} {method}");
+                assert_eq!(ours["x-kubernetes-group-version-kind"], operation["x-kubernetes-group-version-kind"], "{place} {method}");
+                if operation["x-kubernetes-action"] == "patch" {
+                    assert_eq!(ours["parameters"], operation["parameters"], "{place} {method}");
+                }
+            }
+        }
+    }
+}
+
+/// KAPI-DISC-02: the older document has every definition that a newer one has.
+#[test]
+fn openapi_v2_has_every_kind() {
+    let document = openapi::v2();
+    for resource in registry().resources() {
+        let name = registry().definition_name(&resource.gvk()).unwrap();
+        assert!(document["definitions"][name]["properties"].is_object(), "{name}");
+    }
+    assert_eq!(
+        document["definitions"]["io.k8s.apimachinery.pkg.util.intstr.IntOrString"],
+        json!({"format": "int-or-string", "type": "string"})
+    );
+    assert!(!document.to_string().contains("components/schemas"));
+}

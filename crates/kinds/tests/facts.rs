@@ -1,0 +1,32 @@
+//! The checked-in facts are those that `cargo xtask facts` makes of the recorded documents.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+
+#[allow(dead_code, reason = "xtask uses all of it, this test only the generation")]
+#[path = "../../../xtask/src/facts.rs"]
+mod facts;
+
+fn shared() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "shared data is absent");
+    eprintln!("skipped: ../shared/data is absent");
+    None
+}
+
+/// KAPI-REST-08: the embedded schemas and resources are exactly what the recorded documents say. `UPDATE_FACTS=1` writes them anew.
+#[test]
+fn facts_are_those_of_the_recorded_documents() {
+    let Some(data) = shared() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("facts");
+    if std::env::var_os("UPDATE_FACTS").is_some() {
+        facts::run(&data, &folder).unwrap();
+    }
+    for (name, text) in facts::generate(&data).unwrap() {
+        let kept = std::fs::read_to_string(folder.join(name)).unwrap();
+        assert!(kept == text, "facts/{name} is out of date: run `cargo xtask facts`");
+    }
+}
