@@ -1,6 +1,7 @@
 //! Values from parser events: anchors, aliases, merges, keys, duplicates, limits.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::{Map, Value};
@@ -57,7 +58,8 @@ impl Path<'_> {
             }
             Self::Item(parent, index) => {
                 parent.write(out);
-                out.push_str(&format!("[{index}]"));
+                // Writing to a string cannot fail.
+                let _ = write!(out, "[{index}]");
             }
         }
     }

@@ -160,9 +160,8 @@ fn block(out: &mut String, text: &str, depth: usize) {
 }
 
 fn flow_text(out: &mut String, text: &str) {
-    if !text.chars().all(is_printable) {
-        double_quoted(out, text);
-    } else if resolve(text) != Scalar::Text || is_ambiguous(text) || text == "=" {
+    let printable = text.chars().all(is_printable);
+    if !printable || resolve(text) != Scalar::Text || is_ambiguous(text) || text == "=" {
         double_quoted(out, text);
     } else if plain_fits(text) {
         out.push_str(text);

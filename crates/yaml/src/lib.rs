@@ -28,7 +28,7 @@ use serde_json::Value;
 pub struct Document {
     /// Its content; `Null` for an empty document.
     pub value: Value,
-    /// The line its content begins on, counted from 1.
+    /// The line its content begins on, counted from 1; of an empty document that of its `---`.
     pub line: usize,
     /// Keys given more than once in one mapping; the last one won.
     pub duplicates: Vec<Duplicate>,

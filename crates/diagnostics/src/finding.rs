@@ -1,0 +1,254 @@
+//! What a finding consists of.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Serialize;
+
+/// How bad it is, the mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Works, but somebody should look at it.
+    Warning,
+    /// Did not work.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// The stable name of a kind of finding, such as `catalog-blob` or `missing-rbac`; scripts may rely on it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Code(Cow<'static, str>);
+
+impl Code {
+    /// A code known when the program was written.
+    pub const fn new(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&'static str> for Code {
+    fn from(name: &'static str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for Code {
+    fn from(name: String) -> Self {
+        Self(Cow::Owned(name))
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// One fact that led to the finding, with the facts that led to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// The fact in one sentence without a full stop.
+    pub message: String,
+    /// Why that is so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+}
+
+impl Cause {
+    /// A fact without further causes.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), causes: Vec::new() }
+    }
+
+    /// Adds a cause of this fact.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<Cause>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    /// The chain of an error: itself and every `source()`, each the cause of the one before.
+    pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut cause = Self::new(error.to_string());
+        if let Some(source) = error.source() {
+            cause.causes.push(Self::of(source));
+        }
+        cause
+    }
+}
+
+impl<T: Into<String>> From<T> for Cause {
+    fn from(message: T) -> Self {
+        Self::new(message)
+    }
+}
+
+/// Something that would help, best a command that works as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Hint(String);
+
+impl Hint {
+    /// A hint of that text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: Into<String>> From<T> for Hint {
+    fn from(text: T) -> Self {
+        Self::new(text)
+    }
+}
+
+/// Where the evidence is. Absent parts are unknown or do not apply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Location {
+    /// File, as the user named it or below the root that the user named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Line, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// Field path within the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
+impl Location {
+    /// A place in a file.
+    pub fn file(file: impl Into<String>) -> Self {
+        Self { file: Some(file.into()), ..Self::default() }
+    }
+
+    /// A field of the subject.
+    pub fn field(field: impl Into<String>) -> Self {
+        Self { field: Some(field.into()), ..Self::default() }
+    }
+
+    /// With a line.
+    #[must_use]
+    pub fn at_line(mut self, line: usize) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// With a field.
+    #[must_use]
+    pub fn at_field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => write!(out, "{file}:{line}")?,
+            (Some(file), None) => out.write_str(file)?,
+            (None, Some(line)) => write!(out, "line {line}")?,
+            (None, None) => {}
+        }
+        match &self.field {
+            Some(field) if self.file.is_some() || self.line.is_some() => write!(out, ", field {field}"),
+            Some(field) => write!(out, "field {field}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One thing to say to a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its stable name.
+    pub code: Code,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The object it is about, kind first: `catalog example`, `clusterextension quay`.
+    pub subject: String,
+    /// What happened, one sentence without a full stop.
+    pub message: String,
+    /// Why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// What would work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<Hint>,
+    /// Where the evidence is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<Location>,
+}
+
+impl Finding {
+    /// A finding of a severity.
+    pub fn new(severity: Severity, code: impl Into<Code>, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            severity,
+            subject: subject.into(),
+            message: message.into(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+            location: None,
+        }
+    }
+
+    /// Something that did not work.
+    pub fn error(code: impl Into<Code>, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, code, subject, message)
+    }
+
+    /// Something to look at.
+    pub fn warning(code: impl Into<Code>, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, code, subject, message)
+    }
+
+    /// Something worth knowing.
+    pub fn info(code: impl Into<Code>, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Info, code, subject, message)
+    }
+
+    /// Adds a cause.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<Cause>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Says where.
+    #[must_use]
+    pub fn at(mut self, location: Location) -> Self {
+        self.location = Some(location);
+        self
+    }
+}

@@ -1,0 +1,153 @@
+//! What kubectl makes of text, as tables.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt::Write as _;
+
+use mainstay_yaml::{Options, parse, stream, stream_with};
+use serde_json::{Value, json};
+
+fn check(text: &str, expected: &Value) {
+    match parse(text) {
+        Ok(value) => assert_eq!(&value, expected, "{text:?}"),
+        Err(error) => panic!("{text:?}: {error}"),
+    }
+}
+
+fn refused(text: &str, line: usize, problem: &str) {
+    let error = stream(text).find_map(Result::err).unwrap_or_else(|| panic!("{text:?} was read"));
+    assert!(error.problem.contains(problem), "{text:?}: {error}");
+    assert_eq!(error.line, line, "{text:?}: {error}");
+}
+
+#[test]
+fn plain_scalars() {
+    for (text, expected) in [
+        ("on", json!(true)),
+        ("yes", json!(true)),
+        ("y", json!(true)),
+        ("NO", json!(false)),
+        ("Off", json!(false)),
+        ("yEs", json!("yEs")),
+        ("~", json!(null)),
+        ("Null", json!(null)),
+        ("017", json!(15)),
+        ("0o17", json!(15)),
+        ("08", json!(8)),
+        ("0b11", json!(3)),
+        ("-0x10", json!(-16)),
+        ("1_000", json!(1000)),
+        ("1_000.5", json!(1000.5)),
+        ("+7", json!(7)),
+        ("12:30:45", json!("12:30:45")),
+        ("2001-12-14t21:59:43.10-05:00", json!("2001-12-14t21:59:43.10-05:00")),
+        ("2001-01-01", json!("2001-01-01")),
+        ("1e400", json!("1e400")),
+        ("1e3", json!(1000)),
+        ("1.0", json!(1)),
+        ("1.", json!(1)),
+        (".5", json!(0.5)),
+        ("-.5", json!(-0.5)),
+        ("1.2.3", json!("1.2.3")),
+        ("v1", json!("v1")),
+        ("-", json!([null])),
+        ("9223372036854775807", json!(i64::MAX)),
+        ("12345678901234567890", json!(12_345_678_901_234_567_890_f64)),
+        ("123456789012345678901", json!(123_456_789_012_345_678_901_f64)),
+        ("0x", json!("0x")),
+        ("1__0", json!(10)),
+        ("_1", json!("_1")),
+        ("0.1e-7", json!(1e-8)),
+        ("'on'", json!("on")),
+        ("!!str 1", json!("1")),
+        ("!!int \"3\"", json!(3)),
+        ("!!float 3", json!(3)),
+        ("!custom 3", json!("3")),
+    ] {
+        check(text, &expected);
+        if text != "-" {
+            check(&format!("a: {text}"), &json!({ "a": expected }));
+        }
+    }
+}
+
+#[test]
+fn keys_become_text() {
+    check("on: 1\nNO: 2\n017: 3\n1.50: 4\n'y': 5\n<: 6\n", &json!({"true": 1, "false": 2, "15": 3, "1.5": 4, "y": 5, "<": 6}));
+    refused("a:\n  ~: 1\n", 2, "unsupported map key");
+    refused("? [a]\n: 1\n", 1, "key must be a scalar");
+}
+
+#[test]
+fn structure() {
+    check("", &json!(null));
+    check("# nothing\n", &json!(null));
+    check("\u{feff}a: 1\r\nb:\r\n- x\r\n- z\r\n", &json!({"a": 1, "b": ["x", "z"]}));
+    check("a: |\r\n  x\r\n  y\r\n", &json!({"a": "x\ny\n"}));
+    check("a: >-\n  x\n  y\n\n  z\n", &json!({"a": "x y\nz"}));
+    check("x: &a {p: 1, q: 2}\nz:\n  <<: *a\n  q: 3\n", &json!({"x": {"p": 1, "q": 2}, "z": {"p": 1, "q": 3}}));
+    check("z:\n  q: 3\n  <<: [{p: 1}, {p: 2, r: 4}]\n", &json!({"z": {"p": 1, "q": 3, "r": 4}}));
+    check("x: &a [1]\nz: *a\n", &json!({"x": [1], "z": [1]}));
+    check("&k a: *k\n", &json!({"a": "a"}));
+    check("'<<': 1", &json!({"<<": 1}));
+    refused("y:\n  <<: 3\n", 2, "map merge requires");
+    refused("a: *b\n", 1, "anchor");
+    refused("a: &a [*a]\n", 1, "contains itself");
+    refused("a: .inf", 1, "no JSON value");
+    refused("a: 1\n b: 2\n", 2, "");
+    refused("a:\n\t- b\n", 2, "");
+}
+
+#[test]
+fn the_last_of_two_keys_wins_unless_strict() {
+    let text = "a:\n- b: 1\n  c: 2\n  b: 3\n";
+    let document = stream(text).next().unwrap().unwrap();
+    assert_eq!(document.value, json!({"a": [{"b": 3, "c": 2}]}));
+    assert_eq!((document.duplicates[0].path.as_str(), document.duplicates[0].line), ("a[0].b", 4));
+    let strict = Options { strict: true, ..Options::default() };
+    let error = stream_with(text, strict).next().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "line 4, column 3: key \"b\" already set in map");
+
+    let text = r#"{"a": {"b": 1, "b": 2}}"#;
+    let document = stream(text).next().unwrap().unwrap();
+    assert_eq!((document.value, document.duplicates[0].path.as_str()), (json!({"a": {"b": 2}}), "a.b"));
+    assert_eq!(stream_with(text, strict).next().unwrap().unwrap_err().problem, "duplicate field \"a.b\"");
+}
+
+#[test]
+fn streams() {
+    let read = |text: &str| -> Vec<(usize, Value)> {
+        stream(text).map(|document| document.map(|document| (document.line, document.value)).unwrap()).collect()
+    };
+    assert_eq!(read("a: 1\n---\n# c\n---\nb: 2\n---\n"), [(1, json!({"a": 1})), (2, json!(null)), (5, json!({"b": 2})), (6, json!(null))]);
+    assert_eq!(read("{\"a\": 1}\n{\"b\":\n 2} [3]"), [(1, json!({"a": 1})), (2, json!({"b": 2})), (3, json!([3]))]);
+    assert_eq!(read("{\"a\": 1}\n---\nb: 2\n"), [(1, json!({"a": 1})), (3, json!({"b": 2}))]);
+    assert_eq!(read("{a: 1, b: [x]}"), [(1, json!({"a": 1, "b": ["x"]}))]);
+    assert_eq!(read("{\"n\": 18446744073709551615}"), [(1, json!({"n": 18_446_744_073_709_551_615_f64}))]);
+    // What JSON refuses may still be a flow mapping.
+    assert_eq!(read("{\"a\": 1,\n \"b\": }"), [(1, json!({"a": 1, "b": null}))]);
+    refused("{\"a\": 1,\n \"b\": [1 2}", 2, "expected `,` or `]`");
+    refused("{\"a\": 1}\n\n{\"b\"}", 3, "expected `:`");
+    refused("a: 1\n---\nb: [\n", 3, "");
+}
+
+#[test]
+fn limits() {
+    let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: &h [*g,*g,*g,*g,*g,*g,*g,*g,*g]\n";
+    refused(bomb, 4, "excessive aliasing");
+    refused(&"[".repeat(10_000), 1, "");
+    refused(&format!("a: {}", "[".repeat(10_000)), 1, "");
+    refused(&format!("a: {}", "{a: ".repeat(10_000)), 1, "");
+    refused(&"- ".repeat(10_000), 1, "");
+    let few = Options { max_nodes: 3, ..Options::default() };
+    assert!(stream_with("[1, 2, 3]", few).next().unwrap().is_ok(), "JSON text is bounded by its bytes");
+    assert!(stream_with("- 1\n- 2\n- 3\n", few).next().unwrap().unwrap_err().problem.contains("more than 3 values"));
+    let short = Options { max_bytes: 4, ..Options::default() };
+    assert!(stream_with("a: 12", short).next().unwrap().unwrap_err().problem.contains("5 bytes"));
+    // Depth made of aliases counts as well.
+    let mut deep = String::from("a0: &a0 {x: 1}\n");
+    for level in 1..300 {
+        writeln!(deep, "a{level}: &a{level} {{x: *a{}}}", level - 1).unwrap();
+    }
+    assert!(parse(&deep).is_err());
+}
