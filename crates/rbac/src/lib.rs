@@ -4,17 +4,35 @@
 //! request; the ClusterExtension preflight asks [`rules_for`] and [`covers`] about a service account.
 //!
 //! ```text
-//!   Attributes ──┐
-//!                ├─ authorize ── Decision { allowed, reason }
-//!   RoleView ────┤
-//!                └─ rules_for ── covers ── escalation message
-//!   bootstrap ── reconcile ── the roles and bindings every cluster has
+//!   objects ── PolicyIndex (a RoleView) ──┐
+//!                                         ├─ authorize ── Decision { allowed, reason } ── forbidden_message
+//!   Attributes (who, verb, what) ─────────┤
+//!                                         └─ rules_for ── covers ── escalation_message
+//!   bootstrap::objects ── reconcile ── the roles and bindings every cluster has
 //! ```
 
+mod aggregate;
 mod attributes;
+mod authorize;
+pub mod bootstrap;
 mod cover;
+mod error;
+mod escalation;
+mod index;
+mod reconcile;
 mod rule;
+mod view;
 
-pub use attributes::*;
-pub use cover::{breakdown, compact, compact_string, covers, quoted_list};
+pub use aggregate::{aggregated_rules, selector_matches};
+pub use attributes::{
+    ANONYMOUS_USER, AUTHENTICATED_GROUP, Attributes, MASTERS_GROUP, UNAUTHENTICATED_GROUP, UserInfo, service_account_username,
+    split_service_account_username,
+};
+pub use authorize::{Decision, GrantedRules, authorize, forbidden_message, group_resource, rules_for};
+pub use cover::{breakdown, compact, compact_string, covers, quote, quoted_list};
+pub use error::Error;
+pub use escalation::{binding_missing, confirm_no_escalation, escalation_message, role_missing};
+pub use index::PolicyIndex;
+pub use reconcile::{AUTOUPDATE_ANNOTATION, Reconciled, reconcile};
 pub use rule::{ALL, PolicyRule};
+pub use view::{Binding, RBAC_GROUP, RoleRef, RoleView, Subject, parse_binding, parse_rules};
