@@ -1,0 +1,116 @@
+//! Values as Go's `fmt` writes them: several of Kubernetes' messages hold a value in this form.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+/// As `%v` writes a decoded JSON value: `map[image:x name:c]`.
+pub fn plain(value: &Value) -> String {
+    let mut out = String::new();
+    write_plain(&mut out, value);
+    out
+}
+
+fn write_plain(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::String(text) => out.push_str(text),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(' ');
+                }
+                write_plain(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push_str("map[");
+            for (index, (key, item)) in map.iter().enumerate() {
+                if index > 0 {
+                    out.push(' ');
+                }
+                out.push_str(key);
+                out.push(':');
+                write_plain(out, item);
+            }
+            out.push(']');
+        }
+    }
+}
+
+/// As `%#v` writes a decoded JSON value: `map[string]interface {}{"a":1}`.
+pub fn syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".into(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => quote(text),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let items: Vec<_> = map.iter().map(|(key, item)| format!("{}:{}", quote(key), syntax(item))).collect();
+            format!("map[string]interface {{}}{{{}}}", items.join(", "))
+        }
+    }
+}
+
+/// The type's name as `%T` writes it.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// As `%q` writes a string.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            control if control.is_control() => {
+                let code = u32::from(control);
+                // Writing to a String cannot fail.
+                let _ = if code < 0x80 { write!(out, "\\x{code:02x}") } else { write!(out, "\\u{code:04x}") };
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_read_as_go_prints_them() {
+        let value = json!({"b": [1, "x", null], "a": {"c": true}});
+        assert_eq!(plain(&value), "map[a:map[c:true] b:[1 x <nil>]]");
+        assert_eq!(syntax(&json!({"a": [1, "x"]})), r#"map[string]interface {}{"a":[]interface {}{1, "x"}}"#);
+        assert_eq!(quote("a\"b\u{1}"), "\"a\\\"b\\x01\"");
+    }
+}
