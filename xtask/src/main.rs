@@ -1,2 +1,50 @@
-//! Automation of the project.
-fn main() {}
+//! Automation of the project: `cargo xtask COMMAND`.
+#![allow(clippy::print_stdout, reason = "a command line tool of the project's authors")]
+
+mod facts;
+mod manifests;
+mod requirements;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Automation of the project")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write the CRD manifests of crates/api.
+    Manifests,
+    /// Write the facts of the built-in kinds from recorded OpenAPI and discovery documents.
+    Facts {
+        /// The folder `kubernetes-openapi` of the shared data.
+        #[arg(default_value = "../shared/data/kubernetes-openapi")]
+        data: PathBuf,
+    },
+    /// Print requirement, test and result, and the holes.
+    Requirements {
+        /// Only requirements whose ID begins so.
+        #[arg(long, default_value = "")]
+        prefix: String,
+        /// The output of `cargo test`, for results; without it only the tests are listed.
+        #[arg(long)]
+        results: Option<PathBuf>,
+        /// Only the requirements that no test names.
+        #[arg(long)]
+        holes: bool,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default();
+    match Arguments::parse().command {
+        Command::Manifests => manifests::write(&root.join("crates/api/manifests")),
+        Command::Facts { data } => facts::run(&root.join(data), &root.join("crates/kinds/facts")),
+        Command::Requirements { prefix, results, holes } => requirements::print(&root, &prefix, results.as_deref(), holes),
+    }
+}
