@@ -1,1 +1,45 @@
 //! Semantic versions, both range dialects, and Kubernetes' version order.
+//!
+//! Two dialects live side by side because two worlds write them: catalogs (skip ranges, dependencies) speak [`CatalogRange`], the
+//! `version` field of a ClusterExtension speaks [`ExtensionRange`]. They differ in separators, in wildcards and above all in
+//! pre-releases: the first compares them like any version, the second leaves them out unless they are asked for.
+//!
+//! ```text
+//!   Version ──┬── CatalogRange    ">=1.0.0 <2.0.0 || !=1.5.0"
+//!             ├── ExtensionRange  "^1.2, !=1.2.5 || 2.x"
+//!             └── kubernetes      v1 before v1beta2 before v1alpha1; 1.34 against minKubeVersion
+//! ```
+
+mod catalog;
+mod extension;
+mod kubernetes;
+mod version;
+
+pub use catalog::CatalogRange;
+pub use extension::ExtensionRange;
+pub use kubernetes::{KubernetesVersion, compare_api_versions};
+pub use version::Version;
+
+/// A version or a range that cannot be read. The texts are those of the programs that people know these dialects from.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(pub(crate) String);
+
+/// Quotes text the way those programs do.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            letter if letter.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(letter))),
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}

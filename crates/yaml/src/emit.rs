@@ -115,11 +115,11 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// A float in Go's shortest notation from its scientific one: an exponent only for the very small and very large.
+/// A float in Go's shortest notation from its scientific one: an exponent below 1e-4 and from 1e6 on.
 pub(crate) fn float_text(scientific: &str, plain: impl FnOnce() -> String) -> String {
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return plain() };
     match exponent.parse::<i32>() {
-        Ok(power) if (-4..21).contains(&power) => plain(),
+        Ok(power) if (-4..6).contains(&power) => plain(),
         Ok(power) => format!("{mantissa}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs()),
         Err(_) => plain(),
     }

@@ -72,8 +72,7 @@ pub(crate) fn resolve(text: &str) -> Scalar {
         b'.' => match text {
             ".nan" | ".NaN" | ".NAN" => Scalar::Float(f64::NAN),
             ".inf" | ".Inf" | ".INF" => Scalar::Float(f64::INFINITY),
-            // Underscores are not dropped here: a reader's quirk worth keeping.
-            _ => decimal(text),
+            _ => decimal(&text.replace('_', "")),
         },
         b'+' | b'-' | b'0'..=b'9' => match text {
             "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
