@@ -9,7 +9,15 @@
 //!
 //! `model` holds the tree and its reader; each other module is one question asked of it.
 
+pub mod coerce;
+pub mod default;
 pub mod field;
+pub mod format;
+pub mod metadata;
 mod model;
+pub mod names;
+pub mod pattern;
+pub mod prune;
+pub mod validate;
 
 pub use model::{Additional, Definitions, ListType, MapType, ReadError, Schema, SchemaRef, Type, ValidationRule};

@@ -1,0 +1,410 @@
+//! Regular expressions as Kubernetes reads them: RE2 syntax with Go's meaning (KAPI-CRD-02).
+//!
+//! Schemas are written for Go's `regexp`. Rust's `regex` is close, but `\d`, `\w`, `\s` and `\b` mean Unicode there, a `{` that begins no repetition is an error, and sets know
+//! operators (`&&`, `--`, nesting). [`Pattern::compile`] rewrites the expression, refuses what Go refuses with Go's words, and keeps what was compiled, since a schema asks the same few
+//! expressions again and again.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, LazyLock, RwLock};
+
+use regex::Regex;
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub struct Pattern(Arc<Regex>);
+
+impl Pattern {
+    /// Compiles an expression, or finds it among those compiled before. The error is Go's: ``error parsing regexp: missing closing ): `(` ``.
+    pub fn compile(expression: &str) -> Result<Self, String> {
+        if let Ok(cache) = CACHE.read() {
+            if let Some(known) = cache.get(expression) {
+                return known.clone();
+            }
+        }
+        let result = compile(expression);
+        if let Ok(mut cache) = CACHE.write() {
+            if cache.len() >= CACHED {
+                cache.clear();
+            }
+            cache.insert(expression.to_owned(), result.clone());
+        }
+        result
+    }
+
+    /// Whether the expression matches anywhere in the text.
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.is_match(text)
+    }
+}
+
+/// More different patterns than any cluster's CRDs have; beyond it the cache starts anew rather than grow.
+const CACHED: usize = 20_000;
+const COMPILED_SIZE: usize = 64 << 20;
+
+static CACHE: LazyLock<RwLock<HashMap<String, Result<Pattern, String>>>> = LazyLock::new(Default::default);
+
+fn compile(expression: &str) -> Result<Pattern, String> {
+    let fail = |problem: String| Err(format!("error parsing regexp: {problem}"));
+    let translated = match (Translator { rest: expression, whole: expression, out: String::new() }).run() {
+        Ok(translated) => translated,
+        Err(problem) => return fail(problem),
+    };
+    match regex::RegexBuilder::new(&translated).size_limit(COMPILED_SIZE).build() {
+        Ok(regex) => Ok(Pattern(Arc::new(regex))),
+        // What the translator did not foresee; the last line of the report says what is wrong.
+        Err(error) => {
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            fail(format!("{last}: `{expression}`"))
+        }
+    }
+}
+
+/// Rewrites Go's syntax into that of crate `regex`, from left to right.
+struct Translator<'a> {
+    rest: &'a str,
+    whole: &'a str,
+    out: String,
+}
+
+impl Translator<'_> {
+    fn run(mut self) -> Result<String, String> {
+        let mut depth = 0_usize;
+        // Whether something stands before that a repetition can apply to.
+        let mut repeatable = false;
+        while let Some(letter) = self.rest.chars().next() {
+            match letter {
+                '\\' => {
+                    repeatable = self.escape(false)?;
+                    continue;
+                }
+                '[' => {
+                    self.class()?;
+                    repeatable = true;
+                    continue;
+                }
+                '(' => {
+                    depth += 1;
+                    repeatable = false;
+                    if self.rest.starts_with("(?") {
+                        if self.group()? {
+                            depth -= 1;
+                        }
+                        continue;
+                    }
+                    self.out.push('(');
+                }
+                ')' => {
+                    if depth == 0 {
+                        return Err(format!("unexpected ): `{}`", self.whole));
+                    }
+                    depth -= 1;
+                    repeatable = true;
+                    self.out.push(')');
+                }
+                '*' | '+' | '?' => {
+                    if !repeatable {
+                        return Err(format!("missing argument to repetition operator: `{letter}`"));
+                    }
+                    self.repetition(1)?;
+                    continue;
+                }
+                '{' => match repetition(self.rest) {
+                    None => {
+                        self.out.push_str("\\{");
+                        repeatable = true;
+                    }
+                    Some((length, least, most)) => {
+                        let text = &self.rest[..length];
+                        if least > 1000 || most.is_some_and(|most| most > 1000 || most < least) {
+                            return Err(format!("invalid repeat count: `{text}`"));
+                        }
+                        if !repeatable {
+                            return Err(format!("missing argument to repetition operator: `{text}`"));
+                        }
+                        self.repetition(length)?;
+                        continue;
+                    }
+                },
+                '|' => {
+                    repeatable = false;
+                    self.out.push('|');
+                }
+                other => {
+                    repeatable = true;
+                    self.out.push(other);
+                }
+            }
+            self.rest = &self.rest[letter.len_utf8()..];
+        }
+        if depth > 0 {
+            return Err(format!("missing closing ): `{}`", self.whole));
+        }
+        Ok(self.out)
+    }
+
+    /// Copies a repetition of `length` bytes and the `?` that makes it lazy.
+    fn repetition(&mut self, length: usize) -> Result<(), String> {
+        let begin = self.rest;
+        self.take(length);
+        if self.rest.starts_with('?') {
+            self.take(1);
+        }
+        let next = if self.rest.starts_with(['*', '+', '?']) { Some(1) } else { repetition(self.rest).map(|(length, ..)| length) };
+        match next {
+            None => Ok(()),
+            Some(next) => {
+                let both = begin.len() - self.rest.len() + next;
+                Err(format!("invalid nested repetition operator: `{}`", &begin[..both]))
+            }
+        }
+    }
+
+    fn take(&mut self, length: usize) {
+        let (taken, rest) = self.rest.split_at(length);
+        self.out.push_str(taken);
+        self.rest = rest;
+    }
+
+    /// `(?:`, `(?i)`, `(?P<name>`, `(?<name>`. Answers whether the group is closed already.
+    fn group(&mut self) -> Result<bool, String> {
+        let rest = self.rest;
+        let unsupported = |length: usize| {
+            let end = rest.char_indices().nth(length).map_or(rest.len(), |(index, _)| index);
+            Err(format!("invalid or unsupported Perl syntax: `{}`", &rest[..end]))
+        };
+        for opening in ["(?P<", "(?<"] {
+            if let Some(name) = rest.strip_prefix(opening) {
+                if opening == "(?<" && name.starts_with(['=', '!']) {
+                    return unsupported(4);
+                }
+                let Some(end) = name.find('>') else {
+                    return Err(format!("invalid named capture: `{rest}`"));
+                };
+                let valid = !name[..end].is_empty() && name[..end].chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric());
+                if !valid {
+                    return Err(format!("invalid named capture: `{}`", &rest[..=opening.len() + end]));
+                }
+                let _ = write!(self.out, "(?P<{}>", &name[..end]);
+                self.rest = &name[end + 1..];
+                return Ok(false);
+            }
+        }
+        let mut count = 2;
+        for letter in rest[2..].chars() {
+            count += 1;
+            match letter {
+                'i' | 'm' | 's' | 'U' | '-' => {}
+                ':' | ')' => {
+                    let length = rest.char_indices().nth(count).map_or(rest.len(), |(index, _)| index);
+                    self.take(length);
+                    return Ok(letter == ')');
+                }
+                _ => return unsupported(count),
+            }
+        }
+        Err(format!("missing closing ): `{}`", self.whole))
+    }
+
+    /// A backslash and what follows. Answers whether a repetition can apply to it.
+    fn escape(&mut self, in_class: bool) -> Result<bool, String> {
+        let mut letters = self.rest.chars();
+        letters.next();
+        let Some(letter) = letters.next() else {
+            return Err("trailing backslash at end of expression: ``".to_owned());
+        };
+        let rest = letters.as_str();
+        let perl = match (letter, in_class) {
+            ('d', false) => Some("[0-9]"),
+            ('d', true) => Some("0-9"),
+            ('D', _) => Some("[^0-9]"),
+            ('w', false) => Some("[0-9A-Za-z_]"),
+            ('w', true) => Some("0-9A-Za-z_"),
+            ('W', _) => Some("[^0-9A-Za-z_]"),
+            ('s', false) => Some("[\\t\\n\\f\\r ]"),
+            ('s', true) => Some("\\t\\n\\f\\r "),
+            ('S', _) => Some("[^\\t\\n\\f\\r ]"),
+            ('b', false) => Some("(?-u:\\b)"),
+            ('B', false) => Some("\\B"),
+            ('A' | 'z', false) | ('a' | 'f' | 't' | 'n' | 'r' | 'v', _) => None,
+            ('Q', false) => {
+                let (literal, after) = rest.split_once("\\E").unwrap_or((rest, ""));
+                self.out.push_str(&regex::escape(literal));
+                self.rest = after;
+                return Ok(!literal.is_empty());
+            }
+            ('p' | 'P', _) => {
+                let name_end =
+                    if rest.starts_with('{') { rest.find('}').map(|end| end + 1) } else { rest.chars().next().map(char::len_utf8) };
+                let Some(end) = name_end else {
+                    return Err(format!("invalid character class range: `\\{letter}{rest}`"));
+                };
+                let length = self.rest.len() - rest.len() + end;
+                self.take(length);
+                return Ok(true);
+            }
+            ('x', _) => {
+                let end = if rest.starts_with('{') { rest.find('}').map(|end| end + 1) } else { Some(2) };
+                let digits = end.and_then(|end| rest.get(..end)).map(|text| text.trim_matches(['{', '}']));
+                let valid = digits.is_some_and(|digits| u32::from_str_radix(digits, 16).ok().and_then(char::from_u32).is_some());
+                let Some(end) = end.filter(|_| valid) else {
+                    let shown: String = self.rest.chars().take(4).collect();
+                    return Err(format!("invalid escape sequence: `{shown}`"));
+                };
+                let length = self.rest.len() - rest.len() + end;
+                self.take(length);
+                return Ok(true);
+            }
+            ('0', _) => {
+                // An octal escape: up to two further digits.
+                let digits: String = rest.chars().take(2).take_while(|digit| digit.is_digit(8)).collect();
+                let code = u32::from_str_radix(&format!("0{digits}"), 8).unwrap_or(0);
+                let _ = write!(self.out, "\\x{{{code:x}}}");
+                self.rest = &rest[digits.len()..];
+                return Ok(true);
+            }
+            (other, _) if other.is_ascii_punctuation() => {
+                let _ = write!(self.out, "\\x{:02x}", other as u32);
+                self.rest = rest;
+                return Ok(true);
+            }
+            (other, _) => return Err(format!("invalid escape sequence: `\\{other}`")),
+        };
+        match perl {
+            Some(text) => self.out.push_str(text),
+            None => {
+                self.out.push('\\');
+                self.out.push(letter);
+            }
+        }
+        self.rest = rest;
+        Ok(!matches!(letter, 'A' | 'z' | 'b' | 'B') || in_class)
+    }
+
+    /// A set in brackets.
+    fn class(&mut self) -> Result<(), String> {
+        let begin = self.rest;
+        self.take(1);
+        if self.rest.starts_with('^') {
+            self.take(1);
+        }
+        let mut first = true;
+        loop {
+            let Some(letter) = self.rest.chars().next() else {
+                return Err(format!("missing closing ]: `{begin}`"));
+            };
+            match letter {
+                ']' if !first => {
+                    self.take(1);
+                    return Ok(());
+                }
+                '\\' => {
+                    self.escape(true)?;
+                    first = false;
+                    continue;
+                }
+                '[' => {
+                    if let Some(end) = self.rest.strip_prefix("[:").and_then(|name| name.find(":]")) {
+                        self.take(end + 4);
+                        first = false;
+                        continue;
+                    }
+                    self.out.push_str("\\[");
+                }
+                ']' => self.out.push_str("\\]"),
+                '&' | '~' => {
+                    self.out.push('\\');
+                    self.out.push(letter);
+                }
+                // In Rust two dashes subtract sets; here the second one is a dash.
+                '-' if self.out.ends_with('-') => self.out.push_str("\\x2d"),
+                other => self.out.push(other),
+            }
+            first = false;
+            self.rest = &self.rest[letter.len_utf8()..];
+        }
+    }
+}
+
+/// `{2}`, `{2,}`, `{2,5}` at the beginning of a text: its length and bounds.
+fn repetition(text: &str) -> Option<(usize, u64, Option<u64>)> {
+    let inner = text.strip_prefix('{')?;
+    let end = inner.find('}')?;
+    let (least, most) = match inner[..end].split_once(',') {
+        None => {
+            let count = number(&inner[..end])?;
+            (count, Some(count))
+        }
+        Some((least, "")) => (number(least)?, None),
+        Some((least, most)) => (number(least)?, Some(number(most)?)),
+    };
+    Some((end + 2, least, most))
+}
+
+fn number(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    // Anything longer is beyond every limit.
+    Some(text.parse().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::*;
+
+    /// KAPI-CRD-02: patterns have RE2's syntax and Go's meaning.
+    #[test]
+    fn expressions_mean_what_they_mean_in_go() {
+        for (pattern, yes, no) in [
+            ("^\\d+$", "12", "١٢"),
+            ("^\\w+$", "a_1", "ä"),
+            ("^[\\w.]+$", "a.1", "ä"),
+            ("^a{,2}$", "a{,2}", "aa"),
+            ("^{x}$", "{x}", "x"),
+            ("^[a&&b]+$", "a&b", "c"),
+            ("^[[a]+$", "[a", "b"),
+            ("^[]a]+$", "]a", "b"),
+            ("^[+--]+$", "+,-", "."),
+            ("^a\\_b$", "a_b", "ab"),
+            ("^\\Qa.b\\E$", "a.b", "axb"),
+            ("^(?P<x>a)\\.(?<y>b)$", "a.b", "axb"),
+            ("^(?i)abc$", "ABC", "abd"),
+            ("^\\p{Lu}\\pL$", "Äö", "ab"),
+            ("^[[:alpha:]]{2,3}$", "ab", "a1"),
+            ("^\\x41\\x{42}$", "AB", "ab"),
+            ("\\bfoo\\b", "a foo b", "food"),
+            ("^\\/\\-\\@$", "/-@", "x"),
+            ("^[^/\\-\\.]$", "a", "-"),
+            ("a*?b", "ab", "a"),
+        ] {
+            let compiled = Pattern::compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            assert!(compiled.matches(yes), "{pattern} {yes}");
+            assert!(!compiled.matches(no), "{pattern} {no}");
+        }
+    }
+
+    /// KAPI-CRD-02: what Go refuses is refused in Go's words.
+    #[test]
+    fn refused_expressions_name_the_fault() {
+        for (pattern, text) in [
+            ("(", "missing closing ): `(`"),
+            ("a)", "unexpected ): `a)`"),
+            ("a(?=b)", "invalid or unsupported Perl syntax: `(?=`"),
+            ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
+            ("(?<=a)", "invalid or unsupported Perl syntax: `(?<=`"),
+            ("*", "missing argument to repetition operator: `*`"),
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("[a", "missing closing ]: `[a`"),
+            ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("\\y", "invalid escape sequence: `\\y`"),
+            ("\\1", "invalid escape sequence: `\\1`"),
+            ("a\\", "trailing backslash at end of expression: ``"),
+        ] {
+            assert_eq!(Pattern::compile(pattern).unwrap_err(), format!("error parsing regexp: {text}"), "{pattern}");
+        }
+    }
+}

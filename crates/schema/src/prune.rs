@@ -1,0 +1,161 @@
+//! Removing what a schema does not know (KAPI-CRD-02), and saying what that was (KAPI-REST-03: `unknown field "spec.x"`).
+
+use serde_json::{Map, Value};
+
+use crate::field::Path;
+use crate::metadata;
+use crate::model::{Additional, Schema};
+
+/// Prunes a whole object: apiVersion, kind and metadata are known whatever the schema says. Answers the removed fields' paths, sorted.
+pub fn prune(schema: &Schema, object: &mut Value) -> Vec<Path> {
+    let mut pruner = Pruner { unknown: Vec::new() };
+    if let Value::Object(map) = object {
+        pruner.object(Some(schema), map, &Path::root(), schema.preserve_unknown_fields, true);
+    }
+    pruner.finish()
+}
+
+/// Prunes a value that is not an object of the API: a default, a part.
+pub fn prune_value(schema: &Schema, value: &mut Value) -> Vec<Path> {
+    let mut pruner = Pruner { unknown: Vec::new() };
+    pruner.value(Some(schema), value, &Path::root(), false);
+    pruner.finish()
+}
+
+struct Pruner {
+    unknown: Vec<Path>,
+}
+
+impl Pruner {
+    fn finish(mut self) -> Vec<Path> {
+        self.unknown.sort();
+        self.unknown
+    }
+
+    /// `kept`: unknown fields stay here since a list around it preserves them.
+    fn value(&mut self, schema: Option<&Schema>, value: &mut Value, path: &Path, kept: bool) {
+        let preserve = kept || schema.is_some_and(preserves);
+        match value {
+            Value::Object(map) => self.object(schema, map, path, preserve, false),
+            Value::Array(items) => {
+                let item_schema = schema.and_then(|schema| schema.items.as_deref());
+                if preserve && item_schema.is_none() {
+                    return;
+                }
+                for (index, item) in items.iter_mut().enumerate().filter(|(_, item)| item.is_object() || item.is_array()) {
+                    self.value(item_schema, item, &path.index(index), preserve);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn object(&mut self, schema: Option<&Schema>, map: &mut Map<String, Value>, path: &Path, preserve: bool, root: bool) {
+        let Some(schema) = schema else {
+            for key in map.keys() {
+                self.unknown.push(path.child(key));
+            }
+            map.clear();
+            return;
+        };
+        let resource = root || schema.embedded_resource;
+        map.retain(|key, member| {
+            if resource && matches!(key.as_str(), "apiVersion" | "kind") {
+                return true;
+            }
+            if resource && key == "metadata" {
+                // Built-in kinds say themselves what their metadata is: ObjectMeta, ListMeta or nothing.
+                match schema.properties.get(key).filter(|metadata| metadata.definition.is_some()) {
+                    Some(metadata) => self.value(Some(metadata), member, &path.child(key), false),
+                    None => metadata::prune(member, &path.child(key), &mut self.unknown),
+                }
+                return true;
+            }
+            let nested = member.is_object() || member.is_array();
+            if let Some(property) = schema.properties.get(key) {
+                if nested {
+                    self.value(Some(property), member, &path.child(key), false);
+                }
+                return true;
+            }
+            match &schema.additional {
+                Additional::Schema(additional) => {
+                    if nested {
+                        self.value(Some(additional), member, &path.child(key), false);
+                    }
+                    true
+                }
+                // Upstream keeps the key, but no schema is known below it.
+                Additional::Any if !preserve => {
+                    if nested {
+                        self.value(None, member, &path.child(key), false);
+                    }
+                    true
+                }
+                _ if preserve => true,
+                _ => {
+                    self.unknown.push(path.child(key));
+                    false
+                }
+            }
+        });
+    }
+}
+
+/// Whether unknown fields stay: said so, or the schema says nothing at all (built-in kinds hold free JSON that way; CRDs can not).
+fn preserves(schema: &Schema) -> bool {
+    schema.preserve_unknown_fields
+        || (schema.kind.is_none()
+            && !schema.int_or_string
+            && schema.properties.is_empty()
+            && schema.items.is_none()
+            && matches!(schema.additional, Additional::Unstated))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: &Value, object: &Value, pruned: &Value, unknown: &[&str]) {
+        let schema = Schema::from_json(schema).unwrap();
+        let mut object = object.clone();
+        let found: Vec<String> = prune(&schema, &mut object).iter().map(ToString::to_string).collect();
+        assert_eq!(&object, pruned);
+        assert_eq!(found, unknown);
+    }
+
+    /// KAPI-CRD-02, KAPI-REST-03: unknown fields go, and their paths are told.
+    #[test]
+    fn unknown_fields_are_removed_and_named() {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "a": {"type": "string"},
+            "l": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
+            "m": {"type": "object", "additionalProperties": {"type": "object", "properties": {"k": {"type": "string"}}}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"in": {"type": "object", "properties": {}}}},
+            "any": {"type": "object", "additionalProperties": true}}}}});
+        check(
+            &schema,
+            &json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": "n", "lables": {}, "ownerReferences": [{"name": "x", "odd": 1}]}, "other": 1,
+                "spec": {"a": "x", "zz": 1, "l": [{"k": "1"}, {"no": 1}], "m": {"x": {"k": "v", "q": 1}}, "free": {"x": {"y": 1}, "in": {"gone": 1}}, "any": {"a": 1}}}),
+            &json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": "n", "ownerReferences": [{"name": "x"}]},
+                "spec": {"a": "x", "l": [{"k": "1"}, {}], "m": {"x": {"k": "v"}}, "free": {"x": {"y": 1}, "in": {}}, "any": {"a": 1}}}),
+            &["metadata.lables", "metadata.ownerReferences[0].odd", "other", "spec.free.in.gone", "spec.l[1].no", "spec.m.x.q", "spec.zz"],
+        );
+    }
+
+    /// KAPI-CRD-02: embedded objects keep apiVersion, kind and ObjectMeta.
+    #[test]
+    fn embedded_objects_keep_what_every_object_has() {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"a": {"type": "string"}}}}});
+        check(
+            &schema,
+            &json!({"spec": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "x", "odd": 1}, "a": "", "b": 1}}),
+            &json!({"spec": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "x"}, "a": ""}}),
+            &["spec.b", "spec.metadata.odd"],
+        );
+    }
+}
