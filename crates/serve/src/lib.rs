@@ -1,1 +1,22 @@
 //! Every listener: TLS with reload, limits, graceful end.
+//!
+//! The embedded API server, the catalog server and the health end points all listen through [`Server`]. A request carries a
+//! [`Connection`] in its extensions: who is at the other end, and the certificates the client showed. Those are proven to be the
+//! client's own (it holds the key) but nobody has asked yet who signed them: that is the authenticator's part.
+//!
+//! ```text
+//!   Server::bind ─ accept ─ (limit) ─ TLS handshake ─ HTTP/1.1 or HTTP/2 ─ Router
+//!                                        │                  │
+//!                                   Certificates        Connection in the request's extensions
+//!                                   (replaceable)
+//! ```
+
+mod error;
+mod gzip;
+mod server;
+mod tls;
+
+pub use error::Error;
+pub use gzip::{Gzip, GzipService, UnknownLength};
+pub use server::{Connection, Ended, Limits, Observer, Server};
+pub use tls::{Certificates, ClientCertificates, Tls};

@@ -1,0 +1,139 @@
+//! Listeners over real sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::get;
+use axum::{Extension, Router};
+use mainstay_serve::{Certificates, ClientCertificates, Connection, Ended, Limits, Server, Tls};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+struct Pair {
+    cert: String,
+    key: String,
+}
+
+fn self_signed(name: &str) -> Pair {
+    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    Pair { cert: made.cert.pem(), key: made.signing_key.serialize_pem() }
+}
+
+fn router() -> Router {
+    Router::new()
+        .route("/who", get(|Extension(c): Extension<Connection>| async move { format!("{} {}", c.encrypted, c.certificates.len()) }))
+        .route(
+            "/slow",
+            get(|| async {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                "late"
+            }),
+        )
+        .route("/never", get(std::future::pending::<&'static str>))
+}
+
+fn client(roots: &[&Pair], identity: Option<&Pair>) -> TlsConnector {
+    let mut store = RootCertStore::empty();
+    for root in roots {
+        store.add(CertificateDer::from_pem_slice(root.cert.as_bytes()).unwrap()).unwrap();
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(store);
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(pair) => builder
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(pair.cert.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap(),
+            )
+            .unwrap(),
+    };
+    TlsConnector::from(Arc::new(config))
+}
+
+async fn ask<S: AsyncReadExt + AsyncWriteExt + Unpin>(mut stream: S, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A peer that closes without a TLS goodbye is an error here, after the answer was read.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap().rsplit("\r\n\r\n").next().unwrap().to_owned()
+}
+
+/// KAPI-SRV-02, KAPI-AUTH-01: HTTPS on a picked port; a certificate that nobody trusts reaches the authenticator.
+#[tokio::test]
+async fn https_with_client_certificates_and_replacement() {
+    let (first, second, stranger) = (self_signed("localhost"), self_signed("localhost"), self_signed("stranger"));
+    let certificates = Certificates::from_pem(first.cert.as_bytes(), first.key.as_bytes()).unwrap();
+    let tls = Tls::new(&certificates, ClientCertificates::Requested).unwrap();
+    let server = Server::bind(ANY_PORT).await.unwrap().tls(tls);
+    let address = server.address();
+    assert_ne!(address.port(), 0);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(server.run(router(), stop.clone()));
+
+    let connect = async |connector: TlsConnector| {
+        let stream = TcpStream::connect(address).await.unwrap();
+        connector.connect(ServerName::try_from("localhost").unwrap(), stream).await
+    };
+    assert_eq!(ask(connect(client(&[&first], None)).await.unwrap(), "/who").await, "true 0");
+    assert_eq!(ask(connect(client(&[&first], Some(&stranger))).await.unwrap(), "/who").await, "true 1");
+
+    certificates.replace(second.cert.as_bytes(), second.key.as_bytes()).unwrap();
+    assert!(connect(client(&[&first], None)).await.is_err());
+    assert_eq!(ask(connect(client(&[&second], None)).await.unwrap(), "/who").await, "true 0");
+    assert!(certificates.replace(b"nonsense", second.key.as_bytes()).is_err());
+    assert!(certificates.replace(first.cert.as_bytes(), second.key.as_bytes()).is_err());
+
+    stop.cancel();
+    assert_eq!(running.await.unwrap(), Ended::Drained);
+}
+
+/// KAPI-SRV-04: requests in flight are finished, new connections are refused, what never ends is cut.
+#[tokio::test]
+async fn drains_and_cuts() {
+    let server = Server::bind(ANY_PORT).await.unwrap();
+    let address = server.address();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(server.run(router(), stop.clone()));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    // The answer to another request shows that the listener has taken the first connection.
+    assert_eq!(ask(TcpStream::connect(address).await.unwrap(), "/who").await, "false 0");
+    stop.cancel();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("late"), "{answer}");
+    assert_eq!(running.await.unwrap(), Ended::Drained);
+    assert!(TcpStream::connect(address).await.is_err());
+
+    let limits = Limits { drain: Duration::from_millis(20), ..Limits::default() };
+    let server = Server::bind(ANY_PORT).await.unwrap().limits(limits);
+    let address = server.address();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(server.run(router(), stop.clone()));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /never HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    assert_eq!(ask(TcpStream::connect(address).await.unwrap(), "/who").await, "false 0");
+    stop.cancel();
+    assert_eq!(running.await.unwrap(), Ended::Cut(1));
+}
+
+/// KAPI-SRV-02: an address in use is named.
+#[tokio::test]
+async fn address_in_use() {
+    let first = Server::bind(ANY_PORT).await.unwrap();
+    let error = Server::bind(first.address()).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("can not listen on {}", first.address()));
+}
