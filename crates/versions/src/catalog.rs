@@ -72,6 +72,9 @@ impl CatalogRange {
         }
         let groups =
             groups.into_iter().map(|group| group.iter().map(|part| comparator(part)).collect()).collect::<Result<Vec<Vec<_>>, _>>()?;
+        if groups.iter().any(Vec::is_empty) {
+            return Err(Error("Empty element between '||' in range".into()));
+        }
         Ok(Self { text: text.to_owned(), groups })
     }
 
@@ -119,9 +122,6 @@ fn alternatives(parts: &[String]) -> Result<Vec<Vec<String>>, Error> {
         return Err(Error("Last element in range is '||'".into()));
     }
     groups.push(group);
-    if groups.iter().any(Vec::is_empty) {
-        return Err(Error("Empty element between '||' in range".into()));
-    }
     Ok(groups)
 }
 

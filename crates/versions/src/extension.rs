@@ -2,7 +2,7 @@
 //! hyphens and wildcards; a pre-release matches only a comparator that names one, or `!=` a full version.
 
 use std::cmp::Ordering;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use crate::{Error, Version, quoted};
@@ -63,11 +63,6 @@ impl ExtensionRange {
     /// Whether the version lies in the range.
     pub fn matches(&self, version: &Version) -> bool {
         self.groups.iter().any(|group| group.iter().all(|comparator| comparator.holds(version)))
-    }
-
-    /// OLM1-UPG-08: whether the API server's rule for the field accepts the text, which is narrower than what can be read.
-    pub fn is_admissible(text: &str) -> bool {
-        text.len() <= 64 && !text.is_empty() && text.split("||").all(is_admissible_group)
     }
 }
 
@@ -245,7 +240,8 @@ fn rewrite_hyphens(text: &str) -> String {
         let mut cursor = Cursor { rest };
         let bounds = hyphen(&mut cursor);
         if let Some((low, high)) = bounds {
-            out.push_str(&format!(">= {low}, <= {high} "));
+            // Writing to a string cannot fail.
+            let _ = write!(out, ">= {low}, <= {high} ");
             rest = cursor.rest;
         } else {
             let mut letters = rest.chars();
@@ -301,7 +297,10 @@ fn comparator(operator: Operator, written: &Written<'_>) -> Result<Comparator, E
     } else {
         Given::All
     };
-    let number = |text: &str| text.parse::<u64>().map_err(|_| Error("constraint parser error".into()));
+    let number = |text: &str| match text.parse::<u64>() {
+        Ok(number) if text == "0" || !text.starts_with('0') => Ok(number),
+        _ => Err(Error("constraint parser error".into())),
+    };
     let (major, minor, patch) = match given {
         Given::Nothing => (0, 0, 0),
         Given::Major => (number(major)?, 0, 0),
@@ -310,33 +309,6 @@ fn comparator(operator: Operator, written: &Written<'_>) -> Result<Comparator, E
     };
     let version = Version::with_prerelease(major, minor, patch, written.pre).map_err(|_| Error("constraint parser error".into()))?;
     Ok(Comparator { operator, version, given })
-}
-
-/// The admission rule's grammar: comparators, no hyphens, no leading zeros, no stray bars.
-fn is_admissible_group(segment: &str) -> bool {
-    let mut cursor = Cursor { rest: segment };
-    cursor.blanks();
-    loop {
-        cursor.operator();
-        cursor.blanks();
-        let Some(version) = cursor.version() else { return false };
-        let strict = |number: &str| {
-            matches!(number, "" | "x" | "X" | "*" | "0") || !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit())
-        };
-        let prerelease = |part: &str| !(part.len() > 1 && part.starts_with('0') && part.bytes().all(|byte| byte.is_ascii_digit()));
-        if !version.numbers.iter().all(|number| strict(number)) || !version.pre.split('.').all(prerelease) {
-            return false;
-        }
-        let blank = cursor.blanks();
-        if cursor.rest.is_empty() {
-            return true;
-        }
-        if cursor.eat(",") {
-            cursor.blanks();
-        } else if !blank {
-            return false;
-        }
-    }
 }
 
 impl fmt::Display for ExtensionRange {

@@ -10,6 +10,8 @@
 //!             └── kubernetes      v1 before v1beta2 before v1alpha1; 1.34 against minKubeVersion
 //! ```
 
+use std::fmt::Write as _;
+
 mod catalog;
 mod extension;
 mod kubernetes;
@@ -36,7 +38,10 @@ pub(crate) fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            letter if letter.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(letter))),
+            letter if letter.is_control() => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\x{:02x}", u32::from(letter));
+            }
             letter => out.push(letter),
         }
     }
