@@ -1,1 +1,27 @@
-//! Kube client set-up, caches, work queues with back-off, Env.
+//! What every loop needs of the outside: a way to the API, caches of live objects, work queues with back-off, clock and chance.
+//!
+//! ```text
+//!   Cluster ──► kube::Client (own identity, or a ServiceAccount's token; over the network or over the embedded router)
+//!      │
+//!   Cache (list + watch of one kind) ──change──► Queue (dedupe, delay, back-off) ──key──► reconcile ──Outcome──┐
+//!                                                  ▲                                                          │
+//!                                                  └──────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Retries live here and nowhere else: a reconcile reports [`Outcome`] or an error, the queue decides when it is asked again.
+
+mod accounts;
+mod cache;
+mod cluster;
+mod controller;
+mod env;
+mod kinds;
+mod queue;
+
+pub use accounts::{AccountError, Accounts};
+pub use cache::{Cache, Change, Key, Scope};
+pub use cluster::{Cluster, ConnectError};
+pub use controller::{Outcome, run};
+pub use env::{Clock, Env};
+pub use kinds::{KindError, Kinds, Served};
+pub use queue::{Backoff, Queue};

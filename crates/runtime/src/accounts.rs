@@ -1,0 +1,107 @@
+//! Clients that act as a ServiceAccount, by short-lived tokens (OLM1-PERM-01).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use kube::{Client, ResourceExt};
+use tokio::sync::Mutex;
+
+use crate::{Cluster, ConnectError, Env, Key};
+
+/// How long a token is asked for, in seconds.
+const LIFE: i64 = 3_600;
+/// A token with less than a tenth of its life left is renewed.
+const RENEW: i64 = LIFE / 10;
+
+/// Why nobody can act as the account.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// There is no such account.
+    #[error("service account {name:?} not found in namespace {namespace:?}: unable to authenticate with the Kubernetes cluster.", name = account.name, namespace = account.namespace)]
+    NotFound {
+        /// The account.
+        account: Key,
+    },
+    /// The server gave no token.
+    #[error("no token for service account {account}")]
+    Token {
+        /// The account.
+        account: Key,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The server answered without a token.
+    #[error("the answer to the token request for service account {account} has no token")]
+    NoToken {
+        /// The account.
+        account: Key,
+    },
+    /// No client could be made with the token.
+    #[error("no client for service account {account}")]
+    Client {
+        /// The account.
+        account: Key,
+        /// Why.
+        #[source]
+        source: ConnectError,
+    },
+}
+
+/// Clients by account; each is made again when its token nears its end or the account was replaced.
+#[derive(Clone)]
+pub struct Accounts {
+    cluster: Cluster,
+    client: Client,
+    env: Env,
+    held: Arc<Mutex<HashMap<Key, Held>>>,
+}
+
+struct Held {
+    client: Client,
+    uid: Option<String>,
+    until: Timestamp,
+}
+
+impl Accounts {
+    /// Asks for tokens with `client`, whose identity may create them.
+    pub fn new(cluster: Cluster, client: Client, env: Env) -> Self {
+        Self { cluster, client, env, held: Arc::default() }
+    }
+
+    /// A client that is the account.
+    pub async fn client(&self, account: &Key) -> Result<Client, AccountError> {
+        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &account.namespace);
+        let token_error = |source| AccountError::Token { account: account.clone(), source: Box::new(source) };
+        let found = api.get_opt(&account.name).await.map_err(token_error)?;
+        let Some(found) = found else {
+            self.held.lock().await.remove(account);
+            return Err(AccountError::NotFound { account: account.clone() });
+        };
+        let now = self.env.now();
+        let mut held = self.held.lock().await;
+        held.retain(|_, held| held.until > now);
+        if let Some(held) = held.get(account).filter(|held| held.uid == found.uid()) {
+            return Ok(held.client.clone());
+        }
+        let request = TokenRequest {
+            spec: TokenRequestSpec { expiration_seconds: Some(LIFE), ..TokenRequestSpec::default() },
+            ..TokenRequest::default()
+        };
+        let answer = api.create_token_request(&account.name, &PostParams::default(), &request).await.map_err(token_error)?;
+        let Some(status) = answer.status else {
+            return Err(AccountError::NoToken { account: account.clone() });
+        };
+        let client =
+            self.cluster.client_with_token(&status.token).map_err(|source| AccountError::Client { account: account.clone(), source })?;
+        // A server may grant less than was asked for.
+        let until = status.expiration_timestamp.0;
+        let until = until.checked_sub(SignedDuration::from_secs(RENEW)).unwrap_or(now);
+        held.insert(account.clone(), Held { client: client.clone(), uid: found.uid(), until });
+        Ok(client)
+    }
+}

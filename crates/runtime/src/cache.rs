@@ -1,0 +1,247 @@
+//! A live copy of all objects of one kind, kept by list and watch.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures::{Stream, StreamExt};
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use tokio::sync::watch as signal;
+use tokio_util::sync::CancellationToken;
+
+/// An object's place: namespace (empty where the kind has none) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "named by what they are")]
+pub struct Key {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Key {
+    /// A place.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The place of an object.
+    pub fn of(object: &DynamicObject) -> Self {
+        Self::new(object.metadata.namespace.clone().unwrap_or_default(), object.metadata.name.clone().unwrap_or_default())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() { out.write_str(&self.name) } else { write!(out, "{}/{}", self.namespace, self.name) }
+    }
+}
+
+/// What happened to an object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// What it was; `None` when it is new.
+    pub before: Option<Arc<DynamicObject>>,
+    /// What it is; `None` when it is gone.
+    pub now: Option<Arc<DynamicObject>>,
+}
+
+impl Change {
+    /// The object, or what it was last.
+    pub fn object(&self) -> Option<&Arc<DynamicObject>> {
+        self.now.as_ref().or(self.before.as_ref())
+    }
+}
+
+/// Which objects of a kind a cache holds.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Only of this namespace.
+    pub namespace: Option<String>,
+    /// Only those with these labels.
+    pub labels: Option<String>,
+    /// Only those with these fields.
+    pub fields: Option<String>,
+}
+
+/// A live copy of all objects of one kind. Cloning shares it; the copy ends with the token that it was started with.
+#[derive(Clone)]
+pub struct Cache {
+    inner: Arc<Inner>,
+}
+
+type Handler = Box<dyn Fn(&Change) + Send + Sync>;
+
+struct Inner {
+    kind: String,
+    objects: RwLock<Objects>,
+    handlers: RwLock<Vec<Handler>>,
+    ready: signal::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Objects {
+    by_key: BTreeMap<Key, Arc<DynamicObject>>,
+    by_owner: HashMap<String, BTreeSet<Key>>,
+}
+
+impl Cache {
+    /// Starts the copy of a kind.
+    pub fn start(client: &Client, resource: &ApiResource, scope: &Scope, stop: &CancellationToken) -> Self {
+        let api: Api<DynamicObject> = match &scope.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+            None => Api::all_with(client.clone(), resource),
+        };
+        let mut config = watcher::Config::default();
+        config.label_selector.clone_from(&scope.labels);
+        config.field_selector.clone_from(&scope.fields);
+        let cache = Self {
+            inner: Arc::new(Inner {
+                kind: resource.kind.clone(),
+                objects: RwLock::default(),
+                handlers: RwLock::default(),
+                ready: signal::channel(false).0,
+            }),
+        };
+        let (copy, stop) = (cache.clone(), stop.clone());
+        tokio::spawn(async move {
+            let events = watch(api, config).default_backoff();
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = copy.follow(events) => {}
+            }
+        });
+        cache
+    }
+
+    /// Calls `handler` for every change from now on, and for every object that is there already.
+    pub fn on_change(&self, handler: impl Fn(&Change) + Send + Sync + 'static) {
+        // Holding the handlers while the present objects are told keeps changes from overtaking them.
+        let mut handlers = self.inner.handlers.write().unwrap_or_else(PoisonError::into_inner);
+        for now in self.all() {
+            handler(&Change { before: None, now: Some(now) });
+        }
+        handlers.push(Box::new(handler));
+    }
+
+    /// Waits until the first list is complete.
+    pub async fn ready(&self) {
+        // The sender lives as long as the cache that this borrows.
+        let _ = self.inner.ready.subscribe().wait_for(|ready| *ready).await;
+    }
+
+    /// Whether the first list is complete.
+    pub fn is_ready(&self) -> bool {
+        *self.inner.ready.borrow()
+    }
+
+    /// The object of a place.
+    pub fn get(&self, key: &Key) -> Option<Arc<DynamicObject>> {
+        self.read(|objects| objects.by_key.get(key).cloned())
+    }
+
+    /// All objects, by namespace and name.
+    pub fn all(&self) -> Vec<Arc<DynamicObject>> {
+        self.read(|objects| objects.by_key.values().cloned().collect())
+    }
+
+    /// All objects of a namespace, by name.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<DynamicObject>> {
+        self.read(|objects| {
+            let from = Key::new(namespace, "");
+            objects.by_key.range(from..).take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
+        })
+    }
+
+    /// All objects that name `uid` among their owners.
+    pub fn owned_by(&self, uid: &str) -> Vec<Arc<DynamicObject>> {
+        self.read(|objects| {
+            let keys = objects.by_owner.get(uid).into_iter().flatten();
+            keys.filter_map(|key| objects.by_key.get(key).cloned()).collect()
+        })
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.read(|objects| objects.by_key.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Objects) -> T) -> T {
+        read(&self.inner.objects.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn follow(&self, events: impl Stream<Item = Result<Event<DynamicObject>, watcher::Error>>) {
+        let mut events = std::pin::pin!(events);
+        let mut listing: BTreeMap<Key, DynamicObject> = BTreeMap::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listing.clear(),
+                Ok(Event::InitApply(object)) => {
+                    listing.insert(Key::of(&object), object);
+                }
+                Ok(Event::InitDone) => {
+                    let gone: Vec<Key> =
+                        self.read(|objects| objects.by_key.keys().filter(|key| !listing.contains_key(*key)).cloned().collect());
+                    for key in gone {
+                        self.put(&key, None);
+                    }
+                    for (key, object) in std::mem::take(&mut listing) {
+                        self.put(&key, Some(object));
+                    }
+                    self.inner.ready.send_replace(true);
+                }
+                Ok(Event::Apply(object)) => self.put(&Key::of(&object), Some(object)),
+                Ok(Event::Delete(object)) => self.put(&Key::of(&object), None),
+                Err(error) => tracing::debug!(kind = self.inner.kind, %error, "the watch broke and is opened again"),
+            }
+        }
+    }
+
+    fn put(&self, key: &Key, object: Option<DynamicObject>) {
+        let now = object.map(|mut object| {
+            // Nobody decides by them, and they are often larger than the object itself.
+            object.metadata.managed_fields = None;
+            Arc::new(object)
+        });
+        let before = {
+            let mut objects = self.inner.objects.write().unwrap_or_else(PoisonError::into_inner);
+            let before = match &now {
+                Some(object) => objects.by_key.insert(key.clone(), object.clone()),
+                None => objects.by_key.remove(key),
+            };
+            for uid in owners(before.as_deref()) {
+                if let Some(keys) = objects.by_owner.get_mut(uid) {
+                    keys.remove(key);
+                    if keys.is_empty() {
+                        objects.by_owner.remove(uid);
+                    }
+                }
+            }
+            for uid in owners(now.as_deref()) {
+                objects.by_owner.entry(uid.to_owned()).or_default().insert(key.clone());
+            }
+            before
+        };
+        let same = match (&before, &now) {
+            (Some(before), Some(now)) => before.metadata.resource_version == now.metadata.resource_version,
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            let change = Change { before, now };
+            for handler in self.inner.handlers.read().unwrap_or_else(PoisonError::into_inner).iter() {
+                handler(&change);
+            }
+        }
+    }
+}
+
+fn owners(object: Option<&DynamicObject>) -> impl Iterator<Item = &str> {
+    object.and_then(|object| object.metadata.owner_references.as_ref()).into_iter().flatten().map(|owner| owner.uid.as_str())
+}

@@ -1,0 +1,106 @@
+//! Ways to an API server.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, Request, header};
+use kube::client::Body as KubeBody;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::ServiceExt;
+
+/// An API server and the identity that this process has there.
+#[derive(Clone)]
+pub enum Cluster {
+    /// Over the network.
+    Remote(Box<Config>),
+    /// The embedded API, in the same process: no socket, no encryption. Every request carries what `identity` puts into it.
+    Embedded {
+        /// The API's routes.
+        router: Router,
+        /// Marks a request as this process's own.
+        identity: fn(&mut axum::http::Extensions),
+    },
+}
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig can not be read, or lacks what was asked for.
+    #[error("the kubeconfig cannot be used")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// There is no service account in this place.
+    #[error("the in-cluster configuration cannot be used")]
+    InCluster(#[from] kube::config::InClusterError),
+    /// The client refuses the configuration.
+    #[error("a client cannot be made from the configuration")]
+    Client(#[from] kube::Error),
+}
+
+impl Cluster {
+    /// The cluster of a kubeconfig file (or of `$KUBECONFIG`, `~/.kube/config`), optionally of a named context, optionally as another user.
+    pub async fn from_kubeconfig(file: Option<&Path>, context: Option<&str>, act_as: Option<&str>) -> Result<Self, ConnectError> {
+        let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+        let kubeconfig = match file {
+            Some(file) => Kubeconfig::read_from(file)?,
+            None => Kubeconfig::read()?,
+        };
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        if let Some(user) = act_as {
+            config.auth_info.impersonate = Some(user.to_owned());
+        }
+        Ok(Self::Remote(Box::new(config)))
+    }
+
+    /// The cluster that this process runs in as a pod.
+    pub fn in_cluster() -> Result<Self, ConnectError> {
+        Ok(Self::Remote(Box::new(Config::incluster()?)))
+    }
+
+    /// A client with this process's own identity.
+    pub fn client(&self) -> Result<Client, ConnectError> {
+        match self {
+            Self::Remote(config) => Ok(Client::try_from(Config::clone(config))?),
+            Self::Embedded { router, identity } => Ok(embedded(router.clone(), Some(*identity), None)),
+        }
+    }
+
+    /// A client that is nobody but the bearer of `token`.
+    pub fn client_with_token(&self, token: &str) -> Result<Client, ConnectError> {
+        match self {
+            Self::Remote(config) => {
+                let mut config = Config::clone(config);
+                config.auth_info = kube::config::AuthInfo { token: Some(token.to_owned().into()), ..Default::default() };
+                Ok(Client::try_from(config)?)
+            }
+            Self::Embedded { router, .. } => Ok(embedded(router.clone(), None, HeaderValue::try_from(format!("Bearer {token}")).ok())),
+        }
+    }
+
+    /// Where the API is, for people.
+    pub fn server(&self) -> String {
+        match self {
+            Self::Remote(config) => config.cluster_url.to_string(),
+            Self::Embedded { .. } => "in process".to_owned(),
+        }
+    }
+}
+
+fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, bearer: Option<HeaderValue>) -> Client {
+    let service = tower::service_fn(move |request: Request<KubeBody>| {
+        let (router, bearer) = (router.clone(), bearer.clone());
+        async move {
+            let mut request = request.map(Body::new);
+            if let Some(identity) = identity {
+                identity(request.extensions_mut());
+            }
+            if let Some(bearer) = bearer {
+                request.headers_mut().insert(header::AUTHORIZATION, bearer);
+            }
+            router.oneshot(request).await.map_err(|never: Infallible| match never {})
+        }
+    });
+    Client::new(service, "default")
+}

@@ -1,0 +1,230 @@
+//! A queue of keys that wait for work: each once, not twice at a time, later after failures.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How long a key waits after its n-th failure in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff {
+    /// After the first failure.
+    pub first: Duration,
+    /// At most.
+    pub most: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(50), most: Duration::from_secs(60) }
+    }
+}
+
+impl Backoff {
+    /// The wait after `failures` failures in a row: doubled each time, plus up to a tenth by chance so that keys spread.
+    pub fn wait(&self, failures: u32, fraction: f64) -> Duration {
+        let doubled = self.first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(20)));
+        doubled.min(self.most).mul_f64(1.0 + fraction / 10.0)
+    }
+}
+
+/// A queue of keys. Cloning shares it.
+pub struct Queue<K> {
+    inner: Arc<Inner<K>>,
+}
+
+impl<K> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+struct Inner<K> {
+    state: Mutex<State<K>>,
+    wake: Notify,
+    backoff: Backoff,
+}
+
+struct State<K> {
+    ready: VecDeque<K>,
+    waiting: HashSet<K>,
+    working: HashSet<K>,
+    again: HashSet<K>,
+    later: BTreeMap<(Instant, u64), K>,
+    failures: HashMap<K, u32>,
+    count: u64,
+    closed: bool,
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> Default for Queue<K> {
+    fn default() -> Self {
+        Self::new(Backoff::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
+    /// An empty queue.
+    pub fn new(backoff: Backoff) -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            waiting: HashSet::new(),
+            working: HashSet::new(),
+            again: HashSet::new(),
+            later: BTreeMap::new(),
+            failures: HashMap::new(),
+            count: 0,
+            closed: false,
+        };
+        Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: Notify::new(), backoff }) }
+    }
+
+    /// Adds a key; one that waits already is not added twice, one that is worked on is worked on again afterwards.
+    pub fn add(&self, key: K) {
+        self.state().add(key);
+        self.inner.wake.notify_one();
+    }
+
+    /// Adds a key after a while.
+    pub fn add_after(&self, key: K, wait: Duration) {
+        if wait.is_zero() {
+            return self.add(key);
+        }
+        let mut state = self.state();
+        state.count += 1;
+        let at = (Instant::now() + wait, state.count);
+        state.later.insert(at, key);
+        drop(state);
+        self.inner.wake.notify_one();
+    }
+
+    /// Adds a key after the wait that its failures in a row ask for; returns the wait.
+    pub fn retry(&self, key: K, fraction: f64) -> Duration {
+        let wait = {
+            let mut state = self.state();
+            let failures = state.failures.entry(key.clone()).or_default();
+            *failures = failures.saturating_add(1);
+            self.inner.backoff.wait(*failures, fraction)
+        };
+        self.add_after(key, wait);
+        wait
+    }
+
+    /// Forgets a key's failures.
+    pub fn succeeded(&self, key: &K) {
+        self.state().failures.remove(key);
+    }
+
+    /// The next key to work on; `None` when the queue is closed. Whoever gets it calls [`Queue::done`] afterwards.
+    pub async fn next(&self) -> Option<K> {
+        loop {
+            let wait = {
+                let mut state = self.state();
+                if state.closed {
+                    return None;
+                }
+                let now = Instant::now();
+                while let Some(entry) = state.later.first_entry()
+                    && entry.key().0 <= now
+                {
+                    let key = entry.remove();
+                    state.add(key);
+                }
+                if let Some(key) = state.ready.pop_front() {
+                    state.waiting.remove(&key);
+                    state.working.insert(key.clone());
+                    if !state.ready.is_empty() {
+                        self.inner.wake.notify_one();
+                    }
+                    return Some(key);
+                }
+                state.later.keys().next().map(|(at, _)| *at)
+            };
+            match wait {
+                Some(at) => {
+                    tokio::select! {
+                        () = self.inner.wake.notified() => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+                None => self.inner.wake.notified().await,
+            }
+        }
+    }
+
+    /// The key is not worked on any more.
+    pub fn done(&self, key: &K) {
+        let mut state = self.state();
+        state.working.remove(key);
+        if state.again.remove(key) {
+            state.add(key.clone());
+            drop(state);
+            self.inner.wake.notify_one();
+        }
+    }
+
+    /// Ends the queue: [`Queue::next`] answers `None` to everybody.
+    pub fn close(&self) {
+        self.state().closed = true;
+        self.inner.wake.notify_waiters();
+        self.inner.wake.notify_one();
+    }
+
+    /// Keys that are ready or worked on (those that wait for a later time do not count).
+    pub fn depth(&self) -> usize {
+        let state = self.state();
+        state.ready.len() + state.working.len()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // Nothing panics while the lock is held; a poisoned state is still whole.
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn add(&mut self, key: K) {
+        if self.working.contains(&key) {
+            self.again.insert(key);
+        } else if self.waiting.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_waits_once_and_is_worked_on_once_at_a_time() {
+        let queue = Queue::default();
+        queue.add("a");
+        queue.add("a");
+        queue.add("b");
+        assert_eq!(queue.next().await, Some("a"));
+        queue.add("a");
+        assert_eq!(queue.next().await, Some("b"));
+        queue.done(&"b");
+        queue.done(&"a");
+        assert_eq!(queue.next().await, Some("a"));
+        queue.close();
+        assert_eq!(queue.next().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_wait_longer_each_time_until_success() {
+        let queue = Queue::new(Backoff { first: Duration::from_secs(1), most: Duration::from_secs(5) });
+        let waits: Vec<_> = (0..4).map(|_| queue.retry("a", 0.0).as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 5]);
+        queue.succeeded(&"a");
+        assert_eq!(queue.retry("a", 0.0).as_secs(), 1);
+        let start = Instant::now();
+        assert_eq!(queue.next().await, Some("a"));
+        assert_eq!(start.elapsed().as_secs(), 1);
+    }
+}
