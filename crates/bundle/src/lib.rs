@@ -1,1 +1,35 @@
 //! registry+v1 bundles: parse, validate, render, derive least rights.
+//!
+//! A bundle is one version of one operator as files. This crate takes the files as bytes, from wherever they came, and answers what
+//! upstream's programs answer: the objects to apply (OLM v1's renderer), the catalog entry (`opm render`), and what is wrong with it.
+//!
+//! ```text
+//!   files ── Bundle::read ──┬─ check ─────────── findings, in upstream's order and words
+//!                           ├─ gates::check ──── what OLM v1 refuses to install
+//!                           ├─ render ────────── objects ── rights::derive ── rights::manifests
+//!                           └─ catalog_blob ──── olm.bundle for a catalog
+//! ```
+//!
+//! Pure: no cluster, no clock, no file system.
+
+mod bundle;
+mod catalog;
+mod check;
+mod csv;
+mod error;
+pub mod gates;
+pub mod go;
+pub mod kinds;
+pub mod labels;
+mod read;
+mod render;
+pub mod rights;
+
+pub use bundle::{Bundle, Facts, Property};
+pub use catalog::Content;
+pub use csv::{
+    ApiService, Csv, CrdDescription, Deployment, InstallMode, Permissions, RelatedImage, WebhookDefinition, WebhookKind,
+};
+pub use error::{ReadError, Refusal, RenderError};
+pub use read::Limits;
+pub use render::{CertificateProvider, RenderOptions, render};

@@ -1,0 +1,208 @@
+//! The catalog entry of a bundle: what `opm render` gives (OLM1-BUILD-05).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::bundle::{Bundle, Property};
+use crate::error::ReadError;
+use crate::go;
+
+/// What an entry carries of the bundle's manifests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Content {
+    /// One `olm.bundle.object` for each manifest.
+    #[default]
+    Objects,
+    /// One `olm.csv.metadata` with what people see of the CSV.
+    CsvMetadata,
+}
+
+impl Bundle {
+    /// The `olm.bundle` entry. As in `opm`, an entry without an image keeps its objects, since they are nowhere else.
+    pub fn catalog_blob(&self, image: &str, content: Content) -> Result<Value, ReadError> {
+        let mut properties = self.opm_properties()?;
+        if content == Content::CsvMetadata && !image.is_empty() {
+            properties.push(json!({"type": "olm.csv.metadata", "value": self.csv_metadata()}));
+        } else {
+            properties.extend(self.objects.iter().map(|object| {
+                let data = STANDARD.encode(go::to_string(object));
+                json!({"type": "olm.bundle.object", "value": {"data": data}})
+            }));
+        }
+        Ok(json!({
+            "schema": "olm.bundle",
+            "name": self.csv.name,
+            "package": self.package,
+            "image": image,
+            "properties": properties,
+            "relatedImages": self.related_images(image),
+        }))
+    }
+
+    /// The entry's properties without the manifests, sorted by type and value.
+    pub fn opm_properties(&self) -> Result<Vec<Value>, ReadError> {
+        let mut listed: Vec<(String, String)> = Vec::new();
+        let mut provided = self.provided()?;
+        let mut required = self.required()?;
+        let mut package = json!({"packageName": self.package, "version": self.csv.version});
+        for property in self.properties.iter().chain(&self.csv_properties) {
+            match property.kind.as_str() {
+                "olm.gvk" => {
+                    provided.insert(gvk(&property.value()));
+                }
+                // The file's own word on the package counts before the annotations.
+                "olm.package" => {
+                    let value = property.value();
+                    package = json!({"packageName": value["packageName"], "version": value["version"]});
+                }
+                other => listed.push((other.to_owned(), property.value.get().to_owned())),
+            }
+        }
+        for dependency in &self.dependencies {
+            let value = dependency.value();
+            match dependency.kind.as_str() {
+                "olm.gvk" => {
+                    required.insert(gvk(&value));
+                }
+                "olm.package" => {
+                    let range = json!({"packageName": value["packageName"], "versionRange": value["version"]});
+                    listed.push(("olm.package.required".to_owned(), go::to_string(&range)));
+                }
+                "olm.constraint" => listed.push((dependency.kind.clone(), dependency.value.get().to_owned())),
+                _ => {}
+            }
+        }
+        listed.push(("olm.package".to_owned(), go::to_string(&package)));
+        for (kind, apis) in [("olm.gvk", provided), ("olm.gvk.required", required)] {
+            for (group, name, version) in apis {
+                listed.push((kind.to_owned(), go::to_string(&json!({"group": group, "kind": name, "version": version}))));
+            }
+        }
+        listed.sort();
+        listed.dedup();
+        let property = |(kind, text): (String, String)| {
+            let value: Value = serde_json::from_str(&text).map_err(|error| catalog(format!("property {kind:?}: {error}")))?;
+            Ok(json!({"type": kind, "value": value}))
+        };
+        listed.into_iter().map(property).collect()
+    }
+
+    /// The images that a mirror has to carry: those the CSV names, the bundle's own, and those of the operator's containers; sorted.
+    pub fn related_images(&self, image: &str) -> Vec<Value> {
+        let mut images: Vec<(String, String)> =
+            self.csv.related_images.iter().map(|related| (related.image.clone(), related.name.clone())).collect();
+        let own = (!image.is_empty()).then(|| image.to_owned());
+        for extra in own.into_iter().chain(self.csv.operator_images()) {
+            if !images.iter().any(|(known, _)| *known == extra) {
+                images.push((extra, String::new()));
+            }
+        }
+        images.sort_by(|left, right| left.0.cmp(&right.0));
+        images.into_iter().map(|(image, name)| json!({"name": name, "image": image})).collect()
+    }
+
+    /// What people see of the CSV: the value of `olm.csv.metadata`.
+    pub fn csv_metadata(&self) -> Value {
+        let spec = &self.csv.object["spec"];
+        let mut metadata = json!({
+            "apiServiceDefinitions": spec["apiservicedefinitions"],
+            "crdDescriptions": spec["customresourcedefinitions"],
+            "provider": spec["provider"],
+        });
+        let annotations = &self.csv.object["metadata"]["annotations"];
+        let labels = &self.csv.object["metadata"]["labels"];
+        let same = ["description", "displayName", "installModes", "keywords", "links", "maintainers", "maturity", "minKubeVersion", "nativeAPIs"];
+        let fields = same.map(|name| (name, &spec[name]));
+        for (name, value) in fields.into_iter().chain([("annotations", annotations), ("labels", labels)]) {
+            let empty = match value {
+                Value::Null => true,
+                Value::String(text) => text.is_empty(),
+                Value::Array(items) => items.is_empty(),
+                Value::Object(entries) => entries.is_empty(),
+                _ => false,
+            };
+            if !empty {
+                metadata[name] = value.clone();
+            }
+        }
+        metadata
+    }
+
+    /// The APIs that the embedded CRDs and owned API services provide.
+    fn provided(&self) -> Result<BTreeSet<(String, String, String)>, ReadError> {
+        Ok(self.provided_keys()?.into_iter().map(|(key, _)| (key.0, key.1, key.2)).collect())
+    }
+
+    /// (group, kind, version) with the plural names they are served under.
+    fn provided_keys(&self) -> Result<BTreeMap<(String, String, String), BTreeSet<String>>, ReadError> {
+        let mut keys: BTreeMap<(String, String, String), BTreeSet<String>> = BTreeMap::new();
+        let mut add = |group: &str, kind: &str, version: &str, plural: &str| {
+            keys.entry((group.to_owned(), kind.to_owned(), version.to_owned())).or_default().insert(plural.to_owned());
+        };
+        for crd in self.objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
+            let spec = &crd["spec"];
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (group, kind, plural) = (text(&spec["group"]), text(&spec["names"]["kind"]), text(&spec["names"]["plural"]));
+            for version in spec["versions"].as_array().into_iter().flatten() {
+                add(&group, &kind, version["name"].as_str().unwrap_or_default(), &plural);
+            }
+            let beta = crd["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1beta1"));
+            if let Some(version) = spec["version"].as_str().filter(|version| beta && !version.is_empty()) {
+                add(&group, &kind, version, &plural);
+            }
+        }
+        for api in &self.csv.owned_api_services {
+            add(&api.group, &api.kind, &api.version, &api.name);
+        }
+        Ok(keys)
+    }
+
+    fn required(&self) -> Result<BTreeSet<(String, String, String)>, ReadError> {
+        let mut required = BTreeSet::new();
+        for crd in &self.csv.required_crds {
+            let (_, group) = split_crd_name(&crd.name)?;
+            required.insert((group.to_owned(), crd.kind.clone(), crd.version.clone()));
+        }
+        for api in &self.csv.required_api_services {
+            required.insert((api.group.clone(), api.kind.clone(), api.version.clone()));
+        }
+        Ok(required)
+    }
+
+    /// Every CRD that the CSV calls its own must be in the bundle, in the version and kind it names.
+    pub(crate) fn check_provided(&self) -> Result<(), ReadError> {
+        let refuse = |problem| catalog(format!("error checking provided apis in bundle {}: {problem}", self.csv.name));
+        let provided = self.provided_keys()?;
+        for crd in &self.csv.owned_crds {
+            let (plural, group) = split_crd_name(&crd.name).map_err(|error| refuse(error.to_string()))?;
+            let key = (group.to_owned(), crd.kind.clone(), crd.version.clone());
+            if !provided.get(&key).is_some_and(|plurals| plurals.contains(plural)) {
+                return Err(refuse(format!("couldn't find {group}/{}/{} ({plural}) in bundle", crd.version, crd.kind)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn split_crd_name(name: &str) -> Result<(&str, &str), ReadError> {
+    name.split_once('.').ok_or_else(|| catalog(format!("couldn't parse plural.group from crd name: {name}")))
+}
+
+fn catalog(problem: String) -> ReadError {
+    ReadError::Catalog { problem }
+}
+
+fn gvk(value: &Value) -> (String, String, String) {
+    let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    (text("group"), text("kind"), text("version"))
+}
+
+impl Property {
+    /// The property as a catalog writes it.
+    pub fn to_json(&self) -> Value {
+        json!({"type": self.kind, "value": self.value()})
+    }
+}

@@ -1,0 +1,163 @@
+//! What can go wrong with a bundle.
+
+use crate::go::Mismatch;
+
+/// Files that are no bundle. Texts that upstream records are upstream's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// A file that a bundle must have is absent.
+    #[error("open {path}: no such file or directory")]
+    NoFile {
+        /// The path inside the bundle.
+        path: String,
+    },
+    /// There is no `manifests` directory.
+    #[error("stat manifests: no such file or directory")]
+    NoManifests,
+    /// A directory below `manifests`.
+    #[error("subdirectories are not allowed within the \"manifests\" directory of the bundle image filesystem: found {path:?}")]
+    Subdirectory {
+        /// The directory.
+        path: String,
+    },
+    /// No CSV among the manifests.
+    #[error("no ClusterServiceVersion found in \"manifests\"")]
+    NoCsv,
+    /// More than one CSV among the manifests.
+    #[error("found {} ClusterServiceVersions in \"manifests\" ({}): a bundle holds exactly one", .names.len(), .names.join(", "))]
+    SeveralCsvs {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A path that leads out of the bundle.
+    #[error("{path:?}: a bundle's paths are relative and stay inside it")]
+    Path {
+        /// The path.
+        path: String,
+    },
+    /// More or larger files than a bundle may have.
+    #[error("{what}: {found}, and a bundle may have at most {limit}")]
+    Limit {
+        /// What is counted.
+        what: String,
+        /// How much there is.
+        found: usize,
+        /// How much there may be.
+        limit: usize,
+    },
+    /// A manifest that holds no Kubernetes objects.
+    #[error("error parsing objects in {path:?}: {problem}")]
+    Objects {
+        /// The file.
+        path: String,
+        /// What is wrong, with the line where it is known.
+        problem: String,
+    },
+    /// A metadata file that cannot be read.
+    #[error("{path}: {problem}")]
+    Metadata {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A field of an object that does not have the type its kind asks for.
+    #[error("error parsing objects in {path:?}: {kind} {name:?}: {mismatch}")]
+    Field {
+        /// The file.
+        path: String,
+        /// The object's kind.
+        kind: String,
+        /// The object's name.
+        name: String,
+        /// The field and what it should be.
+        mismatch: Mismatch,
+    },
+    /// The CSV's own list of properties cannot be read.
+    #[error("failed to unmarshal csv.metadata.annotations['olm.properties']: {problem}")]
+    CsvProperties {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The catalog's rules are not met.
+    #[error("{problem}")]
+    Catalog {
+        /// What is wrong, in `opm`'s words.
+        problem: String,
+    },
+}
+
+/// A bundle that cannot be rendered as asked. The texts are upstream's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// The bundle does not pass its checks (OLM1-INST-16).
+    #[error("{}", .findings.join("\n"))]
+    Invalid {
+        /// The findings in order.
+        findings: Vec<String>,
+    },
+    /// The target namespaces do not fit the bundle's install modes (OLM1-INST-02).
+    #[error("invalid option(s): invalid target namespaces [{given}]: {problem}")]
+    TargetNamespaces {
+        /// The namespaces asked for, separated by blanks.
+        given: String,
+        /// Why not.
+        problem: String,
+    },
+    /// A manifest of a kind that is not installed.
+    #[error("bundle contains unsupported resource: Name: {name}, Kind: {kind}")]
+    UnsupportedKind {
+        /// The object's name.
+        name: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// A CRD that two conversion webhooks claim.
+    #[error("custom resource definition '{crd}' is referenced by multiple conversion webhook definitions")]
+    SharedConversion {
+        /// The CRD's name.
+        crd: String,
+    },
+    /// A CRD with a conversion webhook that keeps unknown fields.
+    #[error("custom resource definition '{crd}' must have .spec.preserveUnknownFields set to false to let API Server call webhook to do the conversion")]
+    PreservesUnknownFields {
+        /// The CRD's name.
+        crd: String,
+    },
+    /// The bundle was read for a catalog and cannot be installed.
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+}
+
+/// A bundle that the ClusterExtension controller does not install. The texts are upstream's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The bundle owns API services.
+    #[error("unsupported bundle: apiServiceDefintions are not supported")]
+    ApiServices,
+    /// The bundle has webhooks, and no provider of certificates is on.
+    #[error("unsupported bundle: webhookDefinitions are not supported")]
+    Webhooks,
+    /// The bundle wants a narrower install mode than the gates allow.
+    #[error("unsupported bundle: bundle does not support AllNamespaces install mode")]
+    NotAllNamespaces,
+    /// The bundle supports no install mode that a ClusterExtension can ask for.
+    #[error("unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] install modes")]
+    NoInstallMode,
+    /// The bundle needs other packages or APIs.
+    #[error("validating bundle {bundle:?}: bundle {bundle:?} has a dependency declared via property {property:?} which is currently not supported")]
+    Dependency {
+        /// The bundle's name.
+        bundle: String,
+        /// The property's type.
+        property: String,
+    },
+    /// The watch namespace is no name of a namespace.
+    #[error("invalid watch namespace '{namespace}': {reasons}")]
+    WatchNamespace {
+        /// The namespace asked for.
+        namespace: String,
+        /// Kubernetes' reasons.
+        reasons: String,
+    },
+}

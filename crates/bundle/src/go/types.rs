@@ -1,0 +1,124 @@
+//! The table of type facts, parsed once.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// How one Go type reads and writes JSON.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Type {
+    String,
+    Bool,
+    Int,
+    Float,
+    Bytes,
+    /// Any JSON, passed through.
+    Raw,
+    Quantity,
+    IntOrString,
+    Time,
+    /// `JSONSchemaPropsOrBool` and its two siblings.
+    SchemaOrBool,
+    SchemaOrArray,
+    SchemaOrStrings,
+    Pointer(Box<Type>),
+    Slice(Box<Type>),
+    Map(Box<Type>),
+    /// An index into [`Types::structs`].
+    Struct(usize),
+}
+
+/// One JSON field of a struct.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub name: String,
+    pub omit_empty: bool,
+    pub omit_zero: bool,
+    pub kind: Type,
+}
+
+/// Every struct of the table.
+#[derive(Debug)]
+pub(super) struct Types {
+    pub structs: Vec<Vec<Field>>,
+    names: HashMap<String, usize>,
+}
+
+impl Types {
+    /// The struct of that name in the table; an unknown name is an empty struct, which the test of the table rules out.
+    pub(super) fn named(&self, name: &str) -> Type {
+        self.names.get(name).map_or(Type::Raw, |&index| Type::Struct(index))
+    }
+
+    pub(super) fn schema(&self) -> Type {
+        self.named("apiextensions.JSONSchemaProps")
+    }
+
+    fn parse(table: &str) -> Self {
+        let lines = || table.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let mut types = Self { structs: Vec::new(), names: HashMap::new() };
+        for name in lines().filter(|line| !line.starts_with(' ')) {
+            types.names.insert(name.to_owned(), types.names.len());
+        }
+        for line in lines() {
+            let Some(field) = line.strip_prefix(' ') else {
+                types.structs.push(Vec::new());
+                continue;
+            };
+            let (name, kind) = field.split_once(' ').unwrap_or((field, "raw"));
+            let kind = types.reference(kind);
+            let plain = name.trim_end_matches(['?', '!']);
+            let marks = &name[plain.len()..];
+            let field = Field { name: plain.to_owned(), omit_empty: marks.contains('?'), omit_zero: marks.contains('!'), kind };
+            if let Some(last) = types.structs.last_mut() {
+                last.push(field);
+            }
+        }
+        types
+    }
+
+    fn reference(&self, text: &str) -> Type {
+        if let Some(rest) = text.strip_prefix('*') {
+            return Type::Pointer(Box::new(self.reference(rest)));
+        }
+        if let Some(rest) = text.strip_prefix("[]") {
+            return Type::Slice(Box::new(self.reference(rest)));
+        }
+        if let Some(rest) = text.strip_prefix("{}") {
+            return Type::Map(Box::new(self.reference(rest)));
+        }
+        match text {
+            "string" => Type::String,
+            "bool" => Type::Bool,
+            "int" | "int32" | "int64" => Type::Int,
+            "float" => Type::Float,
+            "bytes" => Type::Bytes,
+            "quantity" => Type::Quantity,
+            "intorstring" => Type::IntOrString,
+            "time" => Type::Time,
+            "JSONSchemaPropsOrBool" => Type::SchemaOrBool,
+            "JSONSchemaPropsOrArray" => Type::SchemaOrArray,
+            "JSONSchemaPropsOrStringArray" => Type::SchemaOrStrings,
+            name => self.named(name),
+        }
+    }
+}
+
+/// The table that ships with the crate.
+pub(super) static TYPES: LazyLock<Types> = LazyLock::new(|| Types::parse(include_str!("types.txt")));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reference_of_the_table_is_known() {
+        const OPAQUE: [&str; 3] = ["raw", "version", "release"];
+        for line in include_str!("types.txt").lines().filter(|line| line.starts_with(' ')) {
+            let (_, kind) = line.trim_start().split_once(' ').unwrap_or_default();
+            let base = kind.trim_start_matches(['*', '[', ']', '{', '}']);
+            let base_type = TYPES.reference(base);
+            assert!(base_type != Type::Raw || OPAQUE.contains(&base), "unknown type {base:?} in {line:?}");
+        }
+        assert!(TYPES.structs.len() > 150);
+    }
+}

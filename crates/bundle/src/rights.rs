@@ -1,0 +1,302 @@
+//! The least rights that an installer's service account needs for rendered objects (OLM1-PERM-05, MS-RBAC-01).
+//!
+//! ```text
+//!   objects ── needs: watch the kinds, create in the namespaces, change by name, hold what their roles grant
+//!           ── atoms: one verb, group, resource and name each
+//!           ── drop what another atom covers ── join ── grants ── manifests
+//! ```
+//!
+//! Nothing is granted twice: each verb of each rule is needed for itself, so taking any of them away makes the API refuse something.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mainstay_rbac::{PolicyRule, breakdown};
+use serde_json::{Value, json};
+
+use crate::kinds;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const ANY: &str = "*";
+
+/// Where a right holds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Everywhere: a ClusterRole bound by a ClusterRoleBinding.
+    Cluster,
+    /// In one namespace: a Role.
+    Namespace(String),
+}
+
+/// One rule and where it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// Where.
+    pub scope: Scope,
+    /// What.
+    pub rule: PolicyRule,
+}
+
+/// The ClusterExtension that owns the objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtensionRef {
+    /// Its name.
+    pub name: String,
+}
+
+/// The account that installs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installer {
+    /// The ClusterExtension's name; the roles and bindings are named after it.
+    pub extension: String,
+    /// The account's name.
+    pub service_account: String,
+    /// The namespace of the account.
+    pub namespace: String,
+}
+
+/// What the installer needs in order to create, watch, update and delete the objects as owned by the extension.
+pub fn derive(objects: &[Value], owner: &ExtensionRef) -> Vec<Grant> {
+    let mut needs = Vec::new();
+    let finalizers = PolicyRule::resources(&["update"], &["olm.operatorframework.io"], &["clusterextensions/finalizers"]);
+    needs.push(Grant { scope: Scope::Cluster, rule: finalizers.named(&[&owner.name]) });
+    let roles = Roles::of(objects);
+    for object in objects {
+        let target = Target::of(object);
+        let (groups, resources) = ([target.group.as_str()], [target.resource.as_str()]);
+        let scope = target.scope();
+        needs.push(Grant { scope: Scope::Cluster, rule: PolicyRule::resources(&["list", "watch"], &groups, &resources) });
+        needs.push(Grant { scope: scope.clone(), rule: PolicyRule::resources(&["create"], &groups, &resources) });
+        let named = PolicyRule::resources(&["delete", "get", "patch", "update"], &groups, &resources).named(&[&target.name]);
+        needs.push(Grant { scope: scope.clone(), rule: named });
+        if target.group == RBAC {
+            needs.extend(escalation(object, &target, &roles, &scope));
+        }
+    }
+    join(&least(atoms(&needs)))
+}
+
+/// What `wanted` grants beyond `held`.
+pub fn missing(held: &[Grant], wanted: &[Grant]) -> Vec<Grant> {
+    let held = atoms(held);
+    let beyond = atoms(wanted).into_iter().filter(|atom| !held.contains(atom) && !atom.covered_by(&held)).collect();
+    join(&least(beyond))
+}
+
+/// The account, its roles and their bindings as objects to apply.
+pub fn manifests(grants: &[Grant], installer: &Installer) -> Vec<Value> {
+    let Installer { extension, service_account, namespace } = installer;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": service_account, "namespace": namespace}});
+    let mut objects = vec![account];
+    let mut scopes: BTreeMap<&Scope, Vec<&PolicyRule>> = BTreeMap::new();
+    for grant in grants {
+        scopes.entry(&grant.scope).or_default().push(&grant.rule);
+    }
+    for (scope, rules) in scopes {
+        let (kind, role, binding) = match scope {
+            Scope::Cluster => ("ClusterRole", format!("{extension}-installer-clusterrole"), format!("{extension}-installer-binding")),
+            Scope::Namespace(_) => ("Role", format!("{extension}-installer-role"), format!("{extension}-installer-rolebinding")),
+        };
+        let metadata = |name: &str| match scope {
+            Scope::Cluster => json!({"name": name}),
+            Scope::Namespace(namespace) => json!({"name": name, "namespace": namespace}),
+        };
+        objects.push(json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata(&role), "rules": rules}));
+        objects.push(json!({
+            "apiVersion": format!("{RBAC}/v1"),
+            "kind": format!("{kind}Binding"),
+            "metadata": metadata(&binding),
+            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": service_account, "namespace": namespace}],
+        }));
+    }
+    objects
+}
+
+/// What an object is to the API.
+struct Target {
+    group: String,
+    resource: String,
+    kind: String,
+    name: String,
+    namespace: Option<String>,
+}
+
+impl Target {
+    fn of(object: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = text(&object["kind"]);
+        let row = kinds::rendered(&kind);
+        // A kind that no bundle may hold is not rendered; for objects from elsewhere the usual plural is the best guess.
+        let resource = row.map_or_else(|| format!("{}s", kind.to_lowercase()), |row| row.resource.to_owned());
+        let namespace = object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
+        Self {
+            group: object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or_else(String::new, |(group, _)| group.to_owned()),
+            resource,
+            name: text(&object["metadata"]["name"]),
+            // A webhook configuration carries a namespace in the rendering although its kind has none.
+            namespace: namespace.filter(|_| row.is_none_or(|row| row.namespaced)),
+            kind,
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        self.namespace.clone().map_or(Scope::Cluster, Scope::Namespace)
+    }
+}
+
+/// The roles among the objects, and whether their rules are known.
+struct Roles<'a>(BTreeMap<(String, String, Option<String>), &'a Value>);
+
+impl<'a> Roles<'a> {
+    fn of(objects: &'a [Value]) -> Self {
+        let role = |object: &'a Value| {
+            let target = Target::of(object);
+            let is_role = target.group == RBAC && matches!(target.kind.as_str(), "Role" | "ClusterRole");
+            is_role.then_some(((target.kind, target.name, target.namespace), object))
+        };
+        Self(objects.iter().filter_map(role).collect())
+    }
+}
+
+fn aggregated(role: &Value) -> bool {
+    role["aggregationRule"].is_object()
+}
+
+/// What escalation prevention asks of whoever writes the role or binding.
+fn escalation(object: &Value, target: &Target, roles: &Roles<'_>, scope: &Scope) -> Vec<Grant> {
+    let grant = |rule| Grant { scope: scope.clone(), rule };
+    match target.kind.as_str() {
+        "Role" | "ClusterRole" if aggregated(object) => {
+            // Nobody can know what the role will hold, so holding its rules cannot be asked for.
+            vec![grant(PolicyRule::resources(&["escalate"], &[RBAC], &[&target.resource]).named(&[&target.name]))]
+        }
+        "Role" | "ClusterRole" => {
+            let rules = object["rules"].as_array().into_iter().flatten();
+            rules.filter_map(|rule| serde_json::from_value(rule.clone()).ok()).map(grant).collect()
+        }
+        "RoleBinding" | "ClusterRoleBinding" => {
+            let reference = &object["roleRef"];
+            let text = |key: &str| reference[key].as_str().unwrap_or_default().to_owned();
+            let (kind, name) = (text("kind"), text("name"));
+            let namespace = (kind == "Role").then(|| target.namespace.clone()).flatten();
+            let known = roles.0.get(&(kind.clone(), name.clone(), namespace)).is_some_and(|role| !aggregated(role));
+            if known {
+                // The role's own rules are held already, at the same scope or wider.
+                return Vec::new();
+            }
+            let resource = if kind == "Role" { "roles" } else { "clusterroles" };
+            vec![grant(PolicyRule::resources(&["bind"], &[RBAC], &[resource]).named(&[&name]))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// One verb on one resource of one group, of one name or of all; or one verb on one URL.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Atom {
+    scope: Scope,
+    group: String,
+    resource: String,
+    name: Option<String>,
+    url: Option<String>,
+    verb: String,
+}
+
+fn atoms(grants: &[Grant]) -> BTreeSet<Atom> {
+    let mut atoms = BTreeSet::new();
+    for grant in grants {
+        for mut rule in breakdown(&grant.rule) {
+            let take = |list: &mut Vec<String>| list.pop();
+            atoms.insert(Atom {
+                scope: grant.scope.clone(),
+                group: take(&mut rule.api_groups).unwrap_or_default(),
+                resource: take(&mut rule.resources).unwrap_or_default(),
+                name: take(&mut rule.resource_names),
+                url: take(&mut rule.non_resource_urls),
+                verb: take(&mut rule.verbs).unwrap_or_default(),
+            });
+        }
+    }
+    atoms
+}
+
+impl Atom {
+    /// Whether another atom of the set grants this one too.
+    fn covered_by(&self, atoms: &BTreeSet<Atom>) -> bool {
+        self.wider(atoms).iter().any(|atom| atom != self && atoms.contains(atom))
+    }
+
+    /// Every atom that grants this one, itself included.
+    fn wider(&self, atoms: &BTreeSet<Atom>) -> Vec<Atom> {
+        let mut wider = vec![self.clone()];
+        let mut widen = |change: &dyn Fn(&Atom) -> Option<Atom>| {
+            let more: Vec<_> = wider.iter().filter_map(change).collect();
+            wider.extend(more);
+        };
+        widen(&|atom| Some(Atom { scope: Scope::Cluster, ..atom.clone() }));
+        widen(&|atom| Some(Atom { verb: ANY.to_owned(), ..atom.clone() }));
+        if self.url.is_some() {
+            let patterns = atoms.iter().filter_map(|atom| atom.url.clone()).filter(|pattern| pattern.ends_with('*'));
+            let matching = |pattern: &String| self.url.as_ref().is_some_and(|url| url.starts_with(pattern.trim_end_matches('*')));
+            for pattern in patterns.filter(matching).collect::<BTreeSet<_>>() {
+                widen(&|atom| Some(Atom { url: Some(pattern.clone()), ..atom.clone() }));
+            }
+            return wider;
+        }
+        widen(&|atom| Some(Atom { group: ANY.to_owned(), ..atom.clone() }));
+        widen(&|atom| Some(Atom { name: None, ..atom.clone() }));
+        let sub = self.resource.split_once('/').map(|(_, sub)| format!("{ANY}/{sub}"));
+        widen(&|atom| (atom.resource == self.resource).then(|| Atom { resource: ANY.to_owned(), ..atom.clone() }));
+        widen(&|atom| (atom.resource == self.resource).then(|| Some(Atom { resource: sub.clone()?, ..atom.clone() })).flatten());
+        wider
+    }
+}
+
+/// The atoms without those that others grant.
+fn least(atoms: BTreeSet<Atom>) -> BTreeSet<Atom> {
+    let kept: BTreeSet<Atom> = atoms.iter().filter(|atom| !atom.covered_by(&atoms)).cloned().collect();
+    kept
+}
+
+/// Atoms as rules: verbs of one name, then names with the same verbs, then resources with the same verbs and names.
+fn join(atoms: &BTreeSet<Atom>) -> Vec<Grant> {
+    type Names = BTreeSet<String>;
+    let mut verbs: BTreeMap<(&Scope, &str, &str, Option<&str>, Option<&str>), BTreeSet<String>> = BTreeMap::new();
+    for atom in atoms {
+        let key = (&atom.scope, atom.group.as_str(), atom.resource.as_str(), atom.name.as_deref(), atom.url.as_deref());
+        verbs.entry(key).or_default().insert(atom.verb.clone());
+    }
+    let mut names: BTreeMap<(&Scope, &str, &str, bool, BTreeSet<String>), Names> = BTreeMap::new();
+    let mut urls: BTreeMap<(&Scope, BTreeSet<String>), Names> = BTreeMap::new();
+    for ((scope, group, resource, name, url), verbs) in verbs {
+        if let Some(url) = url {
+            urls.entry((scope, verbs)).or_default().insert(url.to_owned());
+        } else {
+            names.entry((scope, group, resource, name.is_some(), verbs)).or_default().extend(name.map(str::to_owned));
+        }
+    }
+    let mut resources: BTreeMap<(&Scope, &str, Names, BTreeSet<String>), BTreeSet<String>> = BTreeMap::new();
+    for ((scope, group, resource, _, verbs), names) in names {
+        resources.entry((scope, group, names, verbs)).or_default().insert(resource.to_owned());
+    }
+    let list = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>();
+    let mut grants: Vec<Grant> = resources
+        .into_iter()
+        .map(|((scope, group, names, verbs), resources)| Grant {
+            scope: scope.clone(),
+            rule: PolicyRule {
+                verbs: list(verbs),
+                api_groups: vec![group.to_owned()],
+                resources: list(resources),
+                resource_names: list(names),
+                non_resource_urls: Vec::new(),
+            },
+        })
+        .collect();
+    grants.extend(urls.into_iter().map(|((scope, verbs), urls)| Grant {
+        scope: scope.clone(),
+        rule: PolicyRule { verbs: list(verbs), non_resource_urls: list(urls), ..PolicyRule::default() },
+    }));
+    grants.sort_by(|left, right| left.scope.cmp(&right.scope));
+    grants
+}
