@@ -10,10 +10,19 @@
 //! (defaults, strategies, validation, columns) stands in tables and functions a kind here.
 //! Requirements: KAPI-DISC-01, KAPI-REST-01, KAPI-REST-06..08.
 
+mod default;
 pub mod discovery;
+mod encode;
 mod gvk;
 pub mod openapi;
+mod prepare;
+pub mod quantity;
 mod registry;
 
+pub use default::default;
+pub use encode::go_form;
 pub use gvk::Gvk;
+pub use prepare::{
+    AllocationError, Allocator, Context, Requester, allocate_service, prepare_create, prepare_update, qos_class, released_by_service,
+};
 pub use registry::{Group, Registry, Resource, Subresource, registry};

@@ -1,0 +1,276 @@
+//! Defaults that look at more than one field.
+
+use base64::Engine as _;
+use serde_json::{Map, Value, json};
+
+use crate::Gvk;
+use crate::quantity::Quantity;
+
+type Object = Map<String, Value>;
+
+/// Defaults that a kind gives its whole object, before those of its parts.
+pub(super) fn object(gvk: &Gvk, map: &mut Object) {
+    match gvk.group_kind() {
+        ("", "Pod") => {
+            if let Some(Value::Object(spec)) = map.get_mut("spec") {
+                pod_only(spec);
+            }
+        }
+        ("", "Namespace") => {
+            if let Some(name) = text_at(map, &["metadata", "name"]) {
+                entry(entry(map, "metadata"), "labels").entry("kubernetes.io/metadata.name").or_insert(json!(name));
+            }
+        }
+        ("", "Secret") => string_data(map),
+        ("", "ReplicationController") => labels_from_template(map, true),
+        ("batch", "Job") => {
+            labels_from_template(map, false);
+            if let Some(Value::Object(spec)) = map.get_mut("spec") {
+                job(spec);
+            }
+        }
+        ("", "PersistentVolume" | "PersistentVolumeClaim") => {
+            // The phase is a default of the status, which an absent status would not be asked for.
+            entry(map, "status");
+        }
+        _ => {}
+    }
+}
+
+/// What a type does before its rows.
+pub(super) fn before(name: &str, map: &mut Object) {
+    match name {
+        "core.v1.Volume" => {
+            if map.keys().all(|key| key == "name") {
+                map.insert("emptyDir".into(), json!({}));
+            }
+        }
+        "core.v1.ServiceSpec" => {
+            if map.get("sessionAffinity").is_none_or(|value| value == "None") {
+                map.remove("sessionAffinityConfig");
+            }
+        }
+        "core.v1.PodSpec" => {
+            // The deprecated name says what the current one says, on both sides.
+            let current = map.get("serviceAccountName").or(map.get("serviceAccount")).cloned();
+            if let Some(current) = current {
+                map.insert("serviceAccountName".into(), current.clone());
+                map.insert("serviceAccount".into(), current);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `stringData` is a convenience for writers: it is never stored.
+fn string_data(map: &mut Object) {
+    if let Some(Value::Object(texts)) = map.remove("stringData") {
+        let data = entry(map, "data");
+        for (key, text) in texts {
+            if let Some(text) = text.as_str() {
+                data.insert(key, json!(base64::engine::general_purpose::STANDARD.encode(text)));
+            }
+        }
+    }
+}
+
+/// What a type does after its rows.
+pub(super) fn after(name: &str, map: &mut Object) {
+    match name {
+        "core.v1.Container" | "core.v1.EphemeralContainer" => {
+            if !map.contains_key("imagePullPolicy") {
+                let image = map.get("image").and_then(Value::as_str).unwrap_or_default();
+                let policy = if tag_is_latest(image) { "Always" } else { "IfNotPresent" };
+                map.insert("imagePullPolicy".into(), json!(policy));
+            }
+        }
+        "core.v1.ServicePort" => {
+            let unset = map.get("targetPort").is_none_or(|value| *value == json!(0) || *value == json!(""));
+            if unset && let Some(port) = map.get("port").cloned() {
+                map.insert("targetPort".into(), port);
+            }
+        }
+        "core.v1.LimitRangeItem" => limit_range_item(map),
+        "core.v1.NodeStatus" => {
+            if let Some(Value::Object(capacity)) = map.get("capacity").cloned() {
+                let allocatable = entry(map, "allocatable");
+                if allocatable.is_empty() {
+                    *allocatable = capacity;
+                }
+            }
+        }
+        "apps.v1.StatefulSetSpec" => {
+            if let Some(Value::Array(claims)) = map.get_mut("volumeClaimTemplates") {
+                for claim in claims.iter_mut().filter_map(Value::as_object_mut) {
+                    claim.entry("kind").or_insert(json!("PersistentVolumeClaim"));
+                    claim.entry("apiVersion").or_insert(json!("v1"));
+                }
+            }
+        }
+        "autoscaling.v2.HorizontalPodAutoscalerBehavior" => {
+            scaling_rules(
+                entry(map, "scaleUp"),
+                Some(0),
+                &json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]),
+            );
+            scaling_rules(entry(map, "scaleDown"), None, &json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
+        }
+        "networking.v1.NetworkPolicySpec" => {
+            if !map.contains_key("policyTypes") {
+                let types = if map.contains_key("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+                map.insert("policyTypes".into(), types);
+            }
+        }
+        "apiextensions.v1.CustomResourceDefinitionNames" => {
+            if let Some(kind) = map.get("kind").and_then(Value::as_str).filter(|kind| !kind.is_empty()).map(str::to_owned) {
+                map.entry("singular").or_insert(json!(kind.to_lowercase()));
+                map.entry("listKind").or_insert(json!(format!("{kind}List")));
+            }
+        }
+        "flowcontrol.v1.PriorityLevelConfigurationSpec" => {
+            if map.get("type") == Some(&json!("Exempt")) {
+                entry(map, "exempt");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Amounts of resources are kept in thousandths, rounded up.
+pub(super) fn resource_list(map: &mut Object) {
+    for value in map.values_mut() {
+        if let Some(quantity) = value.as_str().and_then(|text| Quantity::parse(text).ok()) {
+            *value = json!(quantity.round_up_to_milli().to_string());
+        }
+    }
+}
+
+/// Whether no tag, or the tag `latest`, is named: such images are pulled every time. A digest names content, so it alone does not.
+fn tag_is_latest(image: &str) -> bool {
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    let last = name.rsplit('/').next().unwrap_or(name);
+    match last.split_once(':') {
+        Some((_, tag)) => tag == "latest",
+        None => digest.is_none(),
+    }
+}
+
+/// What pods have that pod templates do not.
+fn pod_only(spec: &mut Object) {
+    spec.entry("enableServiceLinks").or_insert(json!(true));
+    let host_network = spec.get("hostNetwork") == Some(&json!(true));
+    for field in ["containers", "initContainers"] {
+        let Some(Value::Array(containers)) = spec.get_mut(field) else { continue };
+        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
+            requests_from_limits(container);
+            if host_network && let Some(Value::Array(ports)) = container.get_mut("ports") {
+                for port in ports.iter_mut().filter_map(Value::as_object_mut) {
+                    if let Some(number) = port.get("containerPort").cloned() {
+                        port.entry("hostPort").or_insert(number);
+                    }
+                }
+            }
+        }
+    }
+    if let Some(Value::Object(resources)) = spec.get_mut("resources") {
+        limits_to_requests(resources);
+    }
+}
+
+fn requests_from_limits(container: &mut Object) {
+    if let Some(Value::Object(resources)) = container.get_mut("resources") {
+        limits_to_requests(resources);
+    }
+}
+
+fn limits_to_requests(resources: &mut Object) {
+    if let Some(Value::Object(limits)) = resources.get("limits").cloned() {
+        let requests = entry(resources, "requests");
+        for (name, amount) in limits {
+            requests.entry(name).or_insert(amount);
+        }
+    }
+}
+
+fn labels_from_template(map: &mut Object, selector: bool) {
+    let labels = map.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).and_then(Value::as_object).cloned();
+    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return };
+    if selector && let Some(Value::Object(spec)) = map.get_mut("spec") {
+        let selector = entry(spec, "selector");
+        if selector.is_empty() {
+            *selector = labels.clone();
+        }
+    }
+    let own = entry(entry(map, "metadata"), "labels");
+    if own.is_empty() {
+        *own = labels;
+    }
+}
+
+fn job(spec: &mut Object) {
+    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+        spec.insert("completions".into(), json!(1));
+    }
+    spec.entry("parallelism").or_insert(json!(1));
+    if !spec.contains_key("backoffLimit") {
+        let limit = if spec.contains_key("backoffLimitPerIndex") { i32::MAX } else { 6 };
+        spec.insert("backoffLimit".into(), json!(limit));
+    }
+    spec.entry("completionMode").or_insert(json!("NonIndexed"));
+    spec.entry("suspend").or_insert(json!(false));
+    spec.entry("manualSelector").or_insert(json!(false));
+    let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    spec.entry("podReplacementPolicy").or_insert(json!(replacement));
+}
+
+fn limit_range_item(map: &mut Object) {
+    if map.get("type") != Some(&json!("Container")) {
+        return;
+    }
+    let list = |map: &Object, field: &str| map.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
+    let (max, min) = (list(map, "max"), list(map, "min"));
+    let fill = |map: &mut Object, field: &str, from: &Object| {
+        if from.is_empty() {
+            return;
+        }
+        let target = entry(map, field);
+        for (name, amount) in from {
+            target.entry(name.clone()).or_insert(amount.clone());
+        }
+    };
+    fill(map, "default", &max);
+    let default = list(map, "default");
+    fill(map, "defaultRequest", &default);
+    fill(map, "defaultRequest", &min);
+}
+
+fn scaling_rules(rules: &mut Object, window: Option<i64>, policies: &Value) {
+    rules.entry("selectPolicy").or_insert(json!("Max"));
+    if let Some(window) = window {
+        rules.entry("stabilizationWindowSeconds").or_insert(json!(window));
+    }
+    if rules.get("policies").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        rules.insert("policies".into(), policies.clone());
+    }
+}
+
+fn text_at(map: &Object, path: &[&str]) -> Option<String> {
+    let (first, rest) = path.split_first()?;
+    let mut value = map.get(*first)?;
+    for key in rest {
+        value = value.get(key)?;
+    }
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The object under a key, made where there is none.
+pub(crate) fn entry<'a>(map: &'a mut Object, key: &str) -> &'a mut Object {
+    let slot = map.entry(key).or_insert_with(|| json!({}));
+    if !slot.is_object() {
+        *slot = json!({});
+    }
+    match slot {
+        Value::Object(map) => map,
+        _ => unreachable!("an object was put there"),
+    }
+}

@@ -1,0 +1,399 @@
+//! The form in which Kubernetes' own types write an object.
+//!
+//! Kubernetes decodes a request into Go structs and writes those back: fields it does not know vanish, empty values of plain fields
+//! vanish while those of pointers stay, embedded structs appear even when empty, times without a value appear as `null`, and quantities
+//! come back in normal form. OpenAPI says most of it (`default: {}` marks an embedded struct, `default: ""` a field that is always
+//! written); the tables here say the rest.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use mainstay_schema::{Additional, Schema, SchemaRef, Type};
+use serde_json::{Map, Value, json};
+
+use crate::quantity::Quantity;
+use crate::{Gvk, registry};
+
+/// Brings an object of a built-in kind into the form in which Kubernetes writes it. Kinds that are not built in stay as they are.
+pub fn go_form(gvk: &Gvk, object: &mut Value) {
+    let Some(schema) = registry().schema(gvk) else { return };
+    if let Value::Object(map) = object {
+        let (kind, version) = (map.remove("kind"), map.remove("apiVersion"));
+        structure(&schema, map);
+        map.extend(kind.map(|kind| ("kind".to_owned(), kind)));
+        map.extend(version.map(|version| ("apiVersion".to_owned(), version)));
+    }
+}
+
+/// The last two parts of a definition's name with its group: `core.v1.PodSpec`, `meta.v1.ObjectMeta`.
+pub(crate) fn short_name(definition: &str) -> &str {
+    definition
+        .strip_prefix("io.k8s.api.")
+        .or_else(|| definition.strip_prefix("io.k8s.apimachinery.pkg.apis."))
+        .or_else(|| definition.strip_prefix("io.k8s.apiextensions-apiserver.pkg.apis."))
+        .or_else(|| definition.strip_prefix("io.k8s.kube-aggregator.pkg.apis."))
+        .unwrap_or(definition)
+}
+
+/// What a definition stands for beside structs.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Special {
+    Quantity,
+    Time,
+    /// Holds whatever it is given.
+    Opaque,
+    None,
+}
+
+pub(crate) fn special(schema: &Schema) -> Special {
+    match schema.definition.as_deref() {
+        Some("io.k8s.apimachinery.pkg.api.resource.Quantity") => Special::Quantity,
+        Some("io.k8s.apimachinery.pkg.apis.meta.v1.Time" | "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime") => Special::Time,
+        Some(name)
+            if name.ends_with(".JSON")
+                || name.ends_with(".RawExtension")
+                || name.ends_with(".FieldsV1")
+                || name.ends_with(".IntOrString")
+                || name.ends_with(".JSONSchemaPropsOrStringArray") =>
+        {
+            Special::Opaque
+        }
+        _ => Special::None,
+    }
+}
+
+/// The schema of the objects inside `JSONSchemaPropsOrBool` and `JSONSchemaPropsOrArray`, which OpenAPI leaves untyped.
+fn json_schema() -> Option<SchemaRef> {
+    registry().definition("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+}
+
+fn value(schema: &Schema, value: &mut Value) {
+    match special(schema) {
+        Special::Quantity => return quantity(value),
+        Special::Time | Special::Opaque => return,
+        Special::None => {}
+    }
+    if schema.definition.as_deref().is_some_and(|name| name.contains(".JSONSchemaPropsOr")) {
+        if let Some(inner) = json_schema() {
+            match value {
+                Value::Object(map) => structure(&inner, map),
+                Value::Array(items) => {
+                    for item in items {
+                        if let Value::Object(map) = item {
+                            structure(&inner, map);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        return;
+    }
+    match value {
+        Value::Object(map) if is_struct(schema) => structure(schema, map),
+        Value::Object(map) => {
+            if let Additional::Schema(inner) = &schema.additional {
+                map.values_mut().for_each(|child| self::value(inner, child));
+            }
+        }
+        Value::Array(items) => {
+            if let Some(inner) = &schema.items {
+                items.iter_mut().for_each(|item| self::value(inner, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A struct of Kubernetes, as opposed to a map or to anything.
+pub(crate) fn is_struct(schema: &Schema) -> bool {
+    schema.definition.is_some() && schema.kind == Some(Type::Object) && special(schema) == Special::None && !schema.preserve_unknown_fields
+}
+
+/// Quantities may be given as numbers; those that can not be read are left for validation to name.
+fn quantity(value: &mut Value) {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return,
+    };
+    if let Ok(quantity) = Quantity::parse(&text) {
+        *value = json!(quantity.to_string());
+    }
+}
+
+fn structure(schema: &Schema, map: &mut Map<String, Value>) {
+    let name = short_name(schema.definition.as_deref().unwrap_or_default());
+    map.retain(|key, _| schema.properties.contains_key(key));
+    for (field, inner) in &schema.properties {
+        let declared = inner.default.as_ref();
+        match map.get_mut(field) {
+            None | Some(Value::Null) => {
+                let empty = match declared {
+                    // An embedded struct is written with its own always-written fields.
+                    Some(default) if default.as_object().is_some_and(Map::is_empty) => {
+                        if special(inner) == Special::Quantity {
+                            Some(json!("0"))
+                        } else if special(inner) == Special::Time {
+                            (field != "creationTimestamp").then_some(Value::Null)
+                        } else {
+                            let mut empty = Map::new();
+                            structure(inner, &mut empty);
+                            Some(Value::Object(empty))
+                        }
+                    }
+                    Some(default) if is_zero(default) && !omitted(name, field) => Some(default.clone()),
+                    _ if writes_null(name, field) => Some(Value::Null),
+                    _ => None,
+                };
+                match empty {
+                    Some(empty) => map.insert(field.clone(), empty),
+                    None => map.remove(field),
+                };
+            }
+            Some(child) => {
+                value(inner, child);
+                if is_zero(child)
+                    && (declared.is_none() || omitted(name, field))
+                    && !schema.required.contains(field)
+                    && !keeps_zero(name, field, inner)
+                {
+                    map.remove(field);
+                }
+            }
+        }
+    }
+}
+
+fn omitted(name: &str, field: &str) -> bool {
+    DECLARED_YET_OMITTED.contains(&(name, field))
+}
+
+pub(crate) fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}
+
+/// Whether a field's empty value is written: pointers keep it, plain fields drop it.
+fn keeps_zero(name: &str, field: &str, schema: &Schema) -> bool {
+    match schema.kind {
+        Some(Type::Boolean) => POINTER_BOOLEANS.contains(&field) || (field == "readOnly" && name == "core.v1.CSIVolumeSource"),
+        Some(Type::Integer) => !PLAIN_INTEGERS.contains(&field) && !PLAIN_INTEGERS_OF.contains(&(name, field)),
+        Some(Type::Number) => true,
+        Some(Type::String) => POINTER_STRINGS_SET.contains(&(name, field)),
+        Some(Type::Array) => WRITTEN_NULL.contains(&(name, field)),
+        // A pointer to a struct that is there stays, be it empty; an empty map goes. IntOrString and the like stay.
+        Some(Type::Object) => is_struct(schema) || schema.preserve_unknown_fields,
+        None => true,
+    }
+}
+
+/// Lists without `omitempty`, and times that are no pointers.
+fn writes_null(name: &str, field: &str) -> bool {
+    WRITTEN_NULL.contains(&(name, field)) || (field == "lastTransitionTime" && name.ends_with("Condition") && name != "meta.v1.Condition")
+}
+
+const WRITTEN_NULL: &[(&str, &str)] = &[
+    ("autoscaling.v2.HorizontalPodAutoscalerStatus", "currentMetrics"),
+    ("apiextensions.v1.CustomResourceDefinitionStatus", "conditions"),
+    ("apiextensions.v1.CustomResourceDefinitionStatus", "storedVersions"),
+    ("apps.v1.DeploymentCondition", "lastUpdateTime"),
+    ("batch.v1.JobCondition", "lastProbeTime"),
+    ("certificates.v1.CertificateSigningRequestCondition", "lastUpdateTime"),
+    ("core.v1.ContainerStateRunning", "startedAt"),
+    ("core.v1.ContainerStateTerminated", "finishedAt"),
+    ("core.v1.ContainerStateTerminated", "startedAt"),
+    ("core.v1.Event", "eventTime"),
+    ("core.v1.Event", "firstTimestamp"),
+    ("core.v1.Event", "lastTimestamp"),
+    ("core.v1.NodeCondition", "lastHeartbeatTime"),
+    ("core.v1.PersistentVolumeClaimCondition", "lastProbeTime"),
+    ("core.v1.PodCondition", "lastProbeTime"),
+    ("core.v1.PodSpec", "containers"),
+    ("core.v1.LimitRangeSpec", "limits"),
+    ("discovery.v1.EndpointSlice", "endpoints"),
+    ("discovery.v1.EndpointSlice", "ports"),
+    ("discovery.v1.Endpoint", "addresses"),
+    ("events.v1.Event", "deprecatedFirstTimestamp"),
+    ("events.v1.Event", "deprecatedLastTimestamp"),
+    ("events.v1.Event", "eventTime"),
+    ("meta.v1.Condition", "lastTransitionTime"),
+    ("rbac.v1.ClusterRole", "rules"),
+    ("rbac.v1.PolicyRule", "verbs"),
+    ("rbac.v1.Role", "rules"),
+    ("apps.v1.DeploymentSpec", "selector"),
+    ("apps.v1.DaemonSetSpec", "selector"),
+    ("apps.v1.ReplicaSetSpec", "selector"),
+    ("apps.v1.StatefulSetSpec", "selector"),
+    ("apiextensions.v1.CustomResourceDefinitionSpec", "versions"),
+];
+
+/// Fields with a declared empty default that are not written when empty.
+const DECLARED_YET_OMITTED: &[(&str, &str)] = &[("core.v1.ReplicationControllerSpec", "minReadySeconds")];
+
+const POINTER_BOOLEANS: &[&str] = &[
+    "allocateLoadBalancerNodePorts",
+    "allowPrivilegeEscalation",
+    "allowVolumeExpansion",
+    "attachRequired",
+    "automountServiceAccountToken",
+    "blockOwnerDeletion",
+    "controller",
+    "enableServiceLinks",
+    "hostProcess",
+    "hostUsers",
+    "immutable",
+    "manualSelector",
+    "optional",
+    "optionalOldSelf",
+    "orphanDependents",
+    "podInfoOnMount",
+    "preventPodSchedulingIfMissing",
+    "privileged",
+    "readOnlyRootFilesystem",
+    "ready",
+    "recursiveReadOnlyMounts",
+    "requiresRepublish",
+    "runAsNonRoot",
+    "seLinuxMount",
+    "serviceAccountTokenInSecrets",
+    "serving",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "started",
+    "storageCapacity",
+    "supplementalGroupsPolicy",
+    "suspend",
+    "terminating",
+    "userNamespaces",
+    "x-kubernetes-preserve-unknown-fields",
+];
+
+/// Integers that are no pointers; all others are.
+const PLAIN_INTEGERS: &[&str] = &[
+    "active",
+    "availableReplicas",
+    "code",
+    "count",
+    "currentReplicas",
+    "deprecatedCount",
+    "failed",
+    "failureThreshold",
+    "fullyLabeledReplicas",
+    "generation",
+    "healthCheckNodePort",
+    "hostPort",
+    "initialDelaySeconds",
+    "minReadySeconds",
+    "nodePort",
+    "number",
+    "numberAvailable",
+    "numberUnavailable",
+    "observedGeneration",
+    "periodSeconds",
+    "readyReplicas",
+    "retryAfterSeconds",
+    "signal",
+    "sizeBytes",
+    "succeeded",
+    "successThreshold",
+    "unavailableReplicas",
+    "updatedNumberScheduled",
+    "updatedReplicas",
+];
+
+/// Plain integers whose names are pointers elsewhere.
+const PLAIN_INTEGERS_OF: &[(&str, &str)] = &[
+    ("apiextensions.v1.CustomResourceColumnDefinition", "priority"),
+    ("apps.v1.DeploymentStatus", "replicas"),
+    ("autoscaling.v1.ScaleSpec", "replicas"),
+    ("core.v1.AWSElasticBlockStoreVolumeSource", "partition"),
+    ("core.v1.GCEPersistentDiskVolumeSource", "partition"),
+];
+
+static POINTER_STRINGS_SET: LazyLock<HashSet<(&'static str, &'static str)>> =
+    LazyLock::new(|| POINTER_STRINGS.iter().flat_map(|(name, fields)| fields.split(' ').map(move |field| (*name, field))).collect());
+
+const POINTER_STRINGS: &[(&str, &str)] = &[
+    ("admissionregistration.v1.ServiceReference", "path"),
+    ("admissionregistration.v1.WebhookClientConfig", "url"),
+    ("apiextensions.v1.CustomResourceDefinitionVersion", "deprecationWarning"),
+    ("apiextensions.v1.CustomResourceSubresourceScale", "labelSelectorPath"),
+    ("apiextensions.v1.ServiceReference", "path"),
+    ("apiextensions.v1.WebhookClientConfig", "url"),
+    ("batch.v1.CronJobSpec", "timeZone"),
+    ("batch.v1.JobSpec", "managedBy"),
+    ("batch.v1.JobStatus", "failedIndexes"),
+    ("batch.v1.PodFailurePolicyOnExitCodesRequirement", "containerName"),
+    ("batch.v1.SuccessPolicyRule", "succeededIndexes"),
+    ("coordination.v1.LeaseSpec", "holderIdentity preferredHolder strategy"),
+    ("core.v1.AppArmorProfile", "localhostProfile"),
+    ("core.v1.AzureFilePersistentVolumeSource", "secretNamespace"),
+    ("core.v1.CSIVolumeSource", "fsType"),
+    ("core.v1.EndpointAddress", "nodeName"),
+    ("core.v1.EndpointPort", "appProtocol"),
+    ("core.v1.HostPathVolumeSource", "type"),
+    ("core.v1.LoadBalancerIngress", "ipMode"),
+    ("core.v1.LocalVolumeSource", "fsType"),
+    ("core.v1.PersistentVolumeClaimSpec", "storageClassName volumeAttributesClassName"),
+    ("core.v1.PersistentVolumeSpec", "volumeAttributesClassName"),
+    ("core.v1.PodDNSConfigOption", "value"),
+    ("core.v1.PodSpec", "hostnameOverride runtimeClassName"),
+    ("core.v1.SeccompProfile", "localhostProfile"),
+    ("core.v1.ServicePort", "appProtocol"),
+    ("core.v1.ServiceSpec", "loadBalancerClass trafficDistribution"),
+    ("core.v1.TypedLocalObjectReference", "apiGroup"),
+    ("core.v1.TypedObjectReference", "apiGroup namespace"),
+    ("core.v1.WindowsSecurityContextOptions", "gmsaCredentialSpec gmsaCredentialSpecName runAsUserName"),
+    ("discovery.v1.Endpoint", "hostname nodeName zone"),
+    ("discovery.v1.EndpointPort", "appProtocol name"),
+    ("meta.v1.Preconditions", "resourceVersion uid"),
+    ("networking.v1.IngressClassParametersReference", "apiGroup namespace"),
+    ("networking.v1.IngressSpec", "ingressClassName"),
+    ("storage.v1.VolumeAttachmentSource", "persistentVolumeName"),
+];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    fn check(api_version: &str, kind: &str, mut given: Value, wanted: Value) {
+        go_form(&Gvk::of(api_version, kind), &mut given);
+        assert_eq!(given, wanted);
+    }
+
+    /// KAPI-REST-08: plain fields lose empty values, pointers keep them, embedded structs appear.
+    #[test]
+    fn empty_values() {
+        check(
+            "v1",
+            "Pod",
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "creationTimestamp": null, "labels": {}}, "unknown": 1, "spec": {
+                "hostNetwork": false, "automountServiceAccountToken": false, "nodeName": "", "volumes": [],
+                "containers": [{"name": "c", "command": [], "securityContext": {}, "livenessProbe": {"initialDelaySeconds": 0}}]}}),
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+                "automountServiceAccountToken": false,
+                "containers": [{"name": "c", "resources": {}, "securityContext": {}, "livenessProbe": {}}]}, "status": {}}),
+        );
+        check(
+            "rbac.authorization.k8s.io/v1",
+            "Role",
+            json!({"metadata": {"name": "r"}}),
+            json!({"metadata": {"name": "r"}, "rules": null}),
+        );
+        check(
+            "v1",
+            "Event",
+            json!({"metadata": {"name": "e"}, "involvedObject": {}}),
+            json!({"metadata": {"name": "e"}, "involvedObject": {}, "source": {}, "firstTimestamp": null, "lastTimestamp": null, "eventTime": null,
+                "reportingComponent": "", "reportingInstance": ""}),
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! Pods: first status and quality of service.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Object, entry, put};
+use crate::quantity::Quantity;
+
+pub(super) fn create(map: &mut Object) {
+    grace_period(entry(map, "spec"));
+    let spec = map.get("spec").cloned().unwrap_or(Value::Null);
+    let mut status = Map::new();
+    status.insert("phase".into(), json!("Pending"));
+    status.insert("qosClass".into(), json!(qos_class(&spec)));
+    if spec.get("schedulingGates").and_then(Value::as_array).is_some_and(|gates| !gates.is_empty()) {
+        let message = "Scheduling is blocked due to non-empty scheduling gates";
+        status.insert(
+            "conditions".into(),
+            json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": message,
+                "lastProbeTime": null, "lastTransitionTime": null}]),
+        );
+    }
+    map.insert("status".into(), Value::Object(status));
+}
+
+pub(super) fn update(map: &mut Object) {
+    grace_period(entry(map, "spec"));
+}
+
+/// A negative grace period has always meant the shortest one.
+fn grace_period(spec: &mut Object) {
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        spec.insert("terminationGracePeriodSeconds".into(), json!(1));
+    }
+}
+
+/// The class of a pod does not change with what its node reports.
+pub(super) fn status(new: &mut Object, old: &Object) {
+    let class = old.get("status").and_then(|status| status.get("qosClass")).cloned();
+    if class.is_some() {
+        put(entry(new, "status"), "qosClass", class);
+    }
+}
+
+/// The quality of service that a pod's requests and limits of CPU and memory give it: `Guaranteed`, `Burstable` or `BestEffort`.
+pub fn qos_class(spec: &Value) -> &'static str {
+    let mut requests: BTreeMap<&str, Quantity> = BTreeMap::new();
+    let mut limits: BTreeMap<&str, Quantity> = BTreeMap::new();
+    let mut guaranteed = true;
+    let containers = ["containers", "initContainers"].iter().filter_map(|field| spec.get(*field)).filter_map(Value::as_array).flatten();
+    let own = spec.get("resources").filter(|resources| resources.get("requests").is_some() || resources.get("limits").is_some());
+    let resources: Vec<&Value> = match own {
+        // Resources of the pod as a whole stand in place of those of its containers.
+        Some(own) => vec![own],
+        None => containers.map(|container| container.get("resources").unwrap_or(&Value::Null)).collect(),
+    };
+    for resources in resources {
+        let mut limited = 0;
+        for (list, sum) in [("requests", &mut requests), ("limits", &mut limits)] {
+            let Some(Value::Object(amounts)) = resources.get(list) else { continue };
+            for name in ["cpu", "memory"] {
+                let Some(amount) = amounts.get(name).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok()) else { continue };
+                if amount.sign().is_gt() {
+                    let total = sum.entry(name).or_insert(Quantity::ZERO);
+                    *total = total.plus(amount);
+                    limited += usize::from(list == "limits");
+                }
+            }
+        }
+        guaranteed &= limited == 2;
+    }
+    if requests.is_empty() && limits.is_empty() {
+        return "BestEffort";
+    }
+    let equal = requests.len() == limits.len() && requests.iter().all(|(name, amount)| limits.get(name) == Some(amount));
+    if guaranteed && equal { "Guaranteed" } else { "Burstable" }
+}
