@@ -1,1 +1,37 @@
 //! File-based catalogs: model, loader, validation, index, queries.
+//!
+//! ```text
+//!   Source (paths, bytes)
+//!      | load::load            one blob at a time, canonical JSON, file and line known
+//!      +--> Catalog            the typed model          --> validate, render, author
+//!      +--> JSON lines + Index compact, opened in place --> queries, PackageFacts (for the resolver)
+//! ```
+//!
+//! Nothing here opens a file or pulls an image: bytes come in through [`Source`], and go out through writers handed in.
+
+pub mod author;
+mod canonical;
+mod decode;
+mod error;
+mod facts;
+mod index;
+mod load;
+mod model;
+mod pullspec;
+mod render;
+mod source;
+mod validate;
+
+pub use decode::Shape;
+pub use error::{IndexError, LoadError, SourceError};
+pub use facts::{BundleFacts, ChannelFacts, EntryFacts, PackageFacts};
+pub use index::{BundleView, ChannelView, EntryView, Index, IndexBuilder, MetaQuery, PackageView};
+pub use load::{Blob, Limits, load, store};
+pub use model::{
+    Bundle, BundleName, Catalog, Channel, ChannelName, Deprecation, Deprecations, Entry, Icon, Meta, Package, PackageName, Property,
+    Reference, RelatedImage, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
+};
+pub use pullspec::check_pull_spec;
+pub use render::{Format, render};
+pub use source::{INDEX_IGNORE, MemorySource, Source, visible_files};
+pub use validate::{Finding, Scope, Validation, validate, validate_all};

@@ -1,0 +1,144 @@
+//! What can go wrong while reading a catalog or its index.
+
+use crate::decode::Shape;
+
+/// Why a file of a catalog could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {reason}")]
+pub struct SourceError {
+    /// Path of the file below the root of the catalog.
+    pub path: String,
+    /// What the reader said.
+    pub reason: String,
+}
+
+/// Why a catalog was not loaded. One bad blob fails the whole load (OLM1-FBC-02), so each variant says where the blob is.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The source could not give a file.
+    #[error("catalog can not be read: {0}")]
+    Source(#[from] SourceError),
+    /// The bytes are no JSON.
+    #[error("{path}:{line}: not valid JSON: {reason}")]
+    Json {
+        /// File below the root.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// The parser's words.
+        reason: String,
+    },
+    /// The text is no YAML.
+    #[error("{path}:{line}: not valid YAML: {reason}")]
+    Yaml {
+        /// File below the root.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// The parser's words.
+        reason: String,
+    },
+    /// A document that is no mapping.
+    #[error(
+        "{path}:{line}: a catalog file holds mappings with a `schema` each, found {found}; list the file in .indexignore if it is not part of the catalog"
+    )]
+    NotAMapping {
+        /// File below the root.
+        path: String,
+        /// Line where the document begins.
+        line: usize,
+        /// Kind of the value.
+        found: &'static str,
+    },
+    /// A blob without `schema` (CATLG-11).
+    #[error("{path}:{line}: object '{object}' is missing root schema field")]
+    MissingSchema {
+        /// File below the root.
+        path: String,
+        /// Line where the blob begins.
+        line: usize,
+        /// The blob, shortened when long.
+        object: String,
+    },
+    /// Two keys of one blob are equal when case is ignored (OLM1-FBC-06).
+    #[error("{path}:{line}: duplicate keys for key \"{key}\": [{first} {second}]")]
+    DuplicateKey {
+        /// File below the root.
+        path: String,
+        /// Line where the blob begins.
+        line: usize,
+        /// Folded key.
+        key: String,
+        /// One spelling.
+        first: String,
+        /// The other spelling.
+        second: String,
+    },
+    /// A field of a blob has another shape than its schema says.
+    #[error("{path}:{line}: {subject}: {shape}")]
+    Shape {
+        /// File below the root.
+        path: String,
+        /// Line where the blob begins.
+        line: usize,
+        /// Schema and name of the blob.
+        subject: String,
+        /// Field, expected and found.
+        shape: Shape,
+    },
+    /// A limit was exceeded.
+    #[error("{path}: {what} exceeds the limit of {limit}")]
+    Limit {
+        /// File below the root, or the root.
+        path: String,
+        /// What is too large.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+    /// A pattern of an `.indexignore` file can not be read.
+    #[error("{path}:{line}: pattern `{pattern}` is not valid: {reason}")]
+    Ignore {
+        /// The `.indexignore` file.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// The pattern.
+        pattern: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The consumer of the blobs could not write.
+    #[error("error storing fbc: {0}")]
+    Write(#[source] std::io::Error),
+}
+
+/// Why an index can not be used; it is to be built again from the JSON lines.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum IndexError {
+    /// Not an index at all.
+    #[error("the file is no catalog index")]
+    Magic,
+    /// Made by another version of the program.
+    #[error("the index has format {found}, this program reads format {expected}")]
+    Version {
+        /// Format of the file.
+        found: u32,
+        /// Format of this program.
+        expected: u32,
+    },
+    /// The checksum does not agree.
+    #[error("the index is damaged: its checksum does not agree with its content")]
+    Checksum,
+    /// The index belongs to other content.
+    #[error("the index was built for content of {indexed} bytes, the content has {actual}")]
+    Content {
+        /// Bytes when it was built.
+        indexed: u64,
+        /// Bytes now.
+        actual: u64,
+    },
+    /// A section reaches beyond the end, or the file is too short.
+    #[error("the index is cut short or its sections are out of bounds")]
+    Bounds,
+}

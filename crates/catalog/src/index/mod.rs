@@ -1,0 +1,163 @@
+//! A compact index beside the JSON lines of a catalog.
+//!
+//! ```text
+//!   header    magic, format, checksum, length of the content, then offset and count of each section
+//!   sections  string offsets | string bytes | blobs | packages | channels | entries | skips | bundles
+//! ```
+//!
+//! Every record is a row of 32-bit little-endian words; texts are numbers into the string section; the blob records say which bytes of
+//! the content are which blob. The index is opened in place (`mmap` or a buffer): opening checks the checksum and the bounds of the
+//! sections, a query touches only the rows it needs. A damaged index is never used: it is an error that says so, and the caller builds
+//! it again from the content.
+
+mod build;
+mod layout;
+mod view;
+
+pub use build::IndexBuilder;
+pub use view::{BundleView, ChannelView, EntryView, PackageView};
+
+use std::ops::Range;
+
+use crate::error::IndexError;
+use crate::facts::{BundleFacts, ChannelFacts, PackageFacts};
+use layout::{Layout, NONE, Section, blob, package};
+
+/// An opened index over any bytes.
+#[derive(Debug)]
+pub struct Index<B> {
+    bytes: B,
+    layout: Layout,
+}
+
+/// Which blobs are wanted; all given parts must agree (OLM1-CAT-17).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MetaQuery {
+    /// Schema of the blob.
+    pub schema: Option<String>,
+    /// Its `package`.
+    pub package: Option<String>,
+    /// Its `name`.
+    pub name: Option<String>,
+}
+
+impl<B: AsRef<[u8]>> Index<B> {
+    /// Opens an index that belongs to content of `content_len` bytes.
+    pub fn open(bytes: B, content_len: u64) -> Result<Self, IndexError> {
+        let layout = Layout::read(bytes.as_ref(), content_len)?;
+        Ok(Self { bytes, layout })
+    }
+
+    fn word(&self, section: Section, row: u32, column: u32) -> u32 {
+        self.layout.word(self.bytes.as_ref(), section, row, column)
+    }
+
+    fn text(&self, id: u32) -> &str {
+        self.layout.text(self.bytes.as_ref(), id)
+    }
+
+    fn optional_text(&self, id: u32) -> Option<&str> {
+        (id != NONE).then(|| self.text(id))
+    }
+
+    fn rows(&self, section: Section) -> u32 {
+        self.layout.rows(section)
+    }
+
+    /// All packages, by name.
+    pub fn packages(&self) -> impl ExactSizeIterator<Item = PackageView<'_, B>> {
+        (0..self.rows(Section::Packages)).map(|row| PackageView { index: self, row })
+    }
+
+    /// One package.
+    pub fn package(&self, name: &str) -> Option<PackageView<'_, B>> {
+        let (mut low, mut high) = (0, self.rows(Section::Packages));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.text(self.word(Section::Packages, middle, package::NAME)).cmp(name) {
+                std::cmp::Ordering::Equal => return Some(PackageView { index: self, row: middle }),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// Packages whose name, display name, provider, keywords or descriptions hold every word of `text`, best match first: the name
+    /// itself, names that begin with the text, names that hold it, then the others; by name within each.
+    pub fn search(&self, text: &str) -> Vec<PackageView<'_, B>> {
+        let wanted = text.to_lowercase();
+        let words: Vec<&str> = wanted.split_whitespace().collect();
+        let mut found: Vec<(u8, PackageView<'_, B>)> = Vec::new();
+        for view in self.packages() {
+            let searched = view.search_text();
+            if words.is_empty() || !words.iter().all(|word| searched.contains(word)) {
+                continue;
+            }
+            let (name, display) = (view.name().to_lowercase(), view.display_name().to_lowercase());
+            let wanted = wanted.trim();
+            let rank = match () {
+                () if name == wanted => 0,
+                () if name.starts_with(wanted) => 1,
+                () if name.contains(wanted) => 2,
+                () if display.contains(wanted) => 3,
+                () => 4,
+            };
+            found.push((rank, view));
+        }
+        found.sort_by_key(|(rank, _)| *rank);
+        found.into_iter().map(|(_, view)| view).collect()
+    }
+
+    /// Number of blobs in the content.
+    pub fn blob_count(&self) -> u32 {
+        self.rows(Section::Blobs)
+    }
+
+    /// Number of bundles in the catalog.
+    pub fn bundle_count(&self) -> u32 {
+        self.rows(Section::Bundles)
+    }
+
+    /// Byte ranges of the blobs that agree with a query, in the order of the content. A range ends before the line end.
+    pub fn metas<'a>(&'a self, query: &'a MetaQuery) -> impl Iterator<Item = Range<u64>> + 'a {
+        let agrees = |wanted: &Option<String>, id: u32| wanted.as_deref().is_none_or(|wanted| self.text(id) == wanted);
+        (0..self.rows(Section::Blobs)).filter_map(move |row| {
+            let column = |column| self.word(Section::Blobs, row, column);
+            let wanted = agrees(&query.schema, column(blob::SCHEMA))
+                && agrees(&query.package, column(blob::PACKAGE))
+                && agrees(&query.name, column(blob::NAME));
+            wanted.then(|| self.blob_range(row))
+        })
+    }
+
+    fn blob_range(&self, row: u32) -> Range<u64> {
+        let start =
+            u64::from(self.word(Section::Blobs, row, blob::START_LOW)) | u64::from(self.word(Section::Blobs, row, blob::START_HIGH)) << 32;
+        start..start + u64::from(self.word(Section::Blobs, row, blob::LENGTH))
+    }
+
+    /// What a resolver needs to know of one package.
+    pub fn package_facts(&self, name: &str) -> Option<PackageFacts<'_>> {
+        let package = self.package(name)?;
+        let channels = package.channels().map(|channel| ChannelFacts {
+            name: channel.name(),
+            deprecation: channel.deprecation(),
+            entries: channel.entries().map(|entry| entry.facts()).collect(),
+        });
+        let bundles = package.bundles().map(|bundle| BundleFacts {
+            name: bundle.name(),
+            version: bundle.version(),
+            image: bundle.image(),
+            deprecation: bundle.deprecation(),
+            dependency: bundle.dependency(),
+        });
+        Some(PackageFacts {
+            name: package.name(),
+            default_channel: package.default_channel(),
+            deprecation: package.deprecation(),
+            channels: channels.collect(),
+            bundles: bundles.collect(),
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! Rows of the index as things with names.
+
+use std::ops::Range;
+
+use super::Index;
+use super::layout::{NONE, Section, bundle, channel, entry, package};
+use crate::facts::EntryFacts;
+
+macro_rules! view {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<'i, B> {
+            pub(super) index: &'i Index<B>,
+            pub(super) row: u32,
+        }
+
+        impl<B> Clone for $name<'_, B> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<B> Copy for $name<'_, B> {}
+    };
+}
+
+view!(
+    /// A package in an index.
+    PackageView
+);
+view!(
+    /// A channel in an index.
+    ChannelView
+);
+view!(
+    /// An entry of a channel in an index.
+    EntryView
+);
+view!(
+    /// A bundle in an index.
+    BundleView
+);
+
+impl<'i, B: AsRef<[u8]>> PackageView<'i, B> {
+    fn word(self, column: u32) -> u32 {
+        self.index.word(Section::Packages, self.row, column)
+    }
+
+    /// Name of the package.
+    pub fn name(self) -> &'i str {
+        self.index.text(self.word(package::NAME))
+    }
+
+    /// Its default channel, if it names one.
+    pub fn default_channel(self) -> Option<&'i str> {
+        self.index.optional_text(self.word(package::DEFAULT_CHANNEL)).filter(|name| !name.is_empty())
+    }
+
+    /// One line about the package, from the newest head's annotations; empty when there is none.
+    pub fn summary(self) -> &'i str {
+        self.index.text(self.word(package::SUMMARY))
+    }
+
+    /// Display name of the default channel's head; the package's name when there is none.
+    pub fn display_name(self) -> &'i str {
+        self.index.optional_text(self.word(package::DISPLAY_NAME)).unwrap_or_else(|| self.name())
+    }
+
+    /// Provider of the default channel's head; empty when there is none.
+    pub fn provider(self) -> &'i str {
+        self.index.text(self.word(package::PROVIDER))
+    }
+
+    pub(super) fn search_text(self) -> &'i str {
+        self.index.text(self.word(package::SEARCH))
+    }
+
+    /// Message of the deprecation of the package.
+    pub fn deprecation(self) -> Option<&'i str> {
+        self.index.optional_text(self.word(package::DEPRECATION))
+    }
+
+    /// Bytes of its `olm.package` blob; some packages have only channels and bundles.
+    pub fn blob(self) -> Option<Range<u64>> {
+        let row = self.word(package::BLOB);
+        (row != NONE).then(|| self.index.blob_range(row))
+    }
+
+    /// Its channels, by name.
+    pub fn channels(self) -> impl ExactSizeIterator<Item = ChannelView<'i, B>> {
+        let start = self.word(package::CHANNELS);
+        (start..start.saturating_add(self.word(package::CHANNELS_COUNT))).map(move |row| ChannelView { index: self.index, row })
+    }
+
+    /// One channel.
+    pub fn channel(self, name: &str) -> Option<ChannelView<'i, B>> {
+        self.channels().find(|channel| channel.name() == name)
+    }
+
+    /// Its bundles, newest version first.
+    pub fn bundles(self) -> impl ExactSizeIterator<Item = BundleView<'i, B>> {
+        let start = self.word(package::BUNDLES);
+        (start..start.saturating_add(self.word(package::BUNDLES_COUNT))).map(move |row| BundleView { index: self.index, row })
+    }
+
+    /// One bundle.
+    pub fn bundle(self, name: &str) -> Option<BundleView<'i, B>> {
+        self.bundles().find(|bundle| bundle.name() == name)
+    }
+}
+
+impl<'i, B: AsRef<[u8]>> ChannelView<'i, B> {
+    fn word(self, column: u32) -> u32 {
+        self.index.word(Section::Channels, self.row, column)
+    }
+
+    /// Name of the channel.
+    pub fn name(self) -> &'i str {
+        self.index.text(self.word(channel::NAME))
+    }
+
+    /// Message of its deprecation.
+    pub fn deprecation(self) -> Option<&'i str> {
+        self.index.optional_text(self.word(channel::DEPRECATION))
+    }
+
+    /// Bytes of its blob.
+    pub fn blob(self) -> Range<u64> {
+        self.index.blob_range(self.word(channel::BLOB))
+    }
+
+    /// Its entries, in the order of the blob.
+    pub fn entries(self) -> impl ExactSizeIterator<Item = EntryView<'i, B>> {
+        let start = self.word(channel::ENTRIES);
+        (start..start.saturating_add(self.word(channel::ENTRIES_COUNT))).map(move |row| EntryView { index: self.index, row })
+    }
+
+    /// The entry that no other replaces or skips, when there is exactly one.
+    pub fn head(self) -> Option<EntryView<'i, B>> {
+        let row = self.word(channel::HEAD);
+        (row != NONE).then_some(EntryView { index: self.index, row })
+    }
+}
+
+impl<'i, B: AsRef<[u8]>> EntryView<'i, B> {
+    fn word(self, column: u32) -> u32 {
+        self.index.word(Section::Entries, self.row, column)
+    }
+
+    /// Name of the bundle.
+    pub fn name(self) -> &'i str {
+        self.index.text(self.word(entry::NAME))
+    }
+
+    /// Bundle it replaces.
+    pub fn replaces(self) -> Option<&'i str> {
+        self.index.optional_text(self.word(entry::REPLACES))
+    }
+
+    /// Bundles it skips.
+    pub fn skips(self) -> impl ExactSizeIterator<Item = &'i str> {
+        let start = self.word(entry::SKIPS);
+        (start..start.saturating_add(self.word(entry::SKIPS_COUNT)))
+            .map(move |row| self.index.text(self.index.word(Section::Skips, row, 0)))
+    }
+
+    /// Versions it updates.
+    pub fn skip_range(self) -> Option<&'i str> {
+        self.index.optional_text(self.word(entry::SKIP_RANGE))
+    }
+
+    /// The bundle, if the catalog has it.
+    pub fn bundle(self) -> Option<BundleView<'i, B>> {
+        let row = self.word(entry::BUNDLE);
+        (row != NONE).then_some(BundleView { index: self.index, row })
+    }
+
+    pub(super) fn facts(self) -> EntryFacts<'i> {
+        EntryFacts { name: self.name(), replaces: self.replaces(), skips: self.skips().collect(), skip_range: self.skip_range() }
+    }
+}
+
+impl<'i, B: AsRef<[u8]>> BundleView<'i, B> {
+    fn word(self, column: u32) -> u32 {
+        self.index.word(Section::Bundles, self.row, column)
+    }
+
+    /// Name of the bundle.
+    pub fn name(self) -> &'i str {
+        self.index.text(self.word(bundle::NAME))
+    }
+
+    /// Version of its `olm.package` property as written.
+    pub fn version(self) -> Option<&'i str> {
+        self.index.optional_text(self.word(bundle::VERSION))
+    }
+
+    /// Pull spec.
+    pub fn image(self) -> &'i str {
+        self.index.text(self.word(bundle::IMAGE))
+    }
+
+    /// Message of its deprecation.
+    pub fn deprecation(self) -> Option<&'i str> {
+        self.index.optional_text(self.word(bundle::DEPRECATION))
+    }
+
+    /// Type of its first property that declares a dependency (OLM1-INST-04).
+    pub fn dependency(self) -> Option<&'i str> {
+        self.index.optional_text(self.word(bundle::DEPENDENCY))
+    }
+
+    /// Display name from its metadata; empty when there is none.
+    pub fn display_name(self) -> &'i str {
+        self.index.text(self.word(bundle::DISPLAY_NAME))
+    }
+
+    /// Install modes it says it supports; nothing when the catalog has no such metadata for it.
+    pub fn install_modes(self) -> Option<impl Iterator<Item = &'i str>> {
+        self.index.optional_text(self.word(bundle::INSTALL_MODES)).map(|modes| modes.split(' ').filter(|mode| !mode.is_empty()))
+    }
+
+    /// Bytes of its blob.
+    pub fn blob(self) -> Range<u64> {
+        self.index.blob_range(self.word(bundle::BLOB))
+    }
+}
