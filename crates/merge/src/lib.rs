@@ -10,7 +10,16 @@
 //!
 //! Everything is a pure function over [`serde_json::Value`] and [`mainstay_schema::Schema`]; the clock comes in as a string.
 
+pub mod change;
+pub mod diff;
+pub mod fieldset;
 mod go;
+pub mod managed;
 pub mod patch;
+pub mod typed;
 
+pub use change::{Change, Policy, change};
+pub use diff::{FieldChange, diff};
+pub use fieldset::{FieldSet, Path, PathElement};
+pub use managed::{Applied, ApplyError, Conflicts, Managed, Manager, Operation, Write, apply, keep_times, update};
 pub use patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};

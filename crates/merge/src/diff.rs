@@ -1,0 +1,71 @@
+//! Field-level differences between two objects, for plans and people. Items of associative lists are matched by their keys.
+
+use std::collections::BTreeSet;
+
+use mainstay_schema::Schema;
+use serde_json::Value;
+
+use crate::fieldset::{Path, PathElement, equal};
+use crate::typed::{Comparison, Node};
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldChange {
+    /// Where, e.g. `.spec.containers[name="c"].image`.
+    pub path: String,
+    /// What stands there now; `None` where nothing does.
+    pub from: Option<Value>,
+    /// What will; `None` where nothing will.
+    pub to: Option<Value>,
+}
+
+/// What differs between `live` and `wanted`. A subtree that is new or gone is one change.
+///
+/// `metadata.managedFields`, `resourceVersion`, `generation`, `uid`, `creationTimestamp` are left out: nobody wants them.
+pub fn diff(live: &Value, wanted: &Value, schema: &Schema) -> Vec<FieldChange> {
+    let node = Node::object(schema);
+    let comparison = node.compare(live, wanted);
+    changes(&comparison, live, wanted, schema)
+}
+
+fn changes(comparison: &Comparison, live: &Value, wanted: &Value, schema: &Schema) -> Vec<FieldChange> {
+    let node = Node::object(schema);
+    let mut out = Vec::new();
+    let mut paths: BTreeSet<Path> = comparison.modified.paths().into_iter().collect();
+    // Of a new or gone subtree only its top: the longest prefix that the other side still has.
+    for path in comparison.added.paths() {
+        paths.insert(top(node, live, path));
+    }
+    for path in comparison.removed.paths() {
+        paths.insert(top(node, wanted, path));
+    }
+    for path in paths {
+        if is_system(&path) {
+            continue;
+        }
+        let from = node.at(live, &path.0).cloned();
+        let to = node.at(wanted, &path.0).cloned();
+        if !matches!((&from, &to), (Some(from), Some(to)) if equal(from, to)) {
+            out.push(FieldChange { path: path.to_string(), from, to });
+        }
+    }
+    out
+}
+
+fn top(node: Node<'_>, without: &Value, path: Path) -> Path {
+    for length in 1..path.0.len() {
+        if node.at(without, &path.0[..length]).is_none() {
+            return Path(path.0[..length].to_vec());
+        }
+    }
+    path
+}
+
+fn is_system(path: &Path) -> bool {
+    let name = |index: usize| match path.0.get(index) {
+        Some(PathElement::Field(name)) => name.as_str(),
+        _ => "",
+    };
+    name(0) == "metadata"
+        && matches!(name(1), "managedFields" | "resourceVersion" | "generation" | "uid" | "creationTimestamp" | "selfLink")
+}

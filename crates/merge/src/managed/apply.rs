@@ -1,0 +1,192 @@
+//! Server-side apply.
+//!
+//! ```text
+//!   live + config ── merge ── minus what this applier dropped and nobody else owns ── compare with live ── conflicts?
+//! ```
+
+use serde_json::{Map, Value};
+
+use super::update::{reconcile, release, take};
+use super::{Conflict, Conflicts, EntryError, Managed, Manager, Operation, Owned, Write, bare, managed_fields, set_entries, system_fields};
+use crate::fieldset::FieldSet;
+use crate::typed::{Duplicates, Node};
+
+/// Who owned the object before anybody applied.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The manager for which objects move over from client-side apply.
+const KUBECTL: &str = "kubectl";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// All annotations together may be this large.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// Why an apply was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The request is wrong (400).
+    #[error("{0}")]
+    BadRequest(String),
+    /// The config does not fit the schema (500, as Kubernetes has it).
+    #[error("{0}")]
+    Typed(String),
+    /// The live object's managedFields cannot be read (500).
+    #[error("failed to decode managed fields: {0}")]
+    Managed(#[from] EntryError),
+    /// Others own what would change (409).
+    #[error("{0}")]
+    Conflict(Conflicts),
+}
+
+/// What an apply makes of the object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The object with its managedFields; fields that the write cannot change ([`Write::reset`]) are not yet put back.
+    pub object: Value,
+    /// Whether anything but managedFields differs from the live object.
+    pub changed: bool,
+}
+
+/// Applies `config` to `live` (null before a create).
+pub fn apply(live: &Value, config: &Value, write: &Write<'_>, force: bool) -> Result<Applied, ApplyError> {
+    let given = config.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if given != write.api_version {
+        return Err(ApplyError::BadRequest(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {given}, expected: {}",
+            write.api_version
+        )));
+    }
+    if managed_fields(config).is_some_and(|entries| !entries.is_null()) {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
+    }
+    let mut managed = Managed::decode(managed_fields(live))?;
+    let live = bare(live);
+    let node = Node::object(write.schema);
+    if managed.is_empty() {
+        take(&mut managed, &Value::Object(Map::new()), &live, write, BEFORE_FIRST_APPLY);
+    }
+
+    let result = match merge(&live, config, managed.clone(), node, write, force) {
+        Err(ApplyError::Conflict(conflicts)) if write.manager == KUBECTL => {
+            match migrate(&live, &conflicts, node, write) {
+                // All conflicts are with what client-side apply had set: it is the same person.
+                Some(rest) if rest.0.is_empty() => merge(&live, config, managed, node, write, true)?,
+                Some(rest) => return Err(ApplyError::Conflict(rest)),
+                None => return Err(ApplyError::Conflict(conflicts)),
+            }
+        }
+        other => other?,
+    };
+    let (mut object, changed, managed) = result;
+    let mut synced = false;
+    if write.manager == KUBECTL {
+        synced = sync_last_applied(&mut object, config);
+    }
+    set_entries(&mut object, managed.encode());
+    Ok(Applied { object, changed: changed || synced })
+}
+
+type Merged = (Value, bool, Managed);
+
+fn merge(live: &Value, config: &Value, mut managed: Managed, node: Node<'_>, write: &Write<'_>, force: bool) -> Result<Merged, ApplyError> {
+    node.validate(config, Duplicates::Refused)
+        .map_err(|problem| ApplyError::Typed(format!("failed to create typed patch object ({}): {problem}", described(config))))?;
+    node.validate(live, Duplicates::Allowed)
+        .map_err(|problem| ApplyError::Typed(format!("failed to create typed live object ({}): {problem}", described(live))))?;
+
+    reconcile(&mut managed, node);
+    let manager = Manager::new(write.manager, Operation::Apply, write.api_version, write.subresource);
+    let merged = node.merge(live, config);
+    let last = managed.0.get(&manager).cloned();
+    let fields = node.field_set(config).recursive_difference(write.reset);
+    let owned = Owned { api_version: write.api_version.to_owned(), time: last.as_ref().and_then(|last| last.time.clone()), fields };
+    managed.0.insert(manager.clone(), owned);
+
+    let object = match &last {
+        Some(last) if !last.fields.is_empty() => prune(&merged, &managed, &last.fields, node),
+        _ => merged,
+    };
+
+    let comparison = node.compare(live, &object).without(write.reset);
+    let touched = comparison.modified.union(&comparison.added);
+    let mut conflicts = Vec::new();
+    for (other, owned) in managed.iter().filter(|(other, _)| **other != manager) {
+        let paths = owned.fields.intersection(&touched).paths();
+        conflicts.extend(paths.into_iter().map(|path| Conflict { manager: other.clone(), path }));
+    }
+    if !force && !conflicts.is_empty() {
+        return Err(ApplyError::Conflict(Conflicts(conflicts)));
+    }
+    release(&mut managed, &comparison, Some(&manager));
+    let changed = !crate::fieldset::equal(live, &object);
+    if let Some(owned) = managed.0.get_mut(&manager) {
+        owned.fields = owned.fields.difference(&system_fields());
+        if changed {
+            owned.time = Some(write.now.to_owned());
+        }
+    }
+    managed.drop_empty();
+    Ok((if changed { object } else { live.clone() }, changed, managed))
+}
+
+/// Removes what the applier had applied last time, has not applied now, and nobody else owns.
+fn prune(merged: &Value, managed: &Managed, last: &FieldSet, node: Node<'_>) -> Value {
+    let last = node.with_named_parents(last);
+    let pruned = node.remove(merged, &last);
+    // What others (or the new config) own comes back ...
+    let everyone = managed.iter().fold(FieldSet::new(), |all, (_, owned)| all.union(&owned.fields));
+    let all = node.with_named_parents(&node.field_set(merged));
+    let kept = node.with_named_parents(&node.field_set(&pruned)).union(&node.with_named_parents(&everyone));
+    let pruned = node.remove(merged, &all.difference(&kept));
+    // ... and so does what the applier never owned.
+    let left = node.with_named_parents(&node.field_set(&pruned));
+    node.remove(merged, &all.difference(&left).intersection(&last))
+}
+
+/// The conflicts that remain when what client-side apply had set counts as the applier's own; `None` where it never was used.
+fn migrate(live: &Value, conflicts: &Conflicts, node: Node<'_>, write: &Write<'_>) -> Option<Conflicts> {
+    let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
+    let last: Value = serde_json::from_str(text).ok()?;
+    if last.get("apiVersion").and_then(Value::as_str) != Some(write.api_version) {
+        return None;
+    }
+    node.validate(&last, Duplicates::Refused).ok()?;
+    let comparison = node.compare(&last, live);
+    let own = node.field_set(&last).difference(&comparison.modified).difference(&comparison.added).difference(&comparison.removed);
+    let rest = conflicts.0.iter().filter(|conflict| !own.contains(&conflict.path.0)).cloned().collect();
+    Some(Conflicts(rest))
+}
+
+/// Keeps the annotation of client-side apply up to date, where it is; says whether it changed.
+fn sync_last_applied(object: &mut Value, config: &Value) -> bool {
+    let Some(Value::Object(annotations)) = object.get_mut("metadata").and_then(|meta| meta.get_mut("annotations")) else {
+        return false;
+    };
+    if annotations.get(LAST_APPLIED).and_then(Value::as_str).is_none_or(str::is_empty) {
+        return false;
+    }
+    let mut config = config.clone();
+    if let Some(Value::Object(own)) = config.get_mut("metadata").and_then(|meta| meta.get_mut("annotations")) {
+        own.remove(LAST_APPLIED);
+    }
+    let text = format!("{config}\n");
+    let others: usize =
+        annotations.iter().filter(|(key, _)| *key != LAST_APPLIED).map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if others + LAST_APPLIED.len() + text.len() > ANNOTATIONS_LIMIT {
+        annotations.remove(LAST_APPLIED);
+        return true;
+    }
+    let text = Value::String(text);
+    if annotations.get(LAST_APPLIED) == Some(&text) {
+        return false;
+    }
+    annotations.insert(LAST_APPLIED.into(), text);
+    true
+}
+
+/// `namespace/name; group/version, Kind=K`.
+fn described(object: &Value) -> String {
+    let meta = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let version = text("apiVersion");
+    let slash = if version.contains('/') { "" } else { "/" };
+    format!("{}/{}; {slash}{version}, Kind={}", meta("namespace"), meta("name"), text("kind"))
+}

@@ -1,0 +1,172 @@
+//! Ownership by writes other than apply: a writer owns what it changed, and takes it from everybody else.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{MAX_UPDATE_MANAGERS, Managed, Manager, Operation, Owned, Write, bare, managed_fields, set_entries, system_fields};
+use crate::typed::{Comparison, Duplicates, Node};
+
+/// What old updates are joined into beyond [`MAX_UPDATE_MANAGERS`].
+const ANCIENT: &str = "ancient-changes";
+
+/// `new` with the managedFields that follow from writing it over `live` (null before a create).
+///
+/// Objects are compared by their schema, so both should be in the form in which they are stored: defaulted, and without
+/// nulls and empty fields that the kind does not keep.
+#[must_use]
+pub fn update(live: &Value, new: &Value, write: &Write<'_>) -> Value {
+    let mut out = bare(new);
+    let mut managed = starting_point(live, new, write);
+    let creates = live.pointer("/metadata/uid").and_then(Value::as_str).is_none_or(str::is_empty);
+    // An existing object without owners stays without until somebody applies.
+    if !managed.is_empty() || creates {
+        take(&mut managed, &bare(live), &out, write, write.manager);
+    }
+    set_entries(&mut out, managed.encode());
+    out
+}
+
+/// The request may set managedFields itself; an empty list resets them, and nothing (or nonsense) keeps those of the live object.
+fn starting_point(live: &Value, new: &Value, write: &Write<'_>) -> Managed {
+    // Nonsense counts as nothing, as upstream has it: ownership must not make an object unwritable.
+    let live = || Managed::decode(managed_fields(live)).unwrap_or_default();
+    if !write.subresource.is_empty() {
+        return live();
+    }
+    match managed_fields(new) {
+        Some(Value::Array(entries)) if is_reset(entries) => Managed::default(),
+        given => match Managed::decode(given) {
+            Ok(managed) if !managed.is_empty() => managed,
+            _ => live(),
+        },
+    }
+}
+
+fn is_reset(entries: &[Value]) -> bool {
+    match entries {
+        [] => true,
+        [Value::Object(entry)] => entry.is_empty(),
+        _ => false,
+    }
+}
+
+/// Gives `manager` what differs between `live` and `new`.
+pub(super) fn take(managed: &mut Managed, live: &Value, new: &Value, write: &Write<'_>, manager: &str) {
+    let node = Node::object(write.schema);
+    // An object that does not fit its schema cannot be compared; ownership then stays as it was.
+    if node.validate(live, Duplicates::Allowed).is_err() || node.validate(new, Duplicates::Allowed).is_err() {
+        return;
+    }
+    reconcile(managed, node);
+    let comparison = node.compare(live, new).without(write.reset);
+    release(managed, &comparison, None);
+    let taken = comparison.modified.union(&comparison.added).difference(&system_fields());
+    if !taken.is_empty() {
+        let manager = Manager::new(manager, Operation::Update, write.api_version, write.subresource);
+        let fields = match managed.0.get(&manager) {
+            Some(before) => before.fields.union(&taken),
+            None => taken,
+        };
+        managed.0.insert(manager, Owned { api_version: write.api_version.to_owned(), time: Some(write.now.to_owned()), fields });
+    }
+    cap(managed);
+}
+
+/// Takes what changed from all but one.
+pub(super) fn release(managed: &mut Managed, comparison: &Comparison, but: Option<&Manager>) {
+    let changed = comparison.modified.union(&comparison.added).union(&comparison.removed);
+    for (manager, owned) in &mut managed.0 {
+        if Some(manager) != but {
+            owned.fields = owned.fields.difference(&changed);
+        }
+    }
+    managed.drop_empty();
+}
+
+/// Fields below what has become atomic since are owned as the whole.
+pub(super) fn reconcile(managed: &mut Managed, node: Node<'_>) {
+    for owned in managed.0.values_mut() {
+        owned.fields = node.collapse(&owned.fields);
+    }
+}
+
+/// Joins the oldest updates of a version until there are few enough.
+fn cap(managed: &mut Managed) {
+    let mut updaters: Vec<(Option<String>, Manager)> = managed
+        .0
+        .iter()
+        .filter(|(manager, _)| manager.operation == Operation::Update)
+        .map(|(manager, owned)| (owned.time.clone(), manager.clone()))
+        .collect();
+    let mut count = updaters.len();
+    if count <= MAX_UPDATE_MANAGERS {
+        return;
+    }
+    updaters.sort();
+    let mut first_of: BTreeMap<String, Manager> = BTreeMap::new();
+    for (_, manager) in updaters {
+        if count <= MAX_UPDATE_MANAGERS {
+            return;
+        }
+        let version = manager.api_version.clone();
+        let Some(first) = first_of.get(&version) else {
+            first_of.insert(version, manager);
+            continue;
+        };
+        let bucket = Manager::new(ANCIENT, Operation::Update, &version, "");
+        if !managed.0.contains_key(&bucket)
+            && let Some(owned) = managed.0.remove(first)
+        {
+            managed.0.insert(bucket.clone(), owned);
+        }
+        if let Some(owned) = managed.0.remove(&manager)
+            && let Some(joined) = managed.0.get_mut(&bucket)
+        {
+            joined.fields = joined.fields.union(&owned.fields);
+            // The later of the two.
+            joined.time = owned.time;
+        }
+        count -= 1;
+    }
+}
+
+/// Puts the old managedFields back where nothing but their times changed, so that such a write changes nothing.
+pub fn keep_times(old: &Value, new: &mut Value) {
+    let timeless = |object: &Value| -> Option<Vec<Value>> {
+        let entries = managed_fields(object)?.as_array()?;
+        Some(
+            entries
+                .iter()
+                .map(|entry| {
+                    let mut entry = entry.clone();
+                    if let Value::Object(map) = &mut entry {
+                        map.remove("time");
+                    }
+                    entry
+                })
+                .collect(),
+        )
+    };
+    let (Some(mut before), Some(mut after)) = (timeless(old), timeless(new)) else {
+        return;
+    };
+    // Times decide the order, too.
+    let order = |entry: &Value| entry.to_string();
+    before.sort_by_key(order);
+    after.sort_by_key(order);
+    if before == after
+        && without_revision(old) == without_revision(new)
+        && let Some(entries) = managed_fields(old).and_then(Value::as_array)
+    {
+        set_entries(new, entries.clone());
+    }
+}
+
+fn without_revision(object: &Value) -> Value {
+    let mut object = bare(object);
+    if let Some(Value::Object(meta)) = object.get_mut("metadata") {
+        meta.remove("resourceVersion");
+    }
+    object
+}

@@ -1,0 +1,333 @@
+//! A value seen through its schema, as structured merge sees it: every place is a scalar, a list or a map, and lists and
+//! maps are either one unit or made of parts that have owners of their own.
+//!
+//! Places that the schema does not describe (`preserve-unknown-fields`, objects without properties) take the type of what
+//! stands there: maps of parts, lists as one unit.
+
+mod compare;
+mod merge;
+mod remove;
+mod set;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use mainstay_schema::{Additional, ListType, MapType, Schema, SchemaRef, Type};
+use serde_json::Value;
+
+pub use compare::Comparison;
+pub use validate::{Duplicates, Violations};
+
+use crate::fieldset::{PathElement, Scalar};
+
+/// The type of a whole object or of a place in it.
+#[derive(Clone, Copy)]
+pub struct Node<'a>(Kind<'a>);
+
+#[derive(Clone, Copy)]
+enum Kind<'a> {
+    Schema(&'a Schema),
+    /// A whole object: its `apiVersion`, `kind` and `metadata` have their types whatever the schema says.
+    Object(&'a Schema),
+    /// As whatever stands there.
+    Deduced,
+}
+
+/// The three shapes.
+#[derive(Clone, Copy)]
+enum Shape<'a> {
+    Scalar(ScalarType),
+    List(List<'a>),
+    Map(MapShape<'a>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ScalarType {
+    Numeric,
+    String,
+    Boolean,
+    Any,
+}
+
+#[derive(Clone, Copy)]
+struct List<'a> {
+    items: Node<'a>,
+    parts: Parts<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Parts<'a> {
+    Atomic,
+    Set,
+    Keyed(&'a [String]),
+}
+
+#[derive(Clone, Copy)]
+struct MapShape<'a> {
+    node: Node<'a>,
+    atomic: bool,
+}
+
+impl<'a> Node<'a> {
+    /// The type of whole objects of a kind.
+    pub fn object(schema: &'a Schema) -> Self {
+        Self(Kind::Object(schema))
+    }
+
+    /// The type of a value that is no object with metadata.
+    pub fn value(schema: &'a Schema) -> Self {
+        Self(Kind::Schema(schema))
+    }
+
+    fn shape(self, value: Option<&Value>) -> Shape<'a> {
+        match self.0 {
+            Kind::Deduced => deduced(value),
+            Kind::Object(schema) => Shape::Map(MapShape { node: self, atomic: schema.map_type() == MapType::Atomic }),
+            Kind::Schema(schema) if schema.embedded_resource => Self(Kind::Object(schema)).shape(value),
+            Kind::Schema(schema) => match schema.kind {
+                _ if schema.int_or_string => Shape::Scalar(ScalarType::Any),
+                Some(Type::Integer | Type::Number) => Shape::Scalar(ScalarType::Numeric),
+                Some(Type::Boolean) => Shape::Scalar(ScalarType::Boolean),
+                Some(Type::String) => Shape::Scalar(match schema.format.as_deref() {
+                    None | Some("" | "byte") => ScalarType::String,
+                    Some(_) => ScalarType::Any,
+                }),
+                Some(Type::Array) => Shape::List(List {
+                    items: schema.items.as_deref().map_or(Self(Kind::Deduced), |items| Self(Kind::Schema(items))),
+                    parts: parts(schema),
+                }),
+                Some(Type::Object) => Shape::Map(MapShape { node: self, atomic: schema.map_type() == MapType::Atomic }),
+                None if !schema.properties.is_empty() => Shape::Map(MapShape { node: self, atomic: schema.map_type() == MapType::Atomic }),
+                // Quantities: a union of scalar types without a type of its own.
+                None if scalars_only(schema) => Shape::Scalar(ScalarType::Any),
+                None => deduced(value),
+            },
+        }
+    }
+
+    /// Whether the shape depends on what stands there.
+    fn is_deduced(self) -> bool {
+        match self.0 {
+            Kind::Deduced => true,
+            Kind::Object(_) => false,
+            Kind::Schema(schema) => {
+                schema.kind.is_none()
+                    && !schema.int_or_string
+                    && schema.properties.is_empty()
+                    && !schema.embedded_resource
+                    && !scalars_only(schema)
+            }
+        }
+    }
+}
+
+fn scalars_only(schema: &Schema) -> bool {
+    let all = schema.one_of.iter().chain(&schema.any_of);
+    let scalar = |node: &SchemaRef| matches!(node.kind, Some(Type::String | Type::Integer | Type::Number | Type::Boolean));
+    all.clone().next().is_some() && all.clone().all(scalar)
+}
+
+fn deduced<'a>(value: Option<&Value>) -> Shape<'a> {
+    let any = Node(Kind::Deduced);
+    match value {
+        Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) => Shape::Scalar(ScalarType::Any),
+        Some(Value::Array(_)) => Shape::List(List { items: any, parts: Parts::Atomic }),
+        Some(Value::Object(_) | Value::Null) | None => Shape::Map(MapShape { node: any, atomic: false }),
+    }
+}
+
+fn parts(schema: &Schema) -> Parts<'_> {
+    match schema.list_type {
+        Some(ListType::Set) => Parts::Set,
+        Some(ListType::Map) if !schema.list_map_keys.is_empty() => Parts::Keyed(&schema.list_map_keys),
+        Some(ListType::Map | ListType::Atomic) => Parts::Atomic,
+        // Older schemas say it with the patch strategy alone.
+        None if schema.patch_strategy.iter().any(|strategy| strategy == "merge") => match &schema.patch_merge_key {
+            Some(key) => Parts::Keyed(std::slice::from_ref(key)),
+            None => Parts::Set,
+        },
+        None => Parts::Atomic,
+    }
+}
+
+impl<'a> MapShape<'a> {
+    /// The type of a member and whether the schema names it; `None` where the schema has no room for it.
+    fn member(&self, name: &str) -> Option<(Node<'a>, bool)> {
+        let (schema, whole) = match self.node.0 {
+            Kind::Deduced => return Some((Node(Kind::Deduced), false)),
+            Kind::Schema(schema) => (schema, false),
+            Kind::Object(schema) => (schema, true),
+        };
+        if whole && let Some(node) = object_member(schema, name) {
+            return Some((node, true));
+        }
+        if let Some(property) = schema.properties.get(name) {
+            return Some((Node(Kind::Schema(property)), true));
+        }
+        match &schema.additional {
+            Additional::Schema(further) => Some((Node(Kind::Schema(further)), false)),
+            Additional::Any => Some((Node(Kind::Deduced), false)),
+            Additional::Forbidden => None,
+            Additional::Unstated if schema.preserve_unknown_fields || schema.properties.is_empty() => Some((Node(Kind::Deduced), false)),
+            Additional::Unstated => None,
+        }
+    }
+}
+
+/// What every object has, typed as Kubernetes types it where the schema does not (those of custom resources do not).
+fn object_member<'a>(schema: &'a Schema, name: &str) -> Option<Node<'a>> {
+    match name {
+        "apiVersion" | "kind" => Some(Node(Kind::Schema(text()))),
+        "metadata" => match schema.properties.get("metadata") {
+            Some(own) if own.properties.contains_key("managedFields") => Some(Node(Kind::Schema(own))),
+            _ => Some(Node(Kind::Schema(object_meta()))),
+        },
+        _ => None,
+    }
+}
+
+fn text() -> &'static Schema {
+    static TEXT: OnceLock<Schema> = OnceLock::new();
+    TEXT.get_or_init(|| Schema { kind: Some(Type::String), ..Schema::default() })
+}
+
+/// The schema of ObjectMeta, as far as merging needs it.
+fn object_meta() -> &'static Schema {
+    static META: OnceLock<Schema> = OnceLock::new();
+    META.get_or_init(|| {
+        let of = |kind| Schema { kind: Some(kind), ..Schema::default() };
+        let node = |kind| SchemaRef::new(of(kind));
+        let names =
+            |names: &[(&str, SchemaRef)]| names.iter().map(|(name, node)| ((*name).to_owned(), node.clone())).collect::<BTreeMap<_, _>>();
+        let time = || SchemaRef::new(Schema { format: Some("date-time".into()), ..of(Type::String) });
+        let strings = || SchemaRef::new(Schema { additional: Additional::Schema(node(Type::String)), ..of(Type::Object) });
+        let owner = Schema {
+            map_type: Some(MapType::Atomic),
+            properties: names(&[
+                ("apiVersion", node(Type::String)),
+                ("blockOwnerDeletion", node(Type::Boolean)),
+                ("controller", node(Type::Boolean)),
+                ("kind", node(Type::String)),
+                ("name", node(Type::String)),
+                ("uid", node(Type::String)),
+            ]),
+            ..of(Type::Object)
+        };
+        Schema {
+            properties: names(&[
+                ("annotations", strings()),
+                ("creationTimestamp", time()),
+                ("deletionGracePeriodSeconds", node(Type::Integer)),
+                ("deletionTimestamp", time()),
+                (
+                    "finalizers",
+                    SchemaRef::new(Schema { items: Some(node(Type::String)), list_type: Some(ListType::Set), ..of(Type::Array) }),
+                ),
+                ("generateName", node(Type::String)),
+                ("generation", node(Type::Integer)),
+                ("labels", strings()),
+                ("managedFields", SchemaRef::new(Schema { list_type: Some(ListType::Atomic), ..of(Type::Array) })),
+                ("name", node(Type::String)),
+                ("namespace", node(Type::String)),
+                (
+                    "ownerReferences",
+                    SchemaRef::new(Schema {
+                        items: Some(SchemaRef::new(owner)),
+                        list_type: Some(ListType::Map),
+                        list_map_keys: vec!["uid".into()],
+                        ..of(Type::Array)
+                    }),
+                ),
+                ("resourceVersion", node(Type::String)),
+                ("selfLink", node(Type::String)),
+                ("uid", node(Type::String)),
+            ]),
+            ..of(Type::Object)
+        }
+    })
+}
+
+impl List<'_> {
+    /// What tells the item apart from the others of an associative list, or why nothing can.
+    fn element(&self, item: &Value) -> Result<PathElement, String> {
+        match self.parts {
+            Parts::Atomic => Err("an atomic list has no elements of its own".into()),
+            Parts::Set => match item {
+                Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
+                Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
+                Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
+                scalar => Ok(PathElement::Value(Scalar(scalar.clone()))),
+            },
+            Parts::Keyed(keys) => {
+                let map = match item {
+                    Value::Object(map) => map,
+                    Value::Null => return Err("associative list with keys may not have a null element".into()),
+                    _ => return Err("associative list with keys may not have non-map elements".into()),
+                };
+                let mut found = Vec::with_capacity(keys.len());
+                for key in keys {
+                    let value = match map.get(key) {
+                        Some(value) => value.clone(),
+                        None => self.default_key(key).ok_or_else(|| {
+                            format!(
+                                "associative list with keys has an element that omits key field {} (and doesn't have default value)",
+                                crate::go::quote(key)
+                            )
+                        })?,
+                    };
+                    found.push((key.clone(), Scalar(value)));
+                }
+                found.sort_by(|(left, _), (right, _)| left.cmp(right));
+                Ok(PathElement::Key(found))
+            }
+        }
+    }
+
+    fn default_key(&self, key: &str) -> Option<Value> {
+        let (Kind::Schema(items) | Kind::Object(items)) = self.items.0 else {
+            return None;
+        };
+        items.properties.get(key)?.default.clone().filter(|value| !value.is_null())
+    }
+
+    /// The items with what tells them apart. Items that nothing tells apart are left out: validation has refused them before.
+    fn elements<'v>(&self, items: &'v [Value]) -> Vec<(PathElement, &'v Value)> {
+        items.iter().filter_map(|item| Some((self.element(item).ok()?, item))).collect()
+    }
+
+    fn is_atomic(&self) -> bool {
+        matches!(self.parts, Parts::Atomic)
+    }
+}
+
+fn as_map(value: Option<&Value>) -> Option<&serde_json::Map<String, Value>> {
+    value.and_then(Value::as_object)
+}
+
+fn as_list(value: Option<&Value>) -> Option<&[Value]> {
+    value.and_then(Value::as_array).map(Vec::as_slice)
+}
+
+impl Node<'_> {
+    /// The value at a path.
+    pub fn at<'v>(self, value: &'v Value, path: &[PathElement]) -> Option<&'v Value> {
+        let Some((first, rest)) = path.split_first() else {
+            return Some(value);
+        };
+        match (self.shape(Some(value)), value, first) {
+            (Shape::Map(map), Value::Object(members), PathElement::Field(name)) => {
+                let member = members.get(name)?;
+                map.member(name).map_or(Node(Kind::Deduced), |(node, _)| node).at(member, rest)
+            }
+            (Shape::List(list), Value::Array(items), PathElement::Index(index)) => {
+                list.items.at(items.get(usize::try_from(*index).ok()?)?, rest)
+            }
+            (Shape::List(list), Value::Array(items), element) => {
+                let item = items.iter().find(|item| list.element(item).as_ref() == Ok(element))?;
+                list.items.at(item, rest)
+            }
+            _ => None,
+        }
+    }
+}

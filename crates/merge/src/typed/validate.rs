@@ -1,0 +1,126 @@
+//! Whether a value fits its type: what structured merge needs to know before it can merge, with upstream's words.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Node, ScalarType, Shape};
+use crate::fieldset::PathElement;
+use crate::go;
+
+/// What does not fit, each as `PATH: problem`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violations(pub Vec<String>);
+
+impl fmt::Display for Violations {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => out.write_str(one),
+            many => {
+                out.write_str("errors:")?;
+                many.iter().try_for_each(|one| write!(out, "\n  {one}"))
+            }
+        }
+    }
+}
+
+/// Whether an associative list may hold two items of the same key: live objects may, applied ones may not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Duplicates {
+    /// They are an error.
+    Refused,
+    /// They are allowed.
+    Allowed,
+}
+
+impl Node<'_> {
+    /// Checks a value.
+    pub fn validate(self, value: &Value, duplicates: Duplicates) -> Result<(), Violations> {
+        let mut walk = Walk { duplicates, path: String::new(), found: Vec::new() };
+        walk.visit(self, value);
+        if walk.found.is_empty() { Ok(()) } else { Err(Violations(walk.found)) }
+    }
+}
+
+struct Walk {
+    duplicates: Duplicates,
+    path: String,
+    found: Vec<String>,
+}
+
+impl Walk {
+    fn report(&mut self, problem: &str) {
+        let separator = if self.path.is_empty() { "" } else { ": " };
+        self.found.push(format!("{}{separator}{problem}", self.path));
+    }
+
+    fn below(&mut self, element: &PathElement, node: Node<'_>, value: &Value) {
+        let length = self.path.len();
+        self.path.push_str(&element.to_string());
+        self.visit(node, value);
+        self.path.truncate(length);
+    }
+
+    fn visit(&mut self, node: Node<'_>, value: &Value) {
+        match (node.shape(Some(value)), value) {
+            (_, Value::Null) => {}
+            (Shape::Scalar(kind), value) => self.scalar(kind, value),
+            (Shape::List(list), Value::Array(items)) => {
+                let mut seen = BTreeSet::new();
+                for (index, item) in items.iter().enumerate() {
+                    if list.is_atomic() {
+                        self.below(&PathElement::Index(index as i64), list.items, item);
+                        continue;
+                    }
+                    match list.element(item) {
+                        Err(problem) => {
+                            self.report(&format!("element {index}: {problem}"));
+                            return;
+                        }
+                        Ok(element) => {
+                            self.below(&element, list.items, item);
+                            if seen.contains(&element) && self.duplicates == Duplicates::Refused {
+                                self.report(&format!("duplicate entries for key {element}"));
+                            }
+                            seen.insert(element);
+                        }
+                    }
+                }
+            }
+            (Shape::List(_), other) => self.report(&format!("expected list, got &{{{}}}", go::plain(other))),
+            (Shape::Map(map), Value::Object(members)) => {
+                for (name, member) in members {
+                    let element = PathElement::field(name.as_str());
+                    match map.member(name) {
+                        Some((node, _)) => self.below(&element, node, member),
+                        None => {
+                            let path = format!("{}{element}: field not declared in schema", self.path);
+                            self.found.push(path);
+                        }
+                    }
+                }
+            }
+            (Shape::Map(_), other) => self.report(&format!("expected map, got &{{{}}}", go::plain(other))),
+        }
+    }
+
+    fn scalar(&mut self, kind: ScalarType, value: &Value) {
+        let fits = match kind {
+            ScalarType::Numeric => value.is_number(),
+            ScalarType::String => value.is_string(),
+            ScalarType::Boolean => value.is_boolean(),
+            ScalarType::Any => value.is_number() || value.is_string() || value.is_boolean(),
+        };
+        if fits {
+            return;
+        }
+        let problem = match kind {
+            ScalarType::Numeric => format!("expected numeric (int or float), got {}", go::type_name(value)),
+            ScalarType::String => format!("expected string, got &value.valueUnstructured{{Value:{}}}", go::syntax(value)),
+            ScalarType::Boolean => format!("expected boolean, got &{{{}}}", go::plain(value)),
+            ScalarType::Any => format!("expected any scalar, got &{{{}}}", go::plain(value)),
+        };
+        self.report(&problem);
+    }
+}
