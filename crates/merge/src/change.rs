@@ -50,7 +50,7 @@ pub fn change(live: Option<&Value>, wanted: &Value, policy: Policy<'_>) -> Chang
     };
     match managed.get(&Manager::new(manager, Operation::Apply, "", "")) {
         None => Change::Apply { reason: format!("{manager} owns nothing of it") },
-        Some(owned) => match first_dropped(&owned.fields, wanted, String::new()) {
+        Some(owned) => match first_dropped(&owned.fields, wanted, "") {
             Some(path) => Change::Apply { reason: format!("{path} is no longer wanted") },
             None => Change::None,
         },
@@ -75,7 +75,7 @@ fn covers(live: &Value, wanted: &Value, path: &mut String) -> bool {
             live.len() >= wanted.len()
                 && wanted.iter().enumerate().all(|(index, item)| {
                     path.truncate(length);
-                    path.push_str(&format!("[{index}]"));
+                    path.push_str(&PathElement::Index(index as i64).to_string());
                     live.get(index).is_some_and(|own| covers(own, item, path))
                 })
         }
@@ -97,7 +97,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The first field that is owned and not wanted any more.
-fn first_dropped(owned: &FieldSet, wanted: &Value, at: String) -> Option<String> {
+fn first_dropped(owned: &FieldSet, wanted: &Value, at: &str) -> Option<String> {
     for member in owned.members() {
         if find(wanted, member).is_none() {
             return Some(format!("{at}{member}"));
@@ -107,7 +107,7 @@ fn first_dropped(owned: &FieldSet, wanted: &Value, at: String) -> Option<String>
         let path = format!("{at}{element}");
         match find(wanted, element) {
             None => Some(path),
-            Some(value) => first_dropped(below, value, path),
+            Some(value) => first_dropped(below, value, &path),
         }
     })
 }

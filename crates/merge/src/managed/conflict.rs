@@ -51,10 +51,10 @@ impl fmt::Display for Conflicts {
 fn name(manager: &Manager) -> String {
     let mut text = go::quote(&manager.manager);
     if !manager.subresource.is_empty() {
-        text += &format!(" with subresource {}", go::quote(&manager.subresource));
+        text = format!("{text} with subresource {}", go::quote(&manager.subresource));
     }
     if manager.operation == Operation::Update {
-        text += &format!(" using {}", manager.api_version);
+        text = format!("{text} using {}", manager.api_version);
     }
     text
 }

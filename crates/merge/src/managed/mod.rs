@@ -1,5 +1,7 @@
 //! `metadata.managedFields`: who owns which fields, and what writes make of it (KAPI-SSA-01).
 
+#![allow(clippy::similar_names, reason = "manager and managed are the words of the Kubernetes API")]
+
 mod apply;
 mod conflict;
 mod scale;

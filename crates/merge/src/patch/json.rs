@@ -196,13 +196,11 @@ mod tests {
     fn check(doc: &Value, operations: &Value, wanted: Option<&Value>) {
         let mut out = doc.clone();
         let result = json_patch(&mut out, operations.as_array().unwrap());
-        match wanted {
-            Some(wanted) => assert_eq!(&out, wanted, "{operations}: {result:?}"),
-            None => {
-                assert!(matches!(result, Err(PatchError::Rejected { .. })), "{operations}: {result:?}");
-                assert_eq!(&out, doc, "a refused patch changes nothing");
-            }
+        if wanted.is_none() {
+            assert!(matches!(result, Err(PatchError::Rejected { .. })), "{operations}: {result:?}");
         }
+        // A refused patch changes nothing.
+        assert_eq!(&out, wanted.unwrap_or(doc), "{operations}: {result:?}");
     }
 
     /// KAPI-PATCH-01: each operation, and what makes it fail.

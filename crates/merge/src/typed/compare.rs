@@ -68,12 +68,12 @@ impl Node<'_> {
         let leaf = match (old, new) {
             (Some(a), Some(b)) if self.is_deduced() && !alike(a, b) => {
                 // The type changed: the parts of the old one go, those of the new one come.
-                let first = self.compare_as(self.shape(old), old, new, out);
-                let second = self.compare_as(self.shape(new), old, new, out);
+                let first = compare_as(self.shape(old), old, new, out);
+                let second = compare_as(self.shape(new), old, new, out);
                 own = own.or(first.unwrap_or_default()).or(second.unwrap_or_default());
                 true
             }
-            _ => match self.compare_as(self.shape(new.or(old)), old, new, out) {
+            _ => match compare_as(self.shape(new.or(old)), old, new, out) {
                 Some(found) => {
                     own = found;
                     true
@@ -87,27 +87,27 @@ impl Node<'_> {
         }
         own
     }
+}
 
-    /// `Some` where the place is compared as one unit.
-    fn compare_as(self, shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut Comparison) -> Option<Own> {
-        match shape {
-            Shape::Scalar(_) => Some(unit(old, new)),
-            Shape::List(list) => {
-                let (before, after) = (as_list(old), as_list(new));
-                if list.is_atomic() || (before.is_none_or(<[Value]>::is_empty) && after.is_none_or(<[Value]>::is_empty)) {
-                    return Some(unit(old, new));
-                }
-                compare_lists(&list, before.unwrap_or_default(), after.unwrap_or_default(), out);
-                None
+/// `Some` where the place is compared as one unit.
+fn compare_as(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut Comparison) -> Option<Own> {
+    match shape {
+        Shape::Scalar(_) => Some(unit(old, new)),
+        Shape::List(list) => {
+            let (before, after) = (as_list(old), as_list(new));
+            if list.is_atomic() || (before.is_none_or(<[Value]>::is_empty) && after.is_none_or(<[Value]>::is_empty)) {
+                return Some(unit(old, new));
             }
-            Shape::Map(map) => {
-                let (before, after) = (as_map(old), as_map(new));
-                if map.atomic || (before.is_none_or(serde_json::Map::is_empty) && after.is_none_or(serde_json::Map::is_empty)) {
-                    return Some(unit(old, new));
-                }
-                compare_maps(&map, before, after, out);
-                None
+            compare_lists(&list, before.unwrap_or_default(), after.unwrap_or_default(), out);
+            None
+        }
+        Shape::Map(map) => {
+            let (before, after) = (as_map(old), as_map(new));
+            if map.atomic || (before.is_none_or(serde_json::Map::is_empty) && after.is_none_or(serde_json::Map::is_empty)) {
+                return Some(unit(old, new));
             }
+            compare_maps(&map, before, after, out);
+            None
         }
     }
 }

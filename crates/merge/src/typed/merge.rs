@@ -1,6 +1,6 @@
 //! One value laid over another: what applying makes of the live object, before anything is removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -78,14 +78,14 @@ fn merge_lists(list: &List<'_>, live: &[Value], config: &[Value]) -> Vec<Value> 
 
     let mut shared = new.iter().map(|(element, _)| element).filter(|element| old_items.contains_key(element));
     let mut next_shared = shared.next();
-    let mut done: BTreeMap<&PathElement, ()> = BTreeMap::new();
+    let mut done: BTreeSet<&PathElement> = BTreeSet::new();
     let mut out = Vec::with_capacity(old.len().max(new.len()));
     let (mut left, mut right) = (0, 0);
     let merge = |element: &PathElement| list.items.merged(old_items.get(element).copied().flatten(), new_items.get(element).copied());
     while left < old.len() || right < new.len() {
         if let (Some((ours, _)), Some((theirs, _))) = (old.get(left), new.get(right)) {
             if ours == theirs {
-                done.insert(ours, ());
+                done.insert(ours);
                 out.extend(merge(ours));
                 left += 1;
                 right += 1;
@@ -104,12 +104,12 @@ fn merge_lists(list: &List<'_>, live: &[Value], config: &[Value]) -> Vec<Value> 
                 left += 1;
                 continue;
             }
-            if done.contains_key(ours) {
+            if done.contains(ours) {
                 left += 1;
             }
         }
         if let Some((theirs, _)) = new.get(right) {
-            done.insert(theirs, ());
+            done.insert(theirs);
             out.extend(merge(theirs));
             right += 1;
             if next_shared == Some(theirs) {

@@ -141,13 +141,12 @@ fn parts(schema: &Schema) -> Parts<'_> {
     match schema.list_type {
         Some(ListType::Set) => Parts::Set,
         Some(ListType::Map) if !schema.list_map_keys.is_empty() => Parts::Keyed(&schema.list_map_keys),
-        Some(ListType::Map | ListType::Atomic) => Parts::Atomic,
         // Older schemas say it with the patch strategy alone.
         None if schema.patch_strategy.iter().any(|strategy| strategy == "merge") => match &schema.patch_merge_key {
             Some(key) => Parts::Keyed(std::slice::from_ref(key)),
             None => Parts::Set,
         },
-        None => Parts::Atomic,
+        _ => Parts::Atomic,
     }
 }
 
@@ -168,9 +167,8 @@ impl<'a> MapShape<'a> {
         match &schema.additional {
             Additional::Schema(further) => Some((Node(Kind::Schema(further)), false)),
             Additional::Any => Some((Node(Kind::Deduced), false)),
-            Additional::Forbidden => None,
             Additional::Unstated if schema.preserve_unknown_fields || schema.properties.is_empty() => Some((Node(Kind::Deduced), false)),
-            Additional::Unstated => None,
+            Additional::Forbidden | Additional::Unstated => None,
         }
     }
 }

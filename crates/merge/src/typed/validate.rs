@@ -92,12 +92,10 @@ impl Walk {
             (Shape::Map(map), Value::Object(members)) => {
                 for (name, member) in members {
                     let element = PathElement::field(name.as_str());
-                    match map.member(name) {
-                        Some((node, _)) => self.below(&element, node, member),
-                        None => {
-                            let path = format!("{}{element}: field not declared in schema", self.path);
-                            self.found.push(path);
-                        }
+                    if let Some((node, _)) = map.member(name) {
+                        self.below(&element, node, member);
+                    } else {
+                        self.found.push(format!("{}{element}: field not declared in schema", self.path));
                     }
                 }
             }
