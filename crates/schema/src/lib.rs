@@ -10,6 +10,7 @@
 //! `model` holds the tree and its reader; each other module is one question asked of it.
 
 pub mod coerce;
+pub mod crd;
 pub mod default;
 pub mod field;
 pub mod format;

@@ -1,0 +1,29 @@
+//! The columns of a custom resource's table.
+
+use serde_json::Value;
+
+use super::{Column, list, text};
+
+/// The columns of a version: its own, or the age.
+pub(super) fn columns(version: &Value) -> Vec<Column> {
+    let given = list(version, "additionalPrinterColumns");
+    if given.is_empty() {
+        return vec![Column {
+            name: "Age".to_owned(),
+            kind: "date".to_owned(),
+            json_path: ".metadata.creationTimestamp".to_owned(),
+            ..Column::default()
+        }];
+    }
+    given
+        .iter()
+        .map(|column| Column {
+            name: text(column, "name"),
+            kind: text(column, "type"),
+            format: text(column, "format"),
+            description: text(column, "description"),
+            priority: column["priority"].as_i64().unwrap_or(0),
+            json_path: text(column, "jsonPath"),
+        })
+        .collect()
+}
