@@ -10,6 +10,9 @@ use crate::bundle::{Bundle, Property};
 use crate::error::ReadError;
 use crate::go;
 
+/// Group, kind and version of an API.
+type Api = (String, String, String);
+
 /// What an entry carries of the bundle's manifests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Content {
@@ -45,7 +48,7 @@ impl Bundle {
     /// The entry's properties without the manifests, sorted by type and value.
     pub fn opm_properties(&self) -> Result<Vec<Value>, ReadError> {
         let mut listed: Vec<(String, String)> = Vec::new();
-        let mut provided = self.provided()?;
+        let mut provided = self.provided().into_keys().collect::<BTreeSet<_>>();
         let mut required = self.required()?;
         let mut package = json!({"packageName": self.package, "version": self.csv.version});
         for property in self.properties.iter().chain(&self.csv_properties) {
@@ -114,7 +117,8 @@ impl Bundle {
         });
         let annotations = &self.csv.object["metadata"]["annotations"];
         let labels = &self.csv.object["metadata"]["labels"];
-        let same = ["description", "displayName", "installModes", "keywords", "links", "maintainers", "maturity", "minKubeVersion", "nativeAPIs"];
+        let same =
+            ["description", "displayName", "installModes", "keywords", "links", "maintainers", "maturity", "minKubeVersion", "nativeAPIs"];
         let fields = same.map(|name| (name, &spec[name]));
         for (name, value) in fields.into_iter().chain([("annotations", annotations), ("labels", labels)]) {
             let empty = match value {
@@ -131,14 +135,9 @@ impl Bundle {
         metadata
     }
 
-    /// The APIs that the embedded CRDs and owned API services provide.
-    fn provided(&self) -> Result<BTreeSet<(String, String, String)>, ReadError> {
-        Ok(self.provided_keys()?.into_iter().map(|(key, _)| (key.0, key.1, key.2)).collect())
-    }
-
-    /// (group, kind, version) with the plural names they are served under.
-    fn provided_keys(&self) -> Result<BTreeMap<(String, String, String), BTreeSet<String>>, ReadError> {
-        let mut keys: BTreeMap<(String, String, String), BTreeSet<String>> = BTreeMap::new();
+    /// The APIs that the embedded CRDs and owned API services provide, with the plural names they are served under.
+    fn provided(&self) -> BTreeMap<Api, BTreeSet<String>> {
+        let mut keys: BTreeMap<Api, BTreeSet<String>> = BTreeMap::new();
         let mut add = |group: &str, kind: &str, version: &str, plural: &str| {
             keys.entry((group.to_owned(), kind.to_owned(), version.to_owned())).or_default().insert(plural.to_owned());
         };
@@ -157,10 +156,10 @@ impl Bundle {
         for api in &self.csv.owned_api_services {
             add(&api.group, &api.kind, &api.version, &api.name);
         }
-        Ok(keys)
+        keys
     }
 
-    fn required(&self) -> Result<BTreeSet<(String, String, String)>, ReadError> {
+    fn required(&self) -> Result<BTreeSet<Api>, ReadError> {
         let mut required = BTreeSet::new();
         for crd in &self.csv.required_crds {
             let (_, group) = split_crd_name(&crd.name)?;
@@ -175,7 +174,7 @@ impl Bundle {
     /// Every CRD that the CSV calls its own must be in the bundle, in the version and kind it names.
     pub(crate) fn check_provided(&self) -> Result<(), ReadError> {
         let refuse = |problem| catalog(format!("error checking provided apis in bundle {}: {problem}", self.csv.name));
-        let provided = self.provided_keys()?;
+        let provided = self.provided();
         for crd in &self.csv.owned_crds {
             let (plural, group) = split_crd_name(&crd.name).map_err(|error| refuse(error.to_string()))?;
             let key = (group.to_owned(), crd.kind.clone(), crd.version.clone());
@@ -195,7 +194,7 @@ fn catalog(problem: String) -> ReadError {
     ReadError::Catalog { problem }
 }
 
-fn gvk(value: &Value) -> (String, String, String) {
+fn gvk(value: &Value) -> Api {
     let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
     (text("group"), text("kind"), text("version"))
 }

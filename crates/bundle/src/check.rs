@@ -150,7 +150,9 @@ fn conversion_owned(bundle: &Bundle) -> Vec<String> {
 fn webhook_rules(bundle: &Bundle) -> Vec<String> {
     let mut findings = Vec::new();
     for webhook in bundle.csv.webhooks.iter().filter(|webhook| webhook.kind != WebhookKind::Conversion) {
-        let forbid = |what: String| format!("webhook {} contains forbidden rule: admission webhook rules cannot reference {what}", quote(&webhook.name));
+        let forbid = |what: String| {
+            format!("webhook {} contains forbidden rule: admission webhook rules cannot reference {what}", quote(&webhook.name))
+        };
         for rule in webhook.entry["rules"].as_array().into_iter().flatten() {
             let texts = |key: &str| rule[key].as_array().into_iter().flatten().filter_map(|value| value.as_str());
             for group in texts("apiGroups") {
@@ -158,7 +160,8 @@ fn webhook_rules(bundle: &Bundle) -> Vec<String> {
                     findings.push(forbid(format!("API group {}", quote(group))));
                 }
                 if group == ADMISSION_GROUP {
-                    for resource in texts("resources").filter(|name| FORBIDDEN_ADMISSION_RESOURCES.contains(&name.to_lowercase().as_str())) {
+                    for resource in texts("resources").filter(|name| FORBIDDEN_ADMISSION_RESOURCES.contains(&name.to_lowercase().as_str()))
+                    {
                         findings.push(forbid(format!("resource {} for API group {}", quote(resource), quote(group))));
                     }
                 }

@@ -71,7 +71,7 @@ pub enum ReadError {
         /// The object's name.
         name: String,
         /// The field and what it should be.
-        mismatch: Mismatch,
+        mismatch: Box<Mismatch>,
     },
     /// The CSV's own list of properties cannot be read.
     #[error("failed to unmarshal csv.metadata.annotations['olm.properties']: {problem}")]
@@ -119,7 +119,9 @@ pub enum RenderError {
         crd: String,
     },
     /// A CRD with a conversion webhook that keeps unknown fields.
-    #[error("custom resource definition '{crd}' must have .spec.preserveUnknownFields set to false to let API Server call webhook to do the conversion")]
+    #[error(
+        "custom resource definition '{crd}' must have .spec.preserveUnknownFields set to false to let API Server call webhook to do the conversion"
+    )]
     PreservesUnknownFields {
         /// The CRD's name.
         crd: String,
@@ -145,7 +147,9 @@ pub enum Refusal {
     #[error("unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] install modes")]
     NoInstallMode,
     /// The bundle needs other packages or APIs.
-    #[error("validating bundle {bundle:?}: bundle {bundle:?} has a dependency declared via property {property:?} which is currently not supported")]
+    #[error(
+        "validating bundle {bundle:?}: bundle {bundle:?} has a dependency declared via property {property:?} which is currently not supported"
+    )]
     Dependency {
         /// The bundle's name.
         bundle: String,

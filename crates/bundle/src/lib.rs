@@ -27,9 +27,7 @@ pub mod rights;
 
 pub use bundle::{Bundle, Facts, Property};
 pub use catalog::Content;
-pub use csv::{
-    ApiService, Csv, CrdDescription, Deployment, InstallMode, Permissions, RelatedImage, WebhookDefinition, WebhookKind,
-};
+pub use csv::{ApiService, CrdDescription, Csv, Deployment, InstallMode, Permissions, RelatedImage, WebhookDefinition, WebhookKind};
 pub use error::{ReadError, Refusal, RenderError};
 pub use read::Limits;
 pub use render::{CertificateProvider, RenderOptions, render};

@@ -43,10 +43,7 @@ impl Bundle {
     }
 
     /// [`Bundle::read`] with limits of one's own.
-    pub fn read_limited<P: AsRef<str>, B: AsRef<[u8]>>(
-        files: impl IntoIterator<Item = (P, B)>,
-        limits: Limits,
-    ) -> Result<Self, ReadError> {
+    pub fn read_limited<P: AsRef<str>, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (P, B)>, limits: Limits) -> Result<Self, ReadError> {
         let tree = Tree::gather(files, limits)?;
         let annotations = installed_annotations(&tree)?;
         let contents = Contents::strict(&tree)?;
@@ -279,12 +276,18 @@ fn flatten(documents: Vec<Value>, limit: usize) -> Result<Vec<Value>, String> {
 }
 
 fn kind_is_list(fields: &serde_json::Map<String, Value>) -> bool {
-    fields.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List")) && fields.get("items").is_some_and(Value::is_array)
+    fields.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"))
+        && fields.get("items").is_some_and(Value::is_array)
 }
 
 fn field(path: &str, object: &Value, mismatch: go::Mismatch) -> ReadError {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    ReadError::Field { path: path.to_owned(), kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), mismatch }
+    ReadError::Field {
+        path: path.to_owned(),
+        kind: text(&object["kind"]),
+        name: text(&object["metadata"]["name"]),
+        mismatch: Box::new(mismatch),
+    }
 }
 
 fn installed_annotations(tree: &Tree) -> Result<BTreeMap<String, String>, ReadError> {

@@ -95,8 +95,9 @@ fn target_namespaces(csv: &Csv, options: &RenderOptions) -> Result<Vec<String>, 
     let problem = match only {
         None if distinct.is_empty() && csv.supports("MultiNamespace") => Some("at least one target namespace must be specified".to_owned()),
         None if distinct.is_empty() => Some("exactly one target namespace must be specified".to_owned()),
-        Some("") => (!csv.supports("AllNamespaces"))
-            .then(|| format!("supported install modes [{modes}] do not support targeting all namespaces")),
+        Some("") => {
+            (!csv.supports("AllNamespaces")).then(|| format!("supported install modes [{modes}] do not support targeting all namespaces"))
+        }
         Some(one) if one == install => (!csv.supports("OwnNamespace")).then(own),
         Some(_) => (!csv.supports("SingleNamespace")).then(others),
         None if distinct.contains(install) && !csv.supports("OwnNamespace") => Some(own()),

@@ -72,14 +72,14 @@ pub fn derive(objects: &[Value], owner: &ExtensionRef) -> Vec<Grant> {
             needs.extend(escalation(object, &target, &roles, &scope));
         }
     }
-    join(&least(atoms(&needs)))
+    join(&least(&atoms(&needs)))
 }
 
 /// What `wanted` grants beyond `held`.
 pub fn missing(held: &[Grant], wanted: &[Grant]) -> Vec<Grant> {
     let held = atoms(held);
     let beyond = atoms(wanted).into_iter().filter(|atom| !held.contains(atom) && !atom.covered_by(&held)).collect();
-    join(&least(beyond))
+    join(&least(&beyond))
 }
 
 /// The account, its roles and their bindings as objects to apply.
@@ -130,7 +130,10 @@ impl Target {
         let resource = row.map_or_else(|| format!("{}s", kind.to_lowercase()), |row| row.resource.to_owned());
         let namespace = object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
         Self {
-            group: object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or_else(String::new, |(group, _)| group.to_owned()),
+            group: object["apiVersion"]
+                .as_str()
+                .and_then(|version| version.split_once('/'))
+                .map_or_else(String::new, |(group, _)| group.to_owned()),
             resource,
             name: text(&object["metadata"]["name"]),
             // A webhook configuration carries a namespace in the rendering although its kind has none.
@@ -171,8 +174,8 @@ fn escalation(object: &Value, target: &Target, roles: &Roles<'_>, scope: &Scope)
             vec![grant(PolicyRule::resources(&["escalate"], &[RBAC], &[&target.resource]).named(&[&target.name]))]
         }
         "Role" | "ClusterRole" => {
-            let rules = object["rules"].as_array().into_iter().flatten();
-            rules.filter_map(|rule| serde_json::from_value(rule.clone()).ok()).map(grant).collect()
+            let held = object["rules"].as_array().into_iter().flatten();
+            held.filter_map(|rule| serde_json::from_value(rule.clone()).ok()).map(grant).collect()
         }
         "RoleBinding" | "ClusterRoleBinding" => {
             let reference = &object["roleRef"];
@@ -229,39 +232,39 @@ impl Atom {
     /// Every atom that grants this one, itself included.
     fn wider(&self, atoms: &BTreeSet<Atom>) -> Vec<Atom> {
         let mut wider = vec![self.clone()];
-        let mut widen = |change: &dyn Fn(&Atom) -> Option<Atom>| {
+        let mut generalise = |change: &dyn Fn(&Atom) -> Option<Atom>| {
             let more: Vec<_> = wider.iter().filter_map(change).collect();
             wider.extend(more);
         };
-        widen(&|atom| Some(Atom { scope: Scope::Cluster, ..atom.clone() }));
-        widen(&|atom| Some(Atom { verb: ANY.to_owned(), ..atom.clone() }));
+        generalise(&|atom| Some(Atom { scope: Scope::Cluster, ..atom.clone() }));
+        generalise(&|atom| Some(Atom { verb: ANY.to_owned(), ..atom.clone() }));
         if self.url.is_some() {
             let patterns = atoms.iter().filter_map(|atom| atom.url.clone()).filter(|pattern| pattern.ends_with('*'));
             let matching = |pattern: &String| self.url.as_ref().is_some_and(|url| url.starts_with(pattern.trim_end_matches('*')));
             for pattern in patterns.filter(matching).collect::<BTreeSet<_>>() {
-                widen(&|atom| Some(Atom { url: Some(pattern.clone()), ..atom.clone() }));
+                generalise(&|atom| Some(Atom { url: Some(pattern.clone()), ..atom.clone() }));
             }
             return wider;
         }
-        widen(&|atom| Some(Atom { group: ANY.to_owned(), ..atom.clone() }));
-        widen(&|atom| Some(Atom { name: None, ..atom.clone() }));
+        generalise(&|atom| Some(Atom { group: ANY.to_owned(), ..atom.clone() }));
+        generalise(&|atom| Some(Atom { name: None, ..atom.clone() }));
         let sub = self.resource.split_once('/').map(|(_, sub)| format!("{ANY}/{sub}"));
-        widen(&|atom| (atom.resource == self.resource).then(|| Atom { resource: ANY.to_owned(), ..atom.clone() }));
-        widen(&|atom| (atom.resource == self.resource).then(|| Some(Atom { resource: sub.clone()?, ..atom.clone() })).flatten());
+        generalise(&|atom| (atom.resource == self.resource).then(|| Atom { resource: ANY.to_owned(), ..atom.clone() }));
+        generalise(&|atom| (atom.resource == self.resource).then(|| Some(Atom { resource: sub.clone()?, ..atom.clone() })).flatten());
         wider
     }
 }
 
 /// The atoms without those that others grant.
-fn least(atoms: BTreeSet<Atom>) -> BTreeSet<Atom> {
-    let kept: BTreeSet<Atom> = atoms.iter().filter(|atom| !atom.covered_by(&atoms)).cloned().collect();
-    kept
+fn least(atoms: &BTreeSet<Atom>) -> BTreeSet<Atom> {
+    atoms.iter().filter(|atom| !atom.covered_by(atoms)).cloned().collect()
 }
 
 /// Atoms as rules: verbs of one name, then names with the same verbs, then resources with the same verbs and names.
 fn join(atoms: &BTreeSet<Atom>) -> Vec<Grant> {
     type Names = BTreeSet<String>;
-    let mut verbs: BTreeMap<(&Scope, &str, &str, Option<&str>, Option<&str>), BTreeSet<String>> = BTreeMap::new();
+    type Key<'a> = (&'a Scope, &'a str, &'a str, Option<&'a str>, Option<&'a str>);
+    let mut verbs: BTreeMap<Key<'_>, BTreeSet<String>> = BTreeMap::new();
     for atom in atoms {
         let key = (&atom.scope, atom.group.as_str(), atom.resource.as_str(), atom.name.as_deref(), atom.url.as_deref());
         verbs.entry(key).or_default().insert(atom.verb.clone());

@@ -48,16 +48,15 @@ fn convert(kind: &Type, value: &Value, path: &Path<'_>) -> Result<Value, Mismatc
     let refuse = |expected| Err(Mismatch { path: path.to_string(), expected, found: describe(value) });
     match kind {
         Type::Raw => Ok(value.clone()),
-        Type::String | Type::Bytes | Type::Time if value.is_string() => Ok(value.clone()),
+        Type::String | Type::Bytes | Type::Time | Type::IntOrString if value.is_string() => Ok(value.clone()),
         Type::String => refuse("text"),
         Type::Bytes => refuse("base64 text"),
         Type::Time => refuse("a time as text"),
-        Type::Bool if value.is_boolean() => Ok(value.clone()),
+        Type::Bool | Type::SchemaOrBool if value.is_boolean() => Ok(value.clone()),
         Type::Bool => refuse("true or false"),
         Type::Int => whole(value).map_or_else(|| refuse("a whole number"), Ok),
         Type::Float if value.is_number() => Ok(whole(value).unwrap_or_else(|| value.clone())),
         Type::Float => refuse("a number"),
-        Type::IntOrString if value.is_string() => Ok(value.clone()),
         Type::IntOrString => whole(value).map_or_else(|| refuse("a whole number or text"), Ok),
         Type::Quantity => {
             let text = match value {
@@ -86,7 +85,6 @@ fn convert(kind: &Type, value: &Value, path: &Path<'_>) -> Result<Value, Mismatc
             Value::Object(entries) => structure(&TYPES.structs[*index], entries, path),
             _ => refuse("a mapping"),
         },
-        Type::SchemaOrBool if value.is_boolean() => Ok(value.clone()),
         Type::SchemaOrArray if value.is_array() => convert(&Type::Slice(Box::new(TYPES.schema())), value, path),
         Type::SchemaOrStrings if value.is_array() => convert(&Type::Slice(Box::new(Type::String)), value, path),
         Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStrings => convert(&TYPES.schema(), value, path),
@@ -114,13 +112,18 @@ fn structure(fields: &[Field], entries: &Map<String, Value>, path: &Path<'_>) ->
 fn zero(kind: &Type, path: &Path<'_>) -> Result<Value, Mismatch> {
     Ok(match kind {
         Type::String => Value::String(String::new()),
-        Type::Bool => Value::Bool(false),
+        Type::Bool | Type::SchemaOrBool => Value::Bool(false),
         Type::Int | Type::Float | Type::IntOrString => Value::from(0),
         Type::Quantity => Value::String("0".to_owned()),
-        Type::SchemaOrBool => Value::Bool(false),
         Type::Struct(index) => structure(&TYPES.structs[*index], &Map::new(), path)?,
-        Type::Raw | Type::Bytes | Type::Time | Type::Pointer(_) | Type::Slice(_) | Type::Map(_) => Value::Null,
-        Type::SchemaOrArray | Type::SchemaOrStrings => Value::Null,
+        Type::Raw
+        | Type::Bytes
+        | Type::Time
+        | Type::SchemaOrArray
+        | Type::SchemaOrStrings
+        | Type::Pointer(_)
+        | Type::Slice(_)
+        | Type::Map(_) => Value::Null,
     })
 }
 
@@ -128,8 +131,13 @@ fn zero(kind: &Type, path: &Path<'_>) -> Result<Value, Mismatch> {
 fn empty(kind: &Type, value: &Value) -> bool {
     match kind {
         Type::Pointer(_) | Type::Raw => value.is_null(),
-        Type::Struct(_) | Type::Quantity | Type::IntOrString | Type::Time => false,
-        Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStrings => false,
+        Type::Struct(_)
+        | Type::Quantity
+        | Type::IntOrString
+        | Type::Time
+        | Type::SchemaOrBool
+        | Type::SchemaOrArray
+        | Type::SchemaOrStrings => false,
         Type::String | Type::Bool | Type::Int | Type::Float | Type::Bytes | Type::Slice(_) | Type::Map(_) => match value {
             Value::Null => true,
             Value::Bool(set) => !set,

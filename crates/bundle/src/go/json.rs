@@ -75,19 +75,16 @@ fn write(out: &mut String, kind: &Type, value: &Value) {
                 out.push(':');
                 write(out, kind, item);
             };
-            match fields {
-                Some(fields) => {
-                    for field in fields {
-                        if let Some(item) = entries.get(&field.name) {
-                            entry(out, &field.name, &field.kind, item);
-                        }
+            if let Some(fields) = fields {
+                for field in fields {
+                    if let Some(item) = entries.get(&field.name) {
+                        entry(out, &field.name, &field.kind, item);
                     }
                 }
-                None => {
-                    let inner = element(kind);
-                    for (key, item) in entries {
-                        entry(out, key, &inner, item);
-                    }
+            } else {
+                let inner = element(kind);
+                for (key, item) in entries {
+                    entry(out, key, &inner, item);
                 }
             }
             out.push('}');
@@ -168,8 +165,10 @@ mod tests {
 
     #[test]
     fn text_is_escaped_as_go_does() {
-        assert_eq!(to_string(&json!({"b": "<a & b>\u{2028}\u{1}\n", "a": [1.5, 1e21, 1e-7, -0.5, 100.0]})),
-            r#"{"a":[1.5,1e+21,1e-7,-0.5,100],"b":"\u003ca \u0026 b\u003e\u2028\u0001\n"}"#);
+        assert_eq!(
+            to_string(&json!({"b": "<a & b>\u{2028}\u{1}\n", "a": [1.5, 1e21, 1e-7, -0.5, 100.0]})),
+            r#"{"a":[1.5,1e+21,1e-7,-0.5,100],"b":"\u003ca \u0026 b\u003e\u2028\u0001\n"}"#
+        );
         assert_eq!(compact_raw("{ \"b\" : \"a \\\" <\" ,\n \"a\": [ 1 ] }"), r#"{"b":"a \" \u003c","a":[1]}"#);
     }
 

@@ -42,7 +42,8 @@ pub(super) fn crds(bundle: &Bundle, site: &Site<'_>) -> Result<Vec<Value>, Rende
 
 /// The validating configurations, then the mutating ones, one of each definition.
 pub(super) fn configurations(csv: &Csv, site: &Site<'_>) -> Vec<Value> {
-    let of = |kind: WebhookKind| csv.webhooks.iter().filter(move |webhook| webhook.kind == kind).map(|webhook| configuration(webhook, site));
+    let of =
+        |kind: WebhookKind| csv.webhooks.iter().filter(move |webhook| webhook.kind == kind).map(|webhook| configuration(webhook, site));
     of(WebhookKind::Validating).chain(of(WebhookKind::Mutating)).collect()
 }
 
@@ -101,10 +102,8 @@ pub(super) fn services(csv: &Csv, site: &Site<'_>) -> Vec<Value> {
         // A target by name counts as its number, or 0, in the order; text decides between equals so that the order is fixed.
         let number = |target: &Value| target.as_i64().or_else(|| target.as_str()?.parse().ok()).unwrap_or(0);
         ports.sort_by_key(|(port, target)| (*port, number(target), target.to_string()));
-        let ports: Vec<Value> = ports
-            .into_iter()
-            .map(|(port, target)| json!({"name": port.to_string(), "port": port, "targetPort": target}))
-            .collect();
+        let ports: Vec<Value> =
+            ports.into_iter().map(|(port, target)| json!({"name": port.to_string(), "port": port, "targetPort": target})).collect();
 
         let mut service = object("v1", "Service", &certificates::service_name(&deployment.name), Some(site.namespace));
         service["spec"] = json!({ "ports": ports });
