@@ -1,1 +1,24 @@
 //! Which bundle, and why: update graphs, constraints, explanations.
+//!
+//! [`resolve`] is a pure function of a [`Request`] and the candidate catalogs (OLM1-SEL-01). It gives exactly one bundle with the reasons
+//! for it, or a [`Refusal`] in upstream's words with what each catalog had to offer and hints that were tried before they are given.
+//!
+//! ```text
+//!   Request --+                    +--> Resolution  bundle, catalog, deprecations, reasons
+//!             +-- select -- filter -- pick --+
+//!   Catalogs -+   SEL-02    UPG-05    SEL-06 +--> Refusal     text, per-catalog facts, verified hints
+//! ```
+
+mod edges;
+mod hints;
+mod refusal;
+mod request;
+mod resolve;
+mod selector;
+
+pub use edges::{Edge, EdgeKind};
+pub use hints::{Change, Hint};
+pub use refusal::{CatalogReport, Refusal, RefusalKind};
+pub use request::{CandidateCatalog, CatalogState, InstalledBundle, ModelSource, PackageSource, Request, UpgradeConstraintPolicy};
+pub use resolve::{Choice, DeprecationMessages, Resolution, resolve};
+pub use selector::{LabelSelector, SelectorError, SelectorOperator, SelectorRequirement};

@@ -1,0 +1,158 @@
+//! Why there is no bundle: upstream's words, facts per catalog, hints.
+
+use std::fmt;
+
+use crate::hints::Hint;
+
+/// Why resolution gave no bundle. `Display` is the text for the `Progressing` condition, to the character (OLM1-SEL-09).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What happened.
+    pub kind: RefusalKind,
+    /// What each catalog had to offer, by name (OLM1-SEL-10).
+    pub catalogs: Vec<CatalogReport>,
+    /// Changes that were tried and would work.
+    pub hints: Vec<Hint>,
+}
+
+/// Kinds of refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The version range can not be read.
+    InvalidVersionRange {
+        /// As written.
+        range: String,
+        /// The parser's words.
+        reason: String,
+    },
+    /// The catalog selector is invalid.
+    InvalidSelector {
+        /// Kubernetes' words.
+        reason: String,
+    },
+    /// A candidate catalog could not be asked (OLM1-SEL-02).
+    CatalogFailed {
+        /// Package that was looked for.
+        package: String,
+        /// The catalog.
+        catalog: String,
+        /// Why.
+        reason: String,
+    },
+    /// The version of the installed bundle can not be read, so nothing can follow it.
+    InvalidInstalledVersion {
+        /// The bundle.
+        bundle: String,
+        /// Its version.
+        version: String,
+        /// The parser's words.
+        reason: String,
+    },
+    /// No bundle, or bundles in several catalogs of one priority.
+    NoSingleBundle {
+        /// Version that is installed.
+        installed: Option<String>,
+        /// Package that was looked for.
+        package: String,
+        /// Range that was wanted.
+        version: Option<String>,
+        /// Channels that were wanted.
+        channels: Vec<String>,
+        /// Catalogs of one priority that all have a bundle, by name; empty when none has.
+        tied: Vec<String>,
+    },
+    /// The bundle declares a dependency (OLM1-INST-04).
+    UnsupportedDependency {
+        /// The bundle.
+        bundle: String,
+        /// Type of the property.
+        property: String,
+    },
+}
+
+/// What one catalog had to offer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CatalogReport {
+    /// Name of the catalog.
+    pub catalog: String,
+    /// Its priority.
+    pub priority: i32,
+    /// Whether the selector chose it.
+    pub selected: bool,
+    /// Whether its content was there.
+    pub available: bool,
+    /// Whether it has the package.
+    pub package_found: bool,
+    /// Bundles of the package.
+    pub bundles: usize,
+    /// Of those, bundles in the channels.
+    pub in_channels: usize,
+    /// Of those in the channels, bundles in the version range.
+    pub in_range: usize,
+    /// Of those, bundles that may follow the installed one: the ones that fit.
+    pub matching: usize,
+}
+
+impl fmt::Display for CatalogReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "catalog {} (priority {}): ", self.catalog, self.priority)?;
+        if !self.selected {
+            return f.write_str("not selected");
+        }
+        if !self.available {
+            return f.write_str("not available");
+        }
+        if !self.package_found {
+            return f.write_str("does not have the package");
+        }
+        write!(
+            f,
+            "{} bundles, {} in the channels, {} of them in the version range, {} of them allowed by update edges",
+            self.bundles, self.in_channels, self.in_range, self.matching
+        )
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for RefusalKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidVersionRange { range, reason } => write!(f, "desired version range {range:?} is invalid: {reason}"),
+            Self::InvalidSelector { reason } => write!(f, "desired catalog selector is invalid: {reason}"),
+            Self::CatalogFailed { package, catalog, reason } => {
+                write!(f, "error walking catalogs: error getting package \"{package}\" from catalog \"{catalog}\": {reason}")
+            }
+            Self::InvalidInstalledVersion { bundle, version, reason } => {
+                write!(f, "error walking catalogs: parsing installed bundle \"{bundle}\" version \"{version}\": {reason}")
+            }
+            Self::NoSingleBundle { installed, package, version, channels, tied } => {
+                if let Some(installed) = installed {
+                    write!(f, "error upgrading from currently installed version \"{installed}\": ")?;
+                }
+                f.write_str(if tied.is_empty() { "no bundles found" } else { "found bundles" })?;
+                write!(f, " for package \"{package}\"")?;
+                if let Some(version) = version {
+                    write!(f, " matching version \"{version}\"")?;
+                }
+                if !channels.is_empty() {
+                    write!(f, " in channels [{}]", channels.join(" "))?;
+                }
+                if !tied.is_empty() {
+                    write!(f, " in multiple catalogs with the same priority [{}]", tied.join(" "))?;
+                }
+                Ok(())
+            }
+            Self::UnsupportedDependency { bundle, property } => write!(
+                f,
+                "validating bundle \"{bundle}\": bundle \"{bundle}\" has a dependency declared via property \"{property}\" which is currently not supported"
+            ),
+        }
+    }
+}

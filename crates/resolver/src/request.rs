@@ -1,0 +1,113 @@
+//! What is asked, and of whom.
+
+use std::collections::BTreeMap;
+
+use mainstay_catalog::{Catalog, Index, PackageFacts};
+
+use crate::selector::LabelSelector;
+
+/// What a ClusterExtension wants (OLM1-SEL-01).
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Package.
+    pub package: String,
+    /// Channels, any of which will do; empty means all.
+    pub channels: Vec<String>,
+    /// Version range as written.
+    pub version: Option<String>,
+    /// Which catalogs may be used; nothing means all.
+    pub selector: Option<LabelSelector>,
+    /// Whether update edges bind.
+    pub policy: UpgradeConstraintPolicy,
+    /// What is installed now.
+    pub installed: Option<InstalledBundle>,
+}
+
+/// Whether the update edges of the catalog bind (OLM1-UPG-05, OLM1-UPG-11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UpgradeConstraintPolicy {
+    /// Only direct successors in the catalog, or the same version.
+    #[default]
+    CatalogProvided,
+    /// Any version, up or down.
+    SelfCertified,
+}
+
+/// The bundle that is installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstalledBundle {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// A catalog as the cluster knows it.
+#[derive(Clone, Copy)]
+pub struct CandidateCatalog<'a> {
+    /// Name of the ClusterCatalog.
+    pub name: &'a str,
+    /// Its labels, the name label included (OLM1-CAT-03).
+    pub labels: &'a BTreeMap<String, String>,
+    /// Its priority; the highest wins.
+    pub priority: i32,
+    /// Its content, or why there is none.
+    pub state: CatalogState<'a>,
+}
+
+/// Content of a catalog, or why there is none.
+#[derive(Clone, Copy)]
+pub enum CatalogState<'a> {
+    /// `availabilityMode: Unavailable`: as if it did not exist.
+    Unavailable,
+    /// Not `Serving=True`: resolution fails rather than going on without it (OLM1-SEL-02).
+    NotServing,
+    /// Serving, but its content could not be fetched; the text says why.
+    Failed(&'a str),
+    /// Its content.
+    Content(&'a dyn PackageSource),
+}
+
+/// Content of a catalog, package by package.
+pub trait PackageSource {
+    /// The facts of one package, if the catalog has it.
+    fn package(&self, name: &str) -> Option<PackageFacts<'_>>;
+
+    /// Names of all packages, for suggestions.
+    fn package_names(&self) -> Vec<&str>;
+}
+
+impl<B: AsRef<[u8]>> PackageSource for Index<B> {
+    fn package(&self, name: &str) -> Option<PackageFacts<'_>> {
+        self.package_facts(name)
+    }
+
+    fn package_names(&self) -> Vec<&str> {
+        self.packages().map(|package| package.name()).collect()
+    }
+}
+
+/// A catalog in memory as a source of packages.
+#[derive(Debug)]
+pub struct ModelSource {
+    catalog: Catalog,
+    versions: Vec<Option<String>>,
+}
+
+impl ModelSource {
+    /// Takes a loaded catalog.
+    pub fn new(catalog: Catalog) -> Self {
+        let versions = catalog.versions();
+        Self { catalog, versions }
+    }
+}
+
+impl PackageSource for ModelSource {
+    fn package(&self, name: &str) -> Option<PackageFacts<'_>> {
+        self.catalog.package_facts(name, &self.versions)
+    }
+
+    fn package_names(&self) -> Vec<&str> {
+        self.catalog.packages.iter().map(|package| package.name.as_str()).collect()
+    }
+}

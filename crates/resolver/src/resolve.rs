@@ -1,0 +1,375 @@
+//! The decision (OLM1-SEL-06, OLM1-SEL-07).
+//!
+//! Everything a catalog says about the package is read once into `Offer`s. `decide` is then a function of the offers and a `Query`, cheap
+//! enough to be asked again with a changed query when hints are looked for.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use mainstay_catalog::{BundleFacts, ChannelFacts, PackageFacts};
+use mainstay_versions::{ExtensionRange, Version};
+
+use crate::edges::{Edge, edge_to};
+use crate::hints;
+use crate::refusal::{CatalogReport, Refusal, RefusalKind};
+use crate::request::{CandidateCatalog, CatalogState, Request, UpgradeConstraintPolicy};
+
+/// The one bundle, and why it is that one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution {
+    /// What was chosen.
+    pub choice: Choice,
+    /// Deprecations that concern the choice (OLM1-CTRL-05).
+    pub deprecations: DeprecationMessages,
+    /// The update edge that was taken; nothing for a new install, for staying, and without update constraints.
+    pub edge: Option<Edge>,
+    /// Whether the choice is the bundle that is installed.
+    pub stays: bool,
+    /// Why this one, most important first.
+    pub reasons: Vec<String>,
+    /// What each catalog had to offer, by name.
+    pub catalogs: Vec<CatalogReport>,
+}
+
+/// A bundle in a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// Catalog.
+    pub catalog: String,
+    /// Package.
+    pub package: String,
+    /// Name of the bundle.
+    pub bundle: String,
+    /// Its version as the catalog writes it.
+    pub version: String,
+    /// Pull spec of its image.
+    pub image: String,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) from catalog {}", self.bundle, self.version, self.catalog)
+    }
+}
+
+/// Messages of deprecations by what they concern.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeprecationMessages {
+    /// The package.
+    pub package: Option<String>,
+    /// Requested channels, name and message; never any when no channel was requested.
+    pub channels: Vec<(String, String)>,
+    /// The bundle.
+    pub bundle: Option<String>,
+}
+
+impl DeprecationMessages {
+    /// Whether nothing is deprecated.
+    pub fn is_empty(&self) -> bool {
+        self.package.is_none() && self.channels.is_empty() && self.bundle.is_none()
+    }
+}
+
+/// Chooses exactly one bundle, or says why there is none.
+pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<Resolution, Refusal> {
+    let refuse = |kind| Refusal { kind, catalogs: Vec::new(), hints: Vec::new() };
+    let version = request.version.as_deref().filter(|version| !version.is_empty());
+    let range = version
+        .map(|text| {
+            ExtensionRange::parse(text)
+                .map_err(|reason| refuse(RefusalKind::InvalidVersionRange { range: text.to_owned(), reason: reason.to_string() }))
+        })
+        .transpose()?;
+    if let Some(selector) = &request.selector {
+        selector.validate().map_err(|reason| refuse(RefusalKind::InvalidSelector { reason: reason.to_string() }))?;
+    }
+    let offers = read_offers(request, catalogs).map_err(refuse)?;
+    let installed = match &request.installed {
+        None => None,
+        Some(bundle) => {
+            let parsed = Version::parse(&bundle.version);
+            // Without update edges the installed version does not matter.
+            if let (Err(reason), UpgradeConstraintPolicy::CatalogProvided) = (&parsed, request.policy) {
+                return Err(refuse(RefusalKind::InvalidInstalledVersion {
+                    bundle: bundle.name.clone(),
+                    version: bundle.version.clone(),
+                    reason: reason.to_string(),
+                }));
+            }
+            parsed.ok().map(|version| (bundle.name.as_str(), version))
+        }
+    };
+    let query = Query {
+        channels: &request.channels,
+        range: range.as_ref(),
+        policy: request.policy,
+        installed: installed.as_ref().map(|(name, version)| (*name, version)),
+        selected: Selected::BySelector,
+    };
+    let reports = || offers.iter().map(|offer| offer.report(&query)).collect::<Vec<_>>();
+    let failure = match decide(&offers, &query) {
+        Ok(pick) => match pick.bundle.facts.dependency {
+            None => return Ok(resolution(request, &query, &pick, reports())),
+            Some(property) => {
+                RefusalKind::UnsupportedDependency { bundle: pick.bundle.facts.name.to_owned(), property: property.to_owned() }
+            }
+        },
+        Err(tied) => RefusalKind::NoSingleBundle {
+            installed: request.installed.as_ref().map(|bundle| bundle.version.clone()),
+            package: request.package.clone(),
+            version: version.map(str::to_owned),
+            channels: request.channels.clone(),
+            tied,
+        },
+    };
+    let hints = hints::find(request, &offers, &query, &failure, catalogs);
+    Err(Refusal { kind: failure, catalogs: reports(), hints })
+}
+
+/// What is wanted, with its parts read.
+#[derive(Clone, Copy)]
+pub(crate) struct Query<'q> {
+    pub(crate) channels: &'q [String],
+    pub(crate) range: Option<&'q ExtensionRange>,
+    pub(crate) policy: UpgradeConstraintPolicy,
+    pub(crate) installed: Option<(&'q str, &'q Version)>,
+    pub(crate) selected: Selected<'q>,
+}
+
+/// Which catalogs take part.
+#[derive(Clone, Copy)]
+pub(crate) enum Selected<'q> {
+    /// Those that the request's selector chose.
+    BySelector,
+    /// All that are there.
+    All,
+    /// One, by name.
+    Only(&'q str),
+}
+
+/// One catalog, and what it says about the package.
+pub(crate) struct Offer<'a> {
+    pub(crate) catalog: &'a str,
+    pub(crate) priority: i32,
+    pub(crate) selected: bool,
+    pub(crate) available: bool,
+    pub(crate) package: Option<PackageFacts<'a>>,
+    pub(crate) bundles: Vec<OfferedBundle<'a>>,
+}
+
+/// A bundle with its version read.
+pub(crate) struct OfferedBundle<'a> {
+    pub(crate) facts: BundleFacts<'a>,
+    pub(crate) version: Option<Version>,
+}
+
+/// The bundle that won.
+pub(crate) struct Pick<'o> {
+    pub(crate) offer: &'o Offer<'o>,
+    pub(crate) bundle: &'o OfferedBundle<'o>,
+    /// Catalogs whose pick lost, and why.
+    pub(crate) beaten: Vec<(&'o str, &'static str)>,
+}
+
+/// Asks every catalog, in the order of their names.
+fn read_offers<'a>(request: &Request, catalogs: &[CandidateCatalog<'a>]) -> Result<Vec<Offer<'a>>, RefusalKind> {
+    let mut offers = Vec::with_capacity(catalogs.len());
+    let mut failures: Vec<(&str, String)> = Vec::new();
+    for candidate in catalogs {
+        let selected = request.selector.as_ref().is_none_or(|selector| selector.matches(candidate.labels));
+        let mut offer =
+            Offer { catalog: candidate.name, priority: candidate.priority, selected, available: false, package: None, bundles: Vec::new() };
+        match candidate.state {
+            CatalogState::NotServing if selected => {
+                failures.push((candidate.name, format!("catalog \"{}\" is not being served", candidate.name)));
+            }
+            CatalogState::Failed(reason) if selected => failures.push((candidate.name, reason.to_owned())),
+            CatalogState::Unavailable | CatalogState::NotServing | CatalogState::Failed(_) => {}
+            CatalogState::Content(source) => {
+                offer.available = true;
+                offer.package = source.package(&request.package);
+                let bundles = offer.package.as_mut().map(|package| std::mem::take(&mut package.bundles)).unwrap_or_default();
+                let read = |facts: BundleFacts<'a>| OfferedBundle {
+                    version: facts.version.and_then(|version| Version::parse(version).ok()),
+                    facts,
+                };
+                offer.bundles = bundles.into_iter().map(read).collect();
+            }
+        }
+        offers.push(offer);
+    }
+    failures.sort_unstable();
+    if let Some((catalog, reason)) = failures.into_iter().next() {
+        return Err(RefusalKind::CatalogFailed { package: request.package.clone(), catalog: catalog.to_owned(), reason });
+    }
+    offers.sort_by_key(|offer| offer.catalog);
+    Ok(offers)
+}
+
+/// The pick across catalogs, or the names of catalogs that tie (none when nothing fits).
+pub(crate) fn decide<'o>(offers: &'o [Offer<'o>], query: &Query<'_>) -> Result<Pick<'o>, Vec<String>> {
+    let mut picks: Vec<(&Offer<'o>, &OfferedBundle<'o>)> = Vec::new();
+    for offer in offers.iter().filter(|offer| offer.takes_part(query)) {
+        picks.extend(offer.best(query).map(|bundle| (offer, bundle)));
+    }
+    let mut beaten = Vec::new();
+    let mut drop_losers =
+        |picks: &mut Vec<(&'o Offer<'o>, &'o OfferedBundle<'o>)>, why, keep: &dyn Fn(&Offer<'_>, &OfferedBundle<'_>) -> bool| {
+            picks.retain(|(offer, bundle)| {
+                let keeps = keep(offer, bundle);
+                if !keeps {
+                    beaten.push((offer.catalog, why));
+                }
+                keeps
+            });
+        };
+    // Deprecation is weighed before priority (OLM1-SEL-07).
+    if picks.iter().any(|(_, bundle)| bundle.facts.deprecation.is_none()) {
+        drop_losers(&mut picks, "its bundle is deprecated", &|_, bundle| bundle.facts.deprecation.is_none());
+    }
+    if let Some(top) = picks.iter().map(|(offer, _)| offer.priority).max() {
+        drop_losers(&mut picks, "its priority is lower", &|offer, _| offer.priority == top);
+    }
+    match picks.as_slice() {
+        [(offer, bundle)] => Ok(Pick { offer, bundle, beaten }),
+        tied => Err(tied.iter().map(|(offer, _)| offer.catalog.to_owned()).collect()),
+    }
+}
+
+impl<'a> Offer<'a> {
+    fn takes_part(&self, query: &Query<'_>) -> bool {
+        self.available
+            && match query.selected {
+                Selected::BySelector => self.selected,
+                Selected::All => true,
+                Selected::Only(name) => self.catalog == name,
+            }
+    }
+
+    /// Channels that are considered: the requested ones, else all.
+    pub(crate) fn channels(&self, query: &Query<'_>) -> Vec<&ChannelFacts<'a>> {
+        let all = self.package.iter().flat_map(|package| &package.channels);
+        all.filter(|channel| query.channels.is_empty() || query.channels.iter().any(|wanted| wanted == channel.name)).collect()
+    }
+
+    fn in_channels(&self, bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
+        query.channels.is_empty() || channels.iter().any(|channel| channel.entries.iter().any(|entry| entry.name == bundle.facts.name))
+    }
+
+    /// Bundles that meet all constraints.
+    pub(crate) fn matching(&self, query: &Query<'_>) -> Vec<&OfferedBundle<'a>> {
+        let channels = self.channels(query);
+        let fits = |bundle: &&OfferedBundle<'a>| {
+            self.in_channels(bundle, &channels, query) && in_range(bundle, query) && may_follow(bundle, &channels, query)
+        };
+        self.bundles.iter().filter(fits).collect()
+    }
+
+    /// Not deprecated first, then the highest version (OLM1-SEL-06); versions that differ in build metadata alone by that, then by name
+    /// (OLM1-SEL-12).
+    fn best(&self, query: &Query<'_>) -> Option<&OfferedBundle<'a>> {
+        self.matching(query).into_iter().min_by(|a, b| {
+            let deprecated = |bundle: &OfferedBundle<'_>| bundle.facts.deprecation.is_some();
+            deprecated(a).cmp(&deprecated(b)).then_with(|| newest_first(a, b)).then_with(|| a.facts.name.cmp(b.facts.name))
+        })
+    }
+
+    fn report(&self, query: &Query<'_>) -> CatalogReport {
+        let channels = self.channels(query);
+        let in_channels: Vec<_> = self.bundles.iter().filter(|bundle| self.in_channels(bundle, &channels, query)).collect();
+        CatalogReport {
+            catalog: self.catalog.to_owned(),
+            priority: self.priority,
+            selected: self.selected,
+            available: self.available,
+            package_found: self.package.is_some(),
+            bundles: self.bundles.len(),
+            in_channels: in_channels.len(),
+            in_range: in_channels.iter().filter(|bundle| in_range(bundle, query)).count(),
+            matching: self.matching(query).len(),
+        }
+    }
+}
+
+/// Newest first; a version that can not be read is the lowest.
+fn newest_first(a: &OfferedBundle<'_>, b: &OfferedBundle<'_>) -> Ordering {
+    match (&a.version, &b.version) {
+        (Some(a), Some(b)) => b.cmp(a),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
+}
+
+fn in_range(bundle: &OfferedBundle<'_>, query: &Query<'_>) -> bool {
+    query.range.is_none_or(|range| bundle.version.as_ref().is_some_and(|version| range.matches(version)))
+}
+
+/// Whether the bundle may follow the installed one: it is a direct successor, or of the same version.
+fn may_follow(bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
+    let (UpgradeConstraintPolicy::CatalogProvided, Some(installed)) = (query.policy, query.installed) else { return true };
+    same_version(bundle, installed.1) || edge_to(bundle.facts.name, installed, channels).is_some()
+}
+
+fn same_version(bundle: &OfferedBundle<'_>, installed: &Version) -> bool {
+    bundle.version.as_ref().is_some_and(|version| version.cmp_precedence(installed).is_eq())
+}
+
+pub(crate) fn choice_of(package: &str, pick: &Pick<'_>) -> Choice {
+    let facts = &pick.bundle.facts;
+    Choice {
+        catalog: pick.offer.catalog.to_owned(),
+        package: package.to_owned(),
+        bundle: facts.name.to_owned(),
+        version: facts.version.unwrap_or_default().to_owned(),
+        image: facts.image.to_owned(),
+    }
+}
+
+fn resolution(request: &Request, query: &Query<'_>, pick: &Pick<'_>, catalogs: Vec<CatalogReport>) -> Resolution {
+    let facts = &pick.bundle.facts;
+    let package = pick.offer.package.as_ref();
+    let channels = pick.offer.channels(query);
+    let deprecated_channels = channels.iter().filter(|_| !query.channels.is_empty());
+    let deprecations = DeprecationMessages {
+        package: package.and_then(|package| package.deprecation).map(str::to_owned),
+        channels: deprecated_channels.filter_map(|c| c.deprecation.map(|message| (c.name.to_owned(), message.to_owned()))).collect(),
+        bundle: facts.deprecation.map(str::to_owned),
+    };
+    let stays = query.installed.is_some_and(|(name, version)| name == facts.name && same_version(pick.bundle, version));
+    let bound = query.policy == UpgradeConstraintPolicy::CatalogProvided;
+    let edge = query.installed.filter(|_| bound && !stays).and_then(|installed| edge_to(facts.name, installed, &channels));
+    let reasons = reasons(request, query, pick, stays, edge.as_ref());
+    Resolution { choice: choice_of(&request.package, pick), deprecations, edge, stays, reasons, catalogs }
+}
+
+fn reasons(request: &Request, query: &Query<'_>, pick: &Pick<'_>, stays: bool, edge: Option<&Edge>) -> Vec<String> {
+    let matching = pick.offer.matching(query);
+    let name = pick.bundle.facts.name;
+    let mut reasons = Vec::new();
+    let newer_deprecated = matching.iter().filter(|other| newest_first(other, pick.bundle).is_lt()).count();
+    reasons.push(match (matching.len(), newer_deprecated) {
+        (1, _) => format!("{name} is the only one of {} bundles that fits", pick.offer.bundles.len()),
+        (fit, 0) => format!("{name} is the newest of {fit} bundles that fit"),
+        (fit, newer) => format!("{name} is the newest of {fit} bundles that fit and are not deprecated; {newer} newer ones are deprecated"),
+    });
+    match (&request.installed, edge) {
+        (Some(installed), _) if stays => reasons.push(format!("{} is installed and nothing newer may follow it", installed.name)),
+        (Some(installed), Some(edge)) => reasons.push(format!("{} is installed; {name} {edge}", installed.name)),
+        (Some(installed), None) if query.policy == UpgradeConstraintPolicy::SelfCertified => {
+            reasons.push(format!("{} is installed; update edges are not asked for, because the policy is SelfCertified", installed.name));
+        }
+        (Some(installed), None) => reasons.push(format!("{} is installed with the same version", installed.name)),
+        (None, _) => {}
+    }
+    if let Some(version) = request.version.as_deref().filter(|version| !version.is_empty()) {
+        reasons.push(format!("its version matches \"{version}\""));
+    }
+    if !query.channels.is_empty() {
+        let channels = pick.offer.channels(query);
+        let holds: Vec<&str> = channels.iter().filter(|c| c.entries.iter().any(|entry| entry.name == name)).map(|c| c.name).collect();
+        reasons.push(format!("it is in channel {}", holds.join(", ")));
+    }
+    for (catalog, why) in &pick.beaten {
+        reasons.push(format!("catalog {} goes before catalog {catalog}, {why}", pick.offer.catalog));
+    }
+    reasons
+}
