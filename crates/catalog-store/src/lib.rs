@@ -1,1 +1,21 @@
-//! Memory-mapped catalog indexes by digest.
+//! Catalogs on disk by the digest of the image they came from, mapped into memory.
+//!
+//! ```text
+//!   <root>/sha256-<hex>/all.jsonl     content as it is served (OLM1-CAT-07)
+//!                       index         of the content, built again when damaged
+//!                       entry.json    digest and length of the content
+//!   <root>/.new-<pid>-<n>/            being written; renamed when complete, removed at the next start
+//! ```
+//!
+//! Content never changes once it has its name, so a map of it stays valid; removing an entry leaves maps that are in use alone. The store
+//! owns everything inside its root and touches nothing beside it (OLM1-GEN-09).
+
+mod directory;
+mod error;
+mod map;
+mod store;
+
+pub use directory::DirectorySource;
+pub use error::StoreError;
+pub use map::Map;
+pub use store::{CatalogDigest, CatalogStore, StoredCatalog};

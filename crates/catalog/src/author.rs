@@ -175,8 +175,8 @@ fn compose_package(options: &Options, package: &str, mut bundles: Vec<Versioned>
     }
     let mut channels: BTreeMap<&str, Vec<&Versioned>> = BTreeMap::new();
     for bundle in &bundles {
-        let named = bundle.input.channels.iter().map(|channel| channel.trim()).filter(|channel| !channel.is_empty());
-        let mut own: BTreeSet<&str> = named.collect();
+        let said = bundle.input.channels.iter().map(|channel| channel.trim()).filter(|channel| !channel.is_empty());
+        let mut own: BTreeSet<&str> = said.collect();
         if own.is_empty() {
             own.extend(options.fallback_channel.as_deref());
         }

@@ -141,7 +141,8 @@ mod tests {
     /// OLM1-FBC-03: patterns hold for their own folder and below, deeper files win, folders are not pruned, the last match wins.
     #[test]
     fn scope_and_precedence() {
-        let cases: &[(&[(&str, &str)], &[&str], &[&str])] = &[
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);
+        let cases: &[Case<'_>] = &[
             (&[("a/.indexignore", "*.md\n")], &["a/x.md", "a/b/y.md", "z.md"], &["z.md"]),
             (
                 &[(".indexignore", "*.md\n"), ("a/.indexignore", "!keep.md\n")],

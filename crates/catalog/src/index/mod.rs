@@ -143,7 +143,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         let channels = package.channels().map(|channel| ChannelFacts {
             name: channel.name(),
             deprecation: channel.deprecation(),
-            entries: channel.entries().map(|entry| entry.facts()).collect(),
+            entries: channel.entries().map(EntryView::facts).collect(),
         });
         let bundles = package.bundles().map(|bundle| BundleFacts {
             name: bundle.name(),

@@ -102,8 +102,8 @@ fn check_entry(entry: &Entry, bundle: Option<&BundleModel<'_>>) -> Vec<String> {
 /// One head, no cycle on the way down from it, nobody stranded.
 fn check_update_graph(entries: &[Entry]) -> Result<(), String> {
     let by_name: HashMap<&str, &Entry> = entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
-    let skipped: HashSet<&str> = entries.iter().flat_map(|entry| &entry.skips).map(|name| name.as_str()).collect();
-    let replaced: HashSet<&str> = entries.iter().filter_map(|entry| entry.replaces.as_ref()).map(|name| name.as_str()).collect();
+    let skipped: HashSet<&str> = entries.iter().flat_map(|entry| &entry.skips).map(crate::BundleName::as_str).collect();
+    let replaced: HashSet<&str> = entries.iter().filter_map(|entry| entry.replaces.as_ref()).map(crate::BundleName::as_str).collect();
     let heads: BTreeSet<&str> = by_name.keys().copied().filter(|name| !skipped.contains(name) && !replaced.contains(name)).collect();
     let mut heads_iter = heads.iter();
     let head = match (heads_iter.next(), heads_iter.next()) {
@@ -115,7 +115,7 @@ fn check_update_graph(entries: &[Entry]) -> Result<(), String> {
     let mut met = HashSet::from([head]);
     let mut current = by_name.get(head);
     while let Some(entry) = current {
-        let Some(next) = entry.replaces.as_ref().map(|name| name.as_str()) else { break };
+        let Some(next) = entry.replaces.as_ref().map(crate::BundleName::as_str) else { break };
         chain.push(next);
         if !met.insert(next) {
             let from = chain.iter().position(|name| *name == next).unwrap_or(0);

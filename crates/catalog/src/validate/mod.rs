@@ -12,7 +12,7 @@ mod content;
 mod graph;
 mod tree;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use crate::model::Catalog;
 
@@ -120,7 +120,10 @@ pub(crate) fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if c.is_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if c.is_control() => {
+                // Writing to a string does not fail.
+                let _written = write!(out, "\\x{:02x}", c as u32);
+            }
             c => out.push(c),
         }
     }
