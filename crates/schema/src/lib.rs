@@ -19,6 +19,7 @@ mod model;
 pub mod names;
 pub mod pattern;
 pub mod prune;
+pub mod upgrade;
 pub mod validate;
 
 pub use model::{Additional, Definitions, ListType, MapType, ReadError, Schema, SchemaRef, Type, ValidationRule};

@@ -1,0 +1,150 @@
+//! Upstream's verdict on 130 pairs of consecutive versions of real CRDs.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+
+use std::path::PathBuf;
+
+use mainstay_schema::upgrade;
+use serde_json::{Value, json};
+
+fn folder() -> Option<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/crd-pairs");
+    if path.is_dir() {
+        return Some(path);
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "the recorded CRD pairs are missing: {}", path.display());
+    eprintln!("skipped: no recorded CRD pairs at {}", path.display());
+    None
+}
+
+/// A line as far as it is normative: upstream orders required names by chance, and prints Go dumps for alternatives, rules and differences inside a part.
+fn normative(line: &str) -> String {
+    if let Some((before, names)) = line.split_once("new required fields: [") {
+        let mut names: Vec<&str> = names.trim_end_matches(']').split(' ').collect();
+        names.sort_unstable();
+        return format!("{before}new required fields: {names:?}");
+    }
+    for (mark, end) in [("oneOf: ", ": ["), ("unhandled changes found (XValidations", " ("), ("unhandled changes found (", " (")] {
+        let dump = mark == "oneOf: "
+            || mark.ends_with("XValidations")
+            || line.contains("(Description")
+            || line.contains("(Message")
+            || line.contains("Rule");
+        if line.contains(mark) && dump {
+            return line.split_once(end).map_or(line, |(before, _)| before).to_owned();
+        }
+    }
+    line.to_owned()
+}
+
+fn lines(message: &str) -> Vec<String> {
+    let mut lines: Vec<String> = message.lines().map(normative).collect();
+    lines.sort();
+    lines
+}
+
+/// OLM1-CRD-02, OLM1-CRD-03, OLM1-CRD-04, OLM1-CRD-05, OLM1-CRD-06, OLM1-CRD-08: verdict and lines of all recorded pairs.
+#[test]
+fn recorded_pairs_have_the_recorded_verdict() {
+    let Some(folder) = folder() else {
+        return;
+    };
+    let index: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("index.json")).unwrap()).unwrap();
+    let mut wrong = Vec::new();
+    let mut accepted = 0;
+    for pair in index.as_array().unwrap() {
+        let dir = pair["dir"].as_str().unwrap();
+        let read = |name: &str| -> Value {
+            let text = std::fs::read_to_string(folder.join(dir).join(name)).unwrap();
+            // The same key with its tag spelled out.
+            mainstay_yaml::parse(&text.replace("!!merge <<:", "<<:")).unwrap()
+        };
+        let (old, new) = (read("old.yaml"), read("new.yaml"));
+        let recorded = pair["error"].as_str().unwrap_or_default();
+        let ours = match upgrade::check(&old, &new) {
+            Ok(()) => {
+                accepted += 1;
+                String::new()
+            }
+            Err(findings) => upgrade::message(new["metadata"]["name"].as_str().unwrap(), &findings),
+        };
+        // The frame stands before the first line only, and upstream's first line is any of them.
+        let bare = |text: &str| {
+            text.split_once("\": ")
+                .filter(|(frame, _)| frame.starts_with("validating upgrade for CRD \""))
+                .map_or(text.to_owned(), |(_, rest)| rest.to_owned())
+        };
+        let (recorded, ours) = (lines(&bare(recorded)), lines(&bare(&ours)));
+        if recorded != ours {
+            let missing: Vec<&String> = recorded.iter().filter(|line| !ours.contains(line)).take(3).collect();
+            let extra: Vec<&String> = ours.iter().filter(|line| !recorded.contains(line)).take(3).collect();
+            wrong.push(format!("{dir}\n  missing {missing:#?}\n  extra {extra:#?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} pairs differ\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(accepted, 70);
+}
+
+fn sample() -> Value {
+    json!({"metadata": {"name": "samples.test.example.com"}, "spec": {"group": "test.example.com", "scope": "Namespaced",
+        "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}, "spec": {"type": "object"}, "status": {"type": "object"},
+            "pollInterval": {"type": "string"}}}}}]}, "status": {"storedVersions": ["v1alpha1"]}})
+}
+
+fn check(change: impl Fn(&mut Value), expected: &[&str]) {
+    let old = sample();
+    let mut new = sample();
+    change(&mut new);
+    let findings = upgrade::check(&old, &new).unwrap_err();
+    let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    assert_eq!(found, expected);
+    assert_eq!(
+        upgrade::message("samples.test.example.com", &findings),
+        format!("validating upgrade for CRD \"samples.test.example.com\": {}", expected.join("\n"))
+    );
+}
+
+/// OLM1-CRD-02, OLM1-CRD-03, OLM1-CRD-08: the four cases of the seed's fixture.
+#[test]
+fn the_fixture_gives_exactly_the_lines() {
+    check(|new| new["spec"]["scope"] = json!("Cluster"), &["scope: scope changed : \"Namespaced\" -> \"Cluster\""]);
+    check(|new| new["spec"]["versions"][0]["name"] = json!("v1alpha2"), &["storedVersionRemoval: stored versions removed : [v1alpha1]"]);
+    check(
+        |new| {
+            new["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].as_object_mut().unwrap().remove("pollInterval");
+        },
+        &[
+            "existingFieldRemoval: removed field : v1alpha1.^.pollInterval",
+            "v1alpha1: ^.pollInterval: type: type changed : \"string\" -> \"\"",
+        ],
+    );
+    check(
+        |new| new["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] = json!(["pollInterval"]),
+        &["v1alpha1: ^: required: new required fields: [pollInterval]"],
+    );
+}
+
+/// OLM1-CRD-06: served versions are compared in Kubernetes' order, and what the old CRD did already is left out.
+#[test]
+fn served_versions_are_compared_with_each_other() {
+    let mut old = sample();
+    let first = old["spec"]["versions"][0].clone();
+    let version = |name: &str, required: Value| {
+        let mut version = first.clone();
+        version["name"] = json!(name);
+        version["storage"] = json!(false);
+        version["schema"]["openAPIV3Schema"]["required"] = required;
+        version
+    };
+    old["spec"]["versions"].as_array_mut().unwrap().push(version("v1beta1", json!(["spec"])));
+    let mut new = old.clone();
+    new["spec"]["versions"].as_array_mut().unwrap().insert(0, version("v1", json!(["spec", "status"])));
+    let lines: Vec<String> = upgrade::check(&old, &new).unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        ["v1alpha1 -> v1: ^: required: new required fields: [spec status]", "v1beta1 -> v1: ^: required: new required fields: [status]"]
+    );
+    new["spec"]["conversion"] = json!({"strategy": "Webhook"});
+    assert_eq!(upgrade::check(&old, &new), Ok(()));
+}
