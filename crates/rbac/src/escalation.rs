@@ -40,18 +40,20 @@ pub fn escalation_message(user: &UserInfo, missing: &[PolicyRule], errors: &[Err
     text
 }
 
-/// What the user lacks of a Role or ClusterRole that is to be written; an aggregated ClusterRole needs everything.
-pub fn role_missing<V: RoleView + ?Sized>(view: &V, user: &UserInfo, role: &Value) -> Result<Option<String>, Error> {
+/// What the user lacks of a Role or ClusterRole that is to be written, or `None`. A role that is or was aggregated needs every
+/// right: who sets its selectors can gather anything.
+pub fn role_missing<V: RoleView + ?Sized>(view: &V, user: &UserInfo, role: &Value, old: Option<&Value>) -> Result<Option<String>, Error> {
     let namespace = role.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
-    let mut wanted = parse_rules(role)?;
-    if has_aggregation_rule(role) {
+    if let Err((missing, errors)) = confirm_no_escalation(view, user, namespace, &parse_rules(role)?) {
+        return Ok(Some(escalation_message(user, &missing, &errors)));
+    }
+    if has_aggregation_rule(role) || old.is_some_and(has_aggregation_rule) {
         let everything = [PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])];
-        if let Err((_, _)) = confirm_no_escalation(view, user, namespace, &everything) {
+        if confirm_no_escalation(view, user, namespace, &everything).is_err() {
             return Ok(Some("must have cluster-admin privileges to use the aggregationRule".to_owned()));
         }
-        wanted.clear();
     }
-    Ok(confirm_no_escalation(view, user, namespace, &wanted).err().map(|(missing, errors)| escalation_message(user, &missing, &errors)))
+    Ok(None)
 }
 
 /// What the user lacks of the role behind a binding that is to be written in this namespace (empty for a ClusterRoleBinding).
