@@ -276,8 +276,7 @@ struct Hashing<W> {
 
 impl<W> Hashing<W> {
     fn entry(&self) -> EntryFile {
-        let digest = self.hasher.clone().finalize();
-        EntryFile { content_sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(), content_bytes: self.bytes }
+        EntryFile { content_sha256: format!("{:x}", self.hasher.clone().finalize()), content_bytes: self.bytes }
     }
 }
 

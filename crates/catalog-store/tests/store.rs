@@ -37,7 +37,7 @@ fn put_and_open() {
     let store = CatalogStore::open(root.path()).unwrap();
     assert!(store.get(&digest('a')).unwrap().is_none());
     let stored = put(&store, 'a');
-    assert_eq!(stored.content().iter().filter(|b| **b == b'\n').count(), 3);
+    assert_eq!(String::from_utf8_lossy(stored.content()).lines().count(), 3);
     let query = MetaQuery { schema: Some("olm.package".into()), ..MetaQuery::default() };
     let blobs: Vec<&[u8]> = stored.index().metas(&query).map(|range| stored.blob(range)).collect();
     assert_eq!(blobs, [br#"{"defaultChannel":"c","name":"p","schema":"olm.package"}"#]);

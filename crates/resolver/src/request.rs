@@ -83,7 +83,7 @@ impl<B: AsRef<[u8]>> PackageSource for Index<B> {
     }
 
     fn package_names(&self) -> Vec<&str> {
-        self.packages().map(|package| package.name()).collect()
+        self.packages().map(mainstay_catalog::PackageView::name).collect()
     }
 }
 

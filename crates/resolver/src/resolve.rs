@@ -71,8 +71,8 @@ impl DeprecationMessages {
 }
 
 /// Chooses exactly one bundle, or says why there is none.
-pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<Resolution, Refusal> {
-    let refuse = |kind| Refusal { kind, catalogs: Vec::new(), hints: Vec::new() };
+pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<Resolution, Box<Refusal>> {
+    let refuse = |kind| Box::new(Refusal { kind, catalogs: Vec::new(), hints: Vec::new() });
     let version = request.version.as_deref().filter(|version| !version.is_empty());
     let range = version
         .map(|text| {
@@ -123,7 +123,7 @@ pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<R
         },
     };
     let hints = hints::find(request, &offers, &query, &failure, catalogs);
-    Err(Refusal { kind: failure, catalogs: reports(), hints })
+    Err(Box::new(Refusal { kind: failure, catalogs: reports(), hints }))
 }
 
 /// What is wanted, with its parts read.
@@ -252,15 +252,11 @@ impl<'a> Offer<'a> {
         all.filter(|channel| query.channels.is_empty() || query.channels.iter().any(|wanted| wanted == channel.name)).collect()
     }
 
-    fn in_channels(&self, bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
-        query.channels.is_empty() || channels.iter().any(|channel| channel.entries.iter().any(|entry| entry.name == bundle.facts.name))
-    }
-
     /// Bundles that meet all constraints.
     pub(crate) fn matching(&self, query: &Query<'_>) -> Vec<&OfferedBundle<'a>> {
         let channels = self.channels(query);
         let fits = |bundle: &&OfferedBundle<'a>| {
-            self.in_channels(bundle, &channels, query) && in_range(bundle, query) && may_follow(bundle, &channels, query)
+            in_channels(bundle, &channels, query) && in_range(bundle, query) && may_follow(bundle, &channels, query)
         };
         self.bundles.iter().filter(fits).collect()
     }
@@ -276,7 +272,7 @@ impl<'a> Offer<'a> {
 
     fn report(&self, query: &Query<'_>) -> CatalogReport {
         let channels = self.channels(query);
-        let in_channels: Vec<_> = self.bundles.iter().filter(|bundle| self.in_channels(bundle, &channels, query)).collect();
+        let in_channels: Vec<_> = self.bundles.iter().filter(|bundle| in_channels(bundle, &channels, query)).collect();
         CatalogReport {
             catalog: self.catalog.to_owned(),
             priority: self.priority,
@@ -297,6 +293,10 @@ fn newest_first(a: &OfferedBundle<'_>, b: &OfferedBundle<'_>) -> Ordering {
         (Some(a), Some(b)) => b.cmp(a),
         (a, b) => b.is_some().cmp(&a.is_some()),
     }
+}
+
+fn in_channels(bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
+    query.channels.is_empty() || channels.iter().any(|channel| channel.entries.iter().any(|entry| entry.name == bundle.facts.name))
 }
 
 fn in_range(bundle: &OfferedBundle<'_>, query: &Query<'_>) -> bool {
@@ -349,7 +349,7 @@ fn reasons(request: &Request, query: &Query<'_>, pick: &Pick<'_>, stays: bool, e
     reasons.push(match (matching.len(), newer_deprecated) {
         (1, _) => format!("{name} is the only one of {} bundles that fits", pick.offer.bundles.len()),
         (fit, 0) => format!("{name} is the newest of {fit} bundles that fit"),
-        (fit, newer) => format!("{name} is the newest of {fit} bundles that fit and are not deprecated; {newer} newer ones are deprecated"),
+        (fit, newer) => format!("{name} is the newest of {fit} bundles that fit and are not deprecated (newer but deprecated: {newer})"),
     });
     match (&request.installed, edge) {
         (Some(installed), _) if stays => reasons.push(format!("{} is installed and nothing newer may follow it", installed.name)),
