@@ -10,6 +10,11 @@
 //!
 //! Everything that needs live objects asks through small traits ([`TokenObjects`], [`mainstay_rbac::RoleView`]); the clock comes in
 //! as a [`jiff::Timestamp`].
+//!
+//! Putting it together: [`pki::Pki::open`] gives keys; [`Authenticator::new`] takes the CA, [`Tokens`] over the signing key, and a
+//! [`TokenObjects`] over the caches; a [`Policy`] is fed with every role and binding; [`Gate`] joins both for the request pipeline,
+//! and [`Escalation`] is the last step of admission. Secrets of type `kubernetes.io/service-account-token` are filled by a
+//! TokenRequest that is bound to the Secret and asks for the longest time.
 #![allow(clippy::result_large_err, reason = "a refusal is the rare case, and boxing it would burden every caller")]
 
 mod admission;

@@ -182,7 +182,7 @@ fn validate(review: &Value, scope: ReviewScope<'_>) -> Result<()> {
 /// The metadata that a review must not have.
 fn metadata(review: &Value, scope: ReviewScope<'_>) -> Map<String, Value> {
     let mut own = review.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    own.retain(|key, value| key != "managedFields" && !value.is_null() && *value != Value::from(""));
+    own.retain(|key, value| key != "managedFields" && !value.is_null() && value.as_str() != Some(""));
     if matches!(scope, ReviewScope::Namespace(_)) {
         own.remove("namespace");
     }

@@ -377,8 +377,9 @@ fn requests() {
                 user = UserInfo::service_account(namespace, name);
             }
             user.groups.extend(step["as"]["groups"].as_array().into_iter().flatten().map(|g| g.as_str().unwrap().to_owned()));
-            let query: String =
-                step["query"].as_object().into_iter().flatten().map(|(k, v)| format!("{k}={}", v.as_str().unwrap())).collect();
+            let pairs: Vec<String> =
+                step["query"].as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", value.as_str().unwrap())).collect();
+            let query = pairs.join("&");
             let method: Method = step["method"].as_str().unwrap().parse().unwrap();
             let info = RequestInfo::new(&method, path, &Query::parse(&query));
             let mut decided = require(&index, &attributes(&user, &info));
