@@ -1,0 +1,60 @@
+//! Which object is meant.
+
+use std::fmt;
+
+use kube::api::GroupVersionKind;
+use serde_json::Value;
+
+/// An object by its kind and name. The namespace is empty for cluster-wide kinds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the fields are those of the object")]
+pub struct ObjectRef {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// An object that cannot be written because it does not say what it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an object has no {0}")]
+pub struct ObjectError(pub &'static str);
+
+impl ObjectRef {
+    /// The object itself.
+    pub fn of(object: &Value) -> Result<Self, ObjectError> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+        Ok(Self {
+            api_version: text("/apiVersion").ok_or(ObjectError("apiVersion"))?,
+            kind: text("/kind").ok_or(ObjectError("kind"))?,
+            namespace: text("/metadata/namespace").unwrap_or_default(),
+            name: text("/metadata/name").ok_or(ObjectError("metadata.name"))?,
+        })
+    }
+
+    /// Its group, version and kind.
+    pub fn gvk(&self) -> GroupVersionKind {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        GroupVersionKind::gvk(group, version, &self.kind)
+    }
+
+    /// Its group; empty for the core group.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// Whether both name the same object, in whatever version.
+    pub fn same(&self, other: &Self) -> bool {
+        self.group() == other.group() && self.kind == other.kind && self.namespace == other.namespace && self.name == other.name
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            write!(out, "{} {}", self.kind, self.name)
+        } else {
+            write!(out, "{} {}/{}", self.kind, self.namespace, self.name)
+        }
+    }
+}

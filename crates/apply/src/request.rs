@@ -1,0 +1,90 @@
+//! One request and its answer: paths, queries, and the server's Status.
+
+use http::{Method, Request};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use mainstay_runtime::Served;
+use serde_json::Value;
+
+use crate::{ObjectRef, Verb, WriteError};
+
+/// The largest answer that is read: no single object is larger.
+const LARGEST: usize = 64 * 1024 * 1024;
+
+pub(crate) struct Call<'a> {
+    pub verb: Verb,
+    pub method: Method,
+    pub object: &'a ObjectRef,
+    pub path: String,
+    pub query: Vec<(&'static str, String)>,
+    pub content_type: &'static str,
+    pub body: Option<&'a Value>,
+}
+
+pub(crate) struct Answer {
+    pub created: bool,
+    pub object: Value,
+}
+
+/// The path of a kind's objects, of one of them, or of its subresource.
+pub(crate) fn path(served: &Served, namespace: &str, name: &str, subresource: &str) -> String {
+    let resource = &served.resource;
+    let mut path = if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    };
+    if served.namespaced {
+        path = format!("{path}/namespaces/{}", escaped(namespace));
+    }
+    path = format!("{path}/{}", resource.plural);
+    for part in [name, subresource] {
+        if !part.is_empty() {
+            path = format!("{path}/{}", escaped(part));
+        }
+    }
+    path
+}
+
+/// Percent-encodes all but what names may hold (some RBAC names hold colons, which stay).
+fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':');
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+pub(crate) fn with_query(path: String, query: &[(&'static str, String)]) -> String {
+    let mut separator = '?';
+    query.iter().fold(path, |all, (key, value)| {
+        let all = format!("{all}{separator}{key}={}", escaped(value));
+        separator = '&';
+        all
+    })
+}
+
+impl Call<'_> {
+    pub async fn send(self, client: &kube::Client) -> Result<Answer, WriteError> {
+        let unreachable = |source: Box<dyn std::error::Error + Send + Sync>| WriteError::Unreachable {
+            verb: self.verb,
+            object: self.object.clone(),
+            source,
+        };
+        let strange = |problem: String| WriteError::Answer { verb: self.verb, object: self.object.clone(), problem };
+        let body = self.body.map(ToString::to_string).unwrap_or_default();
+        let mut request = Request::builder().method(self.method.clone()).uri(with_query(self.path.clone(), &self.query));
+        request = request.header(http::header::ACCEPT, "application/json");
+        if self.body.is_some() {
+            request = request.header(http::header::CONTENT_TYPE, self.content_type);
+        }
+        let request = request.body(Body::from(body.into_bytes())).map_err(|error| strange(error.to_string()))?;
+        let response = client.send(request).await.map_err(|error| unreachable(Box::new(error)))?;
+        let code = response.status();
+        let bytes = Limited::new(response.into_body(), LARGEST).collect().await.map_err(unreachable)?.to_bytes();
+        if !code.is_success() {
+            // Proxies answer with pages; those count by their status alone.
+            let status = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+            return Err(WriteError::refused(self.verb, self.object, code.as_u16(), &status));
+        }
+        let object = serde_json::from_slice(&bytes).map_err(|error| strange(error.to_string()))?;
+        Ok(Answer { created: code == http::StatusCode::CREATED, object })
+    }
+}

@@ -1,0 +1,179 @@
+//! Steps: what was decided, in order, and what came of it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Expect, ObjectRef, Owner, Patch, Propagation, Reason, WriteError, Writer};
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Makes an object that must not exist.
+    Create(Value),
+    /// Makes an object unless there is one already, which is then left as it is.
+    CreateOnce(Value),
+    /// Server-side apply.
+    Apply {
+        /// The fields that are wanted.
+        object: Value,
+        /// Whether conflicts with other field managers are won.
+        force: bool,
+        /// What the object must be.
+        expect: Expect,
+    },
+    /// Server-side apply of an object that must be the owner's, or new.
+    ApplyOwned {
+        /// The fields that are wanted, without the owner's marks.
+        object: Value,
+        /// Whose it is.
+        owner: Owner,
+    },
+    /// A patch.
+    Patch {
+        /// Of what.
+        object: ObjectRef,
+        /// The subresource, or empty.
+        subresource: String,
+        /// The patch.
+        patch: Patch,
+    },
+    /// Deletes an object; there being none is fine.
+    Delete {
+        /// Which.
+        object: ObjectRef,
+        /// What it must be.
+        expect: Expect,
+        /// What becomes of its dependents.
+        propagation: Propagation,
+    },
+    /// Deletes those that exist and are the owner's.
+    Prune {
+        /// Which, in the order of removal.
+        objects: Vec<ObjectRef>,
+        /// Whose they must be.
+        owner: Owner,
+    },
+    /// Waits; left out of dry runs, where nothing would come.
+    Wait {
+        /// For what object.
+        object: ObjectRef,
+        /// What it is to become.
+        until: Until,
+        /// How long at most.
+        timeout: Duration,
+    },
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// It is as it should be ([`crate::health`]).
+    Healthy,
+    /// It does not exist.
+    Gone,
+    /// It reports a condition.
+    Condition {
+        /// Its type.
+        name: String,
+        /// Its status.
+        status: String,
+    },
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The object is new.
+    Created,
+    /// It was applied or patched.
+    Applied,
+    /// It was as wanted.
+    Unchanged,
+    /// It, or something, was deleted.
+    Deleted,
+    /// What was waited for came.
+    Reached,
+    /// Nothing was done in a dry run.
+    Skipped,
+}
+
+/// A step that was carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// The step's place in the list, from 0.
+    pub index: usize,
+    /// What it did.
+    pub effect: Effect,
+    /// The object afterwards, where there is one.
+    pub object: Option<Value>,
+}
+
+/// A list of steps that came to a halt.
+#[derive(Debug, thiserror::Error)]
+#[error("step {} of {total} failed", index + 1)]
+pub struct Failed {
+    /// The step that failed, from 0; those before it are done, those after it are not.
+    pub index: usize,
+    /// How many there were.
+    pub total: usize,
+    /// Why.
+    #[source]
+    pub error: WriteError,
+    /// What was done before.
+    pub done: Vec<Done>,
+}
+
+impl Writer {
+    /// Carries out the steps in order and stops at the first that fails; `progress` is told of each.
+    pub async fn execute(&self, steps: &[Step], mut progress: impl FnMut(&Done) + Send) -> Result<Vec<Done>, Box<Failed>> {
+        let mut all = Vec::with_capacity(steps.len());
+        for (index, step) in steps.iter().enumerate() {
+            match self.step(step).await {
+                Ok((effect, object)) => {
+                    let done = Done { index, effect, object };
+                    progress(&done);
+                    all.push(done);
+                }
+                Err(error) => return Err(Box::new(Failed { index, total: steps.len(), error, done: all })),
+            }
+        }
+        Ok(all)
+    }
+
+    async fn step(&self, step: &Step) -> Result<(Effect, Option<Value>), WriteError> {
+        match step {
+            Step::Create(object) => Ok((Effect::Created, Some(self.create(object).await?))),
+            Step::CreateOnce(object) => match self.create(object).await {
+                Ok(object) => Ok((Effect::Created, Some(object))),
+                Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok((Effect::Unchanged, None)),
+                Err(error) => Err(error),
+            },
+            Step::Apply { object, force, expect } => {
+                let (object, effect) = self.apply(object, *force, expect).await?;
+                Ok((effect, Some(object)))
+            }
+            Step::ApplyOwned { object, owner } => {
+                let (object, effect) = self.apply_owned(object, owner).await?;
+                Ok((effect, Some(object)))
+            }
+            Step::Patch { object, subresource, patch } => Ok((Effect::Applied, Some(self.patch(object, subresource, patch).await?))),
+            Step::Delete { object, expect, propagation } => {
+                let deleted = self.delete(object, expect, *propagation).await?;
+                Ok((if deleted { Effect::Deleted } else { Effect::Unchanged }, None))
+            }
+            Step::Prune { objects, owner } => {
+                let pruned = self.prune(objects, owner).await?;
+                for (object, why) in &pruned.kept {
+                    tracing::info!(%object, why, "an object of an earlier revision stays");
+                }
+                Ok((if pruned.deleted.is_empty() { Effect::Unchanged } else { Effect::Deleted }, None))
+            }
+            Step::Wait { .. } if self.is_dry() => Ok((Effect::Skipped, None)),
+            Step::Wait { object, until, timeout } => {
+                let object = self.wait(object, until, *timeout).await?;
+                Ok((Effect::Reached, Some(object).filter(|object| !object.is_null())))
+            }
+        }
+    }
+}

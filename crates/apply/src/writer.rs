@@ -1,0 +1,418 @@
+//! The writer: every verb that loops use, as one identity.
+
+use std::time::Duration;
+
+use futures::{TryStreamExt, pin_mut};
+use http::{Method, Request};
+use kube::core::WatchEvent;
+use mainstay_runtime::{Kinds, Served};
+use serde_json::{Value, json};
+
+use crate::owner::asks_to_be_kept;
+use crate::request::{Answer, Call, path, with_query};
+use crate::{Effect, Health, ObjectError, ObjectRef, Owner, Until, Verb, WriteError, health};
+
+/// One identity's way to write. Cloning is cheap.
+#[derive(Clone)]
+pub struct Writer {
+    client: kube::Client,
+    kinds: Kinds,
+    manager: String,
+    dry_run: bool,
+}
+
+/// What the object must be for a write to happen; empty for whatever it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expect {
+    /// This very object, and not one made again under its name.
+    pub uid: Option<String>,
+    /// In this state.
+    pub resource_version: Option<String>,
+}
+
+impl Expect {
+    /// The object as it was seen.
+    pub fn uid_of(live: &Value) -> Self {
+        Self { uid: meta(live, "uid"), resource_version: None }
+    }
+
+    /// The object exactly as it was seen.
+    pub fn exactly(live: &Value) -> Self {
+        Self { uid: meta(live, "uid"), resource_version: meta(live, "resourceVersion") }
+    }
+
+    fn members(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        self.uid.iter().map(|uid| ("uid", uid)).chain(self.resource_version.iter().map(|version| ("resourceVersion", version)))
+    }
+}
+
+/// A patch and its format.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    /// JSON Patch: a list of operations.
+    Json(Value),
+    /// JSON Merge Patch.
+    Merge(Value),
+    /// Strategic Merge Patch.
+    Strategic(Value),
+}
+
+/// What becomes of the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// They are deleted afterwards.
+    #[default]
+    Background,
+    /// They are deleted first.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+/// What a prune did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Deleted now.
+    pub deleted: Vec<ObjectRef>,
+    /// Left alone, and why.
+    pub kept: Vec<(ObjectRef, String)>,
+}
+
+impl Writer {
+    /// A writer with the identity of `client`, whose applies own fields as `manager`.
+    pub fn new(client: kube::Client, kinds: Kinds, manager: impl Into<String>) -> Self {
+        Self { client, kinds, manager: manager.into(), dry_run: false }
+    }
+
+    /// The same writer, of whose writes the server tells the outcome without keeping it.
+    #[must_use]
+    pub fn dry(&self) -> Self {
+        Self { dry_run: true, ..self.clone() }
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_dry(&self) -> bool {
+        self.dry_run
+    }
+
+    /// The client that it writes with.
+    pub fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
+    /// The object as it is; `None` where there is none.
+    pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>, WriteError> {
+        let served = self.served(object).await?;
+        match self.call(Verb::Get, Method::GET, object, &served, "", None).await {
+            Ok(answer) => Ok(Some(answer.object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes an object that must not exist yet.
+    pub async fn create(&self, object: &Value) -> Result<Value, WriteError> {
+        let place = ObjectRef::of(object)?;
+        let served = self.served(&place).await?;
+        let call = self.prepared(Verb::Create, Method::POST, &place, &served, "", Some(object), true);
+        Ok(call.send(&self.client).await?.object)
+    }
+
+    /// Makes the object, or makes its fields as given, by server-side apply.
+    pub async fn apply(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
+        let place = ObjectRef::of(object)?;
+        let served = self.served(&place).await?;
+        let mut body = object.clone();
+        if let Some(Value::Object(meta)) = body.get_mut("metadata") {
+            for (key, value) in expect.members() {
+                meta.insert(key.to_owned(), Value::String(value.clone()));
+            }
+        }
+        let mut call = self.prepared(Verb::Apply, Method::PATCH, &place, &served, "", Some(&body), false);
+        call.content_type = "application/apply-patch+yaml";
+        call.query.push(("force", force.to_string()));
+        let answer = call.send(&self.client).await?;
+        let unchanged = expect.resource_version.is_some() && expect.resource_version == meta(&answer.object, "resourceVersion");
+        let effect = match (answer.created, unchanged) {
+            (true, _) => Effect::Created,
+            (false, true) => Effect::Unchanged,
+            (false, false) => Effect::Applied,
+        };
+        Ok((answer.object, effect))
+    }
+
+    /// Applies an object that must be the owner's or new: marks it, looks whether it exists, and refuses to take over what is
+    /// somebody else's (OLM1-OWN-01). Conflicts with other field managers are won.
+    pub async fn apply_owned(&self, object: &Value, owner: &Owner) -> Result<(Value, Effect), WriteError> {
+        let mut wanted = object.clone();
+        owner.mark(&mut wanted);
+        let live = self.get(&ObjectRef::of(object)?).await?;
+        let Some(live) = live else {
+            let (object, effect) = self.apply(&wanted, true, &Expect::default()).await?;
+            return Ok((object, effect));
+        };
+        owner.check(&live)?;
+        // The uid: what was made anew since may be somebody else's.
+        let (applied, effect) = self.apply(&wanted, true, &Expect::uid_of(&live)).await?;
+        let unchanged = meta(&applied, "resourceVersion") == meta(&live, "resourceVersion");
+        Ok((applied, if unchanged { Effect::Unchanged } else { effect }))
+    }
+
+    /// Patches an object or its subresource (empty for none).
+    pub async fn patch(&self, object: &ObjectRef, subresource: &str, patch: &Patch) -> Result<Value, WriteError> {
+        let served = self.served(object).await?;
+        let (content_type, body) = match patch {
+            Patch::Json(body) => ("application/json-patch+json", body),
+            Patch::Merge(body) => ("application/merge-patch+json", body),
+            Patch::Strategic(body) => ("application/strategic-merge-patch+json", body),
+        };
+        let mut call = self.prepared(Verb::Patch, Method::PATCH, object, &served, subresource, Some(body), false);
+        call.content_type = content_type;
+        Ok(call.send(&self.client).await?.object)
+    }
+
+    /// Deletes an object; `false` where there was none.
+    pub async fn delete(&self, object: &ObjectRef, expect: &Expect, propagation: Propagation) -> Result<bool, WriteError> {
+        let served = match self.served(object).await {
+            Ok(served) => served,
+            // The objects of a kind that is gone are gone with it.
+            Err(WriteError::Kind { source: mainstay_runtime::KindError::NotServed { .. }, .. }) => return Ok(false),
+            Err(other) => return Err(other),
+        };
+        let policy = match propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        };
+        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
+        let preconditions: serde_json::Map<String, Value> =
+            expect.members().map(|(key, value)| (key.to_owned(), Value::String(value.clone()))).collect();
+        if !preconditions.is_empty() {
+            options["preconditions"] = Value::Object(preconditions);
+        }
+        match self.call(Verb::Delete, Method::DELETE, object, &served, "", Some(&options)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a status where it differs from that of `live`, which must not have changed since; `None` where it does not differ.
+    pub async fn update_status(&self, live: &Value, status: &Value) -> Result<Option<Value>, WriteError> {
+        if live.get("status").unwrap_or(&Value::Null) == status {
+            return Ok(None);
+        }
+        let place = ObjectRef::of(live)?;
+        let served = self.served(&place).await?;
+        let mut object = live.clone();
+        if let Value::Object(map) = &mut object {
+            map.insert("status".into(), status.clone());
+        }
+        let answer = self.call(Verb::UpdateStatus, Method::PUT, &place, &served, "status", Some(&object)).await?;
+        Ok(Some(answer.object))
+    }
+
+    /// Adds a finalizer at the end; `None` where it is there already.
+    pub async fn add_finalizer(&self, live: &Value, finalizer: &str) -> Result<Option<Value>, WriteError> {
+        let mut all = finalizers(live);
+        if all.iter().any(|own| own == finalizer) {
+            return Ok(None);
+        }
+        all.push(finalizer.to_owned());
+        self.set_finalizers(live, &all).await.map(Some)
+    }
+
+    /// Removes a finalizer; `None` where it is not there, or the object is gone.
+    pub async fn remove_finalizer(&self, live: &Value, finalizer: &str) -> Result<Option<Value>, WriteError> {
+        let mut all = finalizers(live);
+        let before = all.len();
+        all.retain(|own| own != finalizer);
+        if all.len() == before {
+            return Ok(None);
+        }
+        match self.set_finalizers(live, &all).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn set_finalizers(&self, live: &Value, all: &[String]) -> Result<Value, WriteError> {
+        // Lists are replaced whole by a merge patch: the version guards against losing somebody else's.
+        let mut meta_patch = json!({"finalizers": all});
+        for (key, value) in Expect::exactly(live).members() {
+            meta_patch[key] = Value::String(value.clone());
+        }
+        self.patch(&ObjectRef::of(live)?, "", &Patch::Merge(json!({"metadata": meta_patch}))).await
+    }
+
+    /// Deletes those of `objects` that exist and are the owner's, in the order given.
+    pub async fn prune(&self, objects: &[ObjectRef], owner: &Owner) -> Result<Pruned, WriteError> {
+        let mut done = Pruned::default();
+        for object in objects {
+            let live = match self.get(object).await {
+                Ok(Some(live)) => live,
+                Ok(None) | Err(WriteError::Kind { source: mainstay_runtime::KindError::NotServed { .. }, .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            if asks_to_be_kept(&live) {
+                done.kept.push((object.clone(), "it asks to be kept (helm.sh/resource-policy)".into()));
+            } else if let Err(other) = owner.check(&live) {
+                let whose = other.owner.map_or_else(|| "nobody's".to_owned(), |(kind, name)| format!("of {kind} {name}"));
+                done.kept.push((object.clone(), format!("it is {whose}")));
+            } else if self.delete(object, &Expect::uid_of(&live), Propagation::Background).await? {
+                done.deleted.push(object.clone());
+            }
+        }
+        Ok(done)
+    }
+
+    /// Waits until the object is as asked; its last state.
+    pub async fn wait(&self, object: &ObjectRef, until: &Until, timeout: Duration) -> Result<Value, WriteError> {
+        let mut state = "nothing is known of it".to_owned();
+        let outcome = tokio::time::timeout(timeout, self.watch_until(object, until, &mut state)).await;
+        outcome.unwrap_or_else(|_| Err(WriteError::TimedOut { object: object.clone(), seconds: timeout.as_secs(), state }))
+    }
+
+    async fn watch_until(&self, object: &ObjectRef, until: &Until, state: &mut String) -> Result<Value, WriteError> {
+        let served = self.served(object).await?;
+        let selector = ("fieldSelector", format!("metadata.name={}", object.name));
+        loop {
+            let list = Call {
+                verb: Verb::Get,
+                method: Method::GET,
+                object,
+                path: path(&served, &object.namespace, "", ""),
+                query: vec![selector.clone()],
+                content_type: "",
+                body: None,
+            };
+            let mut list = list.send(&self.client).await?.object;
+            let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let mut live = list.get_mut("items").and_then(Value::as_array_mut).and_then(Vec::pop);
+            if let Some(Value::Object(live)) = &mut live {
+                // Items of a list leave out what they all are.
+                live.insert("kind".into(), Value::String(object.kind.clone()));
+                live.insert("apiVersion".into(), Value::String(object.api_version.clone()));
+            }
+            if let Some(done) = settled(object, live.as_ref(), until, state)? {
+                return Ok(done);
+            }
+            let query = [selector.clone(), ("watch", "true".into()), ("resourceVersion", version), ("timeoutSeconds", "290".into())];
+            let uri = with_query(path(&served, &object.namespace, "", ""), &query);
+            let request = Request::get(uri).body(Vec::new()).map_err(|error| WriteError::Answer {
+                verb: Verb::Watch,
+                object: object.clone(),
+                problem: error.to_string(),
+            })?;
+            let unreachable =
+                |source: kube::Error| WriteError::Unreachable { verb: Verb::Watch, object: object.clone(), source: Box::new(source) };
+            let events = self.client.request_events::<Value>(request).await.map_err(unreachable)?;
+            pin_mut!(events);
+            // The end of a watch, and what it cannot tell, only mean to look again.
+            while let Ok(Some(event)) = events.try_next().await {
+                let live = match event {
+                    WatchEvent::Added(live) | WatchEvent::Modified(live) => Some(live),
+                    WatchEvent::Deleted(_) => None,
+                    WatchEvent::Bookmark(_) => continue,
+                    WatchEvent::Error(_) => break,
+                };
+                if let Some(done) = settled(object, live.as_ref(), until, state)? {
+                    return Ok(done);
+                }
+            }
+            // A server that ends watches at once is not to be asked without pause.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn served(&self, object: &ObjectRef) -> Result<Served, WriteError> {
+        let served = self.kinds.served(&object.gvk()).await.map_err(|source| WriteError::Kind { object: object.clone(), source })?;
+        if served.namespaced && object.namespace.is_empty() {
+            return Err(ObjectError("metadata.namespace, and its kind lives in namespaces").into());
+        }
+        Ok(served)
+    }
+
+    async fn call(
+        &self,
+        verb: Verb,
+        method: Method,
+        object: &ObjectRef,
+        served: &Served,
+        subresource: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, WriteError> {
+        self.prepared(verb, method, object, served, subresource, body, false).send(&self.client).await
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one request has these parts")]
+    fn prepared<'a>(
+        &self,
+        verb: Verb,
+        method: Method,
+        object: &'a ObjectRef,
+        served: &Served,
+        subresource: &str,
+        body: Option<&'a Value>,
+        collection: bool,
+    ) -> Call<'a> {
+        let mut query = Vec::new();
+        if verb != Verb::Get {
+            if verb != Verb::Delete {
+                query.push(("fieldManager", self.manager.clone()));
+            }
+            if self.dry_run {
+                query.push(("dryRun", "All".to_owned()));
+            }
+        }
+        let name = if collection { "" } else { &object.name };
+        Call {
+            verb,
+            method,
+            object,
+            path: path(served, &object.namespace, name, subresource),
+            query,
+            content_type: "application/json",
+            body,
+        }
+    }
+}
+
+/// The object when it is as asked; `state` says what it is otherwise.
+fn settled(object: &ObjectRef, live: Option<&Value>, until: &Until, state: &mut String) -> Result<Option<Value>, WriteError> {
+    let Some(live) = live else {
+        "it does not exist".clone_into(state);
+        return Ok((*until == Until::Gone).then_some(Value::Null));
+    };
+    match until {
+        Until::Gone => {
+            "it still exists".clone_into(state);
+            Ok(None)
+        }
+        Until::Healthy => match health(live) {
+            Health::Ready => Ok(Some(live.clone())),
+            Health::Waiting(what) => {
+                *state = what;
+                Ok(None)
+            }
+            Health::Failed(what) => Err(WriteError::Unhealthy { object: object.clone(), state: what }),
+        },
+        Until::Condition { name, status } => {
+            let conditions = live.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+            let found = conditions.into_iter().find(|condition| condition.get("type").is_some_and(|kind| kind == name.as_str()));
+            let own = found.and_then(|condition| condition.get("status")).and_then(Value::as_str);
+            *state = format!("condition {name} is {}", own.unwrap_or("not reported"));
+            Ok((own == Some(status.as_str())).then(|| live.clone()))
+        }
+    }
+}
+
+fn meta(object: &Value, key: &str) -> Option<String> {
+    object.get("metadata")?.get(key)?.as_str().map(str::to_owned)
+}
+
+fn finalizers(object: &Value) -> Vec<String> {
+    let all = object.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(Value::as_str).map(str::to_owned).collect()
+}
