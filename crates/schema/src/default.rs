@@ -78,9 +78,10 @@ fn fill(schema: &Schema, value: &mut Value) {
 }
 
 fn fill_null(schema: &Schema, value: &mut Value) {
-    if value.is_null() && !schema.nullable {
-        if let Some(default) = &schema.default {
-            *value = default.clone();
-        }
+    if value.is_null()
+        && !schema.nullable
+        && let Some(default) = &schema.default
+    {
+        *value = default.clone();
     }
 }

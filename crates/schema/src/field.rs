@@ -3,7 +3,7 @@
 //! Every validation of the API says its findings with this one type: built-in kinds, custom resources, and CRDs themselves. An [`Error`] becomes one cause of a Status
 //! ([`Error::reason`], [`Error::body`], [`Error::field`]), and the list of them becomes the text after `is invalid: ` ([`aggregate`]).
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Number, Value};
 
@@ -344,15 +344,20 @@ pub fn go_quote(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '\u{b}' => out.push_str("\\v"),
-            letter if (letter as u32) < 0x20 || letter as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", letter as u32)),
+            letter if (letter as u32) < 0x20 || letter as u32 == 0x7f => escape(&mut out, 'x', 2, letter),
             letter if letter.is_control() || ('\u{2028}'..='\u{2029}').contains(&letter) || letter == '\u{feff}' => {
-                out.push_str(&format!("\\u{:04x}", letter as u32));
+                escape(&mut out, 'u', 4, letter);
             }
             letter => out.push(letter),
         }
     }
     out.push('"');
     out
+}
+
+fn escape(out: &mut String, mark: char, width: usize, letter: char) {
+    // Writing to a text can not fail.
+    let _ = write!(out, "\\{mark}{:0width$x}", letter as u32);
 }
 
 fn shown(value: &Value) -> String {
@@ -405,8 +410,8 @@ fn write_go_json_string(text: &str, out: &mut String) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", letter as u32)),
-            letter if (letter as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", letter as u32)),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escape(out, 'u', 4, letter),
+            letter if (letter as u32) < 0x20 => escape(out, 'u', 4, letter),
             letter => out.push(letter),
         }
     }

@@ -17,6 +17,7 @@ pub mod format;
 pub mod metadata;
 mod model;
 pub mod names;
+pub mod openapi;
 pub mod pattern;
 pub mod prune;
 pub mod upgrade;

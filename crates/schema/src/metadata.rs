@@ -141,8 +141,7 @@ fn misfit(key: &str, shape: Shape, value: &Value) -> Option<String> {
     };
     match (shape, value) {
         (_, Value::Null) | (Shape::Text | Shape::Time, Value::String(_)) => None,
-        (Shape::Text, other) => complain(other, "", "string"),
-        (Shape::Time, other) => complain(other, "", "string"),
+        (Shape::Text | Shape::Time, other) => complain(other, "", "string"),
         (Shape::Count, Value::Number(number)) if number.is_i64() => None,
         (Shape::Count, other) => complain(other, "", "int64"),
         (Shape::Texts, Value::Array(items)) => {

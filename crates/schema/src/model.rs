@@ -149,7 +149,7 @@ pub struct ValidationRule {
 
 /// One node of a schema. Absent keywords are `None`, empty or `false`.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs, reason = "the fields are the keywords of OpenAPI v3 and of Kubernetes' extensions")]
+#[allow(missing_docs, clippy::struct_excessive_bools, reason = "the fields are the keywords of OpenAPI v3 and of Kubernetes' extensions")]
 pub struct Schema {
     pub kind: Option<Type>,
     pub format: Option<String>,

@@ -17,10 +17,10 @@ pub struct Pattern(Arc<Regex>);
 impl Pattern {
     /// Compiles an expression, or finds it among those compiled before. The error is Go's: ``error parsing regexp: missing closing ): `(` ``.
     pub fn compile(expression: &str) -> Result<Self, String> {
-        if let Ok(cache) = CACHE.read() {
-            if let Some(known) = cache.get(expression) {
-                return known.clone();
-            }
+        if let Ok(cache) = CACHE.read()
+            && let Some(known) = cache.get(expression)
+        {
+            return known.clone();
         }
         let result = compile(expression);
         if let Ok(mut cache) = CACHE.write() {
@@ -271,12 +271,11 @@ impl Translator<'_> {
             }
             (other, _) => return Err(format!("invalid escape sequence: `\\{other}`")),
         };
-        match perl {
-            Some(text) => self.out.push_str(text),
-            None => {
-                self.out.push('\\');
-                self.out.push(letter);
-            }
+        if let Some(text) = perl {
+            self.out.push_str(text);
+        } else {
+            self.out.push('\\');
+            self.out.push(letter);
         }
         self.rest = rest;
         Ok(!matches!(letter, 'A' | 'z' | 'b' | 'B') || in_class)

@@ -77,8 +77,8 @@ fn play(name: &str) -> Vec<String> {
             wrong.push(format!("{name} step {index}: {difference}"));
         } else if errors.is_empty() {
             let recorded = step["answer"]["body"].get("spec").cloned();
-            if recorded.is_some() && recorded != object.get("spec").cloned() {
-                wrong.push(format!("{name} step {index}: recorded {}, ours {}", recorded.unwrap(), object["spec"]));
+            if let Some(recorded) = recorded.filter(|recorded| *recorded != object["spec"]) {
+                wrong.push(format!("{name} step {index}: recorded {recorded}, ours {}", object["spec"]));
             }
             stored.insert(object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), object);
         }

@@ -177,14 +177,10 @@ fn values(schema: &Value, skip: Skip, path: &Path, errors: &mut Vec<Error>) {
     if let Some(not) = filled(schema, "not") {
         nested(not, Skip::default(), path.child("not"), errors);
     }
-    if let Some(pattern) = filled(schema, "pattern").and_then(Value::as_str) {
-        if let Err(problem) = Pattern::compile(pattern) {
-            errors.push(Error::invalid(
-                &path.child("pattern"),
-                pattern,
-                format!("must be a valid regular expression, but isn't: {problem}"),
-            ));
-        }
+    if let Some(pattern) = filled(schema, "pattern").and_then(Value::as_str)
+        && let Err(problem) = Pattern::compile(pattern)
+    {
+        errors.push(Error::invalid(&path.child("pattern"), pattern, format!("must be a valid regular expression, but isn't: {problem}")));
     }
 }
 

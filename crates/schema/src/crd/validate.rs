@@ -48,7 +48,7 @@ pub fn validate_update(crd: &Value, old: &Value, rules: &RuleCheck<'_>) -> Vec<E
     let mut immutable = |names: &[&str]| {
         let member = |crd: &Value| names.iter().fold(crd["spec"].clone(), |value, name| value[*name].clone());
         if member(crd) != member(old) {
-            errors.push(Error::invalid(&spec.children(names), &member(crd), "field is immutable"));
+            errors.push(Error::invalid(&spec.children(names), member(crd), "field is immutable"));
         }
     };
     if is_condition_true(old, "Established") {
@@ -135,7 +135,7 @@ fn object_meta(crd: &Value, errors: &mut Vec<Error>) {
 
 /// The spec, and which parts its versions share: Kubernetes checks a schema (subresources, columns, selectable fields) that all versions have alike once, under `spec.validation` and so on.
 struct Spec<'a> {
-    spec: &'a Value,
+    value: &'a Value,
     versions: &'a [Value],
     options: Options,
     rules: &'a RuleCheck<'a>,
@@ -152,7 +152,7 @@ const SHARED: [(&str, &str); 4] = [
 
 impl<'a> Spec<'a> {
     fn new(crd: &'a Value, options: Options, rules: &'a RuleCheck<'a>) -> Self {
-        Self { spec: &crd["spec"], versions: list(&crd["spec"], "versions"), options, rules, path: Path::new("spec") }
+        Self { value: &crd["spec"], versions: list(&crd["spec"], "versions"), options, rules, path: Path::new("spec") }
     }
 
     /// The part of that name, where all versions have the same.
@@ -173,7 +173,7 @@ impl<'a> Spec<'a> {
                 errors.push(Error::required(&self.path.child("versions").index(index).children(&["schema", "openAPIV3Schema"]), ""));
             }
         }
-        let preserve = flag(self.spec, "preserveUnknownFields");
+        let preserve = flag(self.value, "preserveUnknownFields");
         let has_defaults = self.versions.iter().any(|version| {
             any(&version["schema"]["openAPIV3Schema"], &mut |schema| schema.get("default").is_some_and(|default| !default.is_null()))
         });
@@ -197,7 +197,7 @@ impl<'a> Spec<'a> {
         if let (Some(fields), Some(version)) = (self.shared("selectableFields"), self.versions.first()) {
             json_path::selectable_fields(fields, &version["schema"]["openAPIV3Schema"], &self.path.child("selectableFields"), errors);
         }
-        let conversion = &self.spec["conversion"];
+        let conversion = &self.value["conversion"];
         if preserve && conversion["strategy"] == "Webhook" {
             errors.push(Error::invalid(
                 &self.path.children(&["conversion", "strategy"]),
@@ -209,7 +209,7 @@ impl<'a> Spec<'a> {
     }
 
     fn group_and_scope(&self, errors: &mut Vec<Error>) {
-        let group = text(self.spec, "group");
+        let group = text(self.value, "group");
         let field = self.path.child("group");
         if group.is_empty() {
             errors.push(Error::required(&field, ""));
@@ -221,7 +221,7 @@ impl<'a> Spec<'a> {
                 errors.push(Error::invalid(&field, group, "should be a domain with at least one dot"));
             }
         }
-        one_of(&self.spec["scope"], &["Cluster", "Namespaced"], &self.path.child("scope"), errors);
+        one_of(&self.value["scope"], &["Cluster", "Namespaced"], &self.path.child("scope"), errors);
     }
 
     fn versions(&self, errors: &mut Vec<Error>) {
@@ -294,7 +294,7 @@ impl<'a> Spec<'a> {
 
     fn names(&self, errors: &mut Vec<Error>) {
         let path = self.path.child("names");
-        let names = KindNames::read(&self.spec["names"]);
+        let names = KindNames::read(&self.value["names"]);
         for (key, name) in [("plural", &names.plural), ("singular", &names.singular), ("kind", &names.kind), ("listKind", &names.list_kind)]
         {
             if name.is_empty() {

@@ -102,7 +102,7 @@ fn limit(old: &Value, new: &Value, keyword: &'static str, word: &str, tighter: f
     match old.as_f64() {
         None => found.push((keyword, format!("{word} constraint added when there was none previously : {}", go_json(&new[keyword])))),
         Some(old_limit) if tighter(old_limit, new_limit) => {
-            found.push((keyword, format!("{word} {change} : {} -> {}", go_json(old), go_json(&new[keyword]))))
+            found.push((keyword, format!("{word} {change} : {} -> {}", go_json(old), go_json(&new[keyword]))));
         }
         Some(_) => {}
     }

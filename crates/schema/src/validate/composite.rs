@@ -18,10 +18,10 @@ impl Checker<'_> {
         if !schema.all_of.is_empty() {
             self.all_of(&schema.all_of, value, old, place, &mut outcome);
         }
-        if let Some(not) = &schema.not {
-            if self.check(not, value, old, place).errors.is_empty() {
-                self.complain(place, "must not validate the schema (not)", &mut outcome);
-            }
+        if let Some(not) = &schema.not
+            && self.check(not, value, old, place).errors.is_empty()
+        {
+            self.complain(place, "must not validate the schema (not)", &mut outcome);
         }
         outcome.matches += 1;
         outcome

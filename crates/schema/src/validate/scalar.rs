@@ -62,12 +62,12 @@ fn is_whole(number: f64) -> bool {
 impl Checker<'_> {
     pub(super) fn check_text(&self, schema: &Schema, text: &str, place: &Place<'_>, outcome: &mut Outcome) {
         self.check_lengths(schema, text, place, outcome);
-        if let Some(format) = schema.format.as_deref() {
-            if format::check(format, text) == Some(false) {
-                let name = place.name();
-                let detail = format!("{name} in body must be of type {format}: {}", field::go_quote(text));
-                outcome.add(Error::type_invalid(&self.field(&name), text, detail));
-            }
+        if let Some(format) = schema.format.as_deref()
+            && format::check(format, text) == Some(false)
+        {
+            let name = place.name();
+            let detail = format!("{name} in body must be of type {format}: {}", field::go_quote(text));
+            outcome.add(Error::type_invalid(&self.field(&name), text, detail));
         }
     }
 
@@ -89,7 +89,7 @@ impl Checker<'_> {
                 Ok(pattern) if pattern.matches(text) => {}
                 Ok(_) => outcome.add(self.invalid(place, text, &format!("should match '{expression}'"))),
                 Err(problem) => {
-                    outcome.add(self.invalid(place, text, &format!("should match '{expression}, but pattern is invalid: {problem}'")))
+                    outcome.add(self.invalid(place, text, &format!("should match '{expression}, but pattern is invalid: {problem}'")));
                 }
             }
         }
@@ -160,7 +160,7 @@ impl Checker<'_> {
 
 fn compare(number: &Number, limit: f64) -> std::cmp::Ordering {
     // Whole numbers are compared as such: a float can not hold all of them.
-    if let Some(whole) = number.as_i64() {
+    if let Some(whole) = number.as_i64().filter(|_| limit.fract() == 0.0) {
         return whole.cmp(&(limit as i64));
     }
     number.as_f64().unwrap_or(f64::NAN).partial_cmp(&limit).unwrap_or(std::cmp::Ordering::Equal)
@@ -178,7 +178,7 @@ fn is_multiple(number: &Number, factor: f64) -> bool {
 }
 
 fn shown_limit(number: &Number, limit: f64) -> String {
-    if number.is_f64() {
+    if number.is_f64() || limit.fract() != 0.0 {
         Number::from_f64(limit).map_or_else(|| limit.to_string(), |limit| field::go_number(&limit, 21))
     } else {
         (limit as i64).to_string()

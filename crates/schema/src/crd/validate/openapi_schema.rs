@@ -177,10 +177,10 @@ impl Walker<'_> {
         if self.options.valid_types && has_unknown_type(schema) {
             self.errors.push(Error::not_supported(&path.child("type"), &schema["type"], &TYPES));
         }
-        if schema.get("default").is_some_and(|default| !default.is_null()) {
-            if let Some(reason) = &around.no_defaults {
-                self.forbid(path, "default", &format!("must not be set {reason}"));
-            }
+        if schema.get("default").is_some_and(|default| !default.is_null())
+            && let Some(reason) = &around.no_defaults
+        {
+            self.forbid(path, "default", &format!("must not be set {reason}"));
         }
         if !text(schema, "id").is_empty() {
             self.forbid(path, "id", "id is not supported");
@@ -234,12 +234,14 @@ impl Walker<'_> {
 
     fn list_type(&mut self, schema: &Value, path: &Path) {
         let list_type = schema["x-kubernetes-list-type"].as_str();
-        if list_type.is_some() && self.needs_type(schema, path, "array", "x-kubernetes-list-type") && self.options.atomic_sets {
-            if let Some(keyword) = non_atomic_set(schema) {
-                // Upstream shows the list type in both cases.
-                let shown = &schema["items"]["x-kubernetes-list-type"];
-                self.invalid(&path.child("items"), keyword, shown, "must be atomic as item of a list with x-kubernetes-list-type=set");
-            }
+        if list_type.is_some()
+            && self.needs_type(schema, path, "array", "x-kubernetes-list-type")
+            && self.options.atomic_sets
+            && let Some(keyword) = non_atomic_set(schema)
+        {
+            // Upstream shows the list type in both cases.
+            let shown = &schema["items"]["x-kubernetes-list-type"];
+            self.invalid(&path.child("items"), keyword, shown, "must be atomic as item of a list with x-kubernetes-list-type=set");
         }
         if let Some(list_type) = list_type.filter(|list_type| !["atomic", "set", "map"].contains(list_type)) {
             self.errors.push(Error::not_supported(&path.child("x-kubernetes-list-type"), list_type, &["atomic", "set", "map"]));
