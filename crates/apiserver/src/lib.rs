@@ -1,1 +1,54 @@
 //! Kubernetes API machinery over the store.
+//!
+//! ```text
+//!   listener or in-process client
+//!      │ server: identify ── authorize ── negotiate
+//!      ├─ pages: discovery, openapi, health, metrics
+//!      └─ rest: decode ── default ── admission ── strategy ── validate ── store
+//!                                                   │                       │
+//!                          built-in: mainstay-kinds; custom: crd         cache ── watch
+//! ```
+//!
+//! There is one REST implementation for every kind. What is particular to a kind comes from `strategy`; what is particular to a
+//! path from `rest::special`. Requirements: KAPI-SRV, -DISC, -REST, -WATCH, -PATCH, -SSA, -CRD, -ADM-03.
+
+pub mod access;
+mod access_seam;
+pub mod admission;
+mod api;
+mod bootstrap;
+pub mod cache;
+mod clock;
+pub mod crd;
+mod decode;
+mod discovery;
+pub mod error;
+mod eviction;
+mod fields;
+mod health;
+mod jsonpath;
+mod metadata;
+mod metrics;
+mod negotiate;
+pub mod object;
+mod open;
+mod options;
+mod pages;
+pub mod request;
+mod respond;
+mod rest;
+mod rules;
+pub mod selector;
+mod served;
+mod server;
+mod services;
+mod strategy;
+mod strict;
+mod table;
+mod versions;
+mod watch;
+
+pub use api::{Api, TrustedIdentity};
+pub use bootstrap::Endpoint;
+pub use error::ApiError;
+pub use open::{Config, OpenError, Server};

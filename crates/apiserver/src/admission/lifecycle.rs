@@ -1,0 +1,61 @@
+//! NamespaceLifecycle: nothing is created in a namespace that does not exist or is on its way out; some namespaces stay.
+
+use async_trait::async_trait;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::{AdmissionStep, Operation, Request};
+use crate::error::{ApiError, Cause, Result};
+use crate::object::meta;
+
+/// Namespaces that cannot be deleted.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// The step.
+#[derive(Default)]
+pub struct NamespaceLifecycle;
+
+#[async_trait]
+impl AdmissionStep for NamespaceLifecycle {
+    async fn mutate(&self, request: &Request<'_>, _object: &mut Value) -> Result<()> {
+        check(request).await
+    }
+
+    async fn validate(&self, request: &Request<'_>, _object: Option<&Value>) -> Result<()> {
+        if request.operation == Operation::Delete
+            && request.served.is("", "namespaces")
+            && IMMORTAL.contains(&request.name.as_str())
+        {
+            return Err(ApiError::forbidden("", "namespaces", &request.name, "this namespace may not be deleted"));
+        }
+        Ok(())
+    }
+}
+
+async fn check(request: &Request<'_>) -> Result<()> {
+    if request.operation != Operation::Create || request.namespace.is_empty() || !request.served.facts.namespaced {
+        return Ok(());
+    }
+    let facts = &request.served.facts;
+    // Reviews ask about namespaces that need not exist.
+    if facts.plural == "localsubjectaccessreviews" {
+        return Ok(());
+    }
+    let api = &request.context.api;
+    let namespaces = api.built_in("", "namespaces")?;
+    let found = match api.cached(&namespaces, "", &request.namespace) {
+        Some(entry) => Some(entry.value()),
+        // The cache may lag behind a namespace that was made a moment ago.
+        None => api.load(&namespaces, "", &request.namespace).await?.map(|loaded| loaded.value),
+    };
+    let Some(namespace) = found else {
+        return Err(ApiError::not_found("", "namespaces", &request.namespace));
+    };
+    if meta(&namespace, "deletionTimestamp").is_empty() {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {} because it is being terminated", request.namespace);
+    let message = format!("namespace {} is being terminated", request.namespace);
+    Err(ApiError { code: StatusCode::FORBIDDEN, ..ApiError::forbidden(&facts.group, &facts.plural, &request.name, why) }
+        .cause(Cause::new("NamespaceTerminating", message, "metadata.namespace")))
+}

@@ -1,0 +1,201 @@
+//! The state that all requests share, and typed access to the store.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use mainstay_rbac::UserInfo;
+use mainstay_store::{Expect, Revision, Store};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::admission::Chain;
+use crate::cache::{Cache, Entry};
+use crate::error::{ApiError, Result};
+use crate::object;
+use crate::served::{Served, Snapshot};
+
+/// The API's state. One per server; requests hold it by `Arc`.
+pub struct Api {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The watch cache.
+    pub cache: Arc<Cache>,
+    /// Admission, in order.
+    pub admission: Chain,
+    /// Figures for `/metrics`.
+    pub metrics: crate::metrics::Metrics,
+    /// Cancelled when the server ends.
+    pub closing: CancellationToken,
+    served: RwLock<Arc<Snapshot>>,
+    /// Changes whenever the snapshot does.
+    pub(crate) documents: crate::discovery::Documents,
+    pub(crate) access: Arc<dyn crate::access_seam::Access>,
+    pub(crate) readiness: crate::health::Readiness,
+    pub(crate) services: crate::services::Allocators,
+}
+
+/// An object of the store, in the version that was asked for.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The object with its resourceVersion.
+    pub value: Value,
+    /// Its revision.
+    pub revision: Revision,
+}
+
+impl Api {
+    pub(crate) fn new(store: Arc<dyn Store>, cache: Arc<Cache>, access: Arc<dyn crate::access_seam::Access>, admission: Chain) -> Self {
+        Self {
+            store,
+            cache,
+            admission,
+            access,
+            metrics: crate::metrics::Metrics::default(),
+            closing: CancellationToken::new(),
+            served: RwLock::new(Arc::new(Snapshot::built_in())),
+            documents: crate::discovery::Documents::default(),
+            readiness: crate::health::Readiness::default(),
+            services: crate::services::Allocators::default(),
+        }
+    }
+
+    /// What is served at this moment.
+    pub fn served(&self) -> Arc<Snapshot> {
+        self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn replace_served(&self, next: Snapshot) {
+        *self.served.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+    }
+
+    /// A built-in resource that is known to exist.
+    pub fn built_in(&self, group: &str, plural: &str) -> Result<Arc<Served>> {
+        let served = self.served();
+        let version = mainstay_kinds::registry().group(group).map(|group| group.preferred_version().to_owned()).unwrap_or_default();
+        served
+            .resource(group, &version, plural)
+            .or_else(|| served.any_version(group, plural))
+            .cloned()
+            .ok_or_else(|| ApiError::internal(format!("{plural}.{group} is not among the built-in resources")))
+    }
+
+    /// Reads an object.
+    pub async fn load(&self, served: &Served, namespace: &str, name: &str) -> Result<Option<Loaded>> {
+        let (found, _) = self.store.get(&served.store_key(namespace, name)).await.map_err(store_error)?;
+        found.map(|found| served.read(&found.value, found.modified)).transpose()
+    }
+
+    /// Reads an object; 404 where there is none.
+    pub async fn require(&self, served: &Served, namespace: &str, name: &str) -> Result<Loaded> {
+        let facts = &served.facts;
+        self.load(served, namespace, name).await?.ok_or_else(|| ApiError::not_found(&facts.group, &facts.plural, name))
+    }
+
+    /// Writes an object; gives it the revision of the write. 409 where the key is not as expected.
+    pub async fn save(&self, served: &Served, object: &mut Value, expect: Expect) -> Result<Revision> {
+        let (namespace, name) = (object::meta(object, "namespace").to_owned(), object::meta(object, "name").to_owned());
+        let bytes = served.write(object)?;
+        let facts = &served.facts;
+        let written = self.store.put(&served.store_key(&namespace, &name), bytes, expect).await.map_err(|error| match error {
+            mainstay_store::Error::Conflict { .. } if expect == Expect::Absent => {
+                ApiError::already_exists(&facts.group, &facts.plural, &name)
+            }
+            mainstay_store::Error::Conflict { found: None, .. } => ApiError::not_found(&facts.group, &facts.plural, &name),
+            mainstay_store::Error::Conflict { .. } => ApiError::modified(&facts.group, &facts.plural, &name),
+            other => store_error(other),
+        })?;
+        object::metadata_mut(object).insert("resourceVersion".into(), written.modified.to_string().into());
+        Ok(written.modified)
+    }
+
+    /// Removes an object that has this revision; returns the revision of the removal.
+    pub async fn remove(&self, served: &Served, namespace: &str, name: &str, revision: Revision) -> Result<Revision> {
+        let facts = &served.facts;
+        let removed = self.store.delete(&served.store_key(namespace, name), Expect::Revision(revision)).await;
+        removed.map(|(_, revision)| revision).map_err(|error| match error {
+            mainstay_store::Error::Conflict { found: None, .. } => ApiError::not_found(&facts.group, &facts.plural, name),
+            mainstay_store::Error::Conflict { .. } => ApiError::modified(&facts.group, &facts.plural, name),
+            other => store_error(other),
+        })
+    }
+
+    /// One object as the cache shows it, without going to the store.
+    pub fn cached(&self, served: &Served, namespace: &str, name: &str) -> Option<Arc<Entry>> {
+        self.cache.resource(&served.storage).get(&served.key(namespace, name))
+    }
+}
+
+impl Served {
+    /// A stored object in this version.
+    pub fn read(&self, stored: &Bytes, revision: Revision) -> Result<Loaded> {
+        let mut value = object::decode(stored, revision)
+            .map_err(|error| ApiError::internal(format!("a stored object of {} is not JSON: {error}", self.facts.plural)))?;
+        self.convert(&mut value)?;
+        Ok(Loaded { value, revision })
+    }
+
+    /// Makes a stored object one of this version: defaults of a CRD's schema, then the version's name.
+    pub fn convert(&self, value: &mut Value) -> Result<()> {
+        if let Some(custom) = &self.custom {
+            custom.after_read(value);
+        } else if *self.storage_version != *self.facts.version {
+            crate::strategy::convert(value, &self.facts, &self.facts.version)?;
+        }
+        if let Value::Object(map) = value {
+            map.insert("apiVersion".into(), self.api_version().into());
+            map.insert("kind".into(), self.facts.kind.clone().into());
+        }
+        Ok(())
+    }
+
+    /// The bytes to store.
+    fn write(&self, object: &Value) -> Result<Bytes> {
+        let api_version = match &*self.facts.group {
+            "" => self.storage_version.to_string(),
+            "events.k8s.io" => "v1".to_owned(),
+            group => format!("{group}/{}", self.storage_version),
+        };
+        if self.custom.is_none() && *self.storage_version != *self.facts.version {
+            let mut stored = object.clone();
+            crate::strategy::convert(&mut stored, &self.facts, &self.storage_version)?;
+            return Ok(object::encode(&api_version, &self.facts.kind, &stored));
+        }
+        Ok(object::encode(&api_version, &self.facts.kind, object))
+    }
+
+    /// Whether stored bytes can be sent with another head alone.
+    pub fn sends_stored_bytes(&self) -> bool {
+        match &self.custom {
+            Some(custom) => !custom.changes_on_read,
+            None => *self.storage_version == *self.facts.version || self.facts.group == "events.k8s.io" && crate::strategy::events_agree(),
+        }
+    }
+}
+
+/// What a failing store means for a request.
+pub fn store_error(error: mainstay_store::Error) -> ApiError {
+    match error {
+        mainstay_store::Error::Compacted { .. } => expired(),
+        mainstay_store::Error::Future { asked, latest } => too_large_version(asked, latest),
+        other => {
+            tracing::error!(error = &other as &dyn std::error::Error, "store failed");
+            ApiError::internal(other.to_string())
+        }
+    }
+}
+
+/// 410 for a revision that is gone.
+pub fn expired() -> ApiError {
+    ApiError::expired("The resourceVersion for the provided list is too old.")
+}
+
+/// 504 for a revision that has not happened.
+pub fn too_large_version(asked: Revision, latest: Revision) -> ApiError {
+    ApiError::new(http::StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: Too large resource version: {asked}, current: {latest}"))
+        .cause(crate::error::Cause::new("ResourceVersionTooLarge", "Too large resource version", ""))
+        .retry_after(1)
+}
+
+/// Who asks, for those that come from inside the process: the router trusts this request extension.
+#[derive(Clone, Debug)]
+pub struct TrustedIdentity(pub Arc<UserInfo>);

@@ -1,0 +1,327 @@
+//! Establishing: one task follows the CRDs, keeps their conditions, and replaces the snapshot of what is served.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use mainstay_kinds::{Resource, Subresource};
+use mainstay_schema::crd::{self, Condition, Definition};
+use mainstay_schema::field::Path;
+use mainstay_store::Expect;
+use serde_json::{Value, json};
+
+use super::version::CustomVersion;
+use crate::api::Api;
+use crate::cache::{Begin, Scope};
+use crate::error::Result;
+use crate::object::{meta, meta_list, metadata_mut};
+use crate::served::{Served, Snapshot};
+use crate::server::Context;
+
+/// Holds a CRD until its instances are gone.
+pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// When a CRD whose instances are held is looked at again.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(250);
+
+/// Checks a new CRD. Its name is the one thing that no later step looks at.
+pub async fn before_create(_context: &Context, _value: &Value) -> Result<()> {
+    Ok(())
+}
+
+/// The findings about a CRD's rules.
+pub fn rule_check(schema: &mainstay_schema::Schema, path: &Path) -> Vec<mainstay_schema::field::Error> {
+    crate::rules::problems(schema, path)
+}
+
+/// The task that makes CRDs served.
+pub struct Establisher {
+    api: Arc<Api>,
+    parsed: HashMap<String, (u64, Arc<Vec<Served>>)>,
+    /// Instances that something holds leave on their own: look again soon.
+    again: std::sync::atomic::AtomicBool,
+}
+
+impl Establisher {
+    /// A task over this API; nothing happens before [`Establisher::run`].
+    pub fn new(api: Arc<Api>) -> Self {
+        Self { api, parsed: HashMap::new(), again: false.into() }
+    }
+
+    /// Serves what the stored CRDs say; for the start, before the first request.
+    pub async fn once(&mut self) -> Result<()> {
+        self.pass().await
+    }
+
+    /// Follows the CRDs until the server ends.
+    pub async fn run(mut self) {
+        loop {
+            let crds = match self.api.built_in("apiextensions.k8s.io", "customresourcedefinitions") {
+                Ok(crds) => crds,
+                Err(error) => {
+                    tracing::error!(%error, "cannot follow CRDs");
+                    return;
+                }
+            };
+            let cache = self.api.cache.resource(&crds.storage);
+            let Ok(mut subscription) = cache.subscribe(Scope::default(), Begin::Now, &self.api.cache) else { continue };
+            loop {
+                if let Err(error) = self.pass().await {
+                    // Somebody else changed a CRD meanwhile: its event brings the next pass.
+                    tracing::debug!(%error, "a CRD could not be established yet");
+                }
+                let closing = self.api.closing.clone();
+                let again = self.again.swap(false, std::sync::atomic::Ordering::Relaxed);
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK_AGAIN), if again => {},
+                    change = subscription.changes.recv() => if change.is_none() { break },
+                    () = closing.cancelled() => return,
+                }
+                while subscription.changes.try_recv().is_ok() {}
+            }
+            if self.api.closing.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    async fn pass(&mut self) -> Result<()> {
+        let crds = self.api.built_in("apiextensions.k8s.io", "customresourcedefinitions")?;
+        let entries = self.api.cache.resource(&crds.storage).list(&Scope::default());
+        let mut outcome = Ok(());
+        let mut all: Vec<(u64, Value)> = entries.iter().map(|entry| (entry.revision, entry.value())).collect();
+        // The oldest CRD gets the names that several want.
+        all.sort_by_key(|(_, crd)| (meta(crd, "creationTimestamp").to_owned(), meta(crd, "name").to_owned()));
+        for index in 0..all.len() {
+            let (revision, crd) = all[index].clone();
+            let others: Vec<Value> = all.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, (_, crd))| crd.clone()).collect();
+            match self.settle(&crds, revision, crd, &others).await {
+                Ok(Some((revision, crd))) => all[index] = (revision, crd),
+                Ok(None) => all[index].1 = Value::Null,
+                Err(error) => outcome = Err(error),
+            }
+        }
+        self.publish(&all);
+        outcome
+    }
+
+    /// Brings the status of one CRD up to date; `None` when the CRD is gone.
+    async fn settle(&self, crds: &Arc<Served>, revision: u64, crd: Value, others: &[Value]) -> Result<Option<(u64, Value)>> {
+        let deleting = !meta(&crd, "deletionTimestamp").is_empty();
+        if deleting && meta_list(&crd, "finalizers").iter().any(|one| one == FINALIZER) {
+            return self.clean_up(crds, revision, crd).await;
+        }
+        if deleting {
+            return Ok(Some((revision, crd)));
+        }
+        let mut next = crd.clone();
+        let names = crd::names_accepted(&crd, others.iter().filter(|other| !other.is_null()));
+        next["status"]["acceptedNames"] = names.accepted.to_json();
+        let approval = crd::approval(&crd);
+        // A condition that was True before stays where it was, its time with it.
+        let mut wanted = vec![&names.names_accepted, &names.established];
+        if let Some(approval) = &approval {
+            wanted.push(approval);
+        }
+        for condition in wanted {
+            set_condition(&mut next, condition);
+        }
+        let finalizers = meta_list(&next, "finalizers");
+        if crd::is_condition_true(&next, "Established") && !finalizers.iter().any(|one| one == FINALIZER) {
+            let mut finalizers = finalizers;
+            finalizers.push(FINALIZER.to_owned());
+            metadata_mut(&mut next).insert("finalizers".into(), finalizers.into());
+        }
+        if next == crd {
+            return Ok(Some((revision, crd)));
+        }
+        crate::fields::by_server(crds, &crd, &mut next, Some("status"));
+        let revision = self.api.save(crds, &mut next, Expect::Revision(revision)).await?;
+        Ok(Some((revision, next)))
+    }
+
+    /// Deletes the instances of a CRD that is being deleted, then lets it go.
+    async fn clean_up(&self, crds: &Arc<Served>, revision: u64, mut crd: Value) -> Result<Option<(u64, Value)>> {
+        let storage = storage_of(&crd);
+        let (group, plural) = (text(&crd, "/spec/group"), text(&crd, "/spec/names/plural"));
+        let instances = self.api.cache.resource(&storage).list(&Scope::default());
+        let served = self.api.served().any_version(&group, &plural).cloned();
+        let mut left = 0;
+        for entry in instances {
+            let Some(served) = &served else { break };
+            match self.end(served, &entry).await {
+                Ok(true) => {}
+                Ok(false) => left += 1,
+                Err(error) if error.code == http::StatusCode::NOT_FOUND => {}
+                Err(error) => {
+                    tracing::debug!(%error, "an instance is not gone yet");
+                    left += 1;
+                }
+            }
+        }
+        let established = served.is_some();
+        if established && left > 0 {
+            self.again.store(true, std::sync::atomic::Ordering::Relaxed);
+            let condition = Condition {
+                kind: "Terminating",
+                status: true,
+                reason: "InstanceDeletionInProgress",
+                message: "CustomResource deletion is in progress".into(),
+            };
+            let before = crd.clone();
+            set_condition(&mut crd, &condition);
+            if crd != before {
+                let revision = self.api.save(crds, &mut crd, Expect::Revision(revision)).await?;
+                return Ok(Some((revision, crd)));
+            }
+            return Ok(Some((revision, crd)));
+        }
+        let mut finalizers = meta_list(&crd, "finalizers");
+        finalizers.retain(|one| one != FINALIZER);
+        if finalizers.is_empty() {
+            self.api.remove(crds, "", meta(&crd, "name"), revision).await?;
+            return Ok(None);
+        }
+        metadata_mut(&mut crd).insert("finalizers".into(), finalizers.into());
+        let revision = self.api.save(crds, &mut crd, Expect::Revision(revision)).await?;
+        Ok(Some((revision, crd)))
+    }
+
+    /// Deletes one instance; says whether it is gone.
+    async fn end(&self, served: &Served, entry: &crate::cache::Entry) -> Result<bool> {
+        let namespace = if served.facts.namespaced { entry.namespace() } else { "" };
+        let mut value = entry.value();
+        if meta_list(&value, "finalizers").is_empty() {
+            self.api.remove(served, namespace, entry.name(), entry.revision).await?;
+            return Ok(true);
+        }
+        if meta(&value, "deletionTimestamp").is_empty() {
+            let metadata = metadata_mut(&mut value);
+            metadata.insert("deletionTimestamp".into(), crate::clock::now().into());
+            metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+            self.api.save(served, &mut value, Expect::Revision(entry.revision)).await?;
+        }
+        Ok(false)
+    }
+
+    fn publish(&mut self, all: &[(u64, Value)]) {
+        let mut custom = Vec::new();
+        let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut parsed = HashMap::new();
+        for (revision, crd) in all {
+            if crd.is_null() || !crd::is_condition_true(crd, "Established") {
+                continue;
+            }
+            let uid = meta(crd, "uid").to_owned();
+            let served = match self.parsed.get(&uid) {
+                Some((known, served)) if known == revision => served.clone(),
+                _ => match Definition::parse(crd) {
+                    Ok(definition) => Arc::new(serve(&definition)),
+                    Err(error) => {
+                        tracing::error!(crd = meta(crd, "name"), %error, "a stored CRD cannot be read");
+                        continue;
+                    }
+                },
+            };
+            for one in served.iter() {
+                let versions = groups.entry(one.facts.group.clone()).or_default();
+                if !versions.contains(&one.facts.version) {
+                    versions.push(one.facts.version.clone());
+                }
+            }
+            custom.extend(served.iter().cloned());
+            parsed.insert(uid, (*revision, served));
+        }
+        for versions in groups.values_mut() {
+            versions.sort_by(|left, right| crate::versions::compare(right, left));
+        }
+        let unchanged = parsed.len() == self.parsed.len()
+            && self.api.served().generation > 0
+            && parsed.iter().all(|(uid, (_, served))| self.parsed.get(uid).is_some_and(|(_, known)| Arc::ptr_eq(known, served)));
+        self.parsed = parsed;
+        if !unchanged {
+            let next: Snapshot = self.api.served().with_custom(custom, groups);
+            self.api.replace_served(next);
+        }
+    }
+}
+
+fn storage_of(crd: &Value) -> String {
+    format!("{}/{}", text(crd, "/spec/group"), text(crd, "/spec/names/plural"))
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn set_condition(crd: &mut Value, condition: &Condition) {
+    let status = if condition.status { "True" } else { "False" };
+    let wanted = json!({
+        "type": condition.kind, "status": status, "reason": condition.reason, "message": condition.message,
+        "lastTransitionTime": crate::clock::now(), "observedGeneration": crd["metadata"]["generation"],
+    });
+    let list = &mut crd["status"]["conditions"];
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    let Some(list) = list.as_array_mut() else { return };
+    match list.iter_mut().find(|one| one["type"] == condition.kind) {
+        None => list.push(wanted),
+        Some(known) => {
+            let same = known["status"] == wanted["status"];
+            if same && known["reason"] == wanted["reason"] && known["message"] == wanted["message"] {
+                return;
+            }
+            let time = known["lastTransitionTime"].clone();
+            *known = wanted;
+            if same {
+                known["lastTransitionTime"] = time;
+            }
+        }
+    }
+}
+
+fn serve(definition: &Definition) -> Vec<Served> {
+    let storage: Arc<str> = format!("{}/{}", definition.group, definition.names.plural).into();
+    let storage_version: Arc<str> = definition.storage_version().map_or("", |version| &version.name).into();
+    let verbs = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+    definition
+        .versions
+        .iter()
+        .filter(|version| version.served)
+        .map(|version| {
+            let mut subresources = Vec::new();
+            let sub_verbs = || ["get", "patch", "update"].map(str::to_owned).to_vec();
+            if version.status {
+                subresources.push(Subresource { name: "status".into(), kind: definition.names.kind.clone(), verbs: sub_verbs(), group: None, version: None });
+            }
+            if version.scale.is_some() {
+                subresources.push(Subresource {
+                    name: "scale".into(),
+                    kind: "Scale".into(),
+                    verbs: sub_verbs(),
+                    group: Some("autoscaling".into()),
+                    version: Some("v1".into()),
+                });
+            }
+            let facts = Resource {
+                group: definition.group.clone(),
+                version: version.name.clone(),
+                kind: definition.names.kind.clone(),
+                plural: definition.names.plural.clone(),
+                singular: definition.names.singular.clone(),
+                short_names: definition.names.short_names.clone(),
+                categories: definition.names.categories.clone(),
+                namespaced: definition.namespaced,
+                verbs: verbs.map(str::to_owned).to_vec(),
+                subresources,
+                storage_version_hash: Some(crate::discovery::storage_version_hash(&definition.group, &storage_version, &definition.names.kind)),
+            };
+            Served {
+                facts: Arc::new(facts),
+                storage: storage.clone(),
+                storage_version: storage_version.clone(),
+                custom: Some(Arc::new(CustomVersion::new(definition, version))),
+            }
+        })
+        .collect()
+}

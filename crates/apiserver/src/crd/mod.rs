@@ -1,0 +1,7 @@
+//! CustomResourceDefinitions come alive: names, conditions, served versions, the end of their instances (KAPI-CRD-01).
+
+mod establish;
+mod version;
+
+pub use establish::{Establisher, before_create};
+pub use version::{CustomVersion, ScalePaths};

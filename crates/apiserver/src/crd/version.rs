@@ -1,0 +1,209 @@
+//! One served version of a custom resource: how its objects are read, defaulted, checked (KAPI-CRD-02).
+
+use mainstay_kinds::{Gvk, registry};
+use mainstay_schema::crd::{Column, Definition, Version};
+use mainstay_schema::field::{Error as FieldError, Path};
+use mainstay_schema::{Additional, Schema, SchemaRef, coerce, default, prune, validate};
+use serde_json::{Value, json};
+
+use crate::error::{ApiError, Result};
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// What a CRD says of one version.
+pub struct CustomVersion {
+    /// The name of the CRD.
+    pub crd: String,
+    /// The kind of lists.
+    pub list_kind: String,
+    /// The text of the Warning header of a deprecated version.
+    pub deprecation_warning: Option<String>,
+    /// The schema with apiVersion, kind and metadata, for merging.
+    pub schema: Option<SchemaRef>,
+    /// Whether stored objects may differ from what is sent: there are defaults.
+    pub changes_on_read: bool,
+    /// Where Scale finds its numbers.
+    pub scale: Option<ScalePaths>,
+    /// Fields that selectors may use, without the leading dot.
+    pub selectable: Vec<String>,
+    /// The schema as OpenAPI documents show it.
+    pub openapi: Value,
+    /// Columns of tables.
+    pub columns: Vec<Column>,
+    /// Whether `status` is a subresource.
+    pub status: bool,
+    structural: SchemaRef,
+    prunes: bool,
+    namespaced: bool,
+    rules: crate::rules::Rules,
+}
+
+/// Paths of the scale subresource as JSON pointers.
+pub struct ScalePaths {
+    /// The wanted replicas.
+    pub spec: String,
+    /// The replicas there are.
+    pub status: String,
+    /// The selector's text.
+    pub selector: Option<String>,
+}
+
+impl CustomVersion {
+    /// From a parsed CRD.
+    pub fn new(definition: &Definition, version: &Version) -> Self {
+        let pointer = |path: &str| path.replace('.', "/");
+        Self {
+            crd: definition.name.clone(),
+            list_kind: definition.names.list_kind.clone(),
+            deprecation_warning: version.warning.clone(),
+            schema: Some(whole(&version.schema)),
+            changes_on_read: has_defaults(&version.schema),
+            scale: version.scale.as_ref().map(|scale| ScalePaths {
+                spec: pointer(&scale.spec_replicas_path),
+                status: pointer(&scale.status_replicas_path),
+                selector: scale.label_selector_path.as_deref().map(pointer),
+            }),
+            selectable: version.selectable_fields.iter().map(|path| path.trim_start_matches('.').to_owned()).collect(),
+            openapi: json!({}),
+            columns: version.columns.clone(),
+            status: version.status,
+            structural: version.schema.clone(),
+            prunes: !definition.preserve_unknown_fields,
+            namespaced: definition.namespaced,
+            rules: crate::rules::Rules::compile(&version.schema),
+        }
+    }
+
+    /// Reads a body: the names must be right, metadata must have its types; unknown fields are dropped and answered.
+    pub fn decode(&self, gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        if kind.is_empty() || api_version.is_empty() {
+            let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+            let shown = value.to_string();
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): Object '{missing}' is missing in '{shown}'",
+                gvk.kind
+            )));
+        }
+        if api_version != gvk.api_version() {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                gvk.api_version()
+            )));
+        }
+        if kind != gvk.kind {
+            let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+            return Err(ApiError::bad_request(format!(
+                "{kind}.{group} \"\" is invalid: kind: Invalid value: {kind:?}: must be {}/{version}, Kind={}",
+                gvk.group, gvk.kind
+            )));
+        }
+        let mut unknown = coerce::metadata(value, false)
+            .map_err(|why| ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind)))?;
+        coerce::numbers(value);
+        if self.prunes {
+            unknown.extend(prune::prune(&self.structural, value));
+        }
+        Ok(unknown.iter().map(|path| path.as_str().to_owned()).collect())
+    }
+
+    /// Fills in the schema's defaults.
+    pub fn default(&self, value: &mut Value) {
+        default::default(&self.structural, value);
+    }
+
+    /// Brings a stored object into what the schema says today.
+    pub fn after_read(&self, value: &mut Value) {
+        if self.changes_on_read {
+            default::default(&self.structural, value);
+        }
+    }
+
+    /// Sets generation and status of a new object.
+    pub fn prepare_create(&self, value: &mut Value) {
+        if self.status {
+            if let Some(map) = value.as_object_mut() {
+                map.remove("status");
+            }
+        }
+        crate::object::metadata_mut(value).insert("generation".into(), json!(1));
+    }
+
+    /// Keeps the part that the request may not change, counts the generation.
+    pub fn prepare_update(&self, new: &mut Value, old: &Value, sub: Option<&str>) {
+        if sub == Some("status") {
+            let (status, managed) = (new.get("status").cloned(), new["metadata"].get("managedFields").cloned());
+            let version = new["metadata"].get("resourceVersion").cloned();
+            *new = old.clone();
+            put(new, "status", status);
+            let metadata = crate::object::metadata_mut(new);
+            for (name, value) in [("managedFields", managed), ("resourceVersion", version)] {
+                match value {
+                    Some(value) => metadata.insert(name.into(), value),
+                    None => metadata.remove(name),
+                };
+            }
+            return;
+        }
+        if self.status {
+            put(new, "status", old.get("status").cloned());
+        }
+        let content = |object: &Value| {
+            let mut map = object.as_object().cloned().unwrap_or_default();
+            map.remove("metadata");
+            if self.status {
+                map.remove("status");
+            }
+            map
+        };
+        let before = old["metadata"]["generation"].as_i64().unwrap_or(1);
+        let generation = if content(new) == content(old) { before } else { before + 1 };
+        crate::object::metadata_mut(new).insert("generation".into(), generation.into());
+    }
+
+    /// What is wrong with a new object.
+    pub fn validate_create(&self, value: &Value) -> Vec<FieldError> {
+        let mut errors = crate::metadata::validate(value, self.namespaced);
+        errors.extend(validate::validate(&self.structural, value, &Path::root()));
+        self.rules.check(&self.structural, value, None, &mut errors);
+        errors
+    }
+
+    /// What is wrong with a changed object.
+    pub fn validate_update(&self, new: &Value, old: &Value, _sub: Option<&str>) -> Vec<FieldError> {
+        let mut errors = crate::metadata::validate_update(new, old, self.namespaced);
+        errors.extend(validate::validate_update(&self.structural, new, old, &Path::root()));
+        self.rules.check(&self.structural, new, Some(old), &mut errors);
+        errors
+    }
+}
+
+fn put(object: &mut Value, name: &str, value: Option<Value>) {
+    if let Some(map) = object.as_object_mut() {
+        match value {
+            Some(value) => map.insert(name.into(), value),
+            None => map.remove(name),
+        };
+    }
+}
+
+/// The schema with what every object has besides.
+fn whole(schema: &Schema) -> SchemaRef {
+    let mut schema = schema.clone();
+    let text = || SchemaRef::new(Schema { kind: Some(mainstay_schema::Type::String), ..Schema::default() });
+    schema.properties.insert("apiVersion".into(), text());
+    schema.properties.insert("kind".into(), text());
+    if let Some(meta) = registry().definition(OBJECT_META) {
+        schema.properties.insert("metadata".into(), meta);
+    }
+    schema.kind = Some(mainstay_schema::Type::Object);
+    SchemaRef::new(schema)
+}
+
+fn has_defaults(schema: &Schema) -> bool {
+    schema.default.is_some()
+        || schema.properties.values().any(|node| has_defaults(node))
+        || schema.items.as_ref().is_some_and(|node| has_defaults(node))
+        || matches!(&schema.additional, Additional::Schema(node) if has_defaults(node))
+}

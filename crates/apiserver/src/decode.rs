@@ -1,0 +1,135 @@
+//! Reading a body as a built-in kind, with the words that Go's decoder has for what does not fit.
+
+use mainstay_kinds::{Gvk, registry};
+use mainstay_schema::{Additional, Schema, Type};
+use serde_json::Value;
+
+use crate::error::{ApiError, Result};
+use crate::served::Served;
+
+/// Checks names and types, drops unknown fields and answers their paths.
+pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let wrong = |why: String| {
+        let shown = if kind.is_empty() { &gvk.kind } else { &kind };
+        let version = api_version.rsplit('/').next().filter(|version| !version.is_empty()).unwrap_or(&gvk.version);
+        ApiError::bad_request(format!("{shown} in version {version:?} cannot be handled as a {}: {why}", gvk.kind))
+    };
+    if !kind.is_empty() && (kind != gvk.kind || !api_version.is_empty() && api_version != gvk.api_version()) || !api_version.is_empty() && api_version != gvk.api_version() {
+        let given = Gvk::of(if api_version.is_empty() { &gvk.version } else { &api_version }, if kind.is_empty() { &gvk.kind } else { &kind });
+        let known = registry().schema(&given).is_some();
+        let why = if known {
+            format!("converting ({}.{}) to ({}.{}): unknown conversion", given.version, given.kind, internal(&gvk.group), gvk.kind)
+        } else {
+            format!("no kind {:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"", given.kind, given.api_version())
+        };
+        return Err(wrong(why));
+    }
+    let Value::Object(map) = value else { return Err(wrong("json: the body is no object".into())) };
+    map.insert("apiVersion".into(), gvk.api_version().into());
+    map.insert("kind".into(), gvk.kind.clone().into());
+    let Some(schema) = registry().schema(gvk) else { return Ok(Vec::new()) };
+    fits(&schema, value, &mut Vec::new(), &gvk.kind).map_err(|why| ApiError::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind
+    )))?;
+    Ok(mainstay_schema::prune::prune(&schema, value).iter().map(|path| path.as_str().to_owned()).collect())
+}
+
+/// The name of Kubernetes' internal package of a group.
+fn internal(group: &str) -> &str {
+    match group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or_default(),
+    }
+}
+
+/// 400 for a body that is not one of the kind.
+pub fn refused(served: &Served, gvk: &Gvk, why: &str) -> ApiError {
+    if served.custom.is_some() {
+        return ApiError::bad_request(why.to_owned());
+    }
+    ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind))
+}
+
+/// Problems of one body in the order of its fields, as far as paths tell.
+pub fn in_order(problems: &mut [String]) {
+    problems.sort_by(|left, right| {
+        let path = |text: &str| text.split('"').nth(1).unwrap_or_default().to_owned();
+        path(left).cmp(&path(right))
+    });
+}
+
+fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> Result<(), String> {
+    if schema.int_or_string || value.is_null() || schema.preserve_unknown_fields && schema.properties.is_empty() {
+        return Ok(());
+    }
+    if let Some("Quantity" | "Time" | "MicroTime" | "RawExtension" | "JSON" | "FieldsV1" | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrArray" | "IntOrString") =
+        schema.definition.as_deref().and_then(|name| name.rsplit('.').next())
+    {
+        return Ok(());
+    }
+    let found = match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::Null => return Ok(()),
+    };
+    let mismatch = |found: &str| Err(format!("json: cannot unmarshal {found} into Go struct field {owner}.{} of type {}", path.join("."), go_type(schema)));
+    match (schema.kind, value) {
+        (Some(Type::Object), Value::Object(map)) => {
+            let inner = schema.definition.as_deref().and_then(|name| name.rsplit('.').next()).unwrap_or(owner);
+            for (key, member) in map {
+                let declared = schema.properties.get(key);
+                let (node, named) = match (&schema.additional, declared) {
+                    (_, Some(node)) => (node, true),
+                    (Additional::Schema(node), None) => (node, false),
+                    _ => continue,
+                };
+                if named {
+                    path.push(key.clone());
+                }
+                fits(node, member, path, inner)?;
+                if named {
+                    path.pop();
+                }
+            }
+            Ok(())
+        }
+        (Some(Type::Array), Value::Array(items)) => {
+            let Some(node) = &schema.items else { return Ok(()) };
+            items.iter().try_for_each(|item| fits(node, item, path, owner))
+        }
+        (Some(Type::String), Value::String(_)) | (Some(Type::Boolean), Value::Bool(_)) | (Some(Type::Number), Value::Number(_)) | (None, _) => Ok(()),
+        (Some(Type::Integer), Value::Number(number)) => {
+            let whole = number.as_i64().or_else(|| number.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64));
+            match whole {
+                Some(whole) if schema.format.as_deref() != Some("int32") || i32::try_from(whole).is_ok() => Ok(()),
+                _ => mismatch(&format!("number {number}")),
+            }
+        }
+        _ => mismatch(found),
+    }
+}
+
+fn go_type(schema: &Schema) -> String {
+    match schema.kind {
+        Some(Type::String) if schema.format.as_deref() == Some("byte") => "[]uint8".into(),
+        Some(Type::String) => "string".into(),
+        Some(Type::Boolean) => "bool".into(),
+        Some(Type::Integer) => schema.format.clone().unwrap_or_else(|| "int64".into()),
+        Some(Type::Number) => "float64".into(),
+        Some(Type::Array) => format!("[]{}", schema.items.as_ref().map_or_else(|| "interface {}".into(), |items| go_type(items))),
+        _ => match (&schema.definition, &schema.additional) {
+            (Some(name), _) => {
+                let mut parts = name.rsplit('.');
+                let (kind, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+                format!("{package}.{kind}")
+            }
+            (None, Additional::Schema(node)) => format!("map[string]{}", go_type(node)),
+            _ => "map[string]interface {}".into(),
+        },
+    }
+}

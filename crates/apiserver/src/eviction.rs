@@ -1,0 +1,98 @@
+//! pods/eviction: a deletion that asks the disruption budgets first (KAPI-REST-05).
+
+use http::StatusCode;
+use mainstay_store::Expect;
+use serde_json::{Value, json};
+
+use crate::error::{ApiError, Cause, Result};
+use crate::negotiate;
+use crate::object::meta;
+use crate::options::DeleteOptions;
+use crate::request::Query;
+use crate::respond::{self, Answer};
+use crate::selector::{LabelSelector, labels_of};
+use crate::server::Context;
+
+/// Evicts the pod of a request.
+pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
+    let eviction = negotiate::decode(&context.headers, body, "Eviction")?.value;
+    let info = &context.info;
+    let named = meta(&eviction, "name");
+    if !named.is_empty() && named != info.name {
+        return Err(ApiError::bad_request(format!("name in URL does not match name in Eviction object: {} != {named}", info.name)));
+    }
+    let mut options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
+    options.dry_run |= crate::options::WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?.dry_run;
+    let pods = context.api.built_in("", "pods")?;
+    let pod = context.api.require(&pods, &info.namespace, &info.name).await?.value;
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    let ignores_budgets = matches!(phase, "Succeeded" | "Failed" | "Pending") || !meta(&pod, "deletionTimestamp").is_empty();
+    if !ignores_budgets {
+        ask_budget(context, &pod, options.dry_run).await?;
+    }
+    crate::rest::delete_object(context, &pods, &info.namespace, &info.name, &options).await?;
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(respond::plain(context, StatusCode::CREATED, &status))
+}
+
+async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()> {
+    let api = &context.api;
+    let budgets = api.built_in("policy", "poddisruptionbudgets")?;
+    let scope = crate::cache::Scope { namespace: context.info.namespace.clone(), name: String::new() };
+    if api.cache.catch_up().await.is_none() {
+        return Err(ApiError::internal("the cache does not follow the store"));
+    }
+    let labels = labels_of(pod);
+    let matching: Vec<_> = api
+        .cache
+        .resource(&budgets.storage)
+        .list(&scope)
+        .into_iter()
+        .filter(|entry| {
+            let budget = entry.value();
+            budget.pointer("/spec/selector").is_some_and(|selector| !selector.is_null() && LabelSelector::from_object(selector).matches(&labels))
+        })
+        .collect();
+    let [budget] = matching.as_slice() else {
+        return match matching.len() {
+            0 => Ok(()),
+            _ => Err(ApiError::untyped("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")),
+        };
+    };
+    let mut value = budget.value();
+    let name = meta(&value, "name").to_owned();
+    let too_many = |message: String, cause: String| {
+        Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).cause(Cause::new("DisruptionBudget", cause, "")))
+    };
+    let figure = |name: &str| value.pointer(&format!("/status/{name}")).and_then(Value::as_i64).unwrap_or_default();
+    if figure("observedGeneration") < value["metadata"]["generation"].as_i64().unwrap_or_default() {
+        let text = "Cannot evict pod as it would violate the pod's disruption budget.".to_owned();
+        let mut refusal = too_many(text, format!("The disruption budget {name} is still being processed by the server."));
+        if let Err(error) = &mut refusal {
+            *error = error.clone().retry_after(10);
+        }
+        return refusal;
+    }
+    let allowed = figure("disruptionsAllowed");
+    if allowed < 1 {
+        let cause = format!("The disruption budget {name} needs {} healthy pods and has {} currently", figure("desiredHealthy"), figure("currentHealthy"));
+        return too_many("Cannot evict pod as it would violate the pod's disruption budget.".into(), cause);
+    }
+    if dry_run {
+        return Ok(());
+    }
+    value["status"]["disruptionsAllowed"] = (allowed - 1).into();
+    let disrupted = &mut value["status"]["disruptedPods"];
+    if !disrupted.is_object() {
+        *disrupted = json!({});
+    }
+    disrupted[meta(pod, "name")] = crate::clock::now().into();
+    match api.save(&budgets, &mut value, Expect::Revision(budget.revision)).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.reason == "Conflict" => {
+            let text = "Cannot evict pod as it would violate the pod's disruption budget.".to_owned();
+            too_many(text, format!("The disruption budget {name} was changed by somebody else; try again."))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,190 @@
+//! Content negotiation: what a client can read, and what it sent (KAPI-SRV-07: JSON and YAML).
+
+use http::{HeaderMap, header};
+use serde_json::Value;
+
+use crate::error::{ApiError, Result};
+
+/// The media types of bodies, as errors list them.
+pub const BODY_TYPES: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// `application/json`.
+    #[default]
+    Json,
+    /// `application/json`, indented.
+    Pretty,
+    /// `application/yaml`.
+    Yaml,
+}
+
+/// As what an object or list is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// As it is.
+    #[default]
+    Object,
+    /// `Table` of `meta.k8s.io/v1`.
+    Table,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    /// `PartialObjectMetadataList`.
+    MetadataList,
+    /// `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2`.
+    Discovery,
+}
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// The encoding.
+    pub format: Format,
+    /// The transformation.
+    pub shape: Shape,
+}
+
+impl Format {
+    /// The `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json | Self::Pretty => "application/json",
+            Self::Yaml => "application/yaml",
+        }
+    }
+
+    /// Writes a value.
+    pub fn write(self, value: &Value) -> Vec<u8> {
+        match self {
+            Self::Yaml => mainstay_yaml::to_string(value).into_bytes(),
+            Self::Json => {
+                // Writing a `Value` into memory has no way to fail.
+                let mut out = serde_json::to_vec(value).unwrap_or_default();
+                out.push(b'\n');
+                out
+            }
+            Self::Pretty => {
+                let mut out = serde_json::to_vec_pretty(value).unwrap_or_default();
+                out.push(b'\n');
+                out
+            }
+        }
+    }
+}
+
+/// Chooses the first media type of `Accept` that can be given.
+pub fn agree(headers: &HeaderMap, pretty: Option<bool>) -> Result<Agreed> {
+    let agent = text(headers, header::USER_AGENT);
+    let human = ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name));
+    let json = if pretty.unwrap_or(human) { Format::Pretty } else { Format::Json };
+    let accept: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let accept = accept.join(",");
+    if accept.trim().is_empty() {
+        return Ok(Agreed { format: json, shape: Shape::Object });
+    }
+    let mut clauses: Vec<(f32, &str)> = accept
+        .split(',')
+        .map(|clause| {
+            let weight = parameters(clause).find(|(key, _)| *key == "q").and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
+            (weight, clause)
+        })
+        .collect();
+    clauses.sort_by(|left, right| right.0.total_cmp(&left.0));
+    for (_, clause) in clauses {
+        let format = match clause.split(';').next().unwrap_or_default().trim() {
+            "application/json" | "application/*" | "*/*" => json,
+            "application/yaml" => Format::Yaml,
+            _ => continue,
+        };
+        let find = |name: &str| parameters(clause).find(|(key, _)| *key == name).map_or("", |(_, value)| value);
+        let shape = match (find("as"), find("g"), find("v")) {
+            ("", ..) => Shape::Object,
+            ("Table", "meta.k8s.io", "v1") => Shape::Table,
+            ("PartialObjectMetadata", "meta.k8s.io", "v1") => Shape::Metadata,
+            ("PartialObjectMetadataList", "meta.k8s.io", "v1") => Shape::MetadataList,
+            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Shape::Discovery,
+            _ => continue,
+        };
+        return Ok(Agreed { format, shape });
+    }
+    Err(ApiError::not_acceptable(&BODY_TYPES))
+}
+
+fn parameters(clause: &str) -> impl Iterator<Item = (&str, &str)> {
+    clause.split(';').skip(1).filter_map(|pair| pair.trim().split_once('='))
+}
+
+/// The text of a header; empty when absent.
+pub fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// The media type of the body without parameters.
+pub fn content_type(headers: &HeaderMap) -> &str {
+    text(headers, header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
+}
+
+/// A decoded body.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The document.
+    pub value: Value,
+    /// Fields that occurred twice, as dotted paths.
+    pub duplicates: Vec<String>,
+}
+
+/// Reads a body by its media type. `kind` is the kind that is expected there.
+pub fn decode(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Decoded> {
+    let yaml = match content_type(headers) {
+        "" | "application/json" | "*/*" => false,
+        "application/yaml" | "text/yaml" | "application/x-yaml" => true,
+        _ => return Err(ApiError::unsupported_media_type(&BODY_TYPES).without_details()),
+    };
+    decode_as(body, kind, yaml)
+}
+
+/// Reads a JSON or YAML document with duplicates noted.
+pub fn decode_as(body: &[u8], kind: &str, yaml: bool) -> Result<Decoded> {
+    let shown = || {
+        let text = String::from_utf8_lossy(&body[..body.len().min(4096)]);
+        if text.is_empty() { "<empty>".to_owned() } else { text.into_owned() }
+    };
+    let unrecognized = |why: &str, shown: &str| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why} ({shown})"
+        ))
+    };
+    if yaml {
+        let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error converting YAML to JSON: the body is not UTF-8"))?;
+        let value = mainstay_yaml::parse(text)
+            .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
+        return Ok(Decoded { value, duplicates: Vec::new() });
+    }
+    let (value, duplicates) = crate::strict::parse(body).map_err(|error| {
+        let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { go_syntax_error(&error, body) };
+        unrecognized(&why, &shown())
+    })?;
+    match value {
+        Value::Object(_) => Ok(Decoded { value, duplicates }),
+        other => {
+            let found = match other {
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Bool(_) => "bool",
+                Value::Null => return Ok(Decoded { value: Value::Object(serde_json::Map::new()), duplicates }),
+                _ => "number",
+            };
+            let head = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+            let hex: String = body.iter().take(1024).map(|byte| format!("{byte:02x}")).collect();
+            Err(unrecognized(&format!("json: cannot unmarshal {found} into Go value of type {head}"), &hex))
+        }
+    }
+}
+
+fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String {
+    let offset = body.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1)).map(|line| line.len() + 1).sum::<usize>()
+        + error.column().saturating_sub(1);
+    let found = body.get(offset).copied().map_or('?', char::from);
+    format!("invalid character '{found}' looking for beginning of value")
+}

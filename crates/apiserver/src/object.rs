@@ -1,0 +1,144 @@
+//! How an object is kept and sent.
+//!
+//! The store holds JSON that begins with `apiVersion`, `kind` and `metadata`, in this order, and has no resourceVersion: the
+//! revision of the store is the one truth. So an answer is made by copying: another head, the revision, the rest. Nothing is parsed
+//! to list or to watch, and a custom resource changes its version by changing its head.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Map, Value};
+
+const METADATA: &[u8] = b"\"metadata\":{";
+
+/// The stored form of an object. `metadata` must hold at least one field besides the resourceVersion, which is left out.
+pub fn encode(api_version: &str, kind: &str, object: &Value) -> Bytes {
+    let mut out = Vec::with_capacity(512);
+    out.extend_from_slice(b"{\"apiVersion\":");
+    write_json(&mut out, &Value::from(api_version));
+    out.extend_from_slice(b",\"kind\":");
+    write_json(&mut out, &Value::from(kind));
+    out.push(b',');
+    out.extend_from_slice(METADATA);
+    if let Some(Value::Object(metadata)) = object.get("metadata") {
+        write_members(&mut out, metadata, &["resourceVersion"], true);
+    }
+    out.push(b'}');
+    if let Value::Object(map) = object {
+        write_members(&mut out, map, &["apiVersion", "kind", "metadata"], false);
+    }
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+fn write_members(out: &mut Vec<u8>, map: &Map<String, Value>, without: &[&str], mut first: bool) {
+    for (key, value) in map {
+        if without.contains(&key.as_str()) {
+            continue;
+        }
+        if !first {
+            out.push(b',');
+        }
+        first = false;
+        write_json(out, &Value::from(key.as_str()));
+        out.push(b':');
+        write_json(out, value);
+    }
+}
+
+fn write_json(out: &mut Vec<u8>, value: &Value) {
+    // Writing a `Value` into memory has no way to fail.
+    let _ = serde_json::to_writer(out, value);
+}
+
+/// Where the content of `metadata` begins in a stored object.
+pub fn metadata_offset(stored: &[u8]) -> Option<usize> {
+    // `apiVersion` and `kind` are names, so the first occurrence is the object's own metadata.
+    stored.windows(METADATA.len()).take(512).position(|window| window == METADATA).map(|at| at + METADATA.len())
+}
+
+/// The stored `apiVersion` and `kind`.
+pub fn type_of(stored: &[u8]) -> Option<(String, String)> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Head {
+        api_version: String,
+        kind: String,
+    }
+    serde_json::from_slice::<Head>(stored).ok().map(|head| (head.api_version, head.kind))
+}
+
+/// The beginning of an object that is sent: `{"kind":"K","apiVersion":"V",`.
+pub fn head(api_version: &str, kind: &str) -> String {
+    format!("{{\"kind\":{},\"apiVersion\":{},", Value::from(kind), Value::from(api_version))
+}
+
+/// Appends the object as it is sent. `head` is `{` for the items of a built-in list, else [`head`].
+pub fn write(out: &mut BytesMut, head: &str, stored: &[u8], offset: usize, revision: u64) {
+    out.reserve(head.len() + stored.len() - offset + 64);
+    out.put_slice(head.as_bytes());
+    out.put_slice(b"\"metadata\":{\"resourceVersion\":\"");
+    out.put_slice(revision.to_string().as_bytes());
+    out.put_slice(if stored.get(offset) == Some(&b'}') { b"\"" } else { b"\"," });
+    out.put_slice(&stored[offset..]);
+}
+
+/// The stored object as a value, with its resourceVersion.
+pub fn decode(stored: &[u8], revision: u64) -> Result<Value, serde_json::Error> {
+    let mut object: Value = serde_json::from_slice(stored)?;
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.insert("resourceVersion".into(), revision.to_string().into());
+    }
+    Ok(object)
+}
+
+/// The member of `metadata` as text; empty when absent.
+pub fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `metadata` for writing; made where it is missing.
+pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    let Value::Object(map) = object else { unreachable!("made an object just above") };
+    let metadata = map.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    let Value::Object(metadata) = metadata else { unreachable!("made an object just above") };
+    metadata
+}
+
+/// The strings of a list in `metadata`.
+pub fn meta_list(object: &Value, field: &str) -> Vec<String> {
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(field))
+        .and_then(Value::as_array)
+        .map(|items| items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_survives_the_store() {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"metadata": "x"},
+            "metadata": {"name": "a", "resourceVersion": "7", "labels": {"l": "m"}}});
+        let stored = encode("v1", "ConfigMap", &object);
+        let offset = metadata_offset(&stored).unwrap();
+        let mut out = BytesMut::new();
+        write(&mut out, &head("v2", "ConfigMap"), &stored, offset, 9);
+        let sent: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(sent["metadata"]["resourceVersion"], "9");
+        assert_eq!(sent["apiVersion"], "v2");
+        assert_eq!(sent["data"], object["data"]);
+        assert_eq!(decode(&stored, 7).unwrap(), object);
+        assert_eq!(type_of(&stored).unwrap(), ("v1".into(), "ConfigMap".into()));
+    }
+}

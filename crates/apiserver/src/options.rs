@@ -1,0 +1,273 @@
+//! Query parameters and `DeleteOptions`, checked with the words of Kubernetes' own validation.
+
+use serde_json::Value;
+
+use crate::error::{ApiError, Cause, Result};
+use crate::request::Query;
+use crate::selector::{FieldSelector, LabelSelector};
+
+/// `resourceVersionMatch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionMatch {
+    /// `NotOlderThan`.
+    NotOlderThan,
+    /// `Exact`.
+    Exact,
+}
+
+/// `ListOptions`.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "the fields are those of ListOptions")]
+pub struct ListOptions {
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+    pub watch: bool,
+    pub allow_watch_bookmarks: bool,
+    /// `None` unset, `Some(0)` any.
+    pub resource_version: Option<u64>,
+    pub resource_version_match: Option<VersionMatch>,
+    pub timeout_seconds: Option<u64>,
+    pub limit: u64,
+    pub continue_token: String,
+    pub send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    /// Reads and checks the parameters of a list, watch or deletecollection.
+    pub fn parse(query: &Query, watch: bool) -> Result<Self> {
+        let options = Self {
+            labels: LabelSelector::parse(query.first("labelSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
+            fields: FieldSelector::parse(query.first("fieldSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
+            watch,
+            allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
+            timeout_seconds: integer(query, "timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok()),
+            limit: integer(query, "limit")?.and_then(|limit| u64::try_from(limit).ok()).unwrap_or_default(),
+            continue_token: query.first("continue").unwrap_or_default().to_owned(),
+            send_initial_events: query.first("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
+            resource_version: None,
+            resource_version_match: None,
+        };
+        options.versions(query)
+    }
+
+    fn versions(mut self, query: &Query) -> Result<Self> {
+        let version = query.first("resourceVersion").unwrap_or_default();
+        let matching = query.first("resourceVersionMatch").unwrap_or_default();
+        let refuse = |cause| Err(ApiError::invalid_options("ListOptions", cause));
+        if self.watch {
+            match self.send_initial_events {
+                Some(_) if matching != "NotOlderThan" => {
+                    let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                    return refuse(Cause::forbidden("resourceVersionMatch", why));
+                }
+                None if !matching.is_empty() => {
+                    return refuse(Cause::forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+                }
+                _ => {}
+            }
+        } else {
+            if self.send_initial_events.is_some() {
+                return refuse(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+            }
+            if !matching.is_empty() {
+                if version.is_empty() {
+                    let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+                    return refuse(Cause::forbidden("resourceVersionMatch", why));
+                }
+                if !self.continue_token.is_empty() {
+                    return refuse(Cause::forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"));
+                }
+                if !matches!(matching, "Exact" | "NotOlderThan") {
+                    let cause = Cause::unsupported("resourceVersionMatch", &format!("{matching:?}"), &["Exact", "NotOlderThan", ""]);
+                    return refuse(cause);
+                }
+                if matching == "Exact" && version == "0" {
+                    let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                    return refuse(Cause::forbidden("resourceVersionMatch", why));
+                }
+            }
+        }
+        if !self.continue_token.is_empty() && !version.is_empty() && version != "0" {
+            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        self.resource_version = resource_version(version)?;
+        self.resource_version_match = match matching {
+            "Exact" => Some(VersionMatch::Exact),
+            "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+            _ => None,
+        };
+        Ok(self)
+    }
+}
+
+/// Reads a `resourceVersion` parameter.
+pub fn resource_version(text: &str) -> Result<Option<u64>> {
+    match text {
+        "" => Ok(None),
+        _ => text.parse().map(Some).map_err(|_| {
+            ApiError::bad_request(format!(
+                "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            ))
+        }),
+    }
+}
+
+fn integer(query: &Query, name: &str) -> Result<Option<i64>> {
+    query
+        .text(name)
+        .map(|text| text.parse().map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))))
+        .transpose()
+}
+
+/// `fieldValidation`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Unknown and duplicate fields are dropped silently.
+    Ignore,
+    /// They are dropped and named in `Warning` headers.
+    #[default]
+    Warn,
+    /// They are refused.
+    Strict,
+}
+
+/// `CreateOptions`, `UpdateOptions` and `PatchOptions`.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "the fields are those of the options objects")]
+pub struct WriteOptions {
+    pub dry_run: bool,
+    pub field_manager: String,
+    pub field_validation: FieldValidation,
+    pub force: Option<bool>,
+}
+
+impl WriteOptions {
+    /// Reads and checks the parameters of a write; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    pub fn parse(query: &Query, kind: &str, user_agent: &str) -> Result<Self> {
+        let mut causes = Vec::new();
+        let dry_run = dry_run(&query.all("dryRun").collect::<Vec<_>>(), &mut causes);
+        let manager = query.first("fieldManager").unwrap_or_default();
+        check_manager(manager, &mut causes);
+        let field_validation = match query.first("fieldValidation").unwrap_or_default() {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                causes.push(Cause::unsupported("fieldValidation", &format!("{other:?}"), &["", "Ignore", "Strict", "Warn"]));
+                FieldValidation::Warn
+            }
+        };
+        if !causes.is_empty() {
+            return Err(ApiError::invalid("meta.k8s.io", kind, "", causes));
+        }
+        let field_manager = if manager.is_empty() { manager_of(user_agent) } else { manager.to_owned() };
+        Ok(Self { dry_run, field_manager, field_validation, force: query.first("force").map(|_| query.flag("force")) })
+    }
+}
+
+/// Checks what only patches have: apply needs a manager, force is apply's alone.
+pub fn check_patch(query: &Query, apply: bool) -> Result<()> {
+    let refuse = |cause| Err(ApiError::invalid_options("PatchOptions", cause));
+    if apply && query.text("fieldManager").is_none() {
+        return refuse(Cause::required("fieldManager", "is required for apply patch"));
+    }
+    if !apply && query.first("force").is_some() {
+        return refuse(Cause::forbidden("force", "may not be specified for non-apply patch"));
+    }
+    Ok(())
+}
+
+fn dry_run(values: &[&str], causes: &mut Vec<Cause>) -> bool {
+    let given: Vec<_> = values.iter().filter(|value| !value.is_empty()).copied().collect();
+    if given.iter().any(|value| *value != "All") {
+        let shown = serde_json::to_string(&given).unwrap_or_default();
+        causes.push(Cause::unsupported("dryRun", &shown, &["All"]));
+    }
+    !given.is_empty()
+}
+
+fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
+    if manager.len() > 128 {
+        causes.push(Cause::new("FieldValueTooLong", "Too long: may not be more than 128 bytes", "fieldManager"));
+    }
+    if let Some((index, bad)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+        let why = format!("invalid character U+{:04X} (at position {index})", bad as u32);
+        causes.push(Cause::new("FieldValueInvalid", format!("Invalid value: {}: {why}", mainstay_schema::field::go_quote(manager)), "fieldManager"));
+    }
+}
+
+/// The manager of a write that names none: the user agent up to the first slash.
+pub fn manager_of(user_agent: &str) -> String {
+    let name: String = user_agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(128).collect();
+    if name.is_empty() { "unknown".into() } else { name }
+}
+
+/// `propagationPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of DeletionPropagation")]
+pub enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// `DeleteOptions`, from the query and the body.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "the fields are those of DeleteOptions")]
+pub struct DeleteOptions {
+    pub dry_run: bool,
+    pub grace_period_seconds: Option<i64>,
+    pub propagation: Option<Propagation>,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Reads the options; those in a body win over the query, as in Kubernetes.
+    pub fn parse(query: &Query, body: Option<&Value>) -> Result<Self> {
+        let mut causes = Vec::new();
+        let mut options = Self::default();
+        let (policy, orphan);
+        if let Some(body) = body.filter(|body| !body.is_null()) {
+            if let Some(kind) = body.get("kind").and_then(Value::as_str).filter(|kind| !kind.is_empty() && *kind != "DeleteOptions") {
+                let version = body.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+                return Err(ApiError::bad_request(format!(
+                    "decoded object cannot be converted to DeleteOptions: {version}, Kind={kind}"
+                )));
+            }
+            let values: Vec<_> = body.get("dryRun").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+            options.dry_run = dry_run(&values, &mut causes);
+            options.grace_period_seconds = body.get("gracePeriodSeconds").and_then(Value::as_i64);
+            let precondition = |name: &str| body.pointer("/preconditions")?.get(name)?.as_str().map(str::to_owned);
+            options.uid = precondition("uid");
+            options.resource_version = precondition("resourceVersion");
+            policy = body.get("propagationPolicy").and_then(Value::as_str).map(str::to_owned);
+            orphan = body.get("orphanDependents").and_then(Value::as_bool);
+        } else {
+            options.dry_run = dry_run(&query.all("dryRun").collect::<Vec<_>>(), &mut causes);
+            options.grace_period_seconds = integer(query, "gracePeriodSeconds")?;
+            policy = query.text("propagationPolicy").map(str::to_owned);
+            orphan = query.first("orphanDependents").map(|_| query.flag("orphanDependents"));
+        }
+        options.propagation = match policy.as_deref() {
+            None => match orphan {
+                Some(true) => Some(Propagation::Orphan),
+                Some(false) => Some(Propagation::Background),
+                None => None,
+            },
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some(other) => {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                causes.push(Cause::unsupported("propagationPolicy", &format!("{other:?}"), &supported));
+                None
+            }
+        };
+        if policy.is_some() && orphan.is_some() {
+            let why = "Invalid value: orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::new("FieldValueInvalid", why, "propagationPolicy"));
+        }
+        if causes.is_empty() { Ok(options) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", causes)) }
+    }
+}

@@ -1,0 +1,70 @@
+//! Paths outside of the resources: discovery, OpenAPI, health, version, metrics.
+
+use axum::body::Body;
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use crate::discovery;
+use crate::error::{ApiError, Result};
+use crate::respond::Answer;
+use crate::server::{self, Context};
+
+/// Answers one of these paths.
+pub async fn route(context: &Context, _body: Body) -> Result<Answer> {
+    let path = context.info.path.trim_matches('/').to_owned();
+    let parts: Vec<&str> = path.split('/').collect();
+    let read = matches!(context.method, Method::GET | Method::HEAD);
+    if !read {
+        return Err(if matches!(parts.first(), Some(&"api" | &"apis")) { ApiError::method_not_allowed() } else { ApiError::page_not_found() });
+    }
+    match parts.as_slice() {
+        ["api"] => Ok(discovery::api(context)),
+        ["apis"] => Ok(discovery::apis(context)),
+        ["api", version] => discovery::resources(context, "", version),
+        ["apis", group] => discovery::group(context, group),
+        ["apis", group, version] => discovery::resources(context, group, version),
+        ["openapi", "v2"] => discovery::openapi_v2(context),
+        ["openapi", "v3"] => Ok(discovery::openapi_index(context)),
+        ["openapi", "v3", ..] => discovery::openapi_v3(context, &parts[2..].join("/")),
+        ["version"] => Ok(server::json(context, &version())),
+        ["livez" | "readyz" | "healthz", ..] => crate::health::answer(context, &parts).await,
+        ["metrics"] => {
+            let text = crate::metrics::page(&context.api).await;
+            Ok(Answer::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+        }
+        [""] => {
+            let snapshot = context.api.served();
+            let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
+            for group in mainstay_kinds::registry().groups().iter().filter(|group| !group.name.is_empty()) {
+                paths.push(format!("/apis/{}", group.name));
+                paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
+            }
+            for (group, versions) in &snapshot.custom_groups {
+                paths.push(format!("/apis/{group}"));
+                paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+            }
+            paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+            Ok(server::json(context, &json!({"paths": paths})))
+        }
+        _ => context.api.access.page(context, &parts).await.unwrap_or_else(|| Err(ApiError::page_not_found())),
+    }
+}
+
+fn version() -> serde_json::Value {
+    let (major, minor) = ("1", "34");
+    json!({
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": "33",
+        "gitVersion": concat!("v1.34.0+mainstay-", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, match std::env::consts::ARCH { "x86_64" => "amd64", "aarch64" => "arm64", other => other }),
+    })
+}

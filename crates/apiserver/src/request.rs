@@ -1,0 +1,180 @@
+//! What a request asks for: the parts of its path, its verb, and its query parameters.
+
+use http::Method;
+
+/// A request, taken apart as authorization and routing need it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are those of Kubernetes' RequestInfo")]
+pub struct RequestInfo {
+    pub is_resource: bool,
+    pub path: String,
+    pub verb: String,
+    pub group: String,
+    pub version: String,
+    pub namespace: String,
+    pub resource: String,
+    pub subresource: String,
+    pub name: String,
+    /// Path elements beyond the subresource (`proxy`).
+    pub rest: Vec<String>,
+}
+
+impl RequestInfo {
+    /// Takes a request apart. `query` is the decoded query.
+    pub fn new(method: &Method, path: &str, query: &Query) -> Self {
+        let mut info = Self { path: path.to_owned(), verb: method.as_str().to_ascii_lowercase(), ..Self::default() };
+        let mut parts: Vec<String> = path.trim_matches('/').split('/').map(percent_decode).collect();
+        let group_parts = match parts.first().map(String::as_str) {
+            Some("api") if parts.len() >= 3 => 1,
+            Some("apis") if parts.len() >= 4 => 2,
+            _ => return info,
+        };
+        info.is_resource = true;
+        parts.remove(0);
+        if group_parts == 2 {
+            info.group = parts.remove(0);
+        }
+        info.version = parts.remove(0);
+        let deprecated_watch = parts.len() > 1 && parts[0] == "watch";
+        if deprecated_watch {
+            parts.remove(0);
+        }
+        if parts[0] == "namespaces" && parts.len() > 1 {
+            info.namespace.clone_from(&parts[1]);
+            // `namespaces/NAME/status` and `finalize` are subresources of the namespace, anything else is in it.
+            if parts.len() > 2 && parts[2] != "status" && parts[2] != "finalize" {
+                parts.drain(..2);
+            }
+        }
+        let mut parts = parts.into_iter();
+        info.resource = parts.next().unwrap_or_default();
+        info.name = parts.next().unwrap_or_default();
+        info.subresource = parts.next().unwrap_or_default();
+        info.rest = parts.collect();
+        info.verb = match method.as_str() {
+            "POST" => "create",
+            "GET" | "HEAD" => "get",
+            "PUT" => "update",
+            "PATCH" => "patch",
+            "DELETE" => "delete",
+            other => return Self { verb: other.to_ascii_lowercase(), ..info },
+        }
+        .to_owned();
+        if info.name.is_empty() && info.verb == "get" {
+            let watch = deprecated_watch || query.flag("watch");
+            info.verb = if watch { "watch" } else { "list" }.to_owned();
+            // A list of one name is authorized as that name.
+            if let Some(name) = query.first("fieldSelector").and_then(|text| text.strip_prefix("metadata.name=")) {
+                if !name.contains(',') {
+                    name.clone_into(&mut info.name);
+                }
+            }
+        } else if info.name.is_empty() && info.verb == "delete" {
+            "deletecollection".clone_into(&mut info.verb);
+        } else if deprecated_watch && info.verb == "get" {
+            "watch".clone_into(&mut info.verb);
+        }
+        info
+    }
+}
+
+/// The decoded query of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes `a=b&c=d`.
+    pub fn parse(text: &str) -> Self {
+        Self(
+            text.split('&')
+                .filter(|pair| !pair.is_empty())
+                .map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (form_decode(key), form_decode(value))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a parameter.
+    pub fn first(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The first value that is not empty.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.first(name).filter(|value| !value.is_empty())
+    }
+
+    /// All values of a parameter.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A boolean as Kubernetes reads it: present and neither `0` nor `false`.
+    pub fn flag(&self, name: &str) -> bool {
+        self.first(name).is_some_and(|value| !matches!(value, "0" | "false"))
+    }
+}
+
+/// Decodes `%XX` in a path element.
+pub fn percent_decode(text: &str) -> String {
+    decode(text, false)
+}
+
+fn form_decode(text: &str) -> String {
+    decode(text, true)
+}
+
+fn decode(text: &str, plus: bool) -> String {
+    if !text.contains('%') && !(plus && text.contains('+')) {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = |index: usize| bytes.get(index).and_then(|byte| (*byte as char).to_digit(16));
+        match (bytes[at], hex(at + 1), hex(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                plain.push((high * 16 + low) as u8);
+                at += 3;
+                continue;
+            }
+            (b'+', ..) if plus => plain.push(b' '),
+            (byte, ..) => plain.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn paths_are_taken_apart() {
+        for (method, path, query, expected) in [
+            ("GET", "/api/v1/namespaces", "", "list|||v1|namespaces|||"),
+            ("GET", "/api/v1/namespaces/a", "", "get||a|v1|namespaces|a||"),
+            ("GET", "/api/v1/namespaces/a/status", "", "get||a|v1|namespaces|a|status|"),
+            ("POST", "/api/v1/namespaces/a/pods", "", "create||a|v1|pods|||"),
+            ("GET", "/apis/apps/v1/deployments", "watch=1", "watch|apps||v1|deployments|||"),
+            ("DELETE", "/apis/apps/v1/namespaces/a/deployments", "", "deletecollection|apps|a|v1|deployments|||"),
+            ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d/scale", "", "patch|apps|a|v1|deployments|d|scale|"),
+            ("GET", "/api/v1/pods", "fieldSelector=metadata.name%3Dx", "list|||v1|pods|x||"),
+            ("GET", "/api/v1/watch/namespaces/a/pods", "", "watch||a|v1|pods|||"),
+        ] {
+            let info = RequestInfo::new(&method.parse().unwrap(), path, &Query::parse(query));
+            let RequestInfo { verb, group, namespace, version, resource, name, subresource, rest, .. } = info;
+            assert_eq!(
+                format!("{verb}|{group}|{namespace}|{version}|{resource}|{name}|{subresource}|{}", rest.join("/")),
+                expected,
+                "{method} {path}"
+            );
+        }
+        assert!(!RequestInfo::new(&Method::GET, "/apis/apps/v1", &Query::default()).is_resource);
+    }
+}

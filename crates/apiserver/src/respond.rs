@@ -1,0 +1,135 @@
+//! Answers: objects, lists and errors in the form that was agreed on.
+
+use std::io::Write as _;
+
+use axum::body::Body;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Format, Shape};
+use crate::object;
+use crate::served::Served;
+use crate::server::Context;
+
+/// Bodies from this size on are compressed where the client asks for it (KAPI-SRV-02).
+const COMPRESS_FROM: usize = 128 * 1024;
+
+/// An answer before it is sent.
+pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// Headers beside the content type.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The `Content-Type`.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: AnswerBody,
+}
+
+/// The body of an answer.
+pub enum AnswerBody {
+    /// Known as a whole.
+    Whole(Bytes),
+    /// A stream (watches).
+    Stream(Body),
+}
+
+impl Answer {
+    /// A value in a format.
+    pub fn value(status: StatusCode, format: Format, value: &Value) -> Self {
+        Self::bytes(status, format.content_type(), format.write(value))
+    }
+
+    /// Bytes as they are.
+    pub fn bytes(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { status, headers: Vec::new(), content_type, body: AnswerBody::Whole(body.into()) }
+    }
+
+    /// Plain text.
+    pub fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        Self::bytes(status, "text/plain; charset=utf-8", text.into())
+    }
+
+    /// A refusal.
+    pub fn from_error(error: &ApiError, format: Format) -> Self {
+        if error.code == StatusCode::NOT_FOUND && error.reason.is_empty() {
+            return Self::text(error.code, error.message.clone());
+        }
+        let mut answer = Self::value(error.code, format, &error.status());
+        if let Some(seconds) = error.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0) {
+            answer.headers.push((header::RETRY_AFTER, HeaderValue::from(seconds)));
+        }
+        answer
+    }
+
+    /// As HTTP.
+    pub fn into_response(self, gzip: bool) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
+        if self.status != StatusCode::NOT_MODIFIED {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        }
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        let body = match self.body {
+            AnswerBody::Stream(body) => body,
+            AnswerBody::Whole(bytes) if gzip && bytes.len() >= COMPRESS_FROM => match compress(&bytes) {
+                Some(packed) => {
+                    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+                    Body::from(packed)
+                }
+                None => Body::from(bytes),
+            },
+            AnswerBody::Whole(bytes) => Body::from(bytes),
+        };
+        *response.body_mut() = body;
+        response
+    }
+}
+
+fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::new(1));
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok()
+}
+
+/// One object in the agreed shape.
+pub fn object(context: &Context, served: &Served, status: StatusCode, mut value: Value) -> Result<Answer> {
+    if value.get("kind").and_then(Value::as_str) != Some("Status") {
+        let value = match context.agreed.shape {
+            Shape::Object | Shape::Discovery => value,
+            Shape::Metadata => partial(&mut value),
+            Shape::MetadataList => return Err(not_acceptable_shape("PartialObjectMetadataList", &value)),
+            Shape::Table => {
+                let version = object::meta(&value, "resourceVersion").to_owned();
+                crate::table::of(context, served, std::slice::from_mut(&mut value), json!({"resourceVersion": version}))?
+            }
+        };
+        return Ok(Answer::value(status, context.agreed.format, &value));
+    }
+    Ok(Answer::value(status, context.agreed.format, &value))
+}
+
+fn not_acceptable_shape(shape: &str, value: &Value) -> ApiError {
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", format!("you requested {shape}, but the requested object is not a list ({kind})"))
+}
+
+/// A `Status` or another object that is sent as it is.
+pub fn plain(context: &Context, status: StatusCode, value: &Value) -> Answer {
+    Answer::value(status, context.agreed.format, value)
+}
+
+/// The `PartialObjectMetadata` of an object.
+pub fn partial(value: &mut Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"].take()})
+}

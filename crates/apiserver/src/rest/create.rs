@@ -1,0 +1,129 @@
+//! create: from a body to a stored object.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use mainstay_store::Expect;
+use serde_json::Value;
+
+use crate::admission::{Operation, Request};
+use crate::error::{ApiError, Result};
+use crate::object::{self, meta, metadata_mut};
+use crate::options::WriteOptions;
+use crate::respond::{self, Answer};
+use crate::served::Served;
+use crate::server::Context;
+use crate::{fields, negotiate, strategy};
+
+/// How often a generated name that is taken is tried anew.
+const GENERATED: usize = 8;
+/// What generated names are made of: nothing that reads as a word.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Creates the object of a request's body.
+pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
+    let options = WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?;
+    let decoded = negotiate::decode(&context.headers, body, &served.facts.kind)?;
+    let mut value = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)?;
+    super::place(context, served, &mut value)?;
+    if !meta(&value, "resourceVersion").is_empty() {
+        return Err(ApiError::untyped("resourceVersion should not be set on objects to be created"));
+    }
+    strategy::default(served, &mut value);
+    if !fields::stays_empty(&value) {
+        fields::written(context, served, None, &mut value, &options.field_manager, None)?;
+    }
+    let created = create_object(context, served, value, &options).await?;
+    respond::object(context, served, StatusCode::CREATED, created)
+}
+
+/// Admits, checks and stores an object that was decoded, defaulted and has its managed fields.
+pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: Value, options: &WriteOptions) -> Result<Value> {
+    let facts = &served.facts;
+    let generated = meta(&value, "name").is_empty() && !meta(&value, "generateName").is_empty();
+    system_fields(&mut value);
+    let given = value;
+    for attempt in 0..GENERATED {
+        let mut value = given.clone();
+        if generated {
+            let name = generate_name(meta(&value, "generateName"));
+            metadata_mut(&mut value).insert("name".into(), name.into());
+        }
+        let request = Request {
+            context,
+            served,
+            operation: Operation::Create,
+            subresource: "",
+            namespace: meta(&value, "namespace").to_owned(),
+            name: meta(&value, "name").to_owned(),
+            old: None,
+            dry_run: options.dry_run,
+        };
+        context.api.admission.mutate(&request, &mut value).await?;
+        strategy::prepare_create(context, served, &mut value).await?;
+        let errors = strategy::validate_create(served, &value);
+        if !errors.is_empty() {
+            return Err(ApiError::invalid_fields(&facts.group, &facts.kind, meta(&value, "name"), &errors));
+        }
+        context.api.admission.validate(&request, Some(&value)).await?;
+        strategy::before_create(context, served, &mut value, options.dry_run).await?;
+        for warning in strategy::warnings(served, &value, None) {
+            context.warn(warning);
+        }
+        match store(context, served, &mut value, options.dry_run).await {
+            Err(error) if error.code == StatusCode::CONFLICT && generated && attempt + 1 < GENERATED => {}
+            Err(error) => {
+                strategy::release(context, served, &value, None);
+                return Err(error);
+            }
+            Ok(()) => {
+                strategy::after_create(context, served, &value, options.dry_run);
+                return Ok(value);
+            }
+        }
+    }
+    let name = meta(&given, "generateName");
+    Err(ApiError::already_exists(&facts.group, &facts.plural, name).retry_after(1))
+}
+
+async fn store(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
+    let (namespace, name) = (meta(value, "namespace").to_owned(), meta(value, "name").to_owned());
+    let facts = &served.facts;
+    if dry_run {
+        return match context.api.load(served, &namespace, &name).await? {
+            Some(_) => Err(ApiError::already_exists(&facts.group, &facts.plural, &name)),
+            None => Ok(()),
+        };
+    }
+    match context.api.save(served, value, Expect::Absent).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.code == StatusCode::CONFLICT => {
+            let deleting = context.api.load(served, &namespace, &name).await?.is_some_and(|found| !meta(&found.value, "deletionTimestamp").is_empty());
+            if deleting {
+                return Err(ApiError { message: format!("object is being deleted: {}", error.message), ..error });
+            }
+            Err(error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn system_fields(value: &mut Value) {
+    let metadata = metadata_mut(value);
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".into(), crate::clock::now().into());
+    let _ = object::metadata_mut(value);
+}
+
+/// Appends five characters to a prefix that is cut so that the name stays within 63 bytes.
+pub fn generate_name(prefix: &str) -> String {
+    let mut end = prefix.len().min(58);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let suffix: String = (0..5).map(|_| ALPHABET[rand::random_range(0..ALPHABET.len())] as char).collect();
+    format!("{}{suffix}", &prefix[..end])
+}

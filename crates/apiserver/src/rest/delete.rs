@@ -1,0 +1,262 @@
+//! delete and deletecollection: preconditions, grace periods, finalizers, propagation (KAPI-REST-01).
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use mainstay_store::Expect;
+use serde_json::{Value, json};
+
+use crate::admission::{Operation, Request};
+use crate::api::Loaded;
+use crate::error::{ApiError, Result};
+use crate::negotiate;
+use crate::object::{meta, meta_list, metadata_mut};
+use crate::options::{DeleteOptions, ListOptions, Propagation};
+use crate::respond::{self, Answer};
+use crate::served::Served;
+use crate::server::Context;
+use crate::strategy;
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+/// How often a deletion is tried anew when somebody else was faster.
+const RETRIES: usize = 16;
+
+/// Deletes one object.
+pub async fn delete(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
+    let options = options(context, body)?;
+    let info = &context.info;
+    let outcome = delete_object(context, served, &info.namespace, &info.name, &options).await?;
+    match outcome {
+        Deleted::Gone(value) if !strategy::returns_deleted(served) => {
+            let status = success(served, &value);
+            Ok(respond::plain(context, StatusCode::OK, &status))
+        }
+        Deleted::Gone(value) | Deleted::Held(value) => respond::object(context, served, StatusCode::OK, value),
+    }
+}
+
+fn options(context: &Context, body: &[u8]) -> Result<DeleteOptions> {
+    let body = if body.is_empty() { None } else { Some(negotiate::decode(&context.headers, body, "DeleteOptions")?.value) };
+    DeleteOptions::parse(&context.query, body.as_ref())
+}
+
+fn success(served: &Served, value: &Value) -> Value {
+    let mut details = json!({"name": meta(value, "name"), "kind": served.facts.plural, "uid": meta(value, "uid")});
+    if !served.facts.group.is_empty() {
+        details["group"] = served.facts.group.clone().into();
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+/// What came of a deletion.
+pub enum Deleted {
+    /// The object is gone; this was its last state.
+    Gone(Value),
+    /// Something holds it; this is what it is now.
+    Held(Value),
+}
+
+/// Deletes an object, or begins to.
+pub async fn delete_object(context: &Context, served: &Arc<Served>, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted> {
+    let facts = &served.facts;
+    let mut admitted = false;
+    for _ in 0..RETRIES {
+        let live = context.api.require(served, namespace, name).await?;
+        preconditions(served, &live, options)?;
+        if !admitted {
+            let request = Request {
+                context,
+                served,
+                operation: Operation::Delete,
+                subresource: "",
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                old: Some(&live.value),
+                dry_run: options.dry_run,
+            };
+            context.api.admission.validate(&request, None).await?;
+            admitted = true;
+        }
+        match try_delete(context, served, &live, options).await {
+            Err(error) if error.code == StatusCode::CONFLICT && error.reason == "Conflict" => {}
+            other => return other,
+        }
+    }
+    Err(ApiError::modified(&facts.group, &facts.plural, name))
+}
+
+async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, options: &DeleteOptions) -> Result<Deleted> {
+    let (namespace, name) = (meta(&live.value, "namespace").to_owned(), meta(&live.value, "name").to_owned());
+    let mut next = live.value.clone();
+    let grace = grace_period(served, &live.value, options);
+    let deleting = !meta(&live.value, "deletionTimestamp").is_empty();
+    finalizers(served, &mut next, options, deleting);
+    strategy::prepare_delete(served, &mut next);
+    let held = !meta_list(&next, "finalizers").is_empty() || strategy::held(served, &next);
+    let current = live.value["metadata"].get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+    if deleting && (grace > 0 || held) {
+        // Deletion has begun: a shorter grace period counts, nothing else does.
+        let shorter = current.is_some_and(|current| grace < current) && (options.grace_period_seconds.is_some() || current.is_none());
+        if !shorter {
+            if next == live.value {
+                return Ok(Deleted::Held(live.value.clone()));
+            }
+        } else {
+            let metadata = metadata_mut(&mut next);
+            metadata.insert("deletionTimestamp".into(), crate::clock::after(grace).into());
+            metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        }
+        return hold(context, served, live, next, options).await;
+    }
+    if !deleting {
+        let graceful = strategy::graceful(served) || held;
+        let metadata = metadata_mut(&mut next);
+        if graceful {
+            metadata.insert("deletionTimestamp".into(), crate::clock::after(grace).into());
+            if !strategy::no_grace_field(served) {
+                metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+            }
+            // Beginning to delete is a change of what is wanted, where generations are counted.
+            if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|generation| *generation > 0) {
+                metadata.insert("generation".into(), (generation + 1).into());
+            }
+        }
+    } else if grace == 0 && strategy::graceful(served) {
+        metadata_mut(&mut next).insert("deletionGracePeriodSeconds".into(), 0.into());
+    }
+    if held || grace > 0 {
+        return hold(context, served, live, next, options).await;
+    }
+    if !options.dry_run {
+        context.api.remove(served, &namespace, &name, live.revision).await?;
+        strategy::release(context, served, &live.value, None);
+        strategy::after_delete(context, served, &live.value);
+    }
+    Ok(Deleted::Gone(next))
+}
+
+async fn hold(context: &Context, served: &Served, live: &Loaded, mut next: Value, options: &DeleteOptions) -> Result<Deleted> {
+    if !options.dry_run {
+        context.api.save(served, &mut next, Expect::Revision(live.revision)).await?;
+    }
+    Ok(Deleted::Held(next))
+}
+
+fn grace_period(served: &Served, live: &Value, options: &DeleteOptions) -> i64 {
+    if !strategy::graceful(served) {
+        return 0;
+    }
+    let spec = live.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
+    let asked = options.grace_period_seconds.map_or(spec, |asked| asked.max(0));
+    let unscheduled = live.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
+    let over = matches!(live.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"));
+    if unscheduled || over { 0 } else { asked }
+}
+
+fn finalizers(served: &Served, next: &mut Value, options: &DeleteOptions, deleting: bool) {
+    let mut list = meta_list(next, "finalizers");
+    let before = list.clone();
+    let policy = options.propagation.or_else(|| {
+        if list.iter().any(|one| one == ORPHAN) {
+            Some(Propagation::Orphan)
+        } else if list.iter().any(|one| one == FOREGROUND) {
+            Some(Propagation::Foreground)
+        } else if !deleting && strategy::orphans_by_default(served) {
+            Some(Propagation::Orphan)
+        } else {
+            None
+        }
+    });
+    let keep = |name: &str| match policy {
+        Some(Propagation::Orphan) => name != FOREGROUND,
+        Some(Propagation::Foreground) => name != ORPHAN,
+        Some(Propagation::Background) => name != ORPHAN && name != FOREGROUND,
+        None => true,
+    };
+    list.retain(|one| keep(one));
+    let wanted = match policy {
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        _ => None,
+    };
+    if let Some(wanted) = wanted {
+        if !list.iter().any(|one| one == wanted) {
+            list.push(wanted.to_owned());
+        }
+    }
+    if list != before {
+        let metadata = metadata_mut(next);
+        if list.is_empty() {
+            metadata.remove("finalizers");
+        } else {
+            metadata.insert("finalizers".into(), list.into());
+        }
+    }
+}
+
+fn preconditions(served: &Served, live: &Loaded, options: &DeleteOptions) -> Result<()> {
+    let facts = &served.facts;
+    let name = meta(&live.value, "name");
+    let key = strategy::shown_key(served, &live.value);
+    let refuse = |what: &str, wanted: &str, found: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        let _ = &key;
+        Err(ApiError::conflict(&facts.group, &facts.plural, name, &why))
+    };
+    if let Some(uid) = &options.uid {
+        if uid != meta(&live.value, "uid") {
+            return refuse("UID", uid, meta(&live.value, "uid"));
+        }
+    }
+    if let Some(version) = &options.resource_version {
+        if *version != live.revision.to_string() {
+            return refuse("ResourceVersion", version, &live.revision.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a change lets go of an object whose deletion was waiting for it.
+pub fn is_finished(served: &Served, new: &Value, live: &Value) -> bool {
+    let deleting = !meta(live, "deletionTimestamp").is_empty();
+    let grace = live["metadata"].get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+    deleting && grace == 0 && meta_list(new, "finalizers").is_empty() && !strategy::held(served, new)
+}
+
+/// Removes an object whose deletion waits for nothing any more.
+pub async fn finish_deletion(context: &Context, served: &Served, live: &Loaded) -> Result<()> {
+    context.api.remove(served, meta(&live.value, "namespace"), meta(&live.value, "name"), live.revision).await?;
+    strategy::release(context, served, &live.value, None);
+    Ok(())
+}
+
+/// Deletes what a list would show; answers with that list.
+pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
+    let options = options(context, body)?;
+    let list_options = ListOptions::parse(&context.query, false)?;
+    super::read::check_fields(served, &list_options)?;
+    let page = super::read::find(context, served, &list_options).await?;
+    let mut items = Vec::with_capacity(page.entries.len());
+    for entry in &page.entries {
+        let namespace = if served.facts.namespaced { entry.namespace() } else { "" };
+        match delete_object(context, served, namespace, entry.name(), &options).await {
+            Ok(_) => {}
+            Err(error) if error.code == StatusCode::NOT_FOUND => {}
+            Err(error) => return Err(error),
+        }
+        let mut value = served.read(&entry.stored, entry.revision)?.value;
+        if let (Value::Object(map), true) = (&mut value, served.custom.is_none()) {
+            map.remove("apiVersion");
+            map.remove("kind");
+        }
+        items.push(value);
+    }
+    let list = json!({
+        "kind": served.list_kind(),
+        "apiVersion": served.api_version(),
+        "metadata": {"resourceVersion": page.revision.to_string()},
+        "items": items,
+    });
+    Ok(Answer::value(StatusCode::OK, context.agreed.format, &list))
+}

@@ -1,0 +1,124 @@
+//! One REST implementation for every kind (KAPI-REST-01): what is special about a kind lies in `strategy`, what is special
+//! about a path in `special`.
+
+mod create;
+mod delete;
+mod patch;
+pub mod read;
+mod scale;
+mod special;
+mod update;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+
+use crate::error::{ApiError, Result};
+use crate::respond::Answer;
+use crate::served::Served;
+use crate::server::Context;
+
+pub use create::{create_object, generate_name};
+pub use delete::{delete_object, finish_deletion};
+pub use update::{Change, update_object};
+
+/// Answers a request below `/api/V/` or `/apis/G/V/`.
+pub async fn route(context: &Context, body: Body) -> Result<Answer> {
+    let info = &context.info;
+    let snapshot = context.api.served();
+    let served = match snapshot.resource(&info.group, &info.version, &info.resource) {
+        Some(served) => served.clone(),
+        None => return Err(ApiError::no_such_resource()),
+    };
+    if let Some(custom) = &served.custom {
+        if let Some(warning) = &custom.deprecation_warning {
+            context.warn(warning.clone());
+        }
+    }
+    if served.facts.namespaced && info.namespace.is_empty() && !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
+        return Err(ApiError::no_such_resource());
+    }
+    if !served.facts.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
+        return Err(ApiError::no_such_resource());
+    }
+    if !info.subresource.is_empty() {
+        return subresource(context, &served, body).await;
+    }
+    // What is authorized as one name may still be a list with a field selector.
+    let on_collection = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") || info.name.is_empty();
+    if !allowed(&served, &info.verb, on_collection) {
+        return Err(ApiError::method_not_allowed());
+    }
+    if let Some(answer) = special::resource(context, &served).await? {
+        return Ok(answer);
+    }
+    match info.verb.as_str() {
+        "list" => read::list(context, &served).await,
+        "watch" => crate::watch::open(context, &served).await,
+        "get" => read::get(context, &served).await,
+        "create" => {
+            let body = crate::server::read_body(body).await?;
+            match special::create(context, &served, &body).await? {
+                Some(answer) => Ok(answer),
+                None => create::create(context, &served, &body).await,
+            }
+        }
+        "update" => update::update(context, &served, None, &crate::server::read_body(body).await?).await,
+        "patch" => patch::patch(context, &served, None, &crate::server::read_body(body).await?).await,
+        "delete" => delete::delete(context, &served, &crate::server::read_body(body).await?).await,
+        "deletecollection" => delete::delete_collection(context, &served, &crate::server::read_body(body).await?).await,
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn allowed(served: &Served, verb: &str, on_collection: bool) -> bool {
+    let fits = if on_collection {
+        matches!(verb, "list" | "watch" | "create" | "deletecollection")
+    } else {
+        matches!(verb, "get" | "update" | "patch" | "delete" | "watch")
+    };
+    fits && served.serves(verb)
+}
+
+async fn subresource(context: &Context, served: &Arc<Served>, body: Body) -> Result<Answer> {
+    let info = &context.info;
+    let Some(sub) = served.subresource(&info.subresource) else {
+        return Err(ApiError::no_such_resource());
+    };
+    let verb = info.verb.as_str();
+    if !sub.verbs.iter().any(|one| one == verb) {
+        return Err(ApiError::method_not_allowed());
+    }
+    let body = crate::server::read_body(body).await?;
+    if let Some(answer) = special::subresource(context, served, &body).await? {
+        return Ok(answer);
+    }
+    match (info.subresource.as_str(), verb) {
+        ("scale", _) => scale::serve(context, served, &body).await,
+        (_, "get") => read::get(context, served).await,
+        (name, "update") => update::update(context, served, Some(name), &body).await,
+        (name, "patch") => patch::patch(context, served, Some(name), &body).await,
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// The first part of a request's namespace checks: an object may not name another one than the path.
+pub(crate) fn place(context: &Context, served: &Served, object: &mut serde_json::Value) -> Result<()> {
+    let info = &context.info;
+    let metadata = crate::object::metadata_mut(object);
+    let given = metadata.get("namespace").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    if served.facts.namespaced {
+        if given.is_empty() {
+            metadata.insert("namespace".into(), info.namespace.clone().into());
+        } else if given != info.namespace {
+            return Err(ApiError::bad_request(format!(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )));
+        }
+    } else if !given.is_empty() {
+        return Err(ApiError::bad_request("namespace of the provided object is not allowed: the resource is cluster-scoped".to_owned()));
+    } else {
+        metadata.remove("namespace");
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! patch: JSON, merge, strategic merge and apply (KAPI-PATCH-01, KAPI-SSA-01).
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use mainstay_merge::patch::{self, PatchError};
+use serde_json::Value;
+
+use super::update::{Change, update_object};
+use crate::error::{ApiError, Cause, Details, Result};
+use crate::negotiate::{self, Decoded};
+use crate::object::{meta, metadata_mut};
+use crate::options::{self, FieldValidation, WriteOptions};
+use crate::respond::{self, Answer};
+use crate::served::Served;
+use crate::server::Context;
+use crate::{fields, strategy};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// What a patch says, read once.
+enum Patch {
+    Json(Vec<Value>),
+    Merge(Value),
+    Strategic(Value),
+}
+
+/// Patches an object.
+pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8]) -> Result<Answer> {
+    let content_type = negotiate::content_type(&context.headers);
+    let known = matches!(content_type, JSON | MERGE | APPLY) || content_type == STRATEGIC && served.custom.is_none();
+    if !known {
+        return Err(unsupported(served, content_type));
+    }
+    let options = WriteOptions::parse(&context.query, "PatchOptions", context.user_agent())?;
+    options::check_patch(&context.query, content_type == APPLY)?;
+    if content_type == APPLY {
+        return apply(context, served, sub, body, &options).await;
+    }
+    let read = match content_type {
+        JSON => patch::decode_json_patch(body).map(Patch::Json),
+        MERGE => patch::decode_object_patch(body).map(Patch::Merge),
+        _ => patch::decode_object_patch(body).map(Patch::Strategic),
+    };
+    let read = read.map_err(|error| refused(&error))?;
+    let info = &context.info;
+    let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name };
+    let updated = update_object(context, served, &change, |live| {
+        let (read, options) = (&read, &options);
+        async move {
+            let mut new = patched(context, served, read, &live.value, options)?;
+            named(context, served, &mut new)?;
+            fields::written(context, served, Some(&live.value), &mut new, &options.field_manager, sub)?;
+            // A patch that does not speak of a resourceVersion follows the object.
+            if meta(&new, "resourceVersion") == meta(&live.value, "resourceVersion") {
+                metadata_mut(&mut new).remove("resourceVersion");
+            }
+            Ok(new)
+        }
+    })
+    .await?;
+    respond::object(context, served, StatusCode::OK, updated)
+}
+
+fn patched(context: &Context, served: &Served, patch: &Patch, live: &Value, options: &WriteOptions) -> Result<Value> {
+    let mut new = live.clone();
+    match patch {
+        Patch::Json(operations) => patch::json_patch(&mut new, operations).map_err(|error| refused(&error))?,
+        Patch::Merge(patch) => patch::merge_patch(&mut new, patch),
+        Patch::Strategic(patch) => {
+            let schema = strategy::schema(served).ok_or_else(|| unsupported(served, STRATEGIC))?;
+            new = patch::strategic_merge_patch(live, patch, &schema).map_err(|error| refused(&error))?;
+        }
+    }
+    if !new.is_object() {
+        return Err(ApiError::bad_request("the patched document is not an object"));
+    }
+    let shown = new.clone();
+    let decoded = Decoded { value: new, duplicates: Vec::new() };
+    let mut new = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)
+        .map_err(|error| outcome(&error, &shown, options.field_validation, served))?;
+    strategy::default(served, &mut new);
+    Ok(new)
+}
+
+fn named(context: &Context, served: &Served, new: &mut Value) -> Result<()> {
+    let info = &context.info;
+    if meta(new, "name").is_empty() || meta(new, "name") != info.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            meta(new, "name"),
+            info.name
+        )));
+    }
+    if served.facts.namespaced && meta(new, "namespace") != info.namespace {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the object ({}) does not match the namespace on the request ({})",
+            meta(new, "namespace"),
+            info.namespace
+        )));
+    }
+    Ok(())
+}
+
+/// The patched document cannot be read as the kind: Kubernetes shows it as a whole.
+fn outcome(error: &ApiError, shown: &Value, _validation: FieldValidation, served: &Served) -> ApiError {
+    if error.code != StatusCode::BAD_REQUEST {
+        return error.clone();
+    }
+    let prefix = format!("{} in version {:?} cannot be handled as a {}: ", served.facts.kind, served.facts.version, served.facts.kind);
+    let why = error.message.strip_prefix(&prefix).unwrap_or(&error.message);
+    let text = mainstay_schema::field::go_quote(&mainstay_schema::field::go_json(shown));
+    let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {text}: {why}"), "patch");
+    ApiError::invalid("", "", "", vec![cause])
+}
+
+fn refused(error: &PatchError) -> ApiError {
+    let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
+    let refused = ApiError::new(code, error.reason(), error.to_string());
+    match error {
+        PatchError::Rejected { detail } => {
+            tracing::debug!(%detail, "patch does not fit");
+            ApiError { details: Some(Details::default()), ..refused }
+        }
+        _ => refused,
+    }
+}
+
+fn unsupported(served: &Served, content_type: &str) -> ApiError {
+    let known = matches!(content_type, JSON | MERGE | STRATEGIC | APPLY);
+    let error = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type");
+    let error = ApiError { details: Some(Details::default()), ..error };
+    if known && served.custom.is_some() {
+        return ApiError {
+            message: format!(
+                "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {APPLY}"
+            ),
+            details: None,
+            ..error
+        };
+    }
+    error
+}
+
+async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8], options: &WriteOptions) -> Result<Answer> {
+    let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error decoding YAML: the body is not UTF-8"))?;
+    let mut wanted = mainstay_yaml::parse(text).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+    let info = &context.info;
+    if !wanted.is_object() {
+        return Err(ApiError::bad_request("error decoding YAML: an apply patch is an object"));
+    }
+    if meta(&wanted, "name").is_empty() {
+        metadata_mut(&mut wanted).insert("name".into(), info.name.clone().into());
+    }
+    if served.facts.namespaced && meta(&wanted, "namespace").is_empty() {
+        metadata_mut(&mut wanted).insert("namespace".into(), info.namespace.clone().into());
+    }
+    let force = options.force == Some(true);
+    loop {
+        if context.api.load(served, &info.namespace, &info.name).await?.is_none() {
+            if sub.is_some() {
+                return Err(ApiError::not_found(&served.facts.group, &served.facts.plural, &info.name));
+            }
+            let mut new = fields::applied(context, served, None, &wanted, &options.field_manager, sub, force)?;
+            if !meta(&new, "resourceVersion").is_empty() {
+                return Err(ApiError::modified(&served.facts.group, &served.facts.plural, &info.name));
+            }
+            super::place(context, served, &mut new)?;
+            let created = super::create_object(context, served, new, options).await;
+            match created {
+                Err(error) if error.reason == "AlreadyExists" => continue,
+                other => return respond::object(context, served, StatusCode::CREATED, other?),
+            }
+        }
+        let change = Change { sub, options, namespace: &info.namespace, name: &info.name };
+        let updated = update_object(context, served, &change, |live| {
+            let wanted = &wanted;
+            async move {
+                let mut new = fields::applied(context, served, Some(&live.value), wanted, &options.field_manager, sub, force)?;
+                named(context, served, &mut new)?;
+                if meta(wanted, "resourceVersion").is_empty() {
+                    metadata_mut(&mut new).remove("resourceVersion");
+                }
+                Ok(new)
+            }
+        })
+        .await;
+        match updated {
+            Err(error) if error.code == StatusCode::NOT_FOUND && sub.is_none() => {}
+            other => return respond::object(context, served, StatusCode::OK, other?),
+        }
+    }
+}

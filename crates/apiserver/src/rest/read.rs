@@ -1,0 +1,279 @@
+//! get and list (KAPI-REST-02).
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::{BufMut, BytesMut};
+use http::StatusCode;
+use mainstay_store::{Range, Revision};
+use serde_json::{Map, Value, json};
+
+use crate::api::{Loaded, expired, store_error, too_large_version};
+use crate::cache::{Entry, ROOT, Scope};
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Format, Shape};
+use crate::object;
+use crate::options::{ListOptions, VersionMatch};
+use crate::respond::{self, Answer};
+use crate::served::Served;
+use crate::server::Context;
+
+/// Reads one object.
+pub async fn get(context: &Context, served: &Served) -> Result<Answer> {
+    let info = &context.info;
+    let wanted = crate::options::resource_version(context.query.first("resourceVersion").unwrap_or_default())?;
+    if let Some(wanted) = wanted {
+        not_in_the_future(context, wanted)?;
+    }
+    let Loaded { value, .. } = context.api.require(served, &info.namespace, &info.name).await?;
+    respond::object(context, served, StatusCode::OK, value)
+}
+
+fn not_in_the_future(context: &Context, wanted: Revision) -> Result<()> {
+    let latest = *context.api.store.revision().borrow();
+    if wanted > latest { Err(too_large_version(wanted, latest)) } else { Ok(()) }
+}
+
+/// What a list found.
+pub struct Page {
+    /// The objects, in key order.
+    pub entries: Vec<Arc<Entry>>,
+    /// The revision that the list shows.
+    pub revision: Revision,
+    /// Where the next page begins; empty for the last one.
+    pub next: String,
+    /// How many objects follow, where that is known.
+    pub remaining: Option<u64>,
+}
+
+/// Lists a collection.
+pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
+    let options = ListOptions::parse(&context.query, false)?;
+    check_fields(served, &options)?;
+    let page = find(context, served, &options).await?;
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".into(), page.revision.to_string().into());
+    if !page.next.is_empty() {
+        metadata.insert("continue".into(), page.next.clone().into());
+    }
+    if let Some(remaining) = page.remaining.filter(|remaining| *remaining > 0) {
+        metadata.insert("remainingItemCount".into(), remaining.into());
+    }
+    let metadata = Value::Object(metadata);
+    match context.agreed.shape {
+        Shape::Object | Shape::Discovery => write_list(context, served, &page, &metadata),
+        Shape::Table => {
+            let mut values = values(served, &page)?;
+            let table = crate::table::of(context, served, &mut values, metadata)?;
+            Ok(Answer::value(StatusCode::OK, context.agreed.format, &table))
+        }
+        Shape::Metadata | Shape::MetadataList => {
+            let items: Vec<Value> = values(served, &page)?.iter_mut().map(respond::partial).collect();
+            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
+            Ok(Answer::value(StatusCode::OK, context.agreed.format, &list))
+        }
+    }
+}
+
+fn values(served: &Served, page: &Page) -> Result<Vec<Value>> {
+    page.entries.iter().map(|entry| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value)).collect()
+}
+
+fn write_list(context: &Context, served: &Served, page: &Page, metadata: &Value) -> Result<Answer> {
+    let (kind, api_version) = (served.list_kind(), served.api_version());
+    let mut out = BytesMut::with_capacity(256 + page.entries.iter().map(|entry| entry.stored.len() + 64).sum::<usize>());
+    out.put_slice(object::head(&api_version, &kind).as_bytes());
+    out.put_slice(b"\"metadata\":");
+    out.put_slice(metadata.to_string().as_bytes());
+    out.put_slice(b",\"items\":[");
+    // Items of built-in lists have no kind of their own; those of custom resources do.
+    let head = if served.custom.is_some() { object::head(&api_version, &served.facts.kind) } else { "{".to_owned() };
+    for (index, entry) in page.entries.iter().enumerate() {
+        if index > 0 {
+            out.put_u8(b',');
+        }
+        if served.sends_stored_bytes() {
+            object::write(&mut out, &head, &entry.stored, entry.offset, entry.revision);
+        } else {
+            let mut value = served.read(&entry.stored, entry.revision)?.value;
+            if let (Value::Object(map), true) = (&mut value, served.custom.is_none()) {
+                map.remove("apiVersion");
+                map.remove("kind");
+            }
+            out.put_slice(value.to_string().as_bytes());
+        }
+    }
+    out.put_slice(b"]}\n");
+    if context.agreed.format == Format::Json {
+        return Ok(Answer::bytes(StatusCode::OK, Format::Json.content_type(), out.freeze()));
+    }
+    let value: Value = serde_json::from_slice(&out).map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(Answer::value(StatusCode::OK, context.agreed.format, &value))
+}
+
+/// Refuses field selectors that the kind does not know.
+pub fn check_fields(served: &Served, options: &ListOptions) -> Result<()> {
+    for field in options.fields.fields() {
+        crate::strategy::check_field(served, field)?;
+    }
+    Ok(())
+}
+
+/// Whether the selectors take an object.
+pub fn selected(served: &Served, options: &ListOptions, entry: &Entry) -> bool {
+    if !options.labels.matches(&entry.labels) {
+        return false;
+    }
+    if options.fields.is_empty() {
+        return true;
+    }
+    let parsed = std::cell::OnceCell::new();
+    options.fields.matches(|field| match field {
+        "metadata.name" => entry.name().to_owned(),
+        "metadata.namespace" => entry.namespace().to_owned(),
+        other => crate::strategy::field_value(served, parsed.get_or_init(|| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value).unwrap_or_default()), other),
+    })
+}
+
+/// The part of the resource that the request is about, narrowed by the selector.
+pub fn scope(context: &Context, served: &Served, options: &ListOptions) -> Scope {
+    let named = options.fields.required("metadata.name").unwrap_or_default();
+    let namespace = if served.facts.namespaced {
+        if context.info.namespace.is_empty() { options.fields.required("metadata.namespace").unwrap_or_default() } else { &context.info.namespace }
+    } else {
+        ""
+    };
+    Scope { namespace: namespace.to_owned(), name: named.to_owned() }
+}
+
+/// Finds the objects of a list.
+pub async fn find(context: &Context, served: &Served, options: &ListOptions) -> Result<Page> {
+    let api = &context.api;
+    if let Some(wanted) = options.resource_version {
+        not_in_the_future(context, wanted)?;
+    }
+    let exact = match (options.resource_version, options.resource_version_match) {
+        (Some(wanted), Some(VersionMatch::Exact)) => Some(wanted),
+        // A limit makes an unstated match exact, as Kubernetes has done since before the parameter.
+        (Some(wanted), None) if wanted > 0 && options.limit > 0 => Some(wanted),
+        _ => None,
+    };
+    if exact.is_some() || options.limit > 0 || !options.continue_token.is_empty() {
+        return page(context, served, options, exact).await;
+    }
+    let cache = api.cache.resource(&served.storage);
+    // "Any" revision is what the cache shows now.
+    let revision = if options.resource_version == Some(0) {
+        api.cache.revision()
+    } else {
+        let waited = match options.resource_version {
+            Some(wanted) => api.cache.reach(wanted).await,
+            None => api.cache.catch_up().await,
+        };
+        waited.ok_or_else(|| too_large_version(options.resource_version.unwrap_or_default(), api.cache.revision()))?
+    };
+    let mut entries = cache.list(&scope(context, served, options));
+    entries.retain(|entry| selected(served, options, entry));
+    Ok(Page { entries, revision, next: String::new(), remaining: None })
+}
+
+async fn page(context: &Context, served: &Served, options: &ListOptions, exact: Option<Revision>) -> Result<Page> {
+    let prefix = if served.facts.namespaced && !context.info.namespace.is_empty() {
+        format!("{ROOT}{}/{}/", served.storage, context.info.namespace)
+    } else {
+        format!("{ROOT}{}/", served.storage)
+    };
+    let (mut after, mut revision) = (None, exact);
+    if !options.continue_token.is_empty() {
+        let token = Token::read(&options.continue_token)?;
+        after = Some(format!("{prefix}{}", token.after));
+        revision = (token.revision > 0).then_some(token.revision);
+    }
+    let limit = usize::try_from(options.limit).unwrap_or(usize::MAX);
+    let all_selected = options.labels.is_empty() && options.fields.is_empty();
+    let mut entries: Vec<Arc<Entry>> = Vec::new();
+    loop {
+        let missing = if limit == 0 { 0 } else { limit - entries.len() };
+        let wanted = if all_selected { missing } else { missing.saturating_mul(4).max(if limit == 0 { 0 } else { 500 }) };
+        let range = Range { prefix: prefix.clone(), after: after.clone(), limit: wanted, revision };
+        let listing = match context.api.store.list(range).await {
+            Err(mainstay_store::Error::Compacted { .. }) if !options.continue_token.is_empty() => {
+                return Err(expired_token(context, &prefix, after.as_deref().unwrap_or_default()));
+            }
+            Err(mainstay_store::Error::Compacted { .. }) => return Err(expired()),
+            other => other.map_err(store_error)?,
+        };
+        let shown = *revision.get_or_insert(listing.revision);
+        let mut last = None;
+        let mut left = listing.remaining;
+        let count = listing.items.len();
+        for (index, item) in listing.items.into_iter().enumerate() {
+            let Some(key) = item.key.get(ROOT.len() + served.storage.len() + 1..).map(str::to_owned) else { continue };
+            last = Some(item.key);
+            let Some(entry) = Entry::of(key, item.value, item.modified) else { continue };
+            if selected(served, options, &entry) {
+                entries.push(Arc::new(entry));
+                if limit > 0 && entries.len() == limit {
+                    left += (count - index - 1) as u64;
+                    break;
+                }
+            }
+        }
+        let full = limit > 0 && entries.len() == limit;
+        if left == 0 || full {
+            let next = match &last {
+                Some(key) if left > 0 => Token { revision: shown, after: key[prefix.len()..].to_owned() }.write(),
+                _ => String::new(),
+            };
+            return Ok(Page { entries, revision: shown, next, remaining: (all_selected && left > 0).then_some(left) });
+        }
+        after = last;
+    }
+}
+
+/// Where a paged list goes on.
+struct Token {
+    revision: Revision,
+    after: String,
+}
+
+impl Token {
+    fn write(&self) -> String {
+        // Kubernetes names the first key that is wanted: the last one with a zero byte behind it.
+        let value = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": format!("{}\u{0}", self.after)});
+        URL_SAFE_NO_PAD.encode(value.to_string())
+    }
+
+    fn read(text: &str) -> Result<Self> {
+        let refuse = |why: String| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text.trim_end_matches('='))
+            .map_err(|error| refuse(error.to_string()))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
+            let first = bytes.first().copied().unwrap_or_default();
+            let shown = if first.is_ascii_graphic() { (first as char).to_string() } else { format!("\\u{first:04x}") };
+            refuse(format!("invalid character '{shown}' looking for beginning of value"))
+        })?;
+        if value["v"] != "meta.k8s.io/v1" {
+            return Err(refuse(format!("server does not recognize this encoded version {}", value["v"])));
+        }
+        let start = value["start"].as_str().unwrap_or_default();
+        if start.is_empty() || start.contains("..") {
+            return Err(refuse("start key is not valid".into()));
+        }
+        Ok(Self { revision: value["rv"].as_u64().unwrap_or_default(), after: start.trim_end_matches('\u{0}').to_owned() })
+    }
+}
+
+fn expired_token(context: &Context, prefix: &str, after: &str) -> ApiError {
+    let fresh = Token { revision: *context.api.store.revision().borrow(), after: after[prefix.len()..].to_owned() }.write();
+    let mut error = ApiError::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue \
+         parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token \
+         results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and \
+         now may show up in the list.",
+    );
+    error.list_continue = fresh;
+    error
+}

@@ -1,0 +1,159 @@
+//! The true exceptions: paths whose behaviour is not that of a stored object.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use mainstay_store::Expect;
+use serde_json::{Value, json};
+
+use super::update::{Change, update_object};
+use crate::error::{ApiError, Result};
+use crate::negotiate;
+use crate::object::{meta, meta_list, metadata_mut};
+use crate::options::WriteOptions;
+use crate::respond::{self, Answer};
+use crate::served::Served;
+use crate::server::Context;
+use crate::{fields, strategy};
+
+/// Resources that are not stored.
+pub async fn resource(context: &Context, served: &Arc<Served>) -> Result<Option<Answer>> {
+    let _ = context;
+    if served.is("", "componentstatuses") {
+        let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []});
+        return Ok(Some(respond::plain(context, StatusCode::OK, &list)));
+    }
+    Ok(None)
+}
+
+/// Creations that store something else than the body, or nothing.
+pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Option<Answer>> {
+    if served.is("", "bindings") {
+        let decoded = negotiate::decode(&context.headers, body, "Binding")?;
+        let name = meta(&decoded.value, "name").to_owned();
+        return bind(context, &name, &decoded.value).await.map(Some);
+    }
+    context.api.access.create(context, served, body).await
+}
+
+/// Subresources that are no part of the object.
+pub async fn subresource(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Option<Answer>> {
+    let info = &context.info;
+    match (info.resource.as_str(), info.subresource.as_str(), info.verb.as_str()) {
+        ("namespaces", "finalize", "update") => finalize(context, served, body).await.map(Some),
+        ("pods", "binding", "create") => {
+            let decoded = negotiate::decode(&context.headers, body, "Binding")?;
+            bind(context, &info.name, &decoded.value).await.map(Some)
+        }
+        ("pods", "eviction", "create") => crate::eviction::evict(context, body).await.map(Some),
+        ("pods", "log", "get") => {
+            let pods = context.api.built_in("", "pods")?;
+            let pod = context.api.require(&pods, &info.namespace, &info.name).await?;
+            Ok(Some(Answer::bytes(StatusCode::OK, "text/plain", simulated_log(&pod.value))))
+        }
+        ("pods", "exec" | "attach" | "portforward" | "proxy", _) | ("services" | "nodes", "proxy", _) => Err(ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "NotImplemented",
+            format!("{} is not available: nodes of this cluster are simulated and run no containers", info.subresource),
+        )),
+        _ => context.api.access.subresource(context, served, body).await,
+    }
+}
+
+fn simulated_log(pod: &Value) -> String {
+    let name = meta(pod, "name");
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Unknown");
+    format!("this cluster simulates its nodes: pod {name} is {phase}, no container runs\n")
+}
+
+/// `namespaces/NAME/finalize`: the one way to change `spec.finalizers`; the last one gone, the namespace goes.
+async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
+    let options = WriteOptions::parse(&context.query, "UpdateOptions", context.user_agent())?;
+    let decoded = negotiate::decode(&context.headers, body, "Namespace")?;
+    let wanted = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)?;
+    let name = &context.info.name;
+    for _ in 0..8 {
+        let live = context.api.require(served, "", name).await?;
+        let version = meta(&wanted, "resourceVersion");
+        if !version.is_empty() && version != live.revision.to_string() {
+            return Err(ApiError::modified("", "namespaces", name));
+        }
+        let mut new = live.value.clone();
+        match wanted.pointer("/spec/finalizers") {
+            Some(finalizers) if finalizers.as_array().is_some_and(|list| !list.is_empty()) => new["spec"]["finalizers"] = finalizers.clone(),
+            _ => {
+                if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
+                    spec.remove("finalizers");
+                }
+            }
+        }
+        fields::written(context, served, Some(&live.value), &mut new, &options.field_manager, Some("finalize"))?;
+        let over = !meta(&new, "deletionTimestamp").is_empty() && !strategy::held(served, &new) && meta_list(&new, "finalizers").is_empty();
+        let outcome = if options.dry_run || new == live.value {
+            Ok(())
+        } else if over {
+            context.api.remove(served, "", name, live.revision).await.map(|_| ())
+        } else {
+            context.api.save(served, &mut new, Expect::Revision(live.revision)).await.map(|_| ())
+        };
+        match outcome {
+            Err(error) if error.reason == "Conflict" && version.is_empty() => {}
+            other => {
+                other?;
+                return respond::object(context, served, StatusCode::OK, new);
+            }
+        }
+    }
+    Err(ApiError::modified("", "namespaces", name))
+}
+
+/// Binds a pod to the node that the scheduler chose.
+async fn bind(context: &Context, name: &str, binding: &Value) -> Result<Answer> {
+    let options = WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?;
+    let pods = context.api.built_in("", "pods")?;
+    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default();
+    let kind = binding.pointer("/target/kind").and_then(Value::as_str).unwrap_or_default();
+    let root = mainstay_schema::field::Path::new("target");
+    let mut errors = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        errors.push(mainstay_schema::field::Error::not_supported(&root.child("kind"), kind, &["Node", "<empty>"]));
+    }
+    if node.is_empty() {
+        errors.push(mainstay_schema::field::Error::required(&root.child("name"), ""));
+    }
+    if !errors.is_empty() {
+        return Err(ApiError::invalid_fields("", "Binding", name, &errors));
+    }
+    let change = Change { sub: Some("binding"), options: &options, namespace: &context.info.namespace, name };
+    update_object(context, &pods, &change, |live| {
+        let options = &options;
+        let pods = &pods;
+        async move {
+            let mut pod = live.value.clone();
+            let refuse = |why: String| Err(ApiError::conflict("", "pods/binding", name, &why));
+            if !meta(&pod, "deletionTimestamp").is_empty() {
+                return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+            }
+            let current = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+            if !current.is_empty() {
+                return refuse(format!("pod {name} is already assigned to node {current:?}"));
+            }
+            pod["spec"]["nodeName"] = node.into();
+            condition(&mut pod, &json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now()}));
+            fields::written(context, pods, Some(&live.value), &mut pod, &options.field_manager, Some("binding"))?;
+            metadata_mut(&mut pod).remove("resourceVersion");
+            Ok(pod)
+        }
+    })
+    .await?;
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(respond::plain(context, StatusCode::CREATED, &status))
+}
+
+fn condition(pod: &mut Value, wanted: &Value) {
+    let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) else { return };
+    let list = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(list) = list.as_array_mut() else { return };
+    list.retain(|one| one["type"] != wanted["type"]);
+    list.push(wanted.clone());
+}

@@ -1,0 +1,213 @@
+//! update, and what every change of an object has in common: preconditions, preparation, admission, validation, finalizers.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use http::StatusCode;
+use mainstay_store::Expect;
+use serde_json::Value;
+
+use crate::admission::{Operation, Request};
+use crate::api::Loaded;
+use crate::error::{ApiError, Result};
+use crate::object::{meta, meta_list, metadata_mut};
+use crate::options::WriteOptions;
+use crate::respond::{self, Answer};
+use crate::served::Served;
+use crate::server::Context;
+use crate::{fields, negotiate, strategy};
+
+/// How often a change is tried anew when somebody else was faster.
+const RETRIES: usize = 5;
+
+/// Replaces an object with the request's body.
+pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8]) -> Result<Answer> {
+    let options = WriteOptions::parse(&context.query, "UpdateOptions", context.user_agent())?;
+    let decoded = negotiate::decode(&context.headers, body, &served.facts.kind)?;
+    let mut wanted = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)?;
+    name_matches(context, &mut wanted)?;
+    super::place(context, served, &mut wanted)?;
+    strategy::default(served, &mut wanted);
+    if context.api.load(served, &context.info.namespace, &context.info.name).await?.is_none()
+        && sub.is_none()
+        && strategy::created_by_update(served)
+    {
+        if !meta(&wanted, "resourceVersion").is_empty() {
+            return Err(ApiError::not_found(&served.facts.group, &served.facts.plural, &context.info.name));
+        }
+        fields::written(context, served, None, &mut wanted, &options.field_manager, None)?;
+        let created = super::create_object(context, served, wanted, &options).await?;
+        return respond::object(context, served, StatusCode::CREATED, created);
+    }
+    let change = Change { sub, options: &options, name: &context.info.name, namespace: &context.info.namespace };
+    let updated = update_object(context, served, &change, |live| {
+        let (mut wanted, options) = (wanted.clone(), &options);
+        async move {
+            fields::written(context, served, Some(&live.value), &mut wanted, &options.field_manager, sub)?;
+            Ok(wanted)
+        }
+    })
+    .await?;
+    respond::object(context, served, StatusCode::OK, updated)
+}
+
+fn name_matches(context: &Context, value: &mut Value) -> Result<()> {
+    let name = meta(value, "name");
+    if name.is_empty() {
+        return Err(ApiError::bad_request("name must be provided".to_owned()));
+    }
+    if name != context.info.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            context.info.name
+        )));
+    }
+    Ok(())
+}
+
+/// Which object is changed, and how.
+pub struct Change<'a> {
+    /// The subresource.
+    pub sub: Option<&'a str>,
+    /// The options.
+    pub options: &'a WriteOptions,
+    /// The object.
+    pub namespace: &'a str,
+    /// The object.
+    pub name: &'a str,
+}
+
+/// Changes an object: `wanted` makes the new one from the live one, with its managed fields. Tried again when somebody else was
+/// faster, unless the new object insists on a resourceVersion.
+pub async fn update_object<F, W>(context: &Context, served: &Arc<Served>, change: &Change<'_>, wanted: F) -> Result<Value>
+where
+    F: Fn(Loaded) -> W,
+    W: Future<Output = Result<Value>>,
+{
+    let mut attempt = 0;
+    loop {
+        let live = context.api.require(served, change.namespace, change.name).await?;
+        let new = wanted(live.clone()).await?;
+        match apply(context, served, change, &live, new).await {
+            Err(Refused { error, retry: true }) if attempt + 1 < RETRIES => {
+                tracing::debug!(%error, "changed by somebody else meanwhile");
+                attempt += 1;
+            }
+            Err(refused) => return Err(refused.error),
+            Ok(value) => return Ok(value),
+        }
+    }
+}
+
+struct Refused {
+    error: ApiError,
+    /// Whether the same change may succeed on the object as it is now.
+    retry: bool,
+}
+
+impl From<ApiError> for Refused {
+    fn from(error: ApiError) -> Self {
+        Self { error, retry: false }
+    }
+}
+
+async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, live: &Loaded, mut new: Value) -> Result<Value, Refused> {
+    let facts = &served.facts;
+    let unconditional = preconditions(served, live, &new)?;
+    inherit(&mut new, &live.value);
+    let request = Request {
+        context,
+        served,
+        operation: Operation::Update,
+        subresource: change.sub.unwrap_or_default(),
+        namespace: change.namespace.to_owned(),
+        name: change.name.to_owned(),
+        old: Some(&live.value),
+        dry_run: change.options.dry_run,
+    };
+    context.api.admission.mutate(&request, &mut new).await?;
+    strategy::prepare_update(context, served, &mut new, &live.value, change.sub);
+    strategy::before_update(context, served, &mut new, &live.value, change.options.dry_run).await?;
+    let errors = strategy::validate_update(served, &new, &live.value, change.sub);
+    if !errors.is_empty() {
+        return Err(ApiError::invalid_fields(&facts.group, &facts.kind, change.name, &errors).into());
+    }
+    context.api.admission.validate(&request, Some(&new)).await?;
+    for warning in strategy::warnings(served, &new, Some(&live.value)) {
+        context.warn(warning);
+    }
+    if super::delete::is_finished(served, &new, &live.value) {
+        if !change.options.dry_run {
+            let removed = context.api.remove(served, change.namespace, change.name, live.revision).await;
+            removed.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })?;
+            strategy::release(context, served, &live.value, None);
+        }
+        return Ok(new);
+    }
+    fields::keep_times(&mut new, &live.value);
+    metadata_mut(&mut new).insert("resourceVersion".into(), live.revision.to_string().into());
+    if new == live.value || change.options.dry_run {
+        return Ok(new);
+    }
+    let saved = context.api.save(served, &mut new, Expect::Revision(live.revision)).await;
+    saved.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })?;
+    strategy::release(context, served, &live.value, Some(&new));
+    Ok(new)
+}
+
+/// Checks the uid and the resourceVersion that the new object names; says whether it names no resourceVersion.
+fn preconditions(served: &Served, live: &Loaded, new: &Value) -> Result<bool> {
+    let facts = &served.facts;
+    let name = meta(&live.value, "name");
+    let uid = meta(new, "uid");
+    if !uid.is_empty() && uid != meta(&live.value, "uid") {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            strategy::shown_key(served, &live.value),
+            meta(&live.value, "uid")
+        );
+        return Err(ApiError::conflict(&facts.group, &facts.plural, name, &why));
+    }
+    let version = meta(new, "resourceVersion");
+    if version.is_empty() || version == "0" {
+        if !strategy::unconditional_update(served) {
+            let cause = mainstay_schema::field::Error::invalid(
+                &mainstay_schema::field::Path::new("metadata.resourceVersion"),
+                serde_json::json!(0),
+                "must be specified for an update",
+            );
+            return Err(ApiError::invalid_fields(&facts.group, if served.custom.is_some() { &facts.plural } else { &facts.plural }, name, &[cause]));
+        }
+        return Ok(true);
+    }
+    match version.parse::<u64>() {
+        Ok(version) if version == live.revision => Ok(false),
+        Ok(_) => Err(ApiError::modified(&facts.group, &facts.plural, name)),
+        Err(_) => Err(ApiError::untyped(format!("strconv.ParseUint: parsing {version:?}: invalid syntax"))),
+    }
+}
+
+/// What no writer may change.
+fn inherit(new: &mut Value, live: &Value) {
+    let kept = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+    let before: Vec<_> = kept.iter().map(|field| (*field, live["metadata"].get(*field).cloned())).collect();
+    let metadata = metadata_mut(new);
+    metadata.remove("selfLink");
+    for (field, value) in before {
+        match value {
+            Some(value) => metadata.insert(field.into(), value),
+            None => metadata.remove(field),
+        };
+    }
+    if metadata.get("generation").is_none_or(|generation| generation.as_i64() == Some(0)) {
+        if let Some(generation) = live["metadata"].get("generation") {
+            metadata.insert("generation".into(), generation.clone());
+        }
+    }
+}
+
+/// Whether the new object has finalizers that the live one has not.
+pub fn new_finalizers(new: &Value, live: &Value) -> Vec<String> {
+    let old = meta_list(live, "finalizers");
+    meta_list(new, "finalizers").into_iter().filter(|one| !old.contains(one)).collect()
+}

@@ -1,0 +1,465 @@
+//! Label and field selectors: the text of a query parameter becomes a list of requirements (KAPI-REST-02).
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+/// The longest selector text that is parsed.
+const TEXT: usize = 64 * 1024;
+
+/// A parsed label selector; empty selects everything.
+#[derive(Clone, Debug, Default)]
+pub struct LabelSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+    values: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    NotExists,
+    Greater,
+    Less,
+}
+
+/// The labels of an object.
+pub type Labels = BTreeMap<String, String>;
+
+/// The labels in an object's metadata.
+pub fn labels_of(object: &Value) -> Labels {
+    match object.pointer("/metadata/labels") {
+        Some(Value::Object(map)) => {
+            map.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+        }
+        _ => Labels::new(),
+    }
+}
+
+impl LabelSelector {
+    /// Parses the text of a `labelSelector` parameter; the error is the text Kubernetes answers with.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > TEXT {
+            return Err(format!("label selector is longer than {TEXT} bytes"));
+        }
+        Parser { tokens: tokens(text), at: 0 }.parse().map(Self)
+    }
+
+    /// From a `LabelSelector` object (`matchLabels`, `matchExpressions`).
+    pub fn from_object(selector: &Value) -> Self {
+        let mut all = Vec::new();
+        if let Some(Value::Object(labels)) = selector.get("matchLabels") {
+            for (key, value) in labels {
+                let values = vec![value.as_str().unwrap_or_default().to_owned()];
+                all.push(Requirement { key: key.clone(), operator: Operator::In, values });
+            }
+        }
+        for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+            let text = |name: &str| expression.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let values = expression.get("values").and_then(Value::as_array);
+            let values = values.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+            let operator = match text("operator").as_str() {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                _ => Operator::NotExists,
+            };
+            all.push(Requirement { key: text("key"), operator, values });
+        }
+        Self(all)
+    }
+
+    /// Whether it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it selects an object with these labels.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.0.iter().all(|requirement| requirement.matches(labels.get(&requirement.key).map(String::as_str)))
+    }
+}
+
+impl Requirement {
+    fn matches(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|one| one == value);
+        let compare = |value: &str, wanted: std::cmp::Ordering| match (value.parse::<i64>(), self.values.first().map(|one| one.parse::<i64>())) {
+            (Ok(value), Some(Ok(limit))) => value.cmp(&limit) == wanted,
+            _ => false,
+        };
+        match self.operator {
+            Operator::In => value.is_some_and(listed),
+            Operator::NotIn => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::NotExists => value.is_none(),
+            Operator::Greater => value.is_some_and(|value| compare(value, std::cmp::Ordering::Greater)),
+            Operator::Less => value.is_some_and(|value| compare(value, std::cmp::Ordering::Less)),
+        }
+    }
+}
+
+fn tokens(text: &str) -> Vec<String> {
+    let special = |c: char| "=!(),<>".contains(c);
+    let mut found = Vec::new();
+    let mut rest = text.chars().peekable();
+    while let Some(&c) = rest.peek() {
+        if c.is_whitespace() {
+            rest.next();
+        } else if special(c) {
+            rest.next();
+            let mut token = String::from(c);
+            // `==`, `!=` and single signs are the only ones there are.
+            if (c == '=' || c == '!') && rest.peek() == Some(&'=') {
+                rest.next();
+                token.push('=');
+            }
+            found.push(token);
+        } else {
+            let mut token = String::new();
+            while let Some(&c) = rest.peek() {
+                if special(c) || c.is_whitespace() {
+                    break;
+                }
+                token.push(c);
+                rest.next();
+            }
+            found.push(token);
+        }
+    }
+    found
+}
+
+struct Parser {
+    tokens: Vec<String>,
+    at: usize,
+}
+
+impl Parser {
+    fn peek(&self) -> &str {
+        self.tokens.get(self.at).map_or("", String::as_str)
+    }
+
+    fn next(&mut self) -> String {
+        let token = self.peek().to_owned();
+        self.at += 1;
+        token
+    }
+
+    fn parse(mut self) -> Result<Vec<Requirement>, String> {
+        let mut all = Vec::new();
+        loop {
+            let token = self.peek().to_owned();
+            if token.is_empty() && self.at >= self.tokens.len() {
+                return Ok(all);
+            }
+            if token == "!" || is_identifier(&token) {
+                all.push(self.requirement().map_err(|problem| format!("unable to parse requirement: {problem}"))?);
+                match self.next().as_str() {
+                    "" => return Ok(all),
+                    "," => {
+                        let ahead = self.peek();
+                        if ahead != "!" && !is_identifier(ahead) {
+                            return Err(format!("found '{ahead}', expected: identifier after ','"));
+                        }
+                    }
+                    other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
+                }
+            } else {
+                return Err(format!("found '{token}', expected: !, identifier, or 'end of string'"));
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let negated = self.peek() == "!";
+        if negated {
+            self.at += 1;
+        }
+        let key = self.next();
+        if !is_identifier(&key) {
+            return Err(format!("found '{key}', expected: identifier"));
+        }
+        label_key(&key)?;
+        if negated {
+            return Ok(Requirement { key, operator: Operator::NotExists, values: Vec::new() });
+        }
+        if matches!(self.peek(), "" | ",") {
+            return Ok(Requirement { key, operator: Operator::Exists, values: Vec::new() });
+        }
+        let operator = match self.next().as_str() {
+            "in" => Operator::In,
+            "=" | "==" => return self.exact(key, Operator::In),
+            "!=" => return self.exact(key, Operator::NotIn),
+            "notin" => Operator::NotIn,
+            ">" | "gt" => return self.number(key, Operator::Greater),
+            "<" | "lt" => return self.number(key, Operator::Less),
+            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+        };
+        let values = self.values()?;
+        for (index, value) in values.iter().enumerate() {
+            label_value(&key, index, value)?;
+        }
+        Ok(Requirement { key, operator, values })
+    }
+
+    fn exact(&mut self, key: String, operator: Operator) -> Result<Requirement, String> {
+        let value = if matches!(self.peek(), "" | ",") { String::new() } else { self.next() };
+        if !value.is_empty() && !is_identifier(&value) {
+            return Err(format!("found '{value}', expected: identifier"));
+        }
+        label_value(&key, 0, &value)?;
+        Ok(Requirement { key, operator, values: vec![value] })
+    }
+
+    fn number(&mut self, key: String, operator: Operator) -> Result<Requirement, String> {
+        let value = self.next();
+        if value.parse::<i64>().is_err() {
+            return Err(format!(
+                "values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            ));
+        }
+        Ok(Requirement { key, operator, values: vec![value] })
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        let open = self.next();
+        if open != "(" {
+            return Err(format!("found '{open}' expected: '('"));
+        }
+        let mut values = Vec::new();
+        loop {
+            let token = self.next();
+            match token.as_str() {
+                ")" => {
+                    if values.is_empty() {
+                        values.push(String::new());
+                    }
+                    return Ok(values);
+                }
+                "," => {
+                    values.push(String::new());
+                    continue;
+                }
+                "" => return Err("found '', expected: ',', ')' or identifier".into()),
+                _ if is_identifier(&token) => values.push(token),
+                _ => return Err(format!("found '{token}', expected: ',', ')' or identifier")),
+            }
+            match self.next().as_str() {
+                "," => {}
+                ")" => return Ok(values),
+                other => return Err(format!("found '{other}', expected: ',' or ')'")),
+            }
+        }
+    }
+}
+
+fn is_identifier(token: &str) -> bool {
+    !token.is_empty() && !token.starts_with(['=', '!', '(', ')', ',', '<', '>'])
+}
+
+const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+const NAME_RULE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const KEY_RULE: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const PREFIX_RULE: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+#[allow(clippy::expect_used, reason = "the pattern is a constant, compiled in every test")]
+static NAME_PATTERN: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!("^{NAME}$")).expect("constant pattern"));
+#[allow(clippy::expect_used, reason = "the pattern is a constant, compiled in every test")]
+static SUBDOMAIN_PATTERN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").expect("constant pattern"));
+
+fn label_key(key: &str) -> Result<(), String> {
+    let refuse = |rule: &str| Err(format!("<nil>: Invalid value: {key:?}: {rule}"));
+    let name = match key.split('/').collect::<Vec<_>>().as_slice() {
+        [name] => *name,
+        ["", _] => return refuse("prefix part must be non-empty"),
+        [prefix, _] if !SUBDOMAIN_PATTERN.is_match(prefix) => return refuse(PREFIX_RULE),
+        [_, name] => *name,
+        _ => return refuse(KEY_RULE),
+    };
+    if name.is_empty() {
+        return refuse("name part must be non-empty");
+    }
+    if name.len() > 63 {
+        return refuse("name part must be no more than 63 bytes");
+    }
+    if NAME_PATTERN.is_match(name) { Ok(()) } else { refuse(NAME_RULE) }
+}
+
+fn label_value(key: &str, index: usize, value: &str) -> Result<(), String> {
+    let refuse = |rule: &str| Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {rule}"));
+    if value.len() > 63 {
+        return refuse("must be no more than 63 bytes");
+    }
+    if value.is_empty() || NAME_PATTERN.is_match(value) { Ok(()) } else { refuse(VALUE_RULE) }
+}
+
+/// A parsed field selector; empty selects everything.
+#[derive(Clone, Debug, Default)]
+pub struct FieldSelector(Vec<Term>);
+
+#[derive(Clone, Debug)]
+struct Term {
+    field: String,
+    equal: bool,
+    value: String,
+}
+
+impl FieldSelector {
+    /// Parses the text of a `fieldSelector` parameter; the error is the text Kubernetes answers with.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > TEXT {
+            return Err(format!("field selector is longer than {TEXT} bytes"));
+        }
+        let mut terms = Vec::new();
+        for part in split(text) {
+            if part.is_empty() {
+                continue;
+            }
+            let Some((field, equal, value)) = operator(&part) else {
+                return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+            };
+            terms.push(Term { field: field.to_owned(), equal, value: unescape(value) });
+        }
+        Ok(Self(terms))
+    }
+
+    /// Selects the one object of that name.
+    pub fn name(name: &str) -> Self {
+        Self(vec![Term { field: "metadata.name".into(), equal: true, value: name.into() }])
+    }
+
+    /// Whether it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fields it asks for.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|term| term.field.as_str())
+    }
+
+    /// The value that a field must have, where the selector says so.
+    pub fn required(&self, field: &str) -> Option<&str> {
+        self.0.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
+    }
+
+    /// Whether it selects an object whose fields `read` gives.
+    pub fn matches(&self, read: impl Fn(&str) -> String) -> bool {
+        self.0.iter().all(|term| (read(&term.field) == term.value) == term.equal)
+    }
+}
+
+fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut escaped = false;
+    for c in text.chars() {
+        if c == ',' && !escaped {
+            parts.push(String::new());
+            continue;
+        }
+        escaped = c == '\\' && !escaped;
+        if let Some(last) = parts.last_mut() {
+            last.push(c);
+        }
+    }
+    parts
+}
+
+fn operator(part: &str) -> Option<(&str, bool, &str)> {
+    let mut escaped = false;
+    for (index, c) in part.char_indices() {
+        let rest = &part[index..];
+        if escaped {
+            escaped = false;
+        } else if c == '\\' {
+            escaped = true;
+        } else if let Some(value) = rest.strip_prefix("!=") {
+            return Some((&part[..index], false, value));
+        } else if let Some(value) = rest.strip_prefix("==") {
+            return Some((&part[..index], true, value));
+        } else if let Some(value) = rest.strip_prefix('=') {
+            return Some((&part[..index], true, value));
+        }
+    }
+    None
+}
+
+fn unescape(value: &str) -> String {
+    let mut plain = String::with_capacity(value.len());
+    let mut escaped = false;
+    for c in value.chars() {
+        if c == '\\' && !escaped {
+            escaped = true;
+        } else {
+            plain.push(c);
+            escaped = false;
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    fn selects(selector: &str, labels: &[(&str, &str)]) -> bool {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        LabelSelector::parse(selector).unwrap().matches(&labels)
+    }
+
+    /// KAPI-REST-02: equality, set-based and existence requirements.
+    #[test]
+    fn label_selectors_select() {
+        let labels = [("tier", "a"), ("n", "5")];
+        for (selector, expected) in [
+            ("", true),
+            ("tier=a", true),
+            ("tier == b", false),
+            ("tier!=b,n", true),
+            ("tier in (b, a)", true),
+            ("tier notin (a)", false),
+            ("x notin (a)", true),
+            ("!x", true),
+            ("!tier", false),
+            ("n>4,n<6", true),
+            ("x=", false),
+        ] {
+            assert_eq!(selects(selector, &labels), expected, "{selector}");
+        }
+    }
+
+    /// KAPI-REST-02: the texts for selectors that do not parse.
+    #[test]
+    fn broken_label_selectors_are_named() {
+        for (selector, text) in [
+            ("a=(b", "unable to parse requirement: found '(', expected: identifier"),
+            ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+            ("=x", "found '=', expected: !, identifier, or 'end of string'"),
+            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+            ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+        ] {
+            assert_eq!(LabelSelector::parse(selector).unwrap_err(), text, "{selector}");
+        }
+    }
+
+    /// KAPI-REST-02: field selectors and their escapes.
+    #[test]
+    fn field_selectors_select() {
+        let selector = FieldSelector::parse(r"metadata.name=a\,b,spec.x!=1").unwrap();
+        let read = |field: &str| if field == "metadata.name" { "a,b".to_owned() } else { "2".to_owned() };
+        assert!(selector.matches(read));
+        assert_eq!(FieldSelector::parse("metadata.name").unwrap_err(), "invalid selector: 'metadata.name'; can't understand 'metadata.name'");
+    }
+}

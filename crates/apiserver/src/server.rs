@@ -1,0 +1,148 @@
+//! The request pipeline: one function from request to answer, behind one router.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use mainstay_rbac::UserInfo;
+use serde_json::Value;
+
+use crate::api::{Api, TrustedIdentity};
+use crate::error::{ApiError, Result};
+use crate::negotiate::{self, Agreed, Format};
+use crate::request::{Query, RequestInfo};
+use crate::respond::Answer;
+
+/// The largest request body.
+pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// A request on its way.
+pub struct Context {
+    /// The API.
+    pub api: Arc<Api>,
+    /// What is asked.
+    pub info: RequestInfo,
+    /// Its method.
+    pub method: Method,
+    /// Its query.
+    pub query: Query,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Who asks.
+    pub user: Arc<UserInfo>,
+    /// How to answer.
+    pub agreed: Agreed,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Context {
+    /// Adds a `Warning` header to the answer.
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        if let Ok(mut warnings) = self.warnings.lock() {
+            if !warnings.contains(&text) && warnings.len() < 64 {
+                warnings.push(text);
+            }
+        }
+    }
+
+    /// The `User-Agent`.
+    pub fn user_agent(&self) -> &str {
+        negotiate::text(&self.headers, header::USER_AGENT)
+    }
+
+    /// The same request as one for another resource, for steps that act on behalf of it.
+    pub fn with_info(&self, info: RequestInfo) -> Self {
+        Self {
+            api: self.api.clone(),
+            info,
+            method: self.method.clone(),
+            query: self.query.clone(),
+            headers: self.headers.clone(),
+            user: self.user.clone(),
+            agreed: Agreed { format: self.agreed.format, ..Agreed::default() },
+            warnings: Mutex::default(),
+        }
+    }
+}
+
+/// The router that serves everything.
+pub fn router(api: Arc<Api>) -> Router {
+    Router::new().fallback(move |request: Request<Body>| {
+        let api = api.clone();
+        async move { serve(api, request).await }
+    })
+}
+
+/// The router for callers inside the process: every request has this identity.
+pub fn in_process(api: Arc<Api>, user: Arc<UserInfo>) -> Router {
+    Router::new().fallback(move |mut request: Request<Body>| {
+        let api = api.clone();
+        request.extensions_mut().insert(TrustedIdentity(user.clone()));
+        async move { serve(api, request).await }
+    })
+}
+
+async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
+    let begun = Instant::now();
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let info = RequestInfo::new(&parts.method, parts.uri.path(), &query);
+    let (verb, group, resource) = (info.verb.clone(), info.group.clone(), info.resource.clone());
+    let _inflight = api.metrics.begin(&verb);
+    let gzip = negotiate::text(&parts.headers, header::ACCEPT_ENCODING).contains("gzip");
+    let head = parts.method == Method::HEAD;
+    let error_format = negotiate::agree(&parts.headers, None).map_or(Format::Json, |agreed| agreed.format);
+    let answer = match run(&api, parts, body, query, info).await {
+        Ok(answer) => answer,
+        Err(error) => Answer::from_error(&error, error_format),
+    };
+    api.metrics.end(&verb, &group, &resource, answer.status, begun.elapsed());
+    let mut response = answer.into_response(gzip);
+    if head {
+        *response.body_mut() = Body::empty();
+    }
+    response
+}
+
+async fn run(api: &Arc<Api>, parts: Parts, body: Body, query: Query, info: RequestInfo) -> Result<Answer> {
+    let user = api.access.identify(&parts).await?;
+    api.access.authorize(&user, &info).await?;
+    let pretty = query.first("pretty").map(|_| query.flag("pretty"));
+    let agreed = if info.is_resource { negotiate::agree(&parts.headers, pretty)? } else { negotiate::agree(&parts.headers, pretty).unwrap_or_default() };
+    let context = Context { api: api.clone(), info, method: parts.method, query, headers: parts.headers, user, agreed, warnings: Mutex::default() };
+    let answered = if context.info.is_resource { crate::rest::route(&context, body).await } else { crate::pages::route(&context, body).await };
+    let mut answer = match answered {
+        Ok(answer) => answer,
+        Err(error) => Answer::from_error(&error, context.agreed.format),
+    };
+    if let Ok(warnings) = context.warnings.lock() {
+        for text in warnings.iter() {
+            let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+                answer.headers.push((header::WARNING, value));
+            }
+        }
+    }
+    Ok(answer)
+}
+
+/// Reads a body within the limit.
+pub async fn read_body(body: Body) -> Result<bytes::Bytes> {
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
+        Err(error) => Err(ApiError::bad_request(format!("error reading the request body: {error}"))),
+    }
+}
+
+/// A JSON answer outside of the resources.
+pub fn json(context: &Context, value: &Value) -> Answer {
+    let format = if context.agreed.format == Format::Yaml { Format::Json } else { context.agreed.format };
+    Answer::value(StatusCode::OK, format, value)
+}

@@ -1,0 +1,299 @@
+//! What is particular to a kind, in one place: built-in kinds by `mainstay-kinds`, custom ones by their CRD.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mainstay_kinds as kinds;
+use mainstay_schema::SchemaRef;
+use mainstay_schema::field::Error as FieldError;
+use serde_json::{Map, Value};
+
+use crate::decode;
+use crate::error::{ApiError, Result};
+use crate::negotiate::Decoded;
+use crate::object::meta;
+use crate::options::FieldValidation;
+use crate::served::Served;
+use crate::server::Context;
+
+/// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
+pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Decoded, validation: FieldValidation) -> Result<Value> {
+    let Decoded { mut value, duplicates } = decoded;
+    let unknown = match &served.custom {
+        Some(custom) => custom.decode(gvk, &mut value)?,
+        None => decode::built_in(gvk, &mut value)?,
+    };
+    if validation != FieldValidation::Ignore {
+        let mut problems: Vec<String> = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+        problems.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+        decode::in_order(&mut problems);
+        if !problems.is_empty() && validation == FieldValidation::Strict {
+            let why = format!("strict decoding error: {}", problems.join(", "));
+            return Err(decode::refused(served, gvk, &why));
+        }
+        for problem in problems {
+            context.warn(problem);
+        }
+    }
+    Ok(value)
+}
+
+/// Fills in defaults.
+pub fn default(served: &Served, value: &mut Value) {
+    match &served.custom {
+        Some(custom) => custom.default(value),
+        None => kinds::default(&served.gvk(), value),
+    }
+}
+
+/// The schema of whole objects; `None` where nothing is known of their content.
+pub fn schema(served: &Served) -> Option<SchemaRef> {
+    match &served.custom {
+        Some(custom) => custom.schema.clone(),
+        None => kinds::registry().schema(&served.gvk()),
+    }
+}
+
+fn moment(context: &Context) -> kinds::Context {
+    let user = &context.user;
+    let extra = user.extra.iter().map(|(key, values)| (key.clone(), Value::from(values.clone()))).collect::<Map<_, _>>();
+    kinds::Context {
+        now: Timestamp::now(),
+        requester: kinds::Requester { username: user.name.clone(), uid: user.uid.clone(), groups: user.groups.clone(), extra },
+    }
+}
+
+/// Sets what the server decides on creation, before validation.
+pub async fn prepare_create(context: &Context, served: &Served, value: &mut Value) -> Result<()> {
+    match &served.custom {
+        Some(custom) => custom.prepare_create(value),
+        None => kinds::prepare_create(&served.gvk(), value, &moment(context)),
+    }
+    Ok(())
+}
+
+/// Keeps what a change may not touch, counts the generation.
+pub fn prepare_update(context: &Context, served: &Served, new: &mut Value, old: &Value, sub: Option<&str>) {
+    match &served.custom {
+        Some(custom) => custom.prepare_update(new, old, sub),
+        None => kinds::prepare_update(&served.gvk(), new, old, sub, &moment(context)),
+    }
+}
+
+/// What is wrong with a new object.
+pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
+    match &served.custom {
+        Some(custom) => custom.validate_create(value),
+        None => Vec::new(),
+    }
+}
+
+/// What is wrong with a changed object.
+pub fn validate_update(served: &Served, new: &Value, old: &Value, sub: Option<&str>) -> Vec<FieldError> {
+    match &served.custom {
+        Some(custom) => custom.validate_update(new, old, sub),
+        None => Vec::new(),
+    }
+}
+
+/// What the client should know of an accepted object.
+pub fn warnings(_served: &Served, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+    Vec::new()
+}
+
+/// After validation, before a new object is stored: addresses and ports.
+pub async fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
+    if served.is("", "services") {
+        context.api.services.allocate(value, None, dry_run).map_err(|errors| invalid(served, value, &errors))?;
+    }
+    if served.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crate::crd::before_create(context, value).await?;
+    }
+    Ok(())
+}
+
+/// After preparation, before a changed object is validated.
+pub async fn before_update(context: &Context, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<()> {
+    if served.is("", "services") {
+        context.api.services.allocate(new, Some(old), dry_run).map_err(|errors| invalid(served, old, &errors))?;
+    }
+    Ok(())
+}
+
+fn invalid(served: &Served, value: &Value, errors: &[FieldError]) -> ApiError {
+    ApiError::invalid_fields(&served.facts.group, &served.facts.kind, meta(value, "name"), errors)
+}
+
+/// Gives back what an object held and no longer holds.
+pub fn release(context: &Context, served: &Served, old: &Value, new: Option<&Value>) {
+    if served.is("", "services") {
+        context.api.services.release(old, new);
+    }
+}
+
+/// After an object was stored.
+pub fn after_create(context: &Context, served: &Arc<Served>, value: &Value, dry_run: bool) {
+    let _ = (context, served, value, dry_run);
+}
+
+/// After an object was removed.
+pub fn after_delete(context: &Context, served: &Arc<Served>, value: &Value) {
+    let _ = (context, served, value);
+}
+
+/// Before a deletion: what the kind shows of it.
+pub fn prepare_delete(served: &Served, value: &mut Value) {
+    if served.is("", "namespaces") && held(served, value) {
+        value["status"]["phase"] = "Terminating".into();
+    }
+}
+
+/// Whether something besides `metadata.finalizers` holds an object.
+pub fn held(served: &Served, value: &Value) -> bool {
+    served.is("", "namespaces") && value.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+}
+
+/// Whether its deletions have a grace period of their own.
+pub fn graceful(served: &Served) -> bool {
+    served.is("", "pods")
+}
+
+/// Whether an object that waits for its end shows no `deletionGracePeriodSeconds`.
+pub fn no_grace_field(served: &Served) -> bool {
+    served.is("", "namespaces")
+}
+
+/// Whether dependents survive unless the request says otherwise.
+pub fn orphans_by_default(served: &Served) -> bool {
+    served.is("batch", "jobs") || served.is("", "replicationcontrollers")
+}
+
+/// Whether a deletion answers with the object.
+pub fn returns_deleted(served: &Served) -> bool {
+    matches!(
+        (served.facts.group.as_str(), served.facts.plural.as_str()),
+        ("", "pods" | "services" | "serviceaccounts" | "persistentvolumes" | "persistentvolumeclaims" | "podtemplates" | "resourcequotas")
+            | ("storage.k8s.io", "storageclasses" | "volumeattachments" | "csinodes" | "csidrivers" | "csistoragecapacities")
+    )
+}
+
+/// Whether an update without a resourceVersion is taken.
+pub fn unconditional_update(served: &Served) -> bool {
+    served.custom.is_none()
+        && !matches!(
+            (served.facts.group.as_str(), served.facts.plural.as_str()),
+            ("coordination.k8s.io", _)
+                | ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+                | ("policy", _)
+        )
+}
+
+/// Whether an update creates what is missing.
+pub fn created_by_update(served: &Served) -> bool {
+    matches!(
+        (served.facts.group.as_str(), served.facts.plural.as_str()),
+        ("", "endpoints" | "events" | "limitranges" | "services") | ("coordination.k8s.io", "leases") | ("events.k8s.io", "events") | ("node.k8s.io" | "rbac.authorization.k8s.io", _)
+    )
+}
+
+/// The key of an object as Kubernetes shows it in conflicts.
+pub fn shown_key(served: &Served, object: &Value) -> String {
+    let group = if served.custom.is_some() { format!("{}/", served.facts.group) } else { String::new() };
+    let resource = match served.facts.plural.as_str() {
+        "services" => "services/specs",
+        "endpoints" => "services/endpoints",
+        "nodes" => "minions",
+        "ingresses" => "ingress",
+        "podsecuritypolicies" => "podsecuritypolicy",
+        other => other,
+    };
+    format!("/registry/{group}{resource}/{}", served.key(meta(object, "namespace"), meta(object, "name")))
+}
+
+/// Changes a built-in object from one of its versions into another.
+pub fn convert(_value: &mut Value, facts: &kinds::Resource, version: &str) -> Result<()> {
+    Err(ApiError::internal(format!("no conversion of {} {} into {version}", facts.group, facts.kind)))
+}
+
+/// Whether events of both groups have one form.
+pub fn events_agree() -> bool {
+    true
+}
+
+/// Refuses a field that selectors of the kind do not know.
+pub fn check_field(served: &Served, field: &str) -> Result<()> {
+    if field == "metadata.name" || field == "metadata.namespace" && served.facts.namespaced {
+        return Ok(());
+    }
+    match &served.custom {
+        Some(custom) if custom.selectable.iter().any(|known| known == field) => Ok(()),
+        Some(_) => Err(ApiError::bad_request(format!("field label not supported: {field}"))),
+        None => Err(ApiError::bad_request(format!(
+            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        ))),
+    }
+}
+
+/// The value of a selectable field.
+pub fn field_value(_served: &Served, object: &Value, field: &str) -> String {
+    let mut node = object;
+    for part in field.split('.') {
+        match node.get(part) {
+            Some(next) => node = next,
+            None => return String::new(),
+        }
+    }
+    match node {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// A label selector as text, as Scale shows it.
+pub fn selector_text(selector: Option<&Value>) -> String {
+    let Some(Value::Object(selector)) = selector else { return String::new() };
+    let labels = match selector.get("matchLabels") {
+        Some(Value::Object(labels)) => labels.clone(),
+        None if !selector.contains_key("matchExpressions") => selector.clone(),
+        _ => Map::new(),
+    };
+    let mut parts: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let mut values: Vec<&str> = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        parts.push(match expression["operator"].as_str().unwrap_or_default() {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "Exists" => key.to_owned(),
+            _ => format!("!{key}"),
+        });
+    }
+    parts.sort();
+    parts.join(",")
+}
+
+/// What a write of `status` cannot change, for managed fields.
+pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
+    use mainstay_merge::fieldset::Path;
+    if served.custom.is_some() {
+        return vec![Path::fields(["spec"])];
+    }
+    match (served.facts.group.as_str(), served.facts.kind.as_str()) {
+        ("", "Pod") => vec![Path::fields(["spec"]), Path::fields(["metadata", "deletionTimestamp"]), Path::fields(["metadata", "ownerReferences"])],
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => vec![Path::fields(["metadata"]), Path::fields(["spec"])],
+        ("apps", "Deployment") => vec![Path::fields(["spec"]), Path::fields(["metadata", "labels"])],
+        _ => vec![Path::fields(["spec"])],
+    }
+}
+
+/// The columns of a built-in kind's table.
+pub fn columns(_served: &Served) -> Vec<Value> {
+    crate::table::default_columns()
+}
+
+/// The cells of a built-in object's row.
+pub fn cells(_served: &Served, object: &Value) -> crate::table::Cells {
+    crate::table::default_cells(object)
+}

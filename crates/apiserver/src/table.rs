@@ -1,0 +1,134 @@
+//! Tables for `kubectl get` (KAPI-REST-06): built-in columns by `mainstay-kinds`, those of custom resources by JSONPath.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::error::{ApiError, Result};
+use crate::jsonpath;
+use crate::object::meta;
+use crate::respond;
+use crate::served::Served;
+use crate::server::Context;
+
+/// What the rows of a table hold beside their cells (`includeObject`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Include {
+    #[default]
+    Metadata,
+    Object,
+    None,
+}
+
+/// How a table is made for one request.
+pub struct Columns {
+    include: Include,
+    problem: Option<String>,
+    custom: Option<Arc<crate::crd::CustomVersion>>,
+}
+
+impl Columns {
+    /// The table of a request.
+    pub fn of(context: &Context, served: &Served) -> Self {
+        let (include, problem) = match context.query.first("includeObject").unwrap_or_default() {
+            "" | "Metadata" => (Include::Metadata, None),
+            "Object" => (Include::Object, None),
+            "None" => (Include::None, None),
+            other => (Include::Metadata, Some(format!("unrecognized includeObject value: {other:?}"))),
+        };
+        Self { include, problem, custom: served.custom.clone() }
+    }
+
+    /// The table of these objects; without column definitions for all but the first event of a watch.
+    pub fn table(&self, served: &Served, objects: &mut [Value], metadata: &Value, definitions: bool) -> Result<Value> {
+        if let Some(problem) = &self.problem {
+            return Err(ApiError::bad_request(problem.clone()));
+        }
+        let mut rows = Vec::with_capacity(objects.len());
+        for object in objects.iter_mut() {
+            let cells = match &self.custom {
+                Some(custom) => custom_cells(custom, object),
+                None => crate::strategy::cells(served, object),
+            };
+            let mut row = json!({"cells": cells.cells});
+            if !cells.conditions.is_empty() {
+                row["conditions"] = cells.conditions.into();
+            }
+            match self.include {
+                Include::None => row["object"] = Value::Null,
+                Include::Metadata => row["object"] = respond::partial(object),
+                Include::Object => row["object"] = object.take(),
+            }
+            rows.push(row);
+        }
+        let columns = if definitions {
+            match &self.custom {
+                Some(custom) => custom_definitions(custom),
+                None => crate::strategy::columns(served),
+            }
+        } else {
+            Vec::new()
+        };
+        let columns = if definitions { Value::from(columns) } else { Value::Null };
+        Ok(json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows}))
+    }
+}
+
+/// The cells of one row.
+#[derive(Default)]
+pub struct Cells {
+    /// In the order of the columns.
+    pub cells: Vec<Value>,
+    /// Conditions of the row (a pod that is over is `Completed`).
+    pub conditions: Vec<Value>,
+}
+
+/// The table of a list or an object.
+pub fn of(context: &Context, served: &Served, objects: &mut [Value], metadata: Value) -> Result<Value> {
+    Columns::of(context, served).table(served, objects, &metadata, true)
+}
+
+fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+/// The columns of a kind that has none of its own.
+pub fn default_columns() -> Vec<Value> {
+    vec![column("Name", "string", "name", NAME, 0), column("Created At", "date", "", CREATED, 0)]
+}
+
+/// What Kubernetes says of the name column.
+pub const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+/// The cells of a kind that has no columns of its own.
+pub fn default_cells(object: &Value) -> Cells {
+    Cells { cells: vec![meta(object, "name").into(), meta(object, "creationTimestamp").into()], conditions: Vec::new() }
+}
+
+fn custom_definitions(custom: &crate::crd::CustomVersion) -> Vec<Value> {
+    let mut all = vec![column("Name", "string", "name", NAME, 0)];
+    all.extend(custom.columns.iter().map(|one| column(&one.name, &one.kind, &one.format, &one.description, one.priority)));
+    all
+}
+
+fn custom_cells(custom: &crate::crd::CustomVersion, object: &Value) -> Cells {
+    let mut cells = vec![Value::from(meta(object, "name"))];
+    cells.extend(custom.columns.iter().map(|one| cell(one, object)));
+    Cells { cells, conditions: Vec::new() }
+}
+
+fn cell(column: &mainstay_schema::crd::Column, object: &Value) -> Value {
+    let found = jsonpath::find(&column.json_path, object);
+    let Some(first) = found.first() else { return Value::Null };
+    match (column.kind.as_str(), *first) {
+        ("integer", Value::Number(number)) => match number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)) {
+            Some(whole) => whole.into(),
+            None => Value::Null,
+        },
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*first).clone(),
+        ("string", _) => jsonpath::text(&found).into(),
+        ("date", Value::String(time)) => crate::clock::age(time).map_or(Value::Null, Value::from),
+        _ => Value::Null,
+    }
+}

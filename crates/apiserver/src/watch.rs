@@ -1,0 +1,323 @@
+//! Watches: from the cache's state or ring, or from the store's history, to a stream of frames (KAPI-WATCH-01).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::StatusCode;
+use mainstay_store::Revision;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::api::{store_error, too_large_version};
+use crate::cache::{Begin, Change, Entry, ResourceCache, Subscription};
+use crate::error::{ApiError, Result};
+use crate::negotiate::{Format, Shape};
+use crate::object;
+use crate::options::ListOptions;
+use crate::respond::{Answer, AnswerBody};
+use crate::rest::read;
+use crate::served::Served;
+use crate::server::Context;
+
+/// How often a quiet watch is told its position.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A watch without a timeout ends after a time between this and twice this.
+const DEFAULT_TIMEOUT: u64 = 1_800;
+
+/// Opens a watch.
+pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
+    let mut options = ListOptions::parse(&context.query, true)?;
+    if !context.info.name.is_empty() && options.fields.is_empty() {
+        options.fields = crate::selector::FieldSelector::name(&context.info.name);
+    }
+    read::check_fields(served, &options)?;
+    let api = &context.api;
+    let scope = read::scope(context, served, &options);
+    let latest = *api.store.revision().borrow();
+    let initial = options.send_initial_events == Some(true);
+    let after = options.resource_version.filter(|revision| *revision > 0);
+    if let Some(after) = after {
+        if after > latest {
+            return Err(too_large_version(after, latest));
+        }
+    }
+    let wanted = if options.resource_version == Some(0) { 0 } else { after.filter(|_| initial).unwrap_or(latest) };
+    if api.cache.reach(wanted.max(after.unwrap_or_default())).await.is_none() {
+        return Err(too_large_version(wanted, api.cache.revision()));
+    }
+    let cache = api.cache.resource(&served.storage);
+    let begin = match after {
+        Some(after) if !initial => Begin::After(after),
+        _ if options.send_initial_events == Some(false) => Begin::After(api.cache.revision()),
+        _ => Begin::Now,
+    };
+    let (history, subscription) = match cache.subscribe(scope.clone(), begin, &api.cache) {
+        Ok(subscription) => (Vec::new(), subscription),
+        Err(_) => from_history(context, served, &cache, &scope, after.unwrap_or_default()).await?,
+    };
+    let timeout = options.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT));
+    let mut view = View {
+        served: served.clone(),
+        format: context.agreed.format,
+        shape: context.agreed.shape,
+        table: crate::table::Columns::of(context, served),
+        first: true,
+        options,
+    };
+    let mut ready = VecDeque::new();
+    let Subscription { past, entries, revision, changes } = subscription;
+    for entry in entries {
+        if read::selected(served, &view.options, &entry) {
+            ready.push_back(view.frame("ADDED", &entry, entry.revision)?);
+        }
+    }
+    for change in history.iter().chain(&past) {
+        if let Some(frame) = view.event(change)? {
+            ready.push_back(frame);
+        }
+    }
+    if initial && view.options.allow_watch_bookmarks {
+        ready.push_back(view.bookmark(revision, true));
+    }
+    let now = Instant::now();
+    let pump = Pump {
+        view,
+        ready,
+        changes,
+        seen: revision,
+        deadline: now + Duration::from_secs(timeout),
+        bookmark: next_bookmark(now, now + Duration::from_secs(timeout)),
+        api: api.clone(),
+        ended: false,
+    };
+    let stream = futures::stream::unfold(pump, |mut pump| async move { pump.next().await.map(|frame| (Ok::<_, std::convert::Infallible>(frame), pump)) });
+    let content_type = if context.agreed.format == Format::Yaml { "application/yaml;stream=watch" } else { "application/json" };
+    Ok(Answer { status: StatusCode::OK, headers: Vec::new(), content_type, body: AnswerBody::Stream(Body::from_stream(stream)) })
+}
+
+/// Reads the store's history up to where the ring begins, then follows the ring.
+async fn from_history(
+    context: &Context,
+    served: &Served,
+    cache: &ResourceCache,
+    scope: &crate::cache::Scope,
+    after: Revision,
+) -> Result<(Vec<Arc<Change>>, Subscription)> {
+    let api = &context.api;
+    let prefix = format!("{}{}/", crate::cache::ROOT, served.storage);
+    let mut watch = match api.store.watch(&prefix, after).await {
+        Err(mainstay_store::Error::Compacted { asked, oldest }) => return Err(too_old(asked, oldest)),
+        other => other.map_err(store_error)?,
+    };
+    let (mut seen, mut history) = (after, Vec::new());
+    loop {
+        match cache.subscribe(scope.clone(), Begin::After(seen), &api.cache) {
+            Ok(subscription) => return Ok((history, subscription)),
+            Err(crate::cache::TooOld { floor }) => {
+                while seen < floor {
+                    let batch = match watch.next().await {
+                        Err(mainstay_store::Error::Compacted { asked, oldest }) => return Err(too_old(asked, oldest)),
+                        other => other.map_err(store_error)?,
+                    };
+                    history.extend(batch.events.iter().filter_map(|event| ResourceCache::history(&served.storage, event)).filter(|change| {
+                        change.shown().is_some_and(|entry| scope.holds(&entry.key))
+                    }));
+                    seen = batch.revision.max(seen);
+                }
+            }
+        }
+    }
+}
+
+fn too_old(asked: Revision, oldest: Revision) -> ApiError {
+    ApiError::expired(format!("too old resource version: {asked} ({oldest})"))
+}
+
+/// How one watcher sees changes.
+struct View {
+    served: Arc<Served>,
+    options: ListOptions,
+    format: Format,
+    shape: Shape,
+    table: crate::table::Columns,
+    first: bool,
+}
+
+impl View {
+    /// The frame of a change; `None` where the selectors never saw the object.
+    fn event(&mut self, change: &Change) -> Result<Option<Bytes>> {
+        let sees = |entry: &Option<Arc<Entry>>| entry.as_ref().is_some_and(|entry| read::selected(&self.served, &self.options, entry));
+        let (kind, entry) = match (sees(&change.before), sees(&change.now)) {
+            (false, false) => return Ok(None),
+            (false, true) => ("ADDED", &change.now),
+            (true, true) => ("MODIFIED", &change.now),
+            (true, false) => ("DELETED", &change.before),
+        };
+        let Some(entry) = entry else { return Ok(None) };
+        let natural = match (&change.before, &change.now) {
+            (None, _) => "ADDED",
+            (_, None) => "DELETED",
+            _ => "MODIFIED",
+        };
+        if kind == natural && self.plain() && *self.served.storage_version == *self.served.facts.version {
+            if let Some(frame) = change.frame.get() {
+                return Ok(Some(frame.clone()));
+            }
+            let frame = self.frame(kind, entry, change.revision)?;
+            return Ok(Some(change.frame.get_or_init(|| frame).clone()));
+        }
+        self.frame(kind, entry, change.revision).map(Some)
+    }
+
+    /// Whether the stored bytes are what is sent.
+    fn plain(&self) -> bool {
+        self.shape == Shape::Object && self.format != Format::Yaml && self.served.sends_stored_bytes() && self.served.facts.group != "events.k8s.io"
+    }
+
+    fn frame(&mut self, kind: &str, entry: &Entry, revision: Revision) -> Result<Bytes> {
+        if self.shape == Shape::Object && self.format != Format::Yaml && self.served.sends_stored_bytes() {
+            let mut out = BytesMut::with_capacity(entry.stored.len() + 96);
+            out.put_slice(b"{\"type\":\"");
+            out.put_slice(kind.as_bytes());
+            out.put_slice(b"\",\"object\":");
+            object::write(&mut out, &object::head(&self.served.api_version(), &self.served.facts.kind), &entry.stored, entry.offset, revision);
+            out.put_slice(b"}\n");
+            return Ok(out.freeze());
+        }
+        let mut value = self.served.read(&entry.stored, revision)?.value;
+        let object = match self.shape {
+            Shape::Object | Shape::Discovery => value,
+            Shape::Metadata | Shape::MetadataList => crate::respond::partial(&mut value),
+            Shape::Table => {
+                let table = self.table.table(&self.served, std::slice::from_mut(&mut value), &json!({"resourceVersion": revision.to_string()}), self.first)?;
+                self.first = false;
+                table
+            }
+        };
+        Ok(self.write(&json!({"type": kind, "object": object})))
+    }
+
+    fn bookmark(&self, revision: Revision, initial: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (kind, api_version) = match self.shape {
+            Shape::Metadata | Shape::MetadataList => ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned()),
+            _ => (self.served.facts.kind.clone(), self.served.api_version()),
+        };
+        self.write(&json!({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": api_version, "metadata": metadata}}))
+    }
+
+    fn write(&self, event: &Value) -> Bytes {
+        match self.format {
+            Format::Yaml => {
+                let mut out = b"---\n".to_vec();
+                out.extend(Format::Yaml.write(event));
+                Bytes::from(out)
+            }
+            _ => Bytes::from(Format::Json.write(event)),
+        }
+    }
+}
+
+/// A quiet watch is told its position once a minute, and every second towards its end, so that its successor begins there.
+fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
+    let last = deadline.checked_sub(Duration::from_secs(2)).unwrap_or(deadline);
+    (now + BOOKMARK_EVERY).min(last.max(now + Duration::from_secs(1)))
+}
+
+/// The running stream of one watcher.
+struct Pump {
+    view: View,
+    ready: VecDeque<Bytes>,
+    changes: mpsc::Receiver<Arc<Change>>,
+    seen: Revision,
+    deadline: Instant,
+    bookmark: Instant,
+    api: Arc<crate::api::Api>,
+    ended: bool,
+}
+
+enum Woken {
+    Change(Option<Arc<Change>>),
+    Bookmark,
+    Deadline,
+    Closing,
+}
+
+impl Pump {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(self.joined(frame));
+            }
+            if self.ended {
+                return None;
+            }
+            let closing = self.api.closing.clone();
+            let woken = tokio::select! {
+                biased;
+                change = self.changes.recv() => Woken::Change(change),
+                () = closing.cancelled() => Woken::Closing,
+                () = tokio::time::sleep_until(self.deadline) => Woken::Deadline,
+                () = tokio::time::sleep_until(self.bookmark), if self.view.options.allow_watch_bookmarks => Woken::Bookmark,
+            };
+            match woken {
+                Woken::Change(Some(change)) => {
+                    self.seen = self.seen.max(change.revision);
+                    match self.view.event(&change) {
+                        Ok(Some(frame)) => return Some(self.joined(frame)),
+                        Ok(None) => {}
+                        Err(error) => {
+                            self.ended = true;
+                            return Some(self.view.write(&json!({"type": "ERROR", "object": error.status()})));
+                        }
+                    }
+                }
+                Woken::Change(None) | Woken::Closing => return None,
+                Woken::Deadline => {
+                    self.ended = true;
+                    self.tell_position();
+                }
+                Woken::Bookmark => {
+                    self.bookmark = next_bookmark(Instant::now(), self.deadline);
+                    self.tell_position();
+                }
+            }
+        }
+    }
+
+    fn tell_position(&mut self) {
+        if !self.view.options.allow_watch_bookmarks {
+            return;
+        }
+        // Changes reach the queue before the revision that covers them, so an empty queue has shown everything up to it.
+        let revision = self.api.cache.revision();
+        if self.changes.is_empty() {
+            self.seen = self.seen.max(revision);
+            let frame = self.view.bookmark(self.seen, false);
+            self.ready.push_back(frame);
+        }
+    }
+
+    /// Puts what is ready into one piece, up to a size.
+    fn joined(&mut self, first: Bytes) -> Bytes {
+        if self.ready.is_empty() {
+            return first;
+        }
+        let mut out = BytesMut::from(first.as_ref());
+        while let Some(frame) = self.ready.front() {
+            if out.len() + frame.len() > 256 * 1024 {
+                break;
+            }
+            out.put_slice(frame);
+            self.ready.pop_front();
+        }
+        out.freeze()
+    }
+}
