@@ -1,0 +1,16 @@
+//! What the functions of Kubernetes' libraries do, one module a library.
+
+pub(crate) mod format;
+pub(crate) mod lists;
+pub(crate) mod net;
+pub(crate) mod quantity;
+pub(crate) mod strings;
+pub(crate) mod time;
+pub(crate) mod url;
+
+use regex::Regex;
+
+/// A compiled pattern; its size is limited.
+pub(crate) fn regex_of(pattern: &str) -> Result<Regex, String> {
+    regex::RegexBuilder::new(pattern).size_limit(1 << 20).build().map_err(|error| error.to_string())
+}

@@ -1,0 +1,85 @@
+//! Addresses and networks.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A network: an address with the length of its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    pub(crate) address: IpAddr,
+    pub(crate) prefix: u8,
+}
+
+/// An address without zone, and not an IPv4 address in IPv6 clothes.
+pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr =
+        text.parse().map_err(|_| format!("IP Address '{text}' parse error during conversion from string: unable to parse IP"))?;
+    match address {
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed")),
+        address => Ok(address),
+    }
+}
+
+impl Cidr {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let problem = || format!("network address parse error during conversion from string: {text:?} is no network");
+        let (address, prefix) = text.split_once('/').ok_or_else(problem)?;
+        let address = parse_ip(address)?;
+        let digits =
+            prefix.len() <= 3 && prefix.bytes().all(|byte| byte.is_ascii_digit()) && (prefix.len() == 1 || !prefix.starts_with('0'));
+        let prefix: u8 = prefix.parse().map_err(|_| problem())?;
+        if !digits || prefix > width(address) {
+            return Err(problem());
+        }
+        Ok(Self { address, prefix })
+    }
+
+    pub(crate) fn masked(self) -> Self {
+        let address = match self.address {
+            IpAddr::V4(v4) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
+                IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask))
+            }
+            IpAddr::V6(v6) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
+                IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
+            }
+        };
+        Self { address, prefix: self.prefix }
+    }
+
+    pub(crate) fn contains(self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.address.is_ipv4() && Self { address, prefix: self.prefix }.masked() == self.masked()
+    }
+
+    pub(crate) fn contains_network(self, other: Self) -> bool {
+        other.prefix >= self.prefix && self.contains(other.address)
+    }
+
+    pub(crate) fn text(self) -> String {
+        format!("{}/{}", self.address, self.prefix)
+    }
+}
+
+fn width(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+pub(crate) fn is_link_local_unicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+pub(crate) fn is_link_local_multicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => matches!(v4.octets(), [224, 0, 0, _]),
+        IpAddr::V6(v6) => v6.segments()[0] & 0xff0f == 0xff02,
+    }
+}
+
+/// In the sense of Go's library: everything that is no special address, private ones included.
+pub(crate) fn is_global_unicast(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !(broadcast || address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_link_local_unicast(address))
+}

@@ -1,0 +1,124 @@
+//! Points and spans of time.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::error::EvalError;
+use crate::value::Value;
+
+/// RFC 3339, strictly enough: a date, `T`, a time, a zone.
+pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+    let bytes = text.as_bytes();
+    let shaped = bytes.len() >= 20 && bytes[4] == b'-' && matches!(bytes[10], b'T' | b't') && bytes[13] == b':' && bytes[16] == b':';
+    if !shaped || text.contains('[') {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// A date alone, as midnight UTC.
+pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
+    if text.len() != 10 {
+        return parse_timestamp(text);
+    }
+    let date: Date = text.parse().ok()?;
+    date.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+}
+
+/// Go's notation (`1h30m`), and the longer units that Kubernetes' format knows.
+pub(crate) fn parse_duration(text: &str) -> Option<SignedDuration> {
+    let (negative, mut rest) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if rest == "0" {
+        return Some(SignedDuration::ZERO);
+    }
+    let mut total: i128 = 0;
+    let mut any = false;
+    while !rest.is_empty() {
+        let end = rest.bytes().position(|byte| !byte.is_ascii_digit() && byte != b'.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        let after = after.trim_start_matches(' ');
+        let end = after.find(|letter: char| letter.is_ascii_digit() || letter == ' ' || letter == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let unit: i128 = match unit {
+            "ns" | "nano" | "nanos" | "nanosecond" | "nanoseconds" => 1,
+            "us" | "µs" | "μs" | "micro" | "micros" | "microsecond" | "microseconds" => 1_000,
+            "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => 1_000_000,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000_000,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60_000_000_000,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000_000_000,
+            "d" | "day" | "days" => 86_400_000_000_000,
+            "w" | "wk" | "wks" | "week" | "weeks" => 604_800_000_000_000,
+            _ => return None,
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() || whole.len() > 19 || fraction.contains('.') {
+            return None;
+        }
+        total += if whole.is_empty() { 0 } else { whole.parse::<i128>().ok()? * unit };
+        let fraction = &fraction[..fraction.len().min(18)];
+        if !fraction.is_empty() {
+            total += fraction.parse::<i128>().ok()? * unit / 10_i128.pow(fraction.len() as u32);
+        }
+        if total > i128::from(i64::MAX) {
+            return None;
+        }
+        any = true;
+        rest = after.trim_start_matches(' ');
+    }
+    let nanoseconds = i64::try_from(if negative { -total } else { total }).ok()?;
+    any.then(|| SignedDuration::from_nanos(nanoseconds))
+}
+
+/// As `string()` writes a span: seconds.
+pub(crate) fn duration_text(duration: SignedDuration) -> String {
+    let nanoseconds = duration.as_nanos();
+    let (sign, nanoseconds) = if nanoseconds < 0 { ("-", -nanoseconds) } else { ("", nanoseconds) };
+    let (whole, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    if fraction == 0 {
+        return format!("{sign}{whole}s");
+    }
+    let fraction = format!("{fraction:09}");
+    format!("{sign}{whole}.{}s", fraction.trim_end_matches('0'))
+}
+
+/// A part of a point in time, in UTC or in the zone given.
+pub(crate) fn part(time: Timestamp, name: &str, zone: Option<&str>) -> Result<Value, EvalError> {
+    let offset = match zone {
+        None => Offset::UTC,
+        Some(zone) => offset(zone).ok_or_else(|| EvalError::new(format!("unknown time zone {zone}")))?,
+    };
+    let civil: DateTime = offset.to_datetime(time);
+    Ok(Value::Int(match name {
+        "getFullYear" => i64::from(civil.year()),
+        "getMonth" => i64::from(civil.month()) - 1,
+        "getDayOfYear" => i64::from(civil.day_of_year()) - 1,
+        "getDayOfMonth" => i64::from(civil.day()) - 1,
+        "getDate" => i64::from(civil.day()),
+        "getDayOfWeek" => i64::from(civil.weekday().to_sunday_zero_offset()),
+        "getHours" => i64::from(civil.hour()),
+        "getMinutes" => i64::from(civil.minute()),
+        "getSeconds" => i64::from(civil.second()),
+        "getMilliseconds" => i64::from(civil.millisecond()),
+        _ => return Err(EvalError::overload()),
+    }))
+}
+
+/// `UTC` or `+01:30`; names of places would need a database that we do not carry.
+fn offset(zone: &str) -> Option<Offset> {
+    if matches!(zone, "" | "UTC" | "Z" | "GMT" | "Etc/UTC") {
+        return Some(Offset::UTC);
+    }
+    let (sign, rest) = match zone.as_bytes().first()? {
+        b'-' => (-1, &zone[1..]),
+        b'+' => (1, &zone[1..]),
+        _ => (1, zone),
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let seconds = hours.parse::<i32>().ok()? * 3600 + minutes.parse::<i32>().ok()? * 60;
+    Offset::from_seconds(sign * seconds).ok()
+}

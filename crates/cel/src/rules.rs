@@ -1,0 +1,395 @@
+//! `x-kubernetes-validations` of a whole schema (KAPI-CRD-03): compiled once, run over objects.
+//!
+//! A rule that mentions `oldSelf` runs only where the old value can be found: under objects, maps and keyed lists, not below other
+//! lists. A failure at a value that did not change is forgiven, as Kubernetes does, so that tightened rules do not lock old objects.
+
+use std::collections::BTreeMap;
+
+use mainstay_schema::{Additional, ListType, Schema, SchemaRef, Type as Kind, ValidationRule};
+use serde_json::Value as Json;
+
+use crate::convert::from_schema;
+use crate::field_path;
+use crate::program::{Activation, Env, Program};
+use crate::types::{Type, with_metadata};
+use crate::value::Value;
+
+/// The longest message that an expression may make.
+const MAX_MESSAGE: usize = 5 * 1024;
+
+/// Every rule of a schema, compiled.
+#[derive(Clone, Debug)]
+pub struct CompiledRules {
+    root: Option<Node>,
+}
+
+/// A rule that is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{path}: {detail}")]
+pub struct RuleError {
+    /// Where: `properties[spec].x-kubernetes-validations[0].rule`, below the prefix given.
+    pub path: String,
+    /// Why it is refused: `FieldValueInvalid`, `FieldValueRequired` ...
+    pub reason: Reason,
+    /// The refused value as JSON text, member order and escapes as the API server prints them; absent when something is missing.
+    pub value: Option<String>,
+    /// What is wrong.
+    pub detail: String,
+}
+
+/// The kind of a violation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reason {
+    /// `FieldValueInvalid`
+    #[default]
+    Invalid,
+    /// `FieldValueForbidden`
+    Forbidden,
+    /// `FieldValueRequired`
+    Required,
+    /// `FieldValueDuplicate`
+    Duplicate,
+    /// `FieldValueNotSupported`
+    NotSupported,
+}
+
+impl Reason {
+    /// The reason's name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "FieldValueInvalid",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotSupported => "FieldValueNotSupported",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "FieldValueInvalid" => Self::Invalid,
+            "FieldValueForbidden" => Self::Forbidden,
+            "FieldValueRequired" => Self::Required,
+            "FieldValueDuplicate" => Self::Duplicate,
+            _ => return None,
+        })
+    }
+}
+
+/// A value that breaks a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// The field, as Kubernetes writes paths; empty for the whole object.
+    pub path: String,
+    /// The kind, as the rule states it.
+    pub reason: Reason,
+    /// What the rule says.
+    pub message: String,
+    /// The offending value; absent for objects and lists, whose values are not repeated in messages.
+    pub value: Option<Json>,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    schema: SchemaRef,
+    rules: Vec<Rule>,
+    properties: BTreeMap<String, Node>,
+    values: Option<Box<Node>>,
+    items: Option<Box<Node>>,
+    all_of: Vec<Node>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    program: Program,
+    message_program: Option<Program>,
+    uses_old: bool,
+    optional_old: bool,
+    reason: Reason,
+    field_path: String,
+    /// The message without an expression.
+    message: String,
+    /// How errors name the rule.
+    name: String,
+}
+
+impl CompiledRules {
+    /// Compiles the rules of a custom resource's whole schema, or tells every one that is refused; paths of errors begin with `prefix`.
+    pub fn compile(schema: &Schema, prefix: &str) -> Result<Self, Vec<RuleError>> {
+        let mut compiler = Compiler { errors: Vec::new() };
+        let full = with_metadata(&SchemaRef::new(schema.clone()));
+        let root = compiler.node(&full, Some(&full), prefix, None);
+        if compiler.errors.is_empty() { Ok(Self { root }) } else { Err(compiler.errors) }
+    }
+
+    /// Whether there are no rules at all.
+    pub fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+
+    /// Runs every rule over an object; `old` is the object before an update.
+    pub fn validate(&self, value: &Json, old: Option<&Json>) -> Vec<Violation> {
+        let mut out = Vec::new();
+        if let Some(root) = &self.root {
+            root.validate(value, old, false, "", &mut out);
+        }
+        out
+    }
+}
+
+/// Compiles and runs the rules of a schema over one object.
+pub fn validate_rules(schema: &Schema, value: &Json, old: Option<&Json>) -> Result<Vec<Violation>, Vec<RuleError>> {
+    Ok(CompiledRules::compile(schema, "")?.validate(value, old))
+}
+
+struct Compiler {
+    errors: Vec<RuleError>,
+}
+
+fn child(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+impl Compiler {
+    /// `typed` is the node whose type the rules see, which differs from `schema` only below `allOf`. `blind` is the list below which
+    /// old values cannot be found.
+    fn node(&mut self, schema: &SchemaRef, typed: Option<&SchemaRef>, path: &str, blind: Option<&str>) -> Option<Node> {
+        let typed = typed.unwrap_or(schema);
+        let mut node =
+            Node { schema: typed.clone(), rules: Vec::new(), properties: BTreeMap::new(), values: None, items: None, all_of: Vec::new() };
+        for (name, property) in &schema.properties {
+            let typed = typed.properties.get(name);
+            if let Some(inner) = self.node(property, typed, &format!("{}[{name}]", child(path, "properties")), blind) {
+                node.properties.insert(name.clone(), inner);
+            }
+        }
+        if let Additional::Schema(values) = &schema.additional {
+            node.values = self.node(values, None, &child(path, "additionalProperties"), blind).map(Box::new);
+        }
+        if let Some(items) = &schema.items {
+            let blind = if typed.list_type() == ListType::Map { blind } else { blind.or(Some(path)) };
+            node.items = self.node(items, None, &child(path, "items"), blind).map(Box::new);
+        }
+        for (index, part) in schema.all_of.iter().enumerate() {
+            node.all_of.extend(self.node(part, Some(typed), &format!("{}[{index}]", child(path, "allOf")), blind));
+        }
+        for (index, rule) in schema.validations.iter().enumerate() {
+            let path = format!("{}[{index}]", child(path, "x-kubernetes-validations"));
+            node.rules.extend(self.rule(rule, typed, &path, blind));
+        }
+        let empty =
+            node.rules.is_empty() && node.properties.is_empty() && node.values.is_none() && node.items.is_none() && node.all_of.is_empty();
+        (!empty).then_some(node)
+    }
+
+    fn refuse(&mut self, path: String, reason: Reason, value: Option<String>, detail: impl Into<String>) {
+        self.errors.push(RuleError { path, reason, value, detail: detail.into() });
+    }
+
+    fn rule(&mut self, rule: &ValidationRule, schema: &SchemaRef, path: &str, blind: Option<&str>) -> Option<Rule> {
+        let before = self.errors.len();
+        let field_path = self.shape(rule, schema, path);
+        if self.errors.len() > before {
+            return None;
+        }
+        let kind = Type::of_schema(schema).unwrap_or(Type::Dyn);
+        let optional_old = rule.optional_old_self.unwrap_or(false);
+        let old_kind = if optional_old { Type::Optional(std::sync::Arc::new(kind.clone())) } else { kind.clone() };
+        let env = Env::new().variable("self", kind).variable("oldSelf", old_kind);
+        let program = match Program::compile_bool(&rule.rule, &env) {
+            Ok(program) => program,
+            Err(error) => {
+                self.refuse(format!("{path}.rule"), Reason::Invalid, Some(rule_json(rule)), error.to_string());
+                return None;
+            }
+        };
+        let message_program = match rule.message_expression.as_deref().map(|text| Program::compile_string(text, &env)) {
+            None => None,
+            Some(Ok(program)) => Some(program),
+            Some(Err(error)) => {
+                let detail = match error {
+                    crate::CompileError::WrongType(_) => "messageExpression must evaluate to a string".to_owned(),
+                    other => format!("messageExpression {other}"),
+                };
+                self.refuse(format!("{path}.messageExpression"), Reason::Invalid, Some(rule_json(rule)), detail);
+                return None;
+            }
+        };
+        let uses_old = program.uses("oldSelf");
+        if uses_old && let Some(blind) = blind {
+            let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {blind}");
+            self.refuse(format!("{path}.rule"), Reason::Invalid, Some(go_json(&rule.rule)), detail);
+        } else if !uses_old && let Some(flag) = rule.optional_old_self {
+            let detail = "may not be set if oldSelf is not used in rule";
+            self.refuse(format!("{path}.optionalOldSelf"), Reason::Invalid, Some(flag.to_string()), detail);
+        }
+        if self.errors.len() > before {
+            return None;
+        }
+        let name = rule.message.as_deref().unwrap_or(&rule.rule).trim().to_owned();
+        let message = if rule.message.is_some() { name.clone() } else { format!("failed rule: {name}") };
+        let reason = rule.reason.as_deref().and_then(Reason::parse).unwrap_or_default();
+        Some(Rule { program, message_program, uses_old, optional_old, reason, field_path, message, name })
+    }
+
+    /// Everything about a rule but its expressions; the answer is the field path to append.
+    fn shape(&mut self, rule: &ValidationRule, schema: &SchemaRef, path: &str) -> String {
+        let has_newline = |text: &str| text.contains(['\n', '\r']);
+        let message = rule.message.as_deref().map(str::trim);
+        if rule.rule.trim().is_empty() {
+            self.refuse(format!("{path}.rule"), Reason::Required, None, "rule is not specified");
+        } else if let Some(text) = message
+            && (text.is_empty() || has_newline(text))
+        {
+            let detail = if text.is_empty() { "must be non-empty if specified" } else { "must not contain line breaks" };
+            self.refuse(format!("{path}.message"), Reason::Invalid, rule.message.as_deref().map(go_json), detail);
+        } else if has_newline(rule.rule.trim()) && message.is_none() {
+            let detail = "message must be specified if rule contains line breaks";
+            self.refuse(format!("{path}.message"), Reason::Required, None, detail);
+        }
+        if rule.message_expression.as_deref().is_some_and(|text| text.trim().is_empty()) {
+            let detail = "messageExpression must be non-empty if specified";
+            self.refuse(format!("{path}.messageExpression"), Reason::Required, None, detail);
+        }
+        if let Some(reason) = rule.reason.as_deref()
+            && Reason::parse(reason).is_none()
+        {
+            let detail =
+                "supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \"FieldValueInvalid\", \"FieldValueRequired\"";
+            self.refuse(format!("{path}.reason"), Reason::NotSupported, Some(go_json(reason)), detail);
+        }
+        let Some(given) = rule.field_path.as_deref() else { return String::new() };
+        let problem = if given.trim().is_empty() {
+            "must be non-empty if specified"
+        } else if has_newline(given) {
+            "must not contain line breaks"
+        } else {
+            match field_path::normalize(given, schema) {
+                Some(normal) => return normal,
+                None => "must be a valid path",
+            }
+        };
+        self.refuse(format!("{path}.fieldPath"), Reason::Invalid, Some(go_json(given)), problem);
+        String::new()
+    }
+}
+
+/// Text as JSON the way Go prints it.
+fn go_json(text: &str) -> String {
+    let mut out = Json::String(text.to_owned()).to_string();
+    for (plain, escaped) in [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")] {
+        if out.contains(plain) {
+            out = out.replace(plain, escaped);
+        }
+    }
+    out
+}
+
+fn rule_json(rule: &ValidationRule) -> String {
+    let text = |text: Option<&str>| go_json(text.unwrap_or_default());
+    format!(
+        "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",
+        go_json(&rule.rule),
+        text(rule.message.as_deref()),
+        text(rule.message_expression.as_deref()),
+        rule.reason.as_deref().map_or("null".to_owned(), go_json),
+        text(rule.field_path.as_deref()),
+        rule.optional_old_self.map_or("null".to_owned(), |flag| flag.to_string()),
+    )
+}
+
+impl Node {
+    fn validate(&self, value: &Json, old: Option<&Json>, unchanged: bool, path: &str, out: &mut Vec<Violation>) {
+        if value.is_null() {
+            return;
+        }
+        let old = old.filter(|old| !old.is_null());
+        let unchanged = old.map_or(unchanged, |old| old == value);
+        self.run(value, old, unchanged, path, out);
+        for part in &self.all_of {
+            part.validate(value, old, unchanged, path, out);
+        }
+        match value {
+            Json::Object(fields) => {
+                for (name, inner) in fields {
+                    let old = old.and_then(|old| old.get(name));
+                    if let Some(node) = self.properties.get(name) {
+                        node.validate(inner, old, unchanged, &child(path, name), out);
+                    } else if let Some(node) = self.values.as_deref().filter(|_| !self.schema.properties.contains_key(name)) {
+                        node.validate(inner, old, unchanged, &format!("{path}[{name}]"), out);
+                    }
+                }
+            }
+            Json::Array(items) => {
+                let Some(node) = self.items.as_deref() else { return };
+                let old = old.and_then(Json::as_array).filter(|_| self.schema.list_type() == ListType::Map);
+                for (index, item) in items.iter().enumerate() {
+                    let old = old.and_then(|old| old.iter().find(|old| self.same_keys(old, item)));
+                    node.validate(item, old, unchanged, &format!("{path}[{index}]"), out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn same_keys(&self, left: &Json, right: &Json) -> bool {
+        self.schema.list_map_keys.iter().all(|key| left.get(key) == right.get(key))
+    }
+
+    fn run(&self, value: &Json, old: Option<&Json>, unchanged: bool, path: &str, out: &mut Vec<Violation>) {
+        if self.rules.is_empty() {
+            return;
+        }
+        let this = from_schema(value, &self.schema);
+        let old_this = old.map(|old| from_schema(old, &self.schema));
+        let plain = Activation::new().with("self", this);
+        let with_old = match &old_this {
+            Some(old) => plain.clone().with("oldSelf", old.clone()),
+            None => plain.clone(),
+        };
+        let with_optional = plain.with("oldSelf", Value::Optional(old_this.map(std::sync::Arc::new)));
+        let type_name = Json::String(self.schema.kind.map_or("", Kind::as_str).to_owned());
+        for rule in &self.rules {
+            if rule.uses_old && old.is_none() && !rule.optional_old {
+                continue;
+            }
+            let activation = if rule.optional_old { &with_optional } else { &with_old };
+            let violation = match rule.program.eval(activation) {
+                Ok(Value::Bool(true)) => continue,
+                Ok(_) if unchanged && !rule.uses_old => continue,
+                Ok(_) => self.violation(rule, activation, value, path),
+                Err(error) => {
+                    let name = &rule.name;
+                    let message = if error.is_overload() {
+                        format!(
+                            "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {name}"
+                        )
+                    } else if error.is_cost_limit() {
+                        format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}")
+                    } else {
+                        format!("{error} evaluating rule: {name}")
+                    };
+                    Violation { path: path.to_owned(), reason: Reason::Invalid, message, value: Some(type_name.clone()) }
+                }
+            };
+            out.push(violation);
+        }
+    }
+
+    fn violation(&self, rule: &Rule, activation: &Activation, value: &Json, path: &str) -> Violation {
+        // An expression that fails, or makes nothing fit to print, leaves the fixed message in force.
+        let computed = rule.message_program.as_ref().and_then(|program| match program.eval(activation) {
+            Ok(Value::Text(text)) => Some(text.trim().to_owned()),
+            _ => None,
+        });
+        let computed = computed.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains(['\n', '\r']));
+        let compound = matches!(self.schema.kind, Some(Kind::Object | Kind::Array));
+        let separator = if path.is_empty() || rule.field_path.is_empty() || rule.field_path.starts_with('[') { "" } else { "." };
+        Violation {
+            path: format!("{path}{separator}{}", rule.field_path),
+            reason: rule.reason,
+            message: computed.unwrap_or_else(|| rule.message.clone()),
+            value: (!compound).then(|| value.clone()),
+        }
+    }
+}
