@@ -15,11 +15,17 @@ use serde_json::Value;
 use super::authn::{Authenticator, Credentials};
 use super::authz::{attributes, require};
 use super::impersonate::impersonate;
+use super::jws::SigningKey;
+use super::live::CachedObjects;
+use super::pki::PkiError;
 use super::policy::Policy;
 use super::reviews::{review_access, review_local_access, review_own_access, review_own_identity, review_own_rules, review_token};
 use super::token_request::request_token;
+use super::tokens::Tokens;
+use super::x509::ClientAuthority;
 use crate::access_seam::Access;
 use crate::api::TrustedIdentity;
+use crate::cache::Cache;
 use crate::error::Result;
 use crate::options::WriteOptions;
 use crate::request::RequestInfo;
@@ -35,6 +41,18 @@ pub struct Gate {
     pub authenticator: Authenticator,
     /// Whether they may.
     pub policy: Arc<Policy>,
+}
+
+impl Gate {
+    /// A gate over the watch cache: certificates of this CA, tokens of this key. The policy begins with what the cache shows; spawn
+    /// [`Policy::follow`] to keep it so.
+    pub fn over(cache: &Arc<Cache>, client_ca: &str, signing_key: SigningKey) -> Result<Self, PkiError> {
+        let policy = Arc::new(Policy::default());
+        policy.fill(cache);
+        let objects = Arc::new(CachedObjects(cache.clone()));
+        let authenticator = Authenticator::new(ClientAuthority::from_pem(client_ca)?, Arc::new(Tokens::new(signing_key)), objects);
+        Ok(Self { authenticator, policy })
+    }
 }
 
 #[async_trait]

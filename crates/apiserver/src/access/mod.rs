@@ -11,8 +11,8 @@
 //! Everything that needs live objects asks through small traits ([`TokenObjects`], [`mainstay_rbac::RoleView`]); the clock comes in
 //! as a [`jiff::Timestamp`].
 //!
-//! Putting it together: [`pki::Pki::open`] gives keys; [`Authenticator::new`] takes the CA, [`Tokens`] over the signing key, and a
-//! [`TokenObjects`] over the caches; a [`Policy`] is fed with every role and binding; [`Gate`] joins both for the request pipeline,
+//! Putting it together: [`pki::Pki::open`] gives keys; [`Authenticator::new`] takes the CA, [`Tokens`] over the signing key, and the
+//! [`CachedObjects`]; a [`Policy`] follows the watch cache; [`Gate`] joins both for the request pipeline,
 //! and [`Escalation`] is the last step of admission. Secrets of type `kubernetes.io/service-account-token` are filled by a
 //! TokenRequest that is bound to the Secret and asks for the longest time.
 #![allow(clippy::result_large_err, reason = "a refusal is the rare case, and boxing it would burden every caller")]
@@ -25,6 +25,7 @@ mod gate;
 mod impersonate;
 mod jws;
 mod kubeconfig;
+mod live;
 pub mod pki;
 mod policy;
 mod reviews;
@@ -41,6 +42,7 @@ pub use gate::Gate;
 pub use impersonate::impersonate;
 pub use jws::SigningKey;
 pub use kubeconfig::{Kubeconfig, write_private};
+pub use live::CachedObjects;
 pub use policy::Policy;
 pub use reviews::{
     ReviewScope, review_access, review_local_access, review_own_access, review_own_identity, review_own_rules, review_token,
