@@ -134,3 +134,60 @@ fn take(index: &mut PolicyIndex, entry: &Entry) {
         tracing::error!(%error, "role or binding without effect");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use mainstay_rbac::{Attributes, UserInfo};
+    use mainstay_store::{Embedded, Expect, Options, Store};
+    use serde_json::json;
+
+    use super::*;
+    use crate::object;
+
+    /// KAPI-AUTHZ-01: bindings hold soon after they are written, and no longer than they exist.
+    #[tokio::test]
+    async fn policy_follows_the_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(Embedded::open(&dir.path().join("store"), &Options::default()).unwrap());
+        let cache = Cache::fill(store.clone()).await.unwrap();
+        let closing = CancellationToken::new();
+        let policy = Arc::new(Policy::default());
+        let following = tokio::spawn(policy.clone().follow(cache.clone(), closing.clone()));
+        let feeding = tokio::spawn(cache.clone().run());
+
+        let write = async |resource: &str, kind: &str, body: Value| {
+            let mut value = body;
+            value["metadata"] = json!({ "name": "x", "uid": "1" });
+            let bytes = object::encode("rbac.authorization.k8s.io/v1", kind, &value);
+            store.put(&format!("/registry/rbac.authorization.k8s.io/{resource}/x"), bytes, Expect::Absent).await.unwrap()
+        };
+        write("clusterroles", "ClusterRole", json!({ "rules": [{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }] })).await;
+        let subjects = json!([{ "kind": "User", "name": "ann" }]);
+        let reference = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "x" });
+        let bound = write("clusterrolebindings", "ClusterRoleBinding", json!({ "roleRef": reference, "subjects": subjects })).await;
+
+        let question = Attributes::resource(UserInfo::new("ann", &[]), "get", "", "", "pods", "p");
+        let settled = async |allowed: bool| {
+            let patience = std::time::Duration::from_secs(10);
+            tokio::time::timeout(patience, async {
+                while policy.decide(&question).allowed != allowed {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await
+            .unwrap();
+        };
+        settled(true).await;
+        let fresh = Policy::default();
+        fresh.fill(&cache);
+        assert!(fresh.decide(&question).allowed);
+        store.delete("/registry/rbac.authorization.k8s.io/clusterrolebindings/x", Expect::Revision(bound.modified)).await.unwrap();
+        settled(false).await;
+
+        closing.cancel();
+        following.await.unwrap();
+        store.close().await;
+        feeding.await.unwrap().unwrap();
+    }
+}

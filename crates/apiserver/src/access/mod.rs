@@ -11,10 +11,9 @@
 //! Everything that needs live objects asks through small traits ([`TokenObjects`], [`mainstay_rbac::RoleView`]); the clock comes in
 //! as a [`jiff::Timestamp`].
 //!
-//! Putting it together: [`pki::Pki::open`] gives keys; [`Authenticator::new`] takes the CA, [`Tokens`] over the signing key, and the
-//! [`CachedObjects`]; a [`Policy`] follows the watch cache; [`Gate`] joins both for the request pipeline,
-//! and [`Escalation`] is the last step of admission. Secrets of type `kubernetes.io/service-account-token` are filled by a
-//! TokenRequest that is bound to the Secret and asks for the longest time.
+//! Putting it together: [`pki::Pki::open`] gives keys; [`Gate::over`] takes the CA, the signing key and the watch cache, spawn
+//! [`Policy::follow`] beside it; [`Escalation`] is the last step of admission. Secrets of type
+//! `kubernetes.io/service-account-token` are filled by a TokenRequest that is bound to the Secret and asks for the longest time.
 #![allow(clippy::result_large_err, reason = "a refusal is the rare case, and boxing it would burden every caller")]
 
 mod admission;
