@@ -210,9 +210,9 @@ impl Checker<'_> {
 
     fn check_items(&self, schema: &Schema, items: &[Value], old: Option<&Value>, place: &Place<'_>, outcome: &mut Outcome) {
         if let Some(item_schema) = &schema.items {
-            let old_items = old.and_then(Value::as_array);
+            let counterparts = lists::Counterparts::new(schema, old);
             for (index, item) in items.iter().enumerate() {
-                let old_item = old_items.and_then(|olds| lists::counterpart(schema, item, olds));
+                let old_item = counterparts.of(schema, item);
                 self.check_part(item_schema, item, old_item, &place.below(Step::Item(index)), outcome);
             }
         }

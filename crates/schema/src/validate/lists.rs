@@ -1,6 +1,6 @@
 //! `x-kubernetes-list-type`: sets hold each item once, maps hold each key once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -38,13 +38,32 @@ pub(super) fn validate(schema: &Schema, value: &Value, path: &Path, errors: &mut
     }
 }
 
-/// The old item that a new one continues: by its keys in a list map; other lists say nothing about that.
-pub(super) fn counterpart<'a>(schema: &Schema, item: &Value, olds: &'a [Value]) -> Option<&'a Value> {
-    if schema.list_type() != ListType::Map {
-        return None;
+/// The old items of a list map by their keys, so that each new item finds the one it continues. Other lists say nothing about that.
+pub(super) struct Counterparts<'a>(HashMap<String, &'a Value>);
+
+impl<'a> Counterparts<'a> {
+    pub(super) fn new(schema: &Schema, old: Option<&'a Value>) -> Self {
+        let olds = old.and_then(Value::as_array).filter(|_| schema.list_type() == ListType::Map);
+        let mut known = HashMap::new();
+        for old in olds.into_iter().flatten() {
+            if let Some(key) = old.as_object().map(|map| key(schema, map)) {
+                known.entry(key).or_insert(old);
+            }
+        }
+        Self(known)
     }
-    let wanted = keys(schema, item.as_object()?);
-    olds.iter().find(|old| old.as_object().is_some_and(|old| keys(schema, old) == wanted))
+
+    pub(super) fn of(&self, schema: &Schema, item: &Value) -> Option<&'a Value> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&key(schema, item.as_object()?)).copied()
+    }
+}
+
+/// An item's keys as one text; JSON texts tell values apart as well as the values do, since members are sorted.
+fn key(schema: &Schema, item: &Map<String, Value>) -> String {
+    go_json(&Value::Object(keys(schema, item)))
 }
 
 fn map(schema: &Schema, items: &[Value], path: &Path, errors: &mut Vec<Error>) {
@@ -75,7 +94,6 @@ fn duplicates<'a>(
     if count < 2 {
         return;
     }
-    // The JSON text tells values apart as well as the values do: members are sorted.
     let mut seen: HashSet<String> = HashSet::with_capacity(count);
     let mut told: HashSet<String> = HashSet::new();
     for (index, item) in items.enumerate() {
