@@ -70,7 +70,7 @@ pub enum WriteError {
         /// What was tried.
         verb: Verb,
         /// On what.
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         /// Why, for programs.
         reason: Reason,
         /// Why, in the server's words.
@@ -82,7 +82,7 @@ pub enum WriteError {
         /// What was tried.
         verb: Verb,
         /// On what.
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -93,7 +93,7 @@ pub enum WriteError {
         /// What was tried.
         verb: Verb,
         /// On what.
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         /// What is wrong with it.
         problem: String,
     },
@@ -101,7 +101,7 @@ pub enum WriteError {
     #[error("cannot write {object}")]
     Kind {
         /// The object.
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         /// Why.
         #[source]
         source: KindError,
@@ -116,7 +116,7 @@ pub enum WriteError {
     #[error("{object} is not ready after {seconds} s: {state}")]
     TimedOut {
         /// The object.
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         /// How long was waited.
         seconds: u64,
         /// What it is instead.
@@ -126,7 +126,7 @@ pub enum WriteError {
     #[error("{object} failed: {state}")]
     Unhealthy {
         /// The object.
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         /// What it is instead.
         state: String,
     },
@@ -161,7 +161,7 @@ impl WriteError {
             "" => format!("HTTP status {code}"),
             message => message.to_owned(),
         };
-        Self::Refused { verb, object: object.clone(), reason, message }
+        Self::Refused { verb, object: Box::new(object.clone()), reason, message }
     }
 
     /// The server's reason, where it refused.

@@ -29,7 +29,7 @@ pub struct Owner {
 #[error("{kind} '{name}' already exists in namespace '{namespace}' and cannot be managed by {manager}", kind = object.kind, name = object.name, namespace = object.namespace)]
 pub struct NotOurs {
     /// The object.
-    pub object: ObjectRef,
+    pub object: Box<ObjectRef>,
     /// Who may not manage it.
     pub manager: String,
     /// Whose it is, where it says so: kind and name.
@@ -94,7 +94,7 @@ impl Owner {
         let owner = controller(live)
             .map(|reference| (text(reference, "kind").to_owned(), text(reference, "name").to_owned()))
             .or_else(|| Some((label("/owner-kind")?, label("/owner-name")?)));
-        Err(NotOurs { object, manager: self.manager.clone(), owner })
+        Err(NotOurs { object: Box::new(object), manager: self.manager.clone(), owner })
     }
 }
 

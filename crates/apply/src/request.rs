@@ -65,10 +65,10 @@ impl Call<'_> {
     pub async fn send(self, client: &kube::Client) -> Result<Answer, WriteError> {
         let unreachable = |source: Box<dyn std::error::Error + Send + Sync>| WriteError::Unreachable {
             verb: self.verb,
-            object: self.object.clone(),
+            object: Box::new(self.object.clone()),
             source,
         };
-        let strange = |problem: String| WriteError::Answer { verb: self.verb, object: self.object.clone(), problem };
+        let strange = |problem: String| WriteError::Answer { verb: self.verb, object: Box::new(self.object.clone()), problem };
         let body = self.body.map(ToString::to_string).unwrap_or_default();
         let mut request = Request::builder().method(self.method.clone()).uri(with_query(self.path.clone(), &self.query));
         request = request.header(http::header::ACCEPT, "application/json");

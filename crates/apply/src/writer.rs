@@ -271,7 +271,7 @@ impl Writer {
     pub async fn wait(&self, object: &ObjectRef, until: &Until, timeout: Duration) -> Result<Value, WriteError> {
         let mut state = "nothing is known of it".to_owned();
         let outcome = tokio::time::timeout(timeout, self.watch_until(object, until, &mut state)).await;
-        outcome.unwrap_or_else(|_| Err(WriteError::TimedOut { object: object.clone(), seconds: timeout.as_secs(), state }))
+        outcome.unwrap_or_else(|_| Err(WriteError::TimedOut { object: Box::new(object.clone()), seconds: timeout.as_secs(), state }))
     }
 
     async fn watch_until(&self, object: &ObjectRef, until: &Until, state: &mut String) -> Result<Value, WriteError> {
@@ -302,11 +302,14 @@ impl Writer {
             let uri = with_query(path(&served, &object.namespace, "", ""), &query);
             let request = Request::get(uri).body(Vec::new()).map_err(|error| WriteError::Answer {
                 verb: Verb::Watch,
-                object: object.clone(),
+                object: Box::new(object.clone()),
                 problem: error.to_string(),
             })?;
-            let unreachable =
-                |source: kube::Error| WriteError::Unreachable { verb: Verb::Watch, object: object.clone(), source: Box::new(source) };
+            let unreachable = |source: kube::Error| WriteError::Unreachable {
+                verb: Verb::Watch,
+                object: Box::new(object.clone()),
+                source: Box::new(source),
+            };
             let events = self.client.request_events::<Value>(request).await.map_err(unreachable)?;
             pin_mut!(events);
             // The end of a watch, and what it cannot tell, only mean to look again.
@@ -327,7 +330,8 @@ impl Writer {
     }
 
     async fn served(&self, object: &ObjectRef) -> Result<Served, WriteError> {
-        let served = self.kinds.served(&object.gvk()).await.map_err(|source| WriteError::Kind { object: object.clone(), source })?;
+        let served =
+            self.kinds.served(&object.gvk()).await.map_err(|source| WriteError::Kind { object: Box::new(object.clone()), source })?;
         if served.namespaced && object.namespace.is_empty() {
             return Err(ObjectError("metadata.namespace, and its kind lives in namespaces").into());
         }
@@ -396,7 +400,7 @@ fn settled(object: &ObjectRef, live: Option<&Value>, until: &Until, state: &mut 
                 *state = what;
                 Ok(None)
             }
-            Health::Failed(what) => Err(WriteError::Unhealthy { object: object.clone(), state: what }),
+            Health::Failed(what) => Err(WriteError::Unhealthy { object: Box::new(object.clone()), state: what }),
         },
         Until::Condition { name, status } => {
             let conditions = live.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
