@@ -20,6 +20,7 @@ mod model;
 mod pullspec;
 mod render;
 mod source;
+pub mod template;
 mod validate;
 
 pub use decode::Shape;

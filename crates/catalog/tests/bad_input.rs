@@ -275,3 +275,65 @@ fn empty_catalog() {
     let index = Index::open(builder.finish(), blob.json.len() as u64 + 1).unwrap();
     assert_eq!(index.metas(&mainstay_catalog::MetaQuery::default()).collect::<Vec<_>>(), vec![0..14]);
 }
+
+/// OLM1-BUILD-04, CATLG-10: order and spelling of what is rendered.
+#[test]
+fn rendered_order() {
+    let text = "schema: example.com/free\n---\nschema: olm.deprecations\npackage: b\nentries: [{message: m, reference: {schema: olm.package}}]\n---\n\
+                schema: example.com/thing\npackage: b\nz: 1\na: {w: 1, v: 2}\n---\nschema: olm.bundle\npackage: b\nname: b.v1\nimage: i\n\
+                relatedImages: [{image: z, name: first}, {image: a, name: second}]\nproperties:\n- {type: olm.csv.metadata, value: {}}\n\
+                - {type: olm.package, value: {version: 1.0.0, packageName: b}}\n---\nschema: olm.channel\npackage: b\nname: d\nentries: []\n---\n\
+                schema: olm.channel\npackage: b\nname: c\nentries: [{skipRange: <1.0.0, name: b.v1}]\n---\nschema: olm.package\nname: b\n\
+                defaultChannel: c\n---\nschema: olm.package\nname: a\nicon: {mediatype: m, base64data: d}\ndefaultChannel: c\n";
+    let catalog = load(text).unwrap();
+    let mut json = Vec::new();
+    mainstay_catalog::render(&catalog, mainstay_catalog::Format::Json, &mut json).unwrap();
+    follow(
+        &String::from_utf8(json).unwrap(),
+        &[
+            "{\n    \"schema\": \"olm.package\",\n    \"name\": \"a\",\n    \"defaultChannel\": \"c\",\n    \"icon\": {\n        \"base64data\": \"d\",",
+            "{\n    \"schema\": \"olm.package\",\n    \"name\": \"b\",\n    \"defaultChannel\": \"c\"\n}\n",
+            "{\n    \"schema\": \"olm.channel\",\n    \"name\": \"c\",\n    \"package\": \"b\",\n    \"entries\": [\n        {\n            \"name\": \"b.v1\",\n            \"skipRange\": \"<1.0.0\"",
+            "\"name\": \"d\"",
+            "{\n    \"schema\": \"olm.bundle\",\n    \"name\": \"b.v1\",\n    \"package\": \"b\",\n    \"image\": \"i\",\n    \"properties\": [\n        {\n            \"type\": \"olm.package\",",
+            "\"type\": \"olm.csv.metadata\"",
+            "\"name\": \"second\",\n            \"image\": \"a\"",
+            "\"name\": \"first\"",
+            "{\n    \"a\": {\n        \"v\": 2,\n        \"w\": 1\n    },\n    \"package\": \"b\",\n    \"schema\": \"example.com/thing\"",
+            "{\n    \"schema\": \"olm.deprecations\",\n    \"package\": \"b\",\n    \"entries\": [\n        {\n            \"reference\": {",
+            "example.com/free",
+        ],
+    );
+    let mut yaml = Vec::new();
+    mainstay_catalog::render(&catalog, mainstay_catalog::Format::Yaml, &mut yaml).unwrap();
+    let yaml = String::from_utf8(yaml).unwrap();
+    assert!(
+        yaml.starts_with("---\ndefaultChannel: c\nicon:\n  base64data: d\n  mediatype: m\nname: a\nschema: olm.package\n---\n"),
+        "{yaml}"
+    );
+    assert_eq!(yaml.matches("---\n").count(), 8);
+}
+
+/// Checks that pieces of text follow one another.
+fn follow(text: &str, pieces: &[&str]) {
+    let mut rest = text;
+    for piece in pieces {
+        let at = rest.find(piece).unwrap_or_else(|| panic!("{piece:?} is not in\n{rest}"));
+        rest = &rest[at + piece.len()..];
+    }
+}
+
+proptest::proptest! {
+    /// OLM1-FBC-02: whatever a file holds, reading it ends with a catalog or an error, and a catalog that loads has an index that opens.
+    #[test]
+    fn any_input_is_survived(text in "(\\{\"schema\":\"(x|olm.package|olm.channel|olm.bundle|olm.deprecations)\",\"(name|package|entries|properties)\":(\"a\"|1|\\[\\{\"name\":\"b\"\\}\\]|null|\\{\\})\\}|---\n|schema: y\n|[\\[\\]{}:,\"a \n-]){0,6}") {
+        let source = MemorySource::of("f", text);
+        let mut lines = Vec::new();
+        if let Ok(index) = store(&source, &Limits::default(), &mut lines) {
+            let index = Index::open(index, lines.len() as u64).unwrap();
+            proptest::prop_assert_eq!(index.blob_count() as usize, String::from_utf8_lossy(&lines).lines().count());
+            let catalog = Catalog::load(&source, &Limits::default()).unwrap();
+            let _verdicts = (validate(&catalog), validate_all(&catalog));
+        }
+    }
+}

@@ -81,6 +81,8 @@ fn app() -> Request {
     Request { package: "app".into(), ..Request::default() }
 }
 
+// Requests take an option, so that is what makes the scenarios readable.
+#[allow(clippy::unnecessary_wraps)]
 fn installed(version: &str) -> Option<InstalledBundle> {
     Some(InstalledBundle { name: format!("app.v{version}"), version: version.into() })
 }
@@ -317,7 +319,7 @@ fn reasons() {
 /// The rules of SEL-06 and UPG-05 said once more, slowly: all bundles, all tests, a full sort.
 fn oracle(request: &Request, bundles: &[Sample]) -> Option<String> {
     let fits = |b: &&Sample| {
-        let in_channel = request.channels.is_empty() || request.channels.iter().any(|c| *c == b.channel);
+        let in_channel = request.channels.is_empty() || request.channels.contains(&b.channel);
         let follows = match (&request.installed, request.policy) {
             (Some(at), UpgradeConstraintPolicy::CatalogProvided) => {
                 let at = at.version.as_str();
