@@ -54,6 +54,16 @@ impl Cluster {
         Ok(Self::Remote(Box::new(config)))
     }
 
+    /// The cluster of the kubeconfig where there is one, else the one that this process runs in as a pod, as clients usually look for it.
+    pub async fn infer(file: Option<&Path>, context: Option<&str>) -> Result<Self, ConnectError> {
+        let named = file.is_some() || context.is_some();
+        match Self::from_kubeconfig(file, context, None).await {
+            // What was asked for by name must be it.
+            Err(error) if !named => Self::in_cluster().map_err(|_| error),
+            outcome => outcome,
+        }
+    }
+
     /// The cluster that this process runs in as a pod.
     pub fn in_cluster() -> Result<Self, ConnectError> {
         Ok(Self::Remote(Box::new(Config::incluster()?)))

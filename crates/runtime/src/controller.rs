@@ -3,9 +3,11 @@
 use std::fmt::Display;
 use std::future::Future;
 use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Env, Queue};
@@ -35,7 +37,15 @@ where
         let (queue, env, reconcile) = (queue.clone(), env.clone(), reconcile.clone());
         tasks.spawn(async move {
             while let Some(key) = queue.next().await {
-                match reconcile(key.clone()).await {
+                // A reconcile that panics must not take its worker, and its key, with it.
+                let work = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind();
+                let Ok(outcome) = work.await else {
+                    let wait = queue.retry(key.clone(), env.fraction());
+                    tracing::error!(controller = name, %key, retry_in = ?wait, "reconcile panicked");
+                    queue.done(&key);
+                    continue;
+                };
+                match outcome {
                     Ok(Outcome::Done) => queue.succeeded(&key),
                     Ok(Outcome::After(wait)) => {
                         queue.succeeded(&key);
@@ -72,4 +82,48 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_and_panics_are_tried_again_and_stop_waits_for_what_runs() {
+        let (queue, stop, env) = (Queue::default(), CancellationToken::new(), Env::system());
+        let tries: Arc<Mutex<Vec<&str>>> = Arc::default();
+        ["fails", "panics", "works"].into_iter().for_each(|key| queue.add(key));
+        let (seen, ended, handle) = (tries.clone(), stop.clone(), queue.clone());
+        let reconcile = move |key: &'static str| {
+            let (seen, ended) = (seen.clone(), ended.clone());
+            async move {
+                let before = {
+                    let mut seen = seen.lock().unwrap();
+                    seen.push(key);
+                    seen.iter().filter(|other| **other == key).count()
+                };
+                match (key, before) {
+                    ("fails", 1) => Err(std::fmt::Error),
+                    ("panics", 1) => panic!("as the test wants it"),
+                    ("panics", _) => {
+                        ended.cancel();
+                        tokio::time::sleep(Duration::from_secs(3)).await;
+                        seen.lock().unwrap().push("finished");
+                        Ok(Outcome::Done)
+                    }
+                    _ => Ok(Outcome::Done),
+                }
+            }
+        };
+        run("test", handle, 2, env, stop, reconcile).await;
+        let mut tries = tries.lock().unwrap().clone();
+        assert_eq!(tries.last(), Some(&"finished"));
+        tries.sort_unstable();
+        assert_eq!(tries.iter().filter(|key| **key == "panics").count(), 2);
+        assert!(queue.counts().retried >= 2);
+    }
 }

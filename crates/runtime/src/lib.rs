@@ -22,6 +22,6 @@ pub use accounts::{AccountError, Accounts};
 pub use cache::{Cache, Change, Key, Scope};
 pub use cluster::{Cluster, ConnectError};
 pub use controller::{Outcome, run};
-pub use env::{Clock, Env};
+pub use env::{Clock, Env, ManualClock};
 pub use kinds::{KindError, Kinds, Served};
-pub use queue::{Backoff, Queue};
+pub use queue::{Backoff, Counts, Queue};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ struct Inner<K> {
     state: Mutex<State<K>>,
     wake: Notify,
     backoff: Backoff,
+    started: AtomicU64,
+    retried: AtomicU64,
 }
 
 struct State<K> {
@@ -54,9 +57,50 @@ struct State<K> {
     working: HashSet<K>,
     again: HashSet<K>,
     later: BTreeMap<(Instant, u64), K>,
+    /// Each key's place in `later`: it waits there once, for the earliest of its times.
+    due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
     count: u64,
     closed: bool,
+    limit: Option<Bucket>,
+}
+
+/// A token bucket.
+struct Bucket {
+    per_second: f64,
+    burst: f64,
+    tokens: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    /// Takes a token, or tells when there is one.
+    fn take(&mut self, now: Instant) -> Result<(), Instant> {
+        let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
+        self.tokens = (self.tokens + gained).min(self.burst);
+        self.at = now;
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
+            return Ok(());
+        }
+        // A little more than needed, so that rounding does not wake for nothing.
+        Err(now + Duration::from_secs_f64((1.0 - self.tokens) / self.per_second) + Duration::from_millis(1))
+    }
+}
+
+/// What a queue has handed out, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys handed to workers.
+    pub started: u64,
+    /// Keys that were put back after a failure.
+    pub retried: u64,
+    /// Keys that are ready now.
+    pub ready: usize,
+    /// Keys that are worked on now.
+    pub working: usize,
+    /// Keys that wait for a later time.
+    pub later: usize,
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Default for Queue<K> {
@@ -74,11 +118,22 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             working: HashSet::new(),
             again: HashSet::new(),
             later: BTreeMap::new(),
+            due: HashMap::new(),
             failures: HashMap::new(),
             count: 0,
             closed: false,
+            limit: None,
         };
-        Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: Notify::new(), backoff }) }
+        let (started, retried) = Default::default();
+        Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: Notify::new(), backoff, started, retried }) }
+    }
+
+    /// Hands out at most `per_second` keys a second over time, and `burst` at once.
+    #[must_use]
+    pub fn limited(self, per_second: f64, burst: u32) -> Self {
+        let burst = f64::from(burst.max(1));
+        self.state().limit = Some(Bucket { per_second: per_second.max(0.001), burst, tokens: burst, at: Instant::now() });
+        self
     }
 
     /// Adds a key; one that waits already is not added twice, one that is worked on is worked on again afterwards.
@@ -87,7 +142,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.inner.wake.notify_one();
     }
 
-    /// Adds a key after a while.
+    /// Adds a key after a while; one that waits already waits until the earlier of the two times.
     pub fn add_after(&self, key: K, wait: Duration) {
         if wait.is_zero() {
             return self.add(key);
@@ -95,6 +150,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         let mut state = self.state();
         state.count += 1;
         let at = (Instant::now() + wait, state.count);
+        if let Some(earlier) = state.due.get(&key).copied() {
+            if earlier <= at {
+                return;
+            }
+            state.later.remove(&earlier);
+        }
+        state.due.insert(key.clone(), at);
         state.later.insert(at, key);
         drop(state);
         self.inner.wake.notify_one();
@@ -108,6 +170,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             *failures = failures.saturating_add(1);
             self.inner.backoff.wait(*failures, fraction)
         };
+        self.inner.retried.fetch_add(1, Ordering::Relaxed);
         self.add_after(key, wait);
         wait
     }
@@ -123,6 +186,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             let wait = {
                 let mut state = self.state();
                 if state.closed {
+                    // One wake-up wakes one: it is passed on until everybody knows.
+                    self.inner.wake.notify_one();
                     return None;
                 }
                 let now = Instant::now();
@@ -130,17 +195,25 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
                     && entry.key().0 <= now
                 {
                     let key = entry.remove();
+                    state.due.remove(&key);
                     state.add(key);
                 }
-                if let Some(key) = state.ready.pop_front() {
-                    state.waiting.remove(&key);
-                    state.working.insert(key.clone());
-                    if !state.ready.is_empty() {
-                        self.inner.wake.notify_one();
+                let allowed = if state.ready.is_empty() { Ok(()) } else { state.limit.as_mut().map_or(Ok(()), |limit| limit.take(now)) };
+                match allowed {
+                    Ok(()) => {
+                        if let Some(key) = state.ready.pop_front() {
+                            state.waiting.remove(&key);
+                            state.working.insert(key.clone());
+                            if !state.ready.is_empty() {
+                                self.inner.wake.notify_one();
+                            }
+                            self.inner.started.fetch_add(1, Ordering::Relaxed);
+                            return Some(key);
+                        }
+                        state.later.keys().next().map(|(at, _)| *at)
                     }
-                    return Some(key);
+                    Err(at) => Some(at),
                 }
-                state.later.keys().next().map(|(at, _)| *at)
             };
             match wait {
                 Some(at) => {
@@ -176,6 +249,18 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     pub fn depth(&self) -> usize {
         let state = self.state();
         state.ready.len() + state.working.len()
+    }
+
+    /// What was handed out so far, and what waits.
+    pub fn counts(&self) -> Counts {
+        let state = self.state();
+        Counts {
+            started: self.inner.started.load(Ordering::Relaxed),
+            retried: self.inner.retried.load(Ordering::Relaxed),
+            ready: state.ready.len(),
+            working: state.working.len(),
+            later: state.later.len(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
@@ -226,5 +311,48 @@ mod tests {
         let start = Instant::now();
         assert_eq!(queue.next().await, Some("a"));
         assert_eq!(start.elapsed().as_secs(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_waits_for_the_earliest_of_its_times() {
+        let queue = Queue::default();
+        for seconds in [600, 5, 60] {
+            queue.add_after("a", Duration::from_secs(seconds));
+        }
+        assert_eq!(queue.counts().later, 1);
+        let start = Instant::now();
+        assert_eq!(queue.next().await, Some("a"));
+        assert_eq!(start.elapsed().as_secs(), 5);
+        assert_eq!(queue.counts(), Counts { started: 1, working: 1, ..Counts::default() });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_spreads_the_work() {
+        let queue = Queue::default().limited(1.0, 2);
+        (0..4).for_each(|key| queue.add(key));
+        let start = Instant::now();
+        let mut seconds = Vec::new();
+        for _ in 0..4 {
+            let key = queue.next().await.unwrap();
+            queue.done(&key);
+            seconds.push(start.elapsed().as_secs());
+        }
+        assert_eq!(seconds, [0, 0, 1, 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn closing_ends_all_workers() {
+        let queue: Queue<u8> = Queue::default();
+        let workers: Vec<_> = (0..8)
+            .map(|_| {
+                let queue = queue.clone();
+                tokio::spawn(async move { queue.next().await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        queue.close();
+        for worker in workers {
+            assert_eq!(worker.await.unwrap(), None);
+        }
     }
 }
