@@ -1,0 +1,188 @@
+//! Caches, kinds and accounts against a small API in the same process.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Json, Response};
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::api::{ApiResource, GroupVersionKind};
+use mainstay_runtime::{AccountError, Accounts, Cache, Cluster, Env, Key, KindError, Kinds, ManualClock, Queue, Scope};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Default)]
+struct State {
+    calls: Vec<String>,
+    lists: Vec<Value>,
+    watches: Vec<mpsc::Receiver<String>>,
+    account_uid: String,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+#[derive(Clone)]
+struct Marked;
+
+fn not_found() -> Response {
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "message": "not found", "code": 404});
+    (StatusCode::NOT_FOUND, Json(status)).into_response()
+}
+
+async fn serve(state: Shared, request: Request<Body>) -> Response {
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    let path = request.uri().path().to_owned();
+    let who = match request.headers().get("authorization") {
+        Some(bearer) => bearer.to_str().unwrap().to_owned(),
+        None if request.extensions().get::<Marked>().is_some() => "self".into(),
+        None => "nobody".into(),
+    };
+    let mut state = state.lock().unwrap();
+    state.calls.push(format!("{who} {} {path}", request.method()));
+    match path.as_str() {
+        "/api/v1" => Json(json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
+            {"name": "configmaps", "kind": "ConfigMap", "namespaced": true, "singularName": "", "verbs": ["get"]}]}))
+        .into_response(),
+        "/api/v1/configmaps" if query.contains("watch=true") && !state.watches.is_empty() => {
+            let events = state.watches.remove(0);
+            let lines = futures::stream::unfold(events, |mut events| async { Some((events.recv().await?, events)) });
+            Body::from_stream(lines.map(Ok::<_, std::convert::Infallible>)).into_response()
+        }
+        "/api/v1/configmaps" if !query.contains("watch=true") && !state.lists.is_empty() => Json(state.lists.remove(0)).into_response(),
+        "/api/v1/namespaces/n/serviceaccounts/installer" if !state.account_uid.is_empty() => {
+            Json(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "n", "uid": state.account_uid}}))
+                .into_response()
+        }
+        "/api/v1/namespaces/n/serviceaccounts/installer/token" => {
+            let token = format!("t{}", state.calls.len());
+            Json(json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": {"audiences": []},
+                "status": {"token": token, "expirationTimestamp": "2026-01-01T01:00:00Z"}}))
+            .into_response()
+        }
+        _ => not_found(),
+    }
+}
+
+fn start() -> (Cluster, Shared) {
+    let state = Shared::default();
+    let copy = state.clone();
+    let router = Router::new().fallback(move |request: Request<Body>| serve(copy.clone(), request));
+    let identity = |extensions: &mut axum::http::Extensions| {
+        extensions.insert(Marked);
+    };
+    (Cluster::Embedded { router, identity }, state)
+}
+
+fn object(name: &str, version: u32, owner: Option<&str>) -> Value {
+    let owners: Vec<Value> = owner.iter().map(|uid| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": uid})).collect();
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n", "resourceVersion": version.to_string(),
+        "ownerReferences": owners, "managedFields": [{"manager": "x"}]}})
+}
+
+fn list(version: u32, items: &[Value]) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": version.to_string()}, "items": items})
+}
+
+fn event(kind: &str, object: &Value) -> String {
+    format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_follows_its_kind_and_wakes_a_queue() {
+    let (cluster, state) = start();
+    let (first, watch) = mpsc::channel(8);
+    let (_second, again) = mpsc::channel(8);
+    {
+        let mut state = state.lock().unwrap();
+        state.lists = vec![list(5, &[object("a", 1, None), object("b", 2, Some("u1"))]), list(9, &[object("c", 9, None)])];
+        state.watches = vec![watch, again];
+    }
+    let stop = CancellationToken::new();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    let cache = Cache::start(&cluster.client().unwrap(), &resource, &Scope::default(), &stop);
+    cache.ready().await;
+    let queue: Queue<Key> = Queue::default();
+    let handle = queue.clone();
+    cache.on_change(move |change| {
+        if let Some(object) = change.object() {
+            handle.add(Key::of(object));
+        }
+    });
+    let next = || async {
+        let key = queue.next().await.unwrap();
+        queue.done(&key);
+        key.to_string()
+    };
+    assert_eq!((next().await, next().await), ("n/a".into(), "n/b".into()));
+    assert_eq!(cache.owned_by("u1").len(), 1);
+    assert!(cache.get(&Key::new("n", "a")).unwrap().metadata.managed_fields.is_none());
+
+    first.send(event("MODIFIED", &object("b", 6, None))).await.unwrap();
+    assert_eq!(next().await, "n/b");
+    assert!(cache.owned_by("u1").is_empty());
+    first.send(event("DELETED", &object("a", 7, None))).await.unwrap();
+    assert_eq!(next().await, "n/a");
+    assert_eq!(cache.in_namespace("n").len(), 1);
+
+    // History was compacted: listed again, what went meanwhile is told.
+    let expired =
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "message": "too old", "code": 410});
+    first.send(event("ERROR", &expired)).await.unwrap();
+    drop(first);
+    let mut told = [next().await, next().await];
+    told.sort();
+    assert_eq!(told, ["n/b", "n/c"]);
+    assert_eq!((cache.len(), cache.is_ready()), (1, true));
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn kinds_are_asked_for_once() {
+    let (cluster, state) = start();
+    let kinds = Kinds::new(cluster.client().unwrap());
+    let gvk = GroupVersionKind::gvk("", "v1", "ConfigMap");
+    for _ in 0..3 {
+        let served = kinds.served(&gvk).await.unwrap();
+        assert_eq!((served.resource.plural.as_str(), served.namespaced), ("configmaps", true));
+    }
+    assert_eq!(state.lock().unwrap().calls, ["self GET /api/v1"]);
+    let unknown = kinds.served(&GroupVersionKind::gvk("example.com", "v1", "Thing")).await.unwrap_err();
+    assert!(matches!(unknown, KindError::NotServed { .. }), "{unknown}");
+    let unknown = kinds.served(&GroupVersionKind::gvk("", "v1", "Thing")).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "the server does not serve Thing of v1");
+}
+
+/// OLM1-PERM-01: work is done with the ServiceAccount's own token, renewed before its end and when the account is another.
+#[tokio::test]
+async fn accounts_act_by_tokens() {
+    let (cluster, state) = start();
+    let clock = ManualClock::new("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+    let accounts = Accounts::new(cluster.clone(), cluster.client().unwrap(), Env::new(clock.clone(), 1));
+    let key = Key::new("n", "installer");
+    let missing = accounts.client(&key).await.err().unwrap();
+    assert!(matches!(missing, AccountError::NotFound { .. }));
+    assert_eq!(
+        missing.to_string(),
+        "service account \"installer\" not found in namespace \"n\": unable to authenticate with the Kubernetes cluster."
+    );
+    let tokens = |state: &Shared| state.lock().unwrap().calls.iter().filter(|call| call.ends_with("/token")).count();
+    state.lock().unwrap().account_uid = "u1".into();
+    let client = accounts.client(&key).await.unwrap();
+    accounts.client(&key).await.unwrap();
+    assert_eq!(tokens(&state), 1);
+    let _ = client.list_core_api_resources("v1").await.unwrap();
+    assert!(state.lock().unwrap().calls.last().unwrap().starts_with("Bearer t"), "nobody but the account");
+    state.lock().unwrap().account_uid = "u2".into();
+    accounts.client(&key).await.unwrap();
+    assert_eq!(tokens(&state), 2);
+    clock.advance(Duration::from_secs(3_300));
+    accounts.client(&key).await.unwrap();
+    assert_eq!(tokens(&state), 3);
+}
