@@ -263,6 +263,16 @@ fn index_knows_deprecations() {
     assert_eq!(package.channel("c").unwrap().head().unwrap().bundle().unwrap().version(), Some("1.0.0"));
 }
 
+/// OLM1-CAT-07: blobs without a package are content, but make no package.
+#[test]
+fn blobs_without_package() {
+    let text = "schema: olm.bundle\nname: a\n---\nschema: olm.channel\nname: a\n---\nschema: olm.package\n---\nschema: olm.deprecations\n";
+    let mut lines = Vec::new();
+    let index = store(&MemorySource::of("x", text), &Limits::default(), &mut lines).unwrap();
+    let index = Index::open(index, lines.len() as u64).unwrap();
+    assert_eq!((index.packages().len(), index.blob_count()), (0, 4));
+}
+
 /// OLM1-CAT-17: an empty catalog has an index too.
 #[test]
 fn empty_catalog() {

@@ -99,7 +99,8 @@ struct Search<'s> {
 impl<'s> Search<'s> {
     /// Resolves with a changed query; a bundle with dependencies would be refused later, so it is no way out.
     fn attempt(&self, query: &Query<'_>, changes: &[Change]) -> Option<Hint> {
-        let pick = decide(self.offers, query).ok().filter(|pick| pick.bundle.facts.dependency.is_none())?;
+        let pick =
+            decide(self.offers, query).ok().filter(|pick| pick.bundle.facts.dependency.is_none() && pick.bundle.version.is_some())?;
         Some(Hint { changes: changes.to_vec(), leads_to: Some(choice_of(&self.request.package, &pick)) })
     }
 

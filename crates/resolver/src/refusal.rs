@@ -61,6 +61,13 @@ pub enum RefusalKind {
         /// Catalogs of one priority that all have a bundle, by name; empty when none has.
         tied: Vec<String>,
     },
+    /// The only bundle that fits has no version that can be read.
+    InvalidBundleVersion {
+        /// The bundle.
+        bundle: String,
+        /// Why.
+        reason: String,
+    },
     /// The bundle declares a dependency (OLM1-INST-04).
     UnsupportedDependency {
         /// The bundle.
@@ -148,6 +155,9 @@ impl fmt::Display for RefusalKind {
                     write!(f, " in multiple catalogs with the same priority [{}]", tied.join(" "))?;
                 }
                 Ok(())
+            }
+            Self::InvalidBundleVersion { bundle, reason } => {
+                write!(f, "error getting resolved bundle version for bundle \"{bundle}\": {reason}")
             }
             Self::UnsupportedDependency { bundle, property } => write!(
                 f,

@@ -108,11 +108,9 @@ pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<R
     };
     let reports = || offers.iter().map(|offer| offer.report(&query)).collect::<Vec<_>>();
     let failure = match decide(&offers, &query) {
-        Ok(pick) => match pick.bundle.facts.dependency {
+        Ok(pick) => match unfit(&pick.bundle.facts) {
             None => return Ok(resolution(request, &query, &pick, reports())),
-            Some(property) => {
-                RefusalKind::UnsupportedDependency { bundle: pick.bundle.facts.name.to_owned(), property: property.to_owned() }
-            }
+            Some(kind) => kind,
         },
         Err(tied) => RefusalKind::NoSingleBundle {
             installed: request.installed.as_ref().map(|bundle| bundle.version.clone()),
@@ -124,6 +122,19 @@ pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<R
     };
     let hints = hints::find(request, &offers, &query, &failure, catalogs);
     Err(Box::new(Refusal { kind: failure, catalogs: reports(), hints }))
+}
+
+/// Why the bundle that was chosen is not accepted; no other one is taken instead (OLM1-SEL-01).
+fn unfit(facts: &BundleFacts<'_>) -> Option<RefusalKind> {
+    let bundle = facts.name.to_owned();
+    let readable = match facts.version {
+        None => Err("it needs exactly one olm.package property with a version".to_owned()),
+        Some(version) => Version::parse(version).map_err(|reason| format!("version \"{version}\": {reason}")),
+    };
+    if let Err(reason) = readable {
+        return Some(RefusalKind::InvalidBundleVersion { bundle, reason });
+    }
+    facts.dependency.map(|property| RefusalKind::UnsupportedDependency { bundle, property: property.to_owned() })
 }
 
 /// What is wanted, with its parts read.

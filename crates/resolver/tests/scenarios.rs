@@ -295,6 +295,23 @@ fn dependencies() {
     assert_eq!(refusal.hints[0].to_string(), "with version \"1.0.0\" it would be app.v1.0.0 (1.0.0) from catalog cat");
 }
 
+/// OLM1-SEL-01, OLM1-SEL-12: a bundle whose version can not be read is the last choice, and is refused by name.
+#[test]
+fn unreadable_versions() {
+    assert_eq!(one(&app(), "v1 @stable\n0.0.1-alpha @stable"), "0.0.1-alpha@cat");
+    let error = one(&app(), "v1 @stable");
+    assert!(error.starts_with("error getting resolved bundle version for bundle \"app.vv1\": version \"v1\": "), "{error}");
+    assert_eq!(
+        one(&Request { version: Some("*".into()), ..app() }, "v1 @stable"),
+        "no bundles found for package \"app\" matching version \"*\""
+    );
+    let unreadable = Request { installed: installed("one"), ..app() };
+    assert!(
+        one(&unreadable, "1.0.0 @stable").starts_with("error walking catalogs: parsing installed bundle \"app.vone\" version \"one\": ")
+    );
+    assert_eq!(one(&Request { policy: UpgradeConstraintPolicy::SelfCertified, ..unreadable }, "1.0.0 @stable"), "1.0.0@cat");
+}
+
 /// OLM1-SEL-01: the reasons say why it is this one.
 #[test]
 fn reasons() {

@@ -14,6 +14,11 @@ use crate::facts::{DEPENDENCY_TYPES, version_of};
 use crate::load::Blob;
 use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 
+/// Largest content that has an index: offsets of texts have 32 bits.
+const MAX_CONTENT: u64 = 1 << 30;
+/// How much of a package's description is searched.
+const SEARCHED_DESCRIPTION: usize = 4_096;
+
 /// Collects what an index keeps of each blob. Blobs must come in the order in which they are written to the content, one a line.
 #[derive(Default)]
 pub struct IndexBuilder {
@@ -83,6 +88,9 @@ impl IndexBuilder {
 
     /// Takes the next blob of the content; its line end is counted too.
     pub fn add(&mut self, blob: &Blob<'_>) -> Result<(), LoadError> {
+        if self.position + blob.json.len() as u64 > MAX_CONTENT {
+            return Err(LoadError::Limit { path: blob.path.to_owned(), what: "the size of the catalog", limit: MAX_CONTENT });
+        }
         let row = (self.blobs.len() / 6) as u32;
         let start = self.position;
         let (schema, package, name) = (self.strings.id(blob.schema), self.strings.id(blob.package), self.strings.id(blob.name));
@@ -173,6 +181,8 @@ impl IndexBuilder {
     /// The finished index.
     pub fn finish(mut self) -> Vec<u8> {
         let mut tables = Tables::default();
+        // What names no package is in the content, but belongs to none.
+        self.packages.remove("");
         for (name, mut rows) in std::mem::take(&mut self.packages) {
             let find = |schema: &str, name: &str, rows: &PackageRows| {
                 rows.deprecations.iter().find(|(s, n, _)| s == schema && n == name).map_or(NONE, |(_, _, message)| *message)
@@ -215,7 +225,7 @@ impl IndexBuilder {
             let part = |part: fn(&BundleRow) -> u32| shown.map_or(NONE, part);
             let (display, provider, summary) = (part(|b| b.display_name), part(|b| b.provider), part(|b| b.summary));
             let texts = [display, provider, part(|b| b.keywords), summary].map(|id| self.strings.text(id).to_lowercase());
-            let search = format!("{}\n{}\n{}", name.to_lowercase(), texts.join("\n"), rows.description.to_lowercase());
+            let search = format!("{}\n{}\n{}", name.to_lowercase(), texts.join("\n"), beginning(&rows.description).to_lowercase());
             let summary = if summary == NONE { self.strings.optional(first_line(&rows.description)) } else { summary };
             let (id, search) = (self.strings.id(&name), self.strings.id(&search));
             let (channels, bundles) = (rows.channels.len() as u32, rows.bundles.len() as u32);
@@ -253,6 +263,11 @@ fn head(entries: &[EntryRow]) -> Option<usize> {
         (Some((i, _)), None) => Some(i),
         _ => None,
     }
+}
+
+fn beginning(text: &str) -> &str {
+    let end = (0..=SEARCHED_DESCRIPTION.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text[..end]
 }
 
 fn first_line(text: &str) -> &str {
