@@ -18,6 +18,7 @@ pub mod openapi;
 mod prepare;
 pub mod quantity;
 mod registry;
+mod validate;
 
 pub use default::default;
 pub use encode::go_form;
@@ -26,3 +27,4 @@ pub use prepare::{
     AllocationError, Allocator, Context, Requester, allocate_service, prepare_create, prepare_update, qos_class, released_by_service,
 };
 pub use registry::{Group, Registry, Resource, Subresource, registry};
+pub use validate::{known_gaps, validate_create, validate_metadata, validate_metadata_update, validate_update};

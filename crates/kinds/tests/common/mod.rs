@@ -33,7 +33,8 @@ pub fn steps() -> Option<Vec<Step>> {
     files.sort();
     let mut steps = Vec::new();
     for file in files {
-        let scenario: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let scenario: Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).unwrap().replace("${sfx}", "sfx").replace("${ns}", "ns")).unwrap();
         for (index, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
             flatten(scenario["name"].as_str().unwrap(), index, step, &mut steps);
         }

@@ -1,0 +1,191 @@
+//! Metadata: names a kind, labels, annotations, owners, finalizers; what an update may not change.
+
+use mainstay_schema::field::{Error, Path};
+use serde_json::{Value, json};
+
+use super::{Errors, all_invalid, flag, has, int, labels, list, map, names, text};
+use crate::{Gvk, registry};
+
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// Which rule the names of a kind follow.
+#[derive(Clone, Copy, PartialEq)]
+enum NameRule {
+    Subdomain,
+    Label,
+    Label1035,
+    PathSegment,
+    /// Checked by the kind itself.
+    Own,
+}
+
+fn rule(gvk: &Gvk) -> NameRule {
+    match gvk.group_kind() {
+        ("", "Namespace") => NameRule::Label,
+        ("", "Service") => NameRule::Label1035,
+        ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
+        ("apiregistration.k8s.io", _) => NameRule::Own,
+        _ => NameRule::Subdomain,
+    }
+}
+
+fn name_messages(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
+    let masked = if prefix { names::mask_trailing_dash(name) } else { name.to_owned() };
+    match rule {
+        NameRule::Subdomain => names::subdomain(&masked),
+        NameRule::Label => names::label(&masked),
+        NameRule::Label1035 => names::label_1035(&masked),
+        NameRule::PathSegment => names::path_segment(name),
+        NameRule::Own => Vec::new(),
+    }
+}
+
+pub(super) fn create(gvk: &Gvk, object: &Value) -> Errors {
+    let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
+    let rule = rule(gvk);
+    let core_finalizers = !matches!(gvk.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io");
+    of_create(object, namespaced, core_finalizers, &|name, prefix| name_messages(rule, name, prefix))
+}
+
+/// What is wrong with the metadata of a new object of any kind, with names that are RFC 1123 subdomains: for custom resources.
+pub fn validate_metadata(object: &Value, namespaced: bool) -> Vec<Error> {
+    of_create(object, namespaced, false, &|name, prefix| name_messages(NameRule::Subdomain, name, prefix))
+}
+
+/// What is wrong with the metadata of a changed object of any kind.
+pub fn validate_metadata_update(new: &Value, old: &Value) -> Vec<Error> {
+    update(new, old)
+}
+
+fn of_create(object: &Value, namespaced: bool, core_finalizers: bool, messages: &dyn Fn(&str, bool) -> Vec<String>) -> Errors {
+    let path = Path::new("metadata");
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    let mut errors = Vec::new();
+    let prefix = text(metadata, "generateName");
+    if !prefix.is_empty() {
+        errors.extend(all_invalid(&path.child("generateName"), prefix, messages(prefix, true)));
+    }
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        errors.push(Error::required(&path.child("name"), "name or generateName is required"));
+    } else {
+        errors.extend(all_invalid(&path.child("name"), name, messages(name, false)));
+    }
+    let namespace = text(metadata, "namespace");
+    if namespaced {
+        if namespace.is_empty() {
+            errors.push(Error::required(&path.child("namespace"), ""));
+        } else {
+            errors.extend(all_invalid(&path.child("namespace"), namespace, names::label(namespace)));
+        }
+    } else if !namespace.is_empty() {
+        errors.push(Error::forbidden(&path.child("namespace"), "not allowed on this type"));
+    }
+    errors.extend(super::not_negative(metadata, "generation", &path));
+    errors.extend(common(metadata, &path));
+    errors.extend(finalizers(metadata, &path));
+    if core_finalizers {
+        for (index, finalizer) in super::texts(metadata, "finalizers").iter().enumerate() {
+            if !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(finalizer) {
+                let words = "name is neither a standard finalizer name nor is it fully qualified";
+                errors.push(Error::invalid(&path.child("finalizers").index(index), *finalizer, words));
+            }
+        }
+    }
+    errors
+}
+
+fn common(metadata: &Value, path: &Path) -> Errors {
+    let mut errors = labels::labels(map(metadata, "labels"), &path.child("labels"));
+    errors.extend(annotations(map(metadata, "annotations"), &path.child("annotations")));
+    errors.extend(owners(metadata, &path.child("ownerReferences")));
+    errors
+}
+
+pub(super) fn annotations(annotations: Option<&serde_json::Map<String, Value>>, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let mut size = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        errors.extend(all_invalid(path, key, names::qualified(&key.to_lowercase())));
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > ANNOTATIONS_LIMIT {
+        errors.push(Error::too_long(path, "", ANNOTATIONS_LIMIT as u64));
+    }
+    errors
+}
+
+fn owners(metadata: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let mut controller: Option<String> = None;
+    for owner in list(metadata, "ownerReferences") {
+        let version = text(owner, "apiVersion");
+        if version.is_empty() || version.ends_with('/') {
+            errors.push(Error::invalid(&path.child("apiVersion"), version, "version must not be empty"));
+        }
+        for (field, words) in [("kind", "kind must not be empty"), ("name", "name must not be empty"), ("uid", "uid must not be empty")] {
+            if text(owner, field).is_empty() {
+                errors.push(Error::invalid(&path.child(field), text(owner, field), words));
+            }
+        }
+        if version == "v1" && text(owner, "kind") == "Event" {
+            errors.push(Error::invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"));
+        }
+        if flag(owner, "controller") {
+            match &controller {
+                Some(first) => {
+                    let words = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
+                        text(owner, "name")
+                    );
+                    errors.push(Error::invalid(path, metadata.get("ownerReferences"), words));
+                }
+                None => controller = Some(text(owner, "name").to_owned()),
+            }
+        }
+    }
+    errors
+}
+
+fn finalizers(metadata: &Value, path: &Path) -> Errors {
+    let path = path.child("finalizers");
+    let given = super::texts(metadata, "finalizers");
+    let mut errors: Errors = given.iter().flat_map(|finalizer| all_invalid(&path, finalizer, names::qualified(finalizer))).collect();
+    if given.contains(&"orphan") && given.contains(&"foregroundDeletion") {
+        let words = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(Error::invalid(&path, json!(given), words));
+    }
+    errors
+}
+
+pub(super) fn update(new: &Value, old: &Value) -> Errors {
+    let path = Path::new("metadata");
+    let (new, old) = (new.get("metadata").unwrap_or(&Value::Null), old.get("metadata").unwrap_or(&Value::Null));
+    let mut errors = Vec::new();
+    if has(old, "deletionTimestamp") {
+        let before = super::texts(old, "finalizers");
+        let more: Vec<String> = super::texts(new, "finalizers")
+            .into_iter()
+            .filter(|finalizer| !before.contains(finalizer))
+            .map(mainstay_schema::field::go_quote)
+            .collect();
+        if !more.is_empty() {
+            let words = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                more.join(", ")
+            );
+            errors.push(Error::forbidden(&path.child("finalizers"), words));
+        }
+    }
+    if int(new, "generation").unwrap_or(0) < int(old, "generation").unwrap_or(0) {
+        errors.push(Error::invalid(&path.child("generation"), new.get("generation"), "must not be decremented"));
+    }
+    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        // What an update does not say is filled in from the stored object before this.
+        if has(new, field) && new.get(field) != old.get(field) {
+            errors.push(Error::invalid(&path.child(field), new.get(field), "field is immutable"));
+        }
+    }
+    errors.extend(common(new, &path));
+    errors
+}

@@ -1,0 +1,379 @@
+//! Network policies, ingresses, endpoints.
+
+use std::net::IpAddr;
+
+use mainstay_schema::field::{Error, Path};
+use serde_json::{Value, json};
+
+use super::{Errors, all_invalid, has, int, labels, list, map, names, one_of, text, texts};
+
+fn spec(object: &Value) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
+pub(super) fn network_policy(object: &Value) -> Errors {
+    let (spec, path) = (spec(object), Path::new("spec"));
+    let mut errors = labels::selector(spec.get("podSelector"), &path.child("podSelector"));
+    for (field, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (index, rule) in list(spec, field).iter().enumerate() {
+            let path = path.child(field).index(index);
+            for (at, port) in list(rule, "ports").iter().enumerate() {
+                errors.extend(policy_port(port, &path.child("ports").index(at)));
+            }
+            for (at, peer) in list(rule, peers).iter().enumerate() {
+                errors.extend(policy_peer(peer, &path.child(peers).index(at)));
+            }
+        }
+    }
+    let types = texts(spec, "policyTypes");
+    if types.len() > 2 {
+        errors.push(Error::invalid(&path.child("policyTypes"), json!(types), "may not specify more than two policyTypes"));
+        return errors;
+    }
+    for (index, kind) in types.iter().enumerate() {
+        if !["Egress", "Ingress"].contains(kind) {
+            errors.push(Error::not_supported(&path.child("policyTypes").index(index), *kind, &["Egress", "Ingress"]));
+        }
+    }
+    errors
+}
+
+fn policy_port(port: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    if has(port, "protocol") && !["SCTP", "TCP", "UDP"].contains(&text(port, "protocol")) {
+        errors.push(Error::not_supported(&path.child("protocol"), text(port, "protocol"), &["SCTP", "TCP", "UDP"]));
+    }
+    match port.get("port").filter(|number| !number.is_null()) {
+        Some(Value::String(name)) => {
+            errors.extend(all_invalid(&path.child("port"), name, names::port_name(name)));
+            if has(port, "endPort") {
+                errors.push(Error::invalid(&path.child("endPort"), port.get("endPort"), "may not be specified when `port` is non-numeric"));
+            }
+        }
+        Some(number) => {
+            let number = number.as_i64().unwrap_or(0);
+            errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&path.child("port"), number, words)));
+            if let Some(end) = int(port, "endPort") {
+                if end < number {
+                    errors.push(Error::invalid(&path.child("endPort"), end, "must be greater than or equal to `port`"));
+                }
+                errors.extend(names::port(end).into_iter().map(|words| Error::invalid(&path.child("endPort"), end, words)));
+            }
+        }
+        None => {
+            if let Some(end) = int(port, "endPort") {
+                errors.push(Error::invalid(&path.child("endPort"), end, "may not be specified when `port` is not specified"));
+            }
+        }
+    }
+    errors
+}
+
+fn policy_peer(peer: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let mut kinds = 0;
+    for field in ["podSelector", "namespaceSelector"] {
+        if has(peer, field) {
+            kinds += 1;
+            errors.extend(labels::selector(peer.get(field), &path.child(field)));
+        }
+    }
+    if let Some(block) = peer.get("ipBlock").filter(|block| !block.is_null()) {
+        if kinds > 0 {
+            return vec![Error::forbidden(path, "may not specify both ipBlock and another peer")];
+        }
+        kinds += 1;
+        let path = path.child("ipBlock");
+        let range = text(block, "cidr");
+        if range.is_empty() {
+            errors.push(Error::required(&path.child("cidr"), ""));
+        } else {
+            errors.extend(all_invalid(&path.child("cidr"), range, names::cidr(range)));
+        }
+        for (index, except) in texts(block, "except").iter().enumerate() {
+            let path = path.child("except").index(index);
+            let messages = names::cidr(except);
+            if messages.is_empty() && names::cidr(range).is_empty() && !contains(range, except) {
+                errors.push(Error::invalid(&path, *except, "must be a strict subset of `cidr`"));
+            }
+            errors.extend(all_invalid(&path, except, messages));
+        }
+    }
+    if kinds == 0 {
+        errors.push(Error::required(path, "must specify a peer"));
+    }
+    errors
+}
+
+/// Whether the second range lies within the first and is smaller.
+fn contains(outer: &str, inner: &str) -> bool {
+    let parse = |text: &str| -> Option<(u128, u32, u32)> {
+        let (ip, length) = text.split_once('/')?;
+        let length: u32 = length.parse().ok()?;
+        Some(match names::address(ip)? {
+            IpAddr::V4(ip) => (u128::from(u32::from(ip)), length, 32),
+            IpAddr::V6(ip) => (u128::from(ip), length, 128),
+        })
+    };
+    let (Some((base, length, bits)), Some((other, longer, other_bits))) = (parse(outer), parse(inner)) else { return false };
+    let shift = bits - length.min(bits);
+    bits == other_bits && longer > length && base.checked_shr(shift).unwrap_or(0) == other.checked_shr(shift).unwrap_or(0)
+}
+
+pub(super) fn ingress(object: &Value) -> Errors {
+    let (spec, path) = (spec(object), Path::new("spec"));
+    let mut errors = Vec::new();
+    if list(spec, "rules").is_empty() && !has(spec, "defaultBackend") {
+        errors.push(Error::invalid(&path, json!([]), "either `defaultBackend` or `rules` must be specified"));
+    }
+    if let Some(backend) = spec.get("defaultBackend").filter(|backend| !backend.is_null()) {
+        errors.extend(ingress_backend(backend, &path.child("defaultBackend")));
+    }
+    for (index, rule) in list(spec, "rules").iter().enumerate() {
+        errors.extend(ingress_rule(rule, &path.child("rules").index(index)));
+    }
+    for (index, tls) in list(spec, "tls").iter().enumerate() {
+        let path = path.child("tls").index(index);
+        for (at, host) in texts(tls, "hosts").iter().enumerate() {
+            let messages = if host.contains('*') { names::wildcard_subdomain(host) } else { names::subdomain(host) };
+            errors.extend(all_invalid(&path.child("hosts").index(at), host, messages));
+        }
+        let secret = text(tls, "secretName");
+        if !secret.is_empty() {
+            errors.extend(all_invalid(&path.child("secretName"), secret, names::subdomain(secret)));
+        }
+    }
+    if has(spec, "ingressClassName") {
+        let class = text(spec, "ingressClassName");
+        errors.extend(all_invalid(&path.child("ingressClassName"), class, names::subdomain(class)));
+        let annotation = object.pointer("/metadata/annotations/kubernetes.io~1ingress.class");
+        if annotation.is_some_and(|annotation| annotation != class) {
+            let path = Path::new("annotations").child("kubernetes.io/ingress.class");
+            errors.push(Error::invalid(&path, annotation, "must match `ingressClassName` when both are specified"));
+        }
+    }
+    errors
+}
+
+fn ingress_rule(rule: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let host = text(rule, "host");
+    if !host.is_empty() {
+        if names::address(host).is_some() {
+            errors.push(Error::invalid(&path.child("host"), host, "must be a DNS name, not an IP address"));
+        }
+        let messages = if host.contains('*') { names::wildcard_subdomain(host) } else { names::subdomain(host) };
+        errors.extend(all_invalid(&path.child("host"), host, messages));
+    }
+    let Some(http) = rule.get("http") else { return errors };
+    let path = path.child("http");
+    if list(http, "paths").is_empty() {
+        errors.push(Error::required(&path.child("paths"), ""));
+    }
+    for (index, entry) in list(http, "paths").iter().enumerate() {
+        let path = path.child("paths").index(index);
+        if !has(entry, "pathType") {
+            errors.push(Error::required(&path.child("pathType"), "pathType must be specified"));
+        }
+        let place = text(entry, "path");
+        match text(entry, "pathType") {
+            "Exact" | "Prefix" => {
+                if !place.starts_with('/') {
+                    errors.push(Error::invalid(&path.child("path"), place, "must be an absolute path"));
+                }
+                for bad in ["//", "/./", "/../", "%2f", "%2F"] {
+                    if place.contains(bad) {
+                        errors.push(Error::invalid(&path.child("path"), place, format!("must not contain '{bad}'")));
+                    }
+                }
+                for bad in ["/..", "/."] {
+                    if place.ends_with(bad) {
+                        errors.push(Error::invalid(&path.child("path"), place, format!("cannot end with '{bad}'")));
+                    }
+                }
+            }
+            "ImplementationSpecific" => {
+                if !place.is_empty() && !place.starts_with('/') {
+                    errors.push(Error::invalid(&path.child("path"), place, "must be an absolute path"));
+                }
+            }
+            "" => {}
+            other => {
+                errors.push(Error::not_supported(&path.child("pathType"), other, &["Exact", "ImplementationSpecific", "Prefix"]));
+            }
+        }
+        errors.extend(ingress_backend(entry.get("backend").unwrap_or(&Value::Null), &path.child("backend")));
+    }
+    errors
+}
+
+fn ingress_backend(backend: &Value, path: &Path) -> Errors {
+    match (backend.get("service"), backend.get("resource")) {
+        (Some(_), Some(_)) => vec![Error::invalid(path, "", "cannot set both resource and service backends")],
+        (None, None) => vec![Error::required(path, "port name or number is required")],
+        (None, Some(resource)) => {
+            let path = path.child("resource");
+            ["kind", "name"]
+                .iter()
+                .filter(|field| text(resource, field).is_empty())
+                .map(|field| Error::required(&path.child(field), ""))
+                .collect()
+        }
+        (Some(service), None) => {
+            let path = path.child("service");
+            let mut errors = Vec::new();
+            let name = text(service, "name");
+            if name.is_empty() {
+                errors.push(Error::required(&path.child("name"), ""));
+            } else {
+                errors.extend(all_invalid(&path.child("name"), name, names::label_1035(name)));
+            }
+            let port = service.get("port").unwrap_or(&Value::Null);
+            let (name, number) = (text(port, "name"), int(port, "number").unwrap_or(0));
+            let own = path.child("port");
+            match (name.is_empty(), number) {
+                (false, 0) => errors.extend(all_invalid(&own.child("name"), name, names::port_name(name))),
+                (false, _) => errors.push(Error::invalid(&path, "", "cannot set both port name & port number")),
+                (true, 0) => errors.push(Error::required(&path, "port name or number is required")),
+                (true, _) => {
+                    errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&own.child("number"), number, words)))
+                }
+            }
+            errors
+        }
+    }
+}
+
+pub(super) fn ingress_class(object: &Value) -> Errors {
+    let (spec, path) = (spec(object), Path::new("spec"));
+    let mut errors = Vec::new();
+    let controller = text(spec, "controller");
+    if controller.len() > 250 {
+        errors.push(Error::too_long(&path.child("controller"), controller, 250));
+    }
+    let domain_is_good = controller.split_once('/').is_some_and(|(domain, rest)| names::subdomain(domain).is_empty() && !rest.is_empty());
+    if !domain_is_good {
+        let words = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        errors.push(Error::invalid(&path.child("controller"), controller, words));
+    }
+    let Some(parameters) = spec.get("parameters").filter(|parameters| !parameters.is_null()) else { return errors };
+    let path = path.child("parameters");
+    for field in ["kind", "name"] {
+        if text(parameters, field).is_empty() {
+            errors.push(Error::required(&path.child(field), format!("{field} is required")));
+        }
+    }
+    match text(parameters, "scope") {
+        "Namespace" if text(parameters, "namespace").is_empty() => {
+            errors.push(Error::required(&path.child("namespace"), "`parameters.scope` is set to 'Namespace'"));
+        }
+        "Cluster" if has(parameters, "namespace") => {
+            errors.push(Error::forbidden(&path.child("namespace"), "`parameters.scope` is set to 'Cluster'"));
+        }
+        "Namespace" | "Cluster" | "" => {}
+        other => errors.push(Error::not_supported(&path.child("scope"), other, &["Cluster", "Namespace"])),
+    }
+    errors
+}
+
+pub(super) fn endpoints(object: &Value) -> Errors {
+    let mut errors = Vec::new();
+    for (index, subset) in list(object, "subsets").iter().enumerate() {
+        let path = Path::new("subsets").index(index);
+        if list(subset, "addresses").is_empty() && list(subset, "notReadyAddresses").is_empty() {
+            errors.push(Error::required(&path, "must specify `addresses` or `notReadyAddresses`"));
+        }
+        for field in ["addresses", "notReadyAddresses"] {
+            for (at, address) in list(subset, field).iter().enumerate() {
+                let path = path.child(field).index(at);
+                let ip = text(address, "ip");
+                errors.extend(all_invalid(&path.child("ip"), ip, names::ip(ip)));
+                let host = text(address, "hostname");
+                if !host.is_empty() {
+                    errors.extend(all_invalid(&path.child("hostname"), host, names::label(host)));
+                }
+                if has(address, "nodeName") {
+                    let node = text(address, "nodeName");
+                    errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));
+                }
+                errors.extend(all_invalid(&path.child("ip"), ip, names::not_special(ip)));
+            }
+        }
+        let ports = list(subset, "ports");
+        for (at, port) in ports.iter().enumerate() {
+            let path = path.child("ports").index(at);
+            let name = text(port, "name");
+            if name.is_empty() {
+                if ports.len() > 1 {
+                    errors.push(Error::required(&path.child("name"), ""));
+                }
+            } else {
+                errors.extend(all_invalid(&path.child("name"), name, names::label(name)));
+            }
+            let number = int(port, "port").unwrap_or(0);
+            errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&path.child("port"), number, words)));
+            errors.extend(one_of(port, "protocol", &path, &["SCTP", "TCP", "UDP"]));
+        }
+    }
+    errors
+}
+
+pub(super) fn endpoint_slice(object: &Value) -> Errors {
+    let kind = text(object, "addressType");
+    let path = Path::new("addressType");
+    if kind.is_empty() {
+        return vec![Error::required(&path, "")];
+    }
+    if !["FQDN", "IPv4", "IPv6"].contains(&kind) {
+        return vec![Error::not_supported(&path, kind, &["FQDN", "IPv4", "IPv6"])];
+    }
+    let mut errors = Vec::new();
+    if list(object, "endpoints").len() > 1000 {
+        errors.push(Error::too_many(&Path::new("endpoints"), list(object, "endpoints").len() as u64, 1000));
+    }
+    for (index, endpoint) in list(object, "endpoints").iter().enumerate() {
+        let path = Path::new("endpoints").index(index);
+        let addresses = texts(endpoint, "addresses");
+        let own = path.child("addresses");
+        if addresses.is_empty() {
+            errors.push(Error::required(&own, "must contain at least 1 address"));
+        } else if addresses.len() > 100 {
+            errors.push(Error::too_many(&own, addresses.len() as u64, 100));
+        }
+        for (at, address) in addresses.iter().enumerate() {
+            let parsed = names::address(address);
+            match kind {
+                "IPv4" if !matches!(parsed, Some(IpAddr::V4(_))) => errors.push(Error::invalid(&own, *address, "must be an IPv4 address")),
+                "IPv6" if !matches!(parsed, Some(IpAddr::V6(_))) => errors.push(Error::invalid(&own, *address, "must be an IPv6 address")),
+                "FQDN" => errors.extend(all_invalid(&own, address, names::subdomain(address))),
+                _ => {}
+            }
+            if kind != "FQDN" && parsed.is_some() {
+                errors.extend(all_invalid(&own.index(at), address, names::not_special(address)));
+            }
+        }
+        if has(endpoint, "hostname") {
+            let host = text(endpoint, "hostname");
+            errors.extend(all_invalid(&path.child("hostname"), host, names::label(host)));
+        }
+        if has(endpoint, "nodeName") {
+            let node = text(endpoint, "nodeName");
+            errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));
+        }
+        errors.extend(labels::labels(map(endpoint, "deprecatedTopology"), &path.child("deprecatedTopology")));
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, port) in list(object, "ports").iter().enumerate() {
+        let path = Path::new("ports").index(index);
+        let name = text(port, "name");
+        if !name.is_empty() {
+            errors.extend(all_invalid(&path.child("name"), name, names::label(name)));
+        }
+        if seen.contains(&name) {
+            errors.push(Error::duplicate(&path.child("name"), name));
+        }
+        seen.push(name);
+        errors.extend(one_of(port, "protocol", &path, &["SCTP", "TCP", "UDP"]));
+    }
+    errors
+}

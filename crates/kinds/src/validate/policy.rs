@@ -1,0 +1,197 @@
+//! Disruption budgets and autoscalers.
+
+use mainstay_schema::field::{BadValue, Error, Path, go_json};
+use serde_json::{Value, json};
+
+use super::{Errors, all_invalid, has, int, labels, list, names, text, workloads};
+use crate::Gvk;
+use crate::quantity::Quantity;
+
+pub(super) fn disruption_budget(object: &Value) -> Errors {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let path = Path::new("spec");
+    let mut errors = Vec::new();
+    if has(spec, "minAvailable") && has(spec, "maxUnavailable") {
+        let member = |field: &str| spec.get(field).map_or_else(|| "null".to_owned(), go_json);
+        let shown = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+            member("minAvailable"),
+            member("selector"),
+            member("maxUnavailable"),
+            member("unhealthyPodEvictionPolicy")
+        );
+        errors.push(Error::invalid(&path, BadValue::Json(shown), "minAvailable and maxUnavailable cannot be both set"));
+    }
+    for field in ["minAvailable", "maxUnavailable"] {
+        if let Some(value) = spec.get(field) {
+            errors.extend(workloads::int_or_percent(value, &path.child(field)));
+            errors.extend(workloads::at_most_all(value, &path.child(field)));
+        }
+    }
+    errors.extend(labels::selector(spec.get("selector"), &path.child("selector")));
+    let policy = text(spec, "unhealthyPodEvictionPolicy");
+    if has(spec, "unhealthyPodEvictionPolicy") && !["AlwaysAllow", "IfHealthyBudget"].contains(&policy) {
+        errors.push(Error::not_supported(&path.child("unhealthyPodEvictionPolicy"), policy, &["AlwaysAllow", "IfHealthyBudget"]));
+    }
+    errors
+}
+
+pub(super) fn autoscaler(gvk: &Gvk, object: &Value) -> Errors {
+    if gvk.kind != "HorizontalPodAutoscaler" {
+        return scale(object);
+    }
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let path = Path::new("spec");
+    let mut errors = Vec::new();
+    let min = int(spec, "minReplicas");
+    if let Some(min) = min.filter(|min| *min < 1) {
+        errors.push(Error::invalid(&path.child("minReplicas"), min, "must be greater than or equal to 1"));
+    }
+    let max = int(spec, "maxReplicas").unwrap_or(0);
+    if max < 1 {
+        errors.push(Error::required(&path.child("maxReplicas"), "must be set and greater than 0"));
+    }
+    if min.is_some_and(|min| max < min) {
+        errors.push(Error::invalid(&path.child("maxReplicas"), max, "must be greater than or equal to `minReplicas`"));
+    }
+    errors.extend(scale_target(spec.get("scaleTargetRef").unwrap_or(&Value::Null), &path.child("scaleTargetRef")));
+    for (index, metric) in list(spec, "metrics").iter().enumerate() {
+        errors.extend(self::metric(metric, &path.child("metrics").index(index)));
+    }
+    if let Some(behavior) = spec.get("behavior") {
+        for field in ["scaleUp", "scaleDown"] {
+            if let Some(rules) = behavior.get(field) {
+                errors.extend(scaling_rules(rules, &path.child("behavior").child(field)));
+            }
+        }
+    }
+    errors
+}
+
+fn scale(object: &Value) -> Errors {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    super::not_negative(spec, "replicas", &Path::new("spec"))
+}
+
+fn scale_target(target: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    for field in ["kind", "name"] {
+        let value = text(target, field);
+        if value.is_empty() {
+            errors.push(Error::required(&path.child(field), ""));
+        } else {
+            errors.extend(all_invalid(&path.child(field), value, names::path_segment(value)));
+        }
+    }
+    let version = text(target, "apiVersion");
+    if version.is_empty() || (!version.contains('/') && version != "v1") {
+        errors.push(Error::invalid(&path.child("apiVersion"), version, "apiVersion must specify API group"));
+    }
+    errors
+}
+
+const METRICS: &[(&str, &str)] = &[
+    ("ContainerResource", "containerResource"),
+    ("External", "external"),
+    ("Object", "object"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+];
+
+fn metric(metric: &Value, path: &Path) -> Errors {
+    let kind = text(metric, "type");
+    if kind.is_empty() {
+        return vec![Error::required(&path.child("type"), "must specify a metric source type")];
+    }
+    let Some((_, field)) = METRICS.iter().find(|(name, _)| *name == kind) else {
+        let known: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
+        // Kubernetes finds it twice: as a type, and as a source without a case.
+        return vec![Error::not_supported(&path.child("type"), kind, &known); 2];
+    };
+    let mut errors = Vec::new();
+    for (_, other) in METRICS {
+        if other != field && has(metric, other) {
+            errors.push(Error::forbidden(&path.child(other), "must populate the given metric source only"));
+        }
+    }
+    let path = path.child(field);
+    let Some(source) = metric.get(*field).filter(|source| !source.is_null()) else {
+        errors.push(Error::required(&path, "must populate information for the given metric source"));
+        return errors;
+    };
+    match *field {
+        "resource" | "containerResource" => {
+            if text(source, "name").is_empty() {
+                errors.push(Error::required(&path.child("name"), "must specify a resource name"));
+            }
+            if *field == "containerResource" && text(source, "container").is_empty() {
+                errors.push(Error::required(&path.child("container"), "must specify a container"));
+            }
+        }
+        _ => {
+            let name = source.pointer("/metric/name").and_then(Value::as_str).unwrap_or_default();
+            if name.is_empty() {
+                errors.push(Error::required(&path.child("metric").child("name"), "must specify a metric name"));
+            }
+            if *field == "object" {
+                errors.extend(scale_target(source.get("describedObject").unwrap_or(&Value::Null), &path.child("describedObject")));
+            }
+        }
+    }
+    errors.extend(metric_target(source.get("target").unwrap_or(&Value::Null), &path.child("target")));
+    errors
+}
+
+fn metric_target(target: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let kind = text(target, "type");
+    if kind.is_empty() {
+        errors.push(Error::required(&path.child("type"), "must specify a metric target type"));
+    } else if !["Utilization", "Value", "AverageValue"].contains(&kind) {
+        errors.push(Error::invalid(&path.child("type"), kind, "must be either Utilization, Value, or AverageValue"));
+    }
+    if let Some(share) = int(target, "averageUtilization").filter(|share| *share < 1) {
+        errors.push(Error::invalid(&path.child("averageUtilization"), share, "must be greater than 0"));
+    }
+    for field in ["value", "averageValue"] {
+        let amount = target.get(field).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok());
+        if amount.is_some_and(|amount| amount <= Quantity::ZERO) {
+            errors.push(Error::invalid(&path.child(field), target.get(field), "must be positive"));
+        }
+    }
+    errors
+}
+
+fn scaling_rules(rules: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    if let Some(seconds) = int(rules, "stabilizationWindowSeconds") {
+        if seconds < 0 {
+            errors.push(Error::invalid(&path.child("stabilizationWindowSeconds"), seconds, "must be greater than or equal to zero"));
+        } else if seconds > 3600 {
+            errors.push(Error::invalid(&path.child("stabilizationWindowSeconds"), seconds, "must be less than or equal to 3600"));
+        }
+    }
+    let select = text(rules, "selectPolicy");
+    if has(rules, "selectPolicy") && !["Disabled", "Max", "Min"].contains(&select) {
+        errors.push(Error::not_supported(&path.child("selectPolicy"), select, &["Disabled", "Max", "Min"]));
+    }
+    if list(rules, "policies").is_empty() {
+        errors.push(Error::required(&path.child("policies"), "must specify at least one Policy"));
+    }
+    for (index, policy) in list(rules, "policies").iter().enumerate() {
+        let path = path.child("policies").index(index);
+        let kind = text(policy, "type");
+        if !["Percent", "Pods"].contains(&kind) {
+            errors.push(Error::not_supported(&path.child("type"), kind, &["Percent", "Pods"]));
+        }
+        for (field, most) in [("value", None), ("periodSeconds", Some(1800))] {
+            let value = int(policy, field).unwrap_or(0);
+            if value <= 0 {
+                errors.push(Error::invalid(&path.child(field), json!(value), "must be greater than zero"));
+            } else if most.is_some_and(|most| value > most) {
+                errors.push(Error::invalid(&path.child(field), json!(value), "must be less than or equal to 1800"));
+            }
+        }
+    }
+    errors
+}

@@ -1,0 +1,325 @@
+//! Services.
+
+use std::net::IpAddr;
+
+use mainstay_schema::field::{BadValue, Error, Path};
+use serde_json::{Value, json};
+
+use super::{Errors, all_invalid, has, int, labels, list, map, names, one_of, text, texts};
+
+fn spec(object: &Value) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
+const NONE: &str = "None";
+
+pub(super) fn service(object: &Value) -> Errors {
+    let (spec, path) = (spec(object), Path::new("spec"));
+    let mut errors = Vec::new();
+    let kind = text(spec, "type");
+    let addresses = texts(spec, "clusterIPs");
+    let headless = text(spec, "clusterIP") == NONE || addresses.first() == Some(&NONE);
+    if list(spec, "ports").is_empty() && !headless && kind != "ExternalName" {
+        errors.push(Error::required(&path.child("ports"), ""));
+    }
+    match kind {
+        "ExternalName" => {
+            for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                if has(spec, field) && spec.get(field) != Some(&json!([])) {
+                    let words = "may not be set for ExternalName services";
+                    errors.push(if field == "clusterIPs" {
+                        Error::invalid(&path.child(field), spec.get(field), words)
+                    } else {
+                        Error::forbidden(&path.child(field), words)
+                    });
+                }
+            }
+            let name = text(spec, "externalName");
+            if name.is_empty() {
+                errors.push(Error::required(&path.child("externalName"), ""));
+            } else {
+                let bare = name.strip_suffix('.').unwrap_or(name);
+                errors.extend(names::subdomain(bare).into_iter().map(|words| Error::invalid(&path.child("externalName"), name, words)));
+            }
+        }
+        "LoadBalancer" | "NodePort" | "ClusterIP" => {
+            if kind != "ClusterIP" && headless {
+                let words = format!("may not be set to 'None' for {kind} services");
+                errors.push(Error::invalid(&path.child("clusterIPs").index(0), NONE, words));
+            }
+        }
+        _ => {}
+    }
+    errors.extend(ports(spec, &path));
+    errors.extend(labels::labels(map(spec, "selector"), &path.child("selector")));
+    errors.extend(one_of(spec, "sessionAffinity", &path, &["ClientIP", "None"]));
+    errors.extend(affinity(spec, &path));
+    errors.extend(cluster_addresses(spec, &path, &addresses));
+    for (index, address) in texts(spec, "externalIPs").iter().enumerate() {
+        let path = path.child("externalIPs").index(index);
+        let messages = names::ip(address);
+        if messages.is_empty() {
+            errors.extend(all_invalid(&path, address, names::not_special(address)));
+        } else {
+            errors.extend(all_invalid(&path, address, messages));
+        }
+    }
+    if kind.is_empty() {
+        errors.push(Error::required(&path.child("type"), ""));
+    } else if !["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"].contains(&kind) {
+        errors.push(Error::not_supported(&path.child("type"), kind, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]));
+    }
+    errors.extend(load_balancer(spec, &path, kind));
+    errors.extend(traffic_policies(spec, &path, kind));
+    errors
+}
+
+fn ports(spec: &Value, path: &Path) -> Errors {
+    let given = list(spec, "ports");
+    let mut errors = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, port) in given.iter().enumerate() {
+        let path = path.child("ports").index(index);
+        let name = text(port, "name");
+        if name.is_empty() {
+            if given.len() > 1 {
+                errors.push(Error::required(&path.child("name"), ""));
+            }
+        } else {
+            errors.extend(all_invalid(&path.child("name"), name, names::label(name)));
+            if seen.contains(&name) {
+                errors.push(Error::duplicate(&path.child("name"), name));
+            }
+            seen.push(name);
+        }
+        let number = int(port, "port").unwrap_or(0);
+        errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&path.child("port"), number, words)));
+        errors.extend(one_of(port, "protocol", &path, &["SCTP", "TCP", "UDP"]));
+        let target = port.get("targetPort").unwrap_or(&Value::Null);
+        errors.extend(super::pod_spec::port_or_name(target, &path.child("targetPort")));
+        let protocol = text(port, "appProtocol");
+        if !protocol.is_empty() {
+            errors.extend(all_invalid(&path.child("appProtocol"), protocol, names::qualified(protocol)));
+        }
+        if text(spec, "type") == "ClusterIP" && int(port, "nodePort").is_some_and(|port| port != 0) {
+            errors.push(Error::forbidden(&path.child("nodePort"), "may not be used when `type` is 'ClusterIP'"));
+        }
+    }
+    // The same port and protocol twice would be ambiguous.
+    let mut taken: Vec<(i64, &str)> = Vec::new();
+    for (index, port) in given.iter().enumerate() {
+        let key = (int(port, "port").unwrap_or(0), text(port, "protocol"));
+        if taken.contains(&key) {
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+                json!(key.1),
+                key.0
+            );
+            errors.push(Error::duplicate(&path.child("ports").index(index), BadValue::Json(shown)));
+        }
+        taken.push(key);
+    }
+    errors
+}
+
+fn affinity(spec: &Value, path: &Path) -> Errors {
+    let path = path.child("sessionAffinityConfig");
+    if text(spec, "sessionAffinity") != "ClientIP" {
+        if has(spec, "sessionAffinityConfig") {
+            return vec![Error::forbidden(&path, "must not be set when session affinity is None")];
+        }
+        return Vec::new();
+    }
+    let seconds = spec.pointer("/sessionAffinityConfig/clientIP/timeoutSeconds").and_then(Value::as_i64);
+    match seconds {
+        Some(seconds) if !(1..=86400).contains(&seconds) => {
+            vec![Error::invalid(&path.child("clientIP").child("timeoutSeconds"), seconds, "must be greater than 0 and less than 86400")]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn cluster_addresses(spec: &Value, path: &Path, addresses: &[&str]) -> Errors {
+    let mut errors = Vec::new();
+    let own = path.child("clusterIPs");
+    if text(spec, "type") == "ExternalName" {
+        return errors;
+    }
+    if addresses.len() > 1 && addresses.contains(&NONE) {
+        errors.push(Error::invalid(&own, json!(addresses), "'None' must be the first and only value"));
+    }
+    for (index, family) in texts(spec, "ipFamilies").iter().enumerate() {
+        let path = path.child("ipFamilies").index(index);
+        if !["IPv4", "IPv6"].contains(family) {
+            errors.push(Error::not_supported(&path, *family, &["IPv4", "IPv6"]));
+        } else if texts(spec, "ipFamilies")[..index].contains(family) {
+            errors.push(Error::duplicate(&path, *family));
+        }
+    }
+    let policy = text(spec, "ipFamilyPolicy");
+    if !policy.is_empty() && !["PreferDualStack", "RequireDualStack", "SingleStack"].contains(&policy) {
+        errors.push(Error::invalid(&path.child("ipFamilyPolicy"), policy, "must be one of PreferDualStack, RequireDualStack, SingleStack"));
+    }
+    let single = text(spec, "clusterIP");
+    match addresses.first() {
+        None if !single.is_empty() => errors.push(Error::required(&own, "")),
+        Some(_) if single.is_empty() => {
+            errors.push(Error::invalid(&own, json!(addresses), "must be empty when `clusterIP` is not specified"))
+        }
+        Some(first) if *first != single => errors.push(Error::invalid(&own, json!(addresses), "first value must match `clusterIP`")),
+        _ => {}
+    }
+    for (index, address) in addresses.iter().enumerate() {
+        if *address == NONE && index == 0 {
+            continue;
+        }
+        errors.extend(all_invalid(&own.index(index), address, names::ip(address)));
+    }
+    if !errors.is_empty() {
+        return errors;
+    }
+    if addresses.len() > 2 {
+        errors.push(Error::invalid(&own, json!(addresses), "may only hold up to 2 values"));
+    }
+    for (index, (address, family)) in addresses.iter().zip(texts(spec, "ipFamilies")).enumerate() {
+        let fits = match names::address(address) {
+            Some(IpAddr::V4(_)) => family == "IPv4",
+            Some(IpAddr::V6(_)) => family == "IPv6",
+            None => true,
+        };
+        if !fits {
+            let words = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
+            errors.push(Error::invalid(&own.index(index), *address, words));
+        }
+    }
+    errors
+}
+
+fn load_balancer(spec: &Value, path: &Path, kind: &str) -> Errors {
+    let mut errors = Vec::new();
+    let ranges = texts(spec, "loadBalancerSourceRanges");
+    let own = path.child("LoadBalancerSourceRanges");
+    if !ranges.is_empty() {
+        if kind == "LoadBalancer" {
+            for (index, range) in ranges.iter().enumerate() {
+                errors.extend(all_invalid(&own.index(index), range, names::cidr(range.trim())));
+            }
+        } else {
+            errors.push(Error::forbidden(&own, "may only be used when `type` is 'LoadBalancer'"));
+        }
+    }
+    if kind != "LoadBalancer" && has(spec, "allocateLoadBalancerNodePorts") {
+        let words = "may only be used when `type` is 'LoadBalancer'";
+        errors.push(Error::forbidden(&path.child("allocateLoadBalancerNodePorts"), words));
+    }
+    if kind == "LoadBalancer" && !has(spec, "allocateLoadBalancerNodePorts") {
+        errors.push(Error::required(&path.child("allocateLoadBalancerNodePorts"), ""));
+    }
+    if has(spec, "loadBalancerClass") {
+        let class = text(spec, "loadBalancerClass");
+        if kind == "LoadBalancer" {
+            errors.extend(all_invalid(&path.child("loadBalancerClass"), class, names::qualified(class)));
+        } else {
+            errors.push(Error::forbidden(&path.child("loadBalancerClass"), "may only be used when `type` is 'LoadBalancer'"));
+        }
+    }
+    errors
+}
+
+fn traffic_policies(spec: &Value, path: &Path, kind: &str) -> Errors {
+    let mut errors = Vec::new();
+    let external = matches!(kind, "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && !list(spec, "externalIPs").is_empty());
+    let policy = text(spec, "externalTrafficPolicy");
+    if external {
+        if policy.is_empty() {
+            errors.push(Error::required(&path.child("externalTrafficPolicy"), ""));
+        } else if !["Cluster", "Local"].contains(&policy) {
+            errors.push(Error::not_supported(&path.child("externalTrafficPolicy"), policy, &["Cluster", "Local"]));
+        }
+    } else if !policy.is_empty() {
+        errors.push(Error::invalid(&path.child("externalTrafficPolicy"), policy, "may only be set for externally-accessible services"));
+    }
+    let health = int(spec, "healthCheckNodePort").unwrap_or(0);
+    if health != 0 && !(kind == "LoadBalancer" && policy == "Local") {
+        let words = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        errors.push(Error::invalid(&path.child("healthCheckNodePort"), health, words));
+    }
+    let internal = text(spec, "internalTrafficPolicy");
+    if matches!(kind, "NodePort" | "LoadBalancer" | "ClusterIP") {
+        if !has(spec, "internalTrafficPolicy") {
+            errors.push(Error::required(&path.child("internalTrafficPolicy"), ""));
+        } else if !["Cluster", "Local"].contains(&internal) {
+            errors.push(Error::not_supported(&path.child("internalTrafficPolicy"), internal, &["Cluster", "Local"]));
+        }
+    }
+    if has(spec, "trafficDistribution") {
+        let given = text(spec, "trafficDistribution");
+        if !["PreferClose", "PreferSameNode", "PreferSameZone"].contains(&given) {
+            let known = ["PreferClose", "PreferSameNode", "PreferSameZone"];
+            errors.push(Error::not_supported(&path.child("trafficDistribution"), given, &known));
+        }
+    }
+    errors
+}
+
+pub(super) fn update(new: &Value, old: &Value) -> Errors {
+    let (spec, before) = (spec(new), spec(old));
+    let path = Path::new("spec");
+    let mut errors = Vec::new();
+    let both = |kind: &str| text(spec, "type") == kind && text(before, "type") == kind;
+    let addressed = |spec: &Value| text(spec, "type") != "ExternalName";
+    if addressed(before) && addressed(spec) {
+        let (old_addresses, addresses) = (texts(before, "clusterIPs"), texts(spec, "clusterIPs"));
+        if let Some(first) = old_addresses.first() {
+            if addresses.first() != Some(first) {
+                errors.push(Error::invalid(&path.child("clusterIPs").index(0), json!(addresses), "may not change once set"));
+            }
+            if let (Some(second), Some(changed)) = (old_addresses.get(1), addresses.get(1))
+                && second != changed
+            {
+                errors.push(Error::invalid(&path.child("clusterIPs").index(1), json!(addresses), "may not change once set"));
+            }
+        }
+    }
+    if both("LoadBalancer") && spec.get("loadBalancerClass") != before.get("loadBalancerClass") {
+        let class = if has(spec, "loadBalancerClass") { spec.get("loadBalancerClass") } else { None };
+        errors.push(Error::invalid(&path.child("loadBalancerClass"), class, "may not change once set"));
+    }
+    errors.extend(service(new));
+    errors
+}
+
+pub(super) fn status(object: &Value) -> Errors {
+    let balancer = object.pointer("/status/loadBalancer").unwrap_or(&Value::Null);
+    let path = Path::new("status").children(&["loadBalancer", "ingress"]);
+    let mut errors = Vec::new();
+    let ingress = list(balancer, "ingress");
+    if !ingress.is_empty() && text(spec(object), "type") != "LoadBalancer" {
+        errors.push(Error::forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'"));
+        return errors;
+    }
+    for (index, point) in ingress.iter().enumerate() {
+        let path = path.index(index);
+        let (address, name) = (text(point, "ip"), text(point, "hostname"));
+        if !address.is_empty() {
+            errors.extend(all_invalid(&path.child("ip"), address, names::ip(address)));
+        }
+        if has(point, "ipMode") {
+            let mode = text(point, "ipMode");
+            if address.is_empty() {
+                errors.push(Error::forbidden(&path.child("ipMode"), "may not be specified when `ip` is not set"));
+            } else if !["Proxy", "VIP"].contains(&mode) {
+                errors.push(Error::not_supported(&path.child("ipMode"), mode, &["Proxy", "VIP"]));
+            }
+        } else if !address.is_empty() {
+            errors.push(Error::required(&path.child("ipMode"), "must be specified when `ip` is set"));
+        }
+        if !name.is_empty() {
+            errors.extend(all_invalid(&path.child("hostname"), name, names::subdomain(name)));
+            if names::address(name).is_some() {
+                errors.push(Error::invalid(&path.child("hostname"), name, "must be a DNS name, not an IP address"));
+            }
+        }
+    }
+    errors
+}
