@@ -273,6 +273,29 @@ fn blobs_without_package() {
     assert_eq!((index.packages().len(), index.blob_count()), (0, 4));
 }
 
+/// OLM1-FBC-15, OLM1-QUERY-02: what is shown of a bundle comes from its metadata property, or from the CSV that older catalogs embed.
+#[test]
+fn shown_metadata() {
+    // {"kind":"ClusterServiceVersion","metadata":{"annotations":{"description":"Short"}},"spec":{"displayName":"My App","provider":{"name":"Us"},
+    // "installModes":[{"type":"AllNamespaces","supported":true},{"type":"OwnNamespace","supported":false}]}}
+    let csv = "eyJraW5kIjoiQ2x1c3RlclNlcnZpY2VWZXJzaW9uIiwibWV0YWRhdGEiOnsiYW5ub3RhdGlvbnMiOnsiZGVzY3JpcHRpb24iOiJTaG9ydCJ9fSwic3BlYyI6eyJkaXNwbGF5TmFtZSI6Ik15IEFwcCIsInByb3ZpZGVyIjp7Im5hbWUiOiJVcyJ9LCJpbnN0YWxsTW9kZXMiOlt7InR5cGUiOiJBbGxOYW1lc3BhY2VzIiwic3VwcG9ydGVkIjp0cnVlfSx7InR5cGUiOiJPd25OYW1lc3BhY2UiLCJzdXBwb3J0ZWQiOmZhbHNlfV19fQ==";
+    let metadata = "{type: olm.csv.metadata, value: {annotations: {description: Short}, displayName: My App, provider: {name: Us}, installModes: \
+                    [{type: AllNamespaces, supported: true}, {type: OwnNamespace, supported: false}]}}";
+    for property in [metadata.to_owned(), format!("{{type: olm.bundle.object, value: {{data: {csv}}}}}")] {
+        let mut lines = Vec::new();
+        let index = store(&MemorySource::of("x", format!("{GOOD}- {property}\n")), &Limits::default(), &mut lines).unwrap();
+        let index = Index::open(index, lines.len() as u64).unwrap();
+        let package = index.search("my us")[0];
+        assert_eq!((package.display_name(), package.provider(), package.summary()), ("My App", "Us", "Short"));
+        let bundle = package.bundle("p.v1").unwrap();
+        assert_eq!(bundle.install_modes().unwrap().collect::<Vec<_>>(), ["AllNamespaces"]);
+    }
+    let mut lines = Vec::new();
+    let index = store(&MemorySource::of("x", GOOD), &Limits::default(), &mut lines).unwrap();
+    let index = Index::open(index, lines.len() as u64).unwrap();
+    assert!(index.package("p").unwrap().bundle("p.v1").unwrap().install_modes().is_none(), "unknown is not none");
+}
+
 /// OLM1-CAT-17: an empty catalog has an index too.
 #[test]
 fn empty_catalog() {

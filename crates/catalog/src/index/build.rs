@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use mainstay_versions::Version;
 use serde::Deserialize;
 
@@ -143,6 +145,9 @@ impl IndexBuilder {
         let metadata = bundle.properties.iter().find(|p| p.kind == "olm.csv.metadata");
         // Only what is shown comes from there, so metadata of a surprising shape is the same as none.
         let metadata = metadata.and_then(|p| serde_json::from_str::<CsvMetadata<'_>>(p.value.get()).ok());
+        let embedded = if metadata.is_none() { embedded_csv(&bundle) } else { None };
+        let embedded = embedded.as_deref().and_then(|csv| serde_json::from_slice::<Csv<'_>>(csv).ok()).map(Csv::into_metadata);
+        let metadata = metadata.or(embedded);
         let shown = metadata.as_ref();
         let text = |part: Option<&Cow<'_, str>>| part.map_or(String::new(), |text| text.trim().to_owned());
         let keywords = shown
@@ -288,6 +293,43 @@ struct CsvMetadata<'a> {
     annotations: Option<Annotations<'a>>,
     #[serde(borrow)]
     install_modes: Option<Vec<InstallMode<'a>>>,
+}
+
+/// A CSV as older catalogs embed it.
+#[derive(Deserialize)]
+struct Csv<'a> {
+    #[serde(borrow, default)]
+    metadata: CsvObjectMeta<'a>,
+    #[serde(borrow)]
+    spec: CsvMetadata<'a>,
+}
+
+#[derive(Deserialize, Default)]
+struct CsvObjectMeta<'a> {
+    #[serde(borrow)]
+    annotations: Option<Annotations<'a>>,
+}
+
+impl<'a> Csv<'a> {
+    fn into_metadata(self) -> CsvMetadata<'a> {
+        CsvMetadata { annotations: self.metadata.annotations, ..self.spec }
+    }
+}
+
+/// The manifest of the CSV among the embedded objects of a bundle.
+fn embedded_csv(bundle: &BundleBlob<'_>) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Kind<'k> {
+        #[serde(borrow)]
+        kind: Option<Cow<'k, str>>,
+    }
+    let mut objects = bundle.properties.iter().filter(|p| p.kind == "olm.bundle.object");
+    objects.find_map(|object| {
+        let fields = Fields::read(object.value.get(), "value").ok()?;
+        let manifest = BASE64.decode(fields.text("data").ok()?.as_bytes()).ok()?;
+        let is_csv = serde_json::from_slice::<Kind<'_>>(&manifest).is_ok_and(|k| k.kind.as_deref() == Some("ClusterServiceVersion"));
+        is_csv.then_some(manifest)
+    })
 }
 
 #[derive(Deserialize)]
