@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use http::request::Parts;
 use mainstay_rbac::UserInfo;
 
-use crate::error::{ApiError, Result};
+use crate::error::Result;
 use crate::request::RequestInfo;
 use crate::respond::Answer;
 use crate::served::Served;
@@ -34,25 +34,5 @@ pub trait Access: Send + Sync + 'static {
     /// Subresources that only answer: tokens. `None` for what is stored.
     async fn subresource(&self, _context: &Context, _served: &Served, _body: &[u8]) -> Result<Option<Answer>> {
         Ok(None)
-    }
-}
-
-/// Serves identities from inside the process only: everything else is refused.
-pub struct TrustedOnly;
-
-#[async_trait]
-impl Access for TrustedOnly {
-    async fn identify(&self, parts: &Parts) -> Result<Arc<UserInfo>> {
-        match parts.extensions.get::<crate::api::TrustedIdentity>() {
-            Some(identity) => Ok(identity.0.clone()),
-            None => Err(ApiError::new(http::StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")),
-        }
-    }
-
-    async fn authorize(&self, user: &UserInfo, info: &RequestInfo) -> Result<()> {
-        if user.is_master() {
-            return Ok(());
-        }
-        Err(ApiError::forbidden(&info.group, &info.resource, &info.name, "only members of system:masters are served"))
     }
 }

@@ -8,10 +8,14 @@ use std::sync::atomic::Ordering;
 
 use axum::Router;
 use mainstay_rbac::UserInfo;
+use jiff::Timestamp;
+use mainstay_serve::{Certificates, ClientCertificates, Ended, Tls};
 use mainstay_store::{Embedded, Options, Store};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
-use crate::access_seam::{Access, TrustedOnly};
+use crate::access::pki::{self, Pair, Pki, ServingNames};
+use crate::access::{AnonymousAccess, Escalation, Gate, Kubeconfig, StaticTokens};
 use crate::admission::Chain;
 use crate::api::Api;
 use crate::bootstrap::{self, Endpoint};
@@ -27,6 +31,12 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where the API is reached, as the `kubernetes` Service says it.
     pub endpoint: Endpoint,
+    /// Further names and addresses of the serving certificate.
+    pub names: ServingNames,
+    /// What requests without credentials may ask for.
+    pub anonymous: AnonymousAccess,
+    /// A file of static tokens.
+    pub token_file: Option<PathBuf>,
     /// How the store is set up.
     pub store: Options,
 }
@@ -56,44 +66,99 @@ pub enum OpenError {
     /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] mainstay_store::Error),
+    /// Keys and certificates cannot be made or read.
+    #[error(transparent)]
+    Pki(#[from] pki::PkiError),
+    /// The file of static tokens cannot be read.
+    #[error(transparent)]
+    Tokens(#[from] crate::access::TokenFileError),
+    /// The serving certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] mainstay_serve::Error),
     /// The built-in objects cannot be written.
     #[error("creating the built-in objects: {0}")]
     Bootstrap(#[from] ApiError),
 }
 
-/// A running API server, without listeners.
+/// A running API server. Listeners are given to it by [`Server::serve`].
 pub struct Server {
     api: Arc<Api>,
+    gate: Arc<Gate>,
+    ca: Pair,
+    serving: Pair,
+    admin: Pair,
+    data_dir: PathBuf,
     tasks: Vec<JoinHandle<()>>,
-    _lock: Option<File>,
+    _lock: File,
 }
 
 impl Server {
     /// Opens the data directory: locks it, opens the store, fills the cache, makes the built-in objects, serves the stored CRDs.
     pub async fn open(config: Config) -> Result<Self, OpenError> {
         let lock = lock(&config.data_dir)?;
+        let mut names = config.names.clone();
+        names.host = names.host.or_else(pki::host_name);
+        let pki = Pki::open(&config.data_dir, &names, Timestamp::now())?;
         let store: Arc<dyn Store> = Arc::new(Embedded::open(&config.data_dir.join("store.redb"), &config.store)?);
-        Self::over(store, &config.endpoint, Arc::new(TrustedOnly), Some(lock)).await
+        let cache = Cache::fill(store.clone()).await?;
+        let Pki { ca, serving, admin, signing_key, .. } = pki;
+        let mut gate = Gate::over(&cache, &ca.certificate, signing_key)?;
+        gate.authenticator = gate.authenticator.anonymous(config.anonymous);
+        if let Some(path) = &config.token_file {
+            gate.authenticator = gate.authenticator.static_tokens(StaticTokens::read(path)?);
+        }
+        let gate = Arc::new(gate);
+        let mut chain = Chain::default();
+        chain.push(Box::new(Escalation(gate.policy.clone())));
+        let api = Arc::new(Api::new(store, cache, gate.clone(), chain));
+        let mut server = Self { api, gate, ca, serving, admin, data_dir: config.data_dir, tasks: Vec::new(), _lock: lock };
+        server.begin(&config.endpoint).await?;
+        Ok(server)
     }
 
-    async fn over(store: Arc<dyn Store>, endpoint: &Endpoint, access: Arc<dyn Access>, lock: Option<File>) -> Result<Self, OpenError> {
-        let cache = Cache::fill(store.clone()).await?;
-        let follower = cache.clone();
-        let mut tasks = vec![tokio::spawn(async move {
+    async fn begin(&mut self, endpoint: &Endpoint) -> Result<(), OpenError> {
+        let api = &self.api;
+        let follower = api.cache.clone();
+        self.tasks.push(tokio::spawn(async move {
             if let Err(error) = follower.run().await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the watch cache ended");
             }
-        })];
-        let api = Arc::new(Api::new(store, cache, access, Chain::default()));
-        bootstrap::run(&api, endpoint).await?;
+        }));
+        self.tasks.push(tokio::spawn(self.gate.policy.clone().follow(api.cache.clone(), api.closing.clone())));
+        bootstrap::run(api, endpoint).await?;
         if api.cache.catch_up().await.is_none() {
             return Err(ApiError::internal("the watch cache does not follow the store").into());
         }
         let mut establisher = Establisher::new(api.clone());
         establisher.once().await?;
-        tasks.push(tokio::spawn(establisher.run()));
+        self.tasks.push(tokio::spawn(establisher.run()));
         api.readiness.bootstrapped.store(true, Ordering::Release);
-        Ok(Self { api, tasks, _lock: lock })
+        Ok(())
+    }
+
+    /// Serves HTTPS on a bound listener until the token is cancelled.
+    pub fn serve(&self, listener: mainstay_serve::Server, shutdown: CancellationToken) -> Result<JoinHandle<Ended>, OpenError> {
+        let certificates = Certificates::from_pem(self.serving.certificate.as_bytes(), self.serving.key.as_bytes())?;
+        let listener = listener.tls(Tls::new(&certificates, ClientCertificates::Requested)?);
+        Ok(tokio::spawn(listener.run(self.router(), shutdown)))
+    }
+
+    /// Writes the kubeconfig of the administrator to `DATA_DIR/kubeconfig` and answers its path (KAPI-SRV-01).
+    pub fn write_kubeconfig(&self, server: &str) -> Result<PathBuf, OpenError> {
+        let path = self.data_dir.join("kubeconfig");
+        let (ca, certificate, key) = (&self.ca.certificate, &self.admin.certificate, &self.admin.key);
+        Kubeconfig { name: "mainstay", server, user: "kubernetes-admin", ca, certificate, key }.write(&path)?;
+        Ok(path)
+    }
+
+    /// The CA's certificate, PEM: what clients trust, and what `kube-root-ca.crt` holds.
+    pub fn ca_certificate(&self) -> &str {
+        &self.ca.certificate
+    }
+
+    /// Authentication and authorization.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// The shared state.
@@ -109,6 +174,12 @@ impl Server {
     /// The router for callers inside the process, all with this identity.
     pub fn in_process(&self, user: UserInfo) -> Router {
         server::in_process(self.api.clone(), Arc::new(user))
+    }
+
+    /// Ends every watch, so that listeners can drain.
+    pub fn end_watches(&self) {
+        self.api.closing.cancel();
+        self.api.cache.close();
     }
 
     /// Ends watches, finishes writes and closes the store (KAPI-SRV-04). Listeners are to be stopped before.
