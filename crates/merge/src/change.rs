@@ -31,6 +31,9 @@ pub enum Change {
     None,
 }
 
+/// A live object without managedFields (caches drop them) is compared by the wanted fields alone; one with them must also own no
+/// field that is not wanted any more.
+///
 /// Compares without a schema: lists of objects are matched by place, since a server keeps their order, and fields that only
 /// the live object has count as the server's defaults or somebody else's.
 pub fn change(live: Option<&Value>, wanted: &Value, policy: Policy<'_>) -> Change {
@@ -44,8 +47,10 @@ pub fn change(live: Option<&Value>, wanted: &Value, policy: Policy<'_>) -> Chang
     if !covers(live, wanted, &mut path) {
         return Change::Apply { reason: format!("{path} differs") };
     }
-    let entries = live.get("metadata").and_then(|meta| meta.get("managedFields"));
-    let Ok(managed) = Managed::decode(entries) else {
+    let Some(entries) = live.get("metadata").and_then(|meta| meta.get("managedFields")) else {
+        return Change::None;
+    };
+    let Ok(managed) = Managed::decode(Some(entries)) else {
         return Change::Apply { reason: ".metadata.managedFields cannot be read".into() };
     };
     match managed.get(&Manager::new(manager, Operation::Apply, "", "")) {
@@ -123,5 +128,55 @@ fn find<'v>(value: &'v Value, element: &PathElement) -> Option<&'v Value> {
             map.is_some_and(|map| keys.iter().all(|(name, value)| map.get(name).is_none_or(|own| crate::fieldset::equal(own, &value.0))))
         }),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(live: &Value, wanted: &Value, reason: Option<&str>) {
+        let expected = reason.map_or(Change::None, |reason| Change::Apply { reason: reason.to_owned() });
+        assert_eq!(change(Some(live), wanted, Policy::Apply { manager: "us" }), expected, "{live}");
+    }
+
+    /// OLM1-INST-14: what drifted is applied again, and what is as wanted is left alone.
+    #[test]
+    fn drift() {
+        let wanted = json!({"spec": {"replicas": 1, "empty": {}, "containers": [{"name": "a", "image": "i:1"}], "args": ["x"]}});
+        let live = json!({"spec": {"replicas": 1, "paused": false, "containers": [{"name": "a", "image": "i:1", "pull": "Always"}, {"name": "side"}],
+            "args": ["x"]}});
+        assert_eq!(change(None, &wanted, Policy::CreateOnly), Change::Create);
+        assert_eq!(change(Some(&json!({})), &wanted, Policy::CreateOnly), Change::None);
+        check(&live, &wanted, None);
+        let with = |pointer: &str, value: Value| {
+            let mut live = live.clone();
+            if let Some(place) = live.pointer_mut(pointer) {
+                *place = value;
+            }
+            live
+        };
+        check(&with("/spec/containers/0/image", json!("i:2")), &wanted, Some(".spec.containers[0].image differs"));
+        check(&with("/spec/args", json!(["x", "y"])), &wanted, Some(".spec.args differs"));
+        check(&with("/spec/containers", json!([])), &wanted, Some(".spec.containers differs"));
+
+        let owned = |fields: Value| {
+            let mut live = live.clone();
+            live["metadata"] =
+                json!({"managedFields": [{"manager": "us", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields}]});
+            live
+        };
+        check(
+            &owned(json!({"f:spec": {"f:replicas": {}, "f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:image": {}}}}})),
+            &wanted,
+            None,
+        );
+        check(&owned(json!({"f:spec": {"f:paused": {}}})), &wanted, Some(".spec.paused is no longer wanted"));
+        let dropped = owned(json!({"f:spec": {"f:containers": {"k:{\"name\":\"b\"}": {".": {}, "f:name": {}}}}}));
+        check(&dropped, &wanted, Some(".spec.containers[name=\"b\"] is no longer wanted"));
+        let foreign = json!({"metadata": {"managedFields": []}, "spec": live["spec"]});
+        check(&foreign, &wanted, Some("us owns nothing of it"));
     }
 }

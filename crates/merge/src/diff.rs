@@ -69,3 +69,43 @@ fn is_system(path: &Path) -> bool {
     name(0) == "metadata"
         && matches!(name(1), "managedFields" | "resourceVersion" | "generation" | "uid" | "creationTimestamp" | "selfLink")
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_fields_as_people_do() {
+        let schema = Schema::from_json(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "n": {"type": "integer"},
+            "containers": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {"type": "object", "properties": {"name": {"type": "string"}, "image": {"type": "string"}}}}
+        }}}}))
+        .unwrap();
+        let live = json!({"metadata": {"name": "x", "resourceVersion": "1"}, "spec": {"n": 1, "containers": [
+            {"name": "a", "image": "i:1"}, {"name": "gone", "image": "i:1"}]}});
+        let wanted = json!({"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {"containers": [
+            {"name": "new", "image": "i:3"}, {"name": "a", "image": "i:2"}]}});
+        let found: Vec<String> = diff(&live, &wanted, &schema)
+            .into_iter()
+            .map(|change| {
+                let text = |value: Option<Value>| value.map_or_else(|| "nothing".to_owned(), |value| value.to_string());
+                format!("{}: {} -> {}", change.path, text(change.from), text(change.to))
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ".metadata.labels: nothing -> {\"a\":\"b\"}",
+                ".spec.containers[name=\"a\"].image: \"i:1\" -> \"i:2\"",
+                ".spec.containers[name=\"gone\"]: {\"image\":\"i:1\",\"name\":\"gone\"} -> nothing",
+                ".spec.containers[name=\"new\"]: nothing -> {\"image\":\"i:3\",\"name\":\"new\"}",
+                ".spec.n: 1 -> nothing",
+            ]
+        );
+    }
+}

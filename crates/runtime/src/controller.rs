@@ -96,7 +96,9 @@ mod tests {
     async fn failures_and_panics_are_tried_again_and_stop_waits_for_what_runs() {
         let (queue, stop, env) = (Queue::default(), CancellationToken::new(), Env::system());
         let tries: Arc<Mutex<Vec<&str>>> = Arc::default();
-        ["fails", "panics", "works"].into_iter().for_each(|key| queue.add(key));
+        for key in ["fails", "panics", "works"] {
+            queue.add(key);
+        }
         let (seen, ended, handle) = (tries.clone(), stop.clone(), queue.clone());
         let reconcile = move |key: &'static str| {
             let (seen, ended) = (seen.clone(), ended.clone());

@@ -36,7 +36,7 @@ fn not_found() -> Response {
     (StatusCode::NOT_FOUND, Json(status)).into_response()
 }
 
-async fn serve(state: Shared, request: Request<Body>) -> Response {
+fn serve(state: &Shared, request: &Request<Body>) -> Response {
     let query = request.uri().query().unwrap_or_default().to_owned();
     let path = request.uri().path().to_owned();
     let who = match request.headers().get("authorization") {
@@ -73,7 +73,7 @@ async fn serve(state: Shared, request: Request<Body>) -> Response {
 fn start() -> (Cluster, Shared) {
     let state = Shared::default();
     let copy = state.clone();
-    let router = Router::new().fallback(move |request: Request<Body>| serve(copy.clone(), request));
+    let router = Router::new().fallback(move |request: Request<Body>| std::future::ready(serve(&copy, &request)));
     let identity = |extensions: &mut axum::http::Extensions| {
         extensions.insert(Marked);
     };
