@@ -1,1 +1,25 @@
-//! OLM v1: ClusterCatalog and ClusterExtension.
+//! OLM v1: ClusterCatalog (catalogd) and ClusterExtension (operator-controller).
+//!
+//! ```text
+//!   ClusterCatalog ──► catalog::controller ──pull, unpack, index──► catalog-store ──► catalog::server  /catalogs/NAME/api/v1/all
+//!                                                                                        │
+//!   ClusterExtension ──► extension::controller ◄──── extension::catalogs (local copy) ◄──┘
+//!                          observe / plan / act / status
+//! ```
+//!
+//! The two controllers speak only through objects and the catalog's address, so they run in one process or in two (OLM1-GEN-01).
+
+pub mod catalog;
+pub mod events;
+pub mod extension;
+pub mod gates;
+pub mod images;
+pub mod text;
+
+use serde_json::Value;
+
+/// Compares a live CRD with the one that is to replace it; the text is upstream's (OLM1-CRD-02, OLM1-CRD-03).
+pub(crate) fn crd_safety(live: &Value, wanted: &Value) -> Result<(), String> {
+    let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+    mainstay_schema::upgrade::check(live, wanted).map_err(|findings| mainstay_schema::upgrade::message(name, &findings))
+}

@@ -1,0 +1,251 @@
+//! The ClusterCatalog controller: the only writer of the shelf and of catalogs' status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use mainstay_api::olm_v1::ClusterCatalog;
+use mainstay_apply::{WriteError, Writer};
+use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoreError, StoredCatalog};
+use mainstay_runtime::{Cache, Env, Key, Outcome as Looked, Queue, Scope};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::plan::{FINALIZER, Plan, Stored, plan};
+use super::shelf::{Held, Shelf};
+use super::status::{Outcome, status};
+use crate::events::Events;
+use crate::extension::facts::PullFailure;
+
+/// Where catalog images come from.
+#[async_trait]
+pub trait CatalogImages: Send + Sync {
+    /// Resolves a reference, and unpacks and stores its content unless it is there; returns the reference by digest and the content.
+    async fn unpack(&self, name: &str, reference: &str) -> Result<(String, StoredCatalog), PullFailure>;
+
+    /// Drops what is kept of a catalog's images.
+    async fn forget(&self, name: &str) -> Result<(), String>;
+}
+
+/// What the controller works with.
+pub struct Catalogs {
+    /// Writes as the controller.
+    pub writer: Writer,
+    /// Clock and chance.
+    pub env: Env,
+    /// Where images come from.
+    pub images: Arc<dyn CatalogImages>,
+    /// Stored content.
+    pub store: Arc<CatalogStore>,
+    /// What is served.
+    pub shelf: Shelf,
+    /// `https://HOST:PORT`, to which `/catalogs/NAME` is added (OLM1-CAT-19).
+    pub external_address: String,
+    /// How often unreferenced content is removed.
+    pub gc_interval: Duration,
+    /// Where events go.
+    pub events: Events,
+}
+
+/// Why a reconcile failed in a way that no condition can show.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The object is no ClusterCatalog.
+    #[error("clustercatalog {name} cannot be read")]
+    Form {
+        /// The catalog.
+        name: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Kept images could not be dropped.
+    #[error("clustercatalog {name}: dropping its images failed: {problem}")]
+    Forget {
+        /// The catalog.
+        name: String,
+        /// Why.
+        problem: String,
+    },
+}
+
+/// Catalogs that are pulled at a time.
+const WORKERS: usize = 4;
+
+/// Runs the controller until `stop`.
+pub async fn run(catalogs: Arc<Catalogs>, stop: CancellationToken) {
+    let resource = kube::api::ApiResource::erase::<ClusterCatalog>(&());
+    let cache = Cache::start(catalogs.writer.client(), &resource, &Scope::default(), &stop);
+    cache.ready().await;
+    catalogs.restore(&cache);
+    let queue: Queue<Key> = Queue::default();
+    let woken = queue.clone();
+    cache.on_change(move |change| {
+        if let Some(object) = change.object() {
+            woken.add(Key::of(object));
+        }
+    });
+    let (worker, objects) = (catalogs.clone(), cache.clone());
+    let reconcile = move |key: Key| {
+        let (catalogs, cache) = (worker.clone(), objects.clone());
+        async move { catalogs.reconcile(&cache, &key).await }
+    };
+    tokio::select! {
+        () = mainstay_runtime::run("clustercatalog", queue, WORKERS, catalogs.env.clone(), stop.clone(), reconcile) => {}
+        () = catalogs.collect_garbage() => {}
+    }
+}
+
+impl Catalogs {
+    /// What was served before a restart is served again at once, if it is still stored; the registry may be out of reach.
+    fn restore(&self, cache: &Cache) {
+        for object in cache.all() {
+            let Ok(catalog) = typed(&object) else { continue };
+            let (Some(name), Some(status)) = (&catalog.metadata.name, &catalog.status) else { continue };
+            let Some(resolved) = status.resolved_source.as_ref().map(|source| source.image.reference.clone()) else { continue };
+            let Some(digest) = digest_of(&resolved) else { continue };
+            match self.store.get(&digest) {
+                Ok(Some(content)) => {
+                    let unpacked = status.last_unpacked.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+                    let reference = catalog.spec.source.image.as_ref().map(|image| image.reference.clone()).unwrap_or_default();
+                    let observed = status.conditions.iter().find(|condition| condition.kind == "Serving").and_then(|condition| condition.observed_generation);
+                    self.shelf.put(name, Held { content, resolved, reference, generation: observed.unwrap_or_default(), unpacked, polled: unpacked });
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(catalog = name, %error, "stored content cannot be opened; it is unpacked again"),
+            }
+        }
+    }
+
+    async fn collect_garbage(&self) {
+        loop {
+            // Not at once: catalogs that are being unpacked at the start would lose what they just stored.
+            tokio::time::sleep(self.gc_interval).await;
+            self.drop_unreferenced();
+        }
+    }
+
+    fn drop_unreferenced(&self) {
+        match self.store.retain(&self.shelf.digests()) {
+            Ok(removed) => {
+                for digest in removed {
+                    tracing::info!(%digest, "removed a catalog that nothing refers to");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "unreferenced catalogs could not be removed"),
+        }
+    }
+
+    async fn reconcile(&self, cache: &Cache, key: &Key) -> Result<Looked, CatalogError> {
+        let Some(object) = cache.get(key) else {
+            self.shelf.remove(&key.name);
+            return Ok(Looked::Done);
+        };
+        let catalog = typed(&object).map_err(|source| CatalogError::Form { name: key.name.clone(), source })?;
+        let stored = self.shelf.get(&key.name).map(|held| Stored {
+            resolved: held.resolved,
+            reference: held.reference,
+            generation: held.generation,
+            polled: held.polled,
+        });
+        match plan(&catalog, stored.as_ref(), self.env.now(), self.env.fraction()) {
+            Plan::AddFinalizer => {
+                self.writer.add_finalizer(&live(&catalog)?, FINALIZER).await?;
+                Ok(Looked::Done)
+            }
+            Plan::Finalize => self.leave(&catalog, &Outcome::Leaving).await,
+            Plan::Disable => self.leave(&catalog, &Outcome::Disabled).await,
+            Plan::Unpack { reference, reason } => self.unpack(&catalog, &reference, reason).await,
+            Plan::Keep(None) => Ok(Looked::Done),
+            Plan::Keep(Some(wait)) => Ok(Looked::After(wait.unsigned_abs())),
+        }
+    }
+
+    async fn unpack(&self, catalog: &ClusterCatalog, reference: &str, reason: &str) -> Result<Looked, CatalogError> {
+        let name = catalog.name_any();
+        tracing::debug!(catalog = name, reference, reason, "unpacking");
+        let now = self.env.now_seconds();
+        let before = self.shelf.get(&name);
+        match self.images.unpack(&name, reference).await {
+            Ok((resolved, content)) => {
+                let unpacked = before.as_ref().filter(|before| before.resolved == resolved).map_or(now, |before| before.unpacked);
+                let held = Held {
+                    content,
+                    resolved: resolved.clone(),
+                    reference: reference.to_owned(),
+                    generation: catalog.metadata.generation.unwrap_or_default(),
+                    unpacked,
+                    polled: self.env.now(),
+                };
+                self.shelf.put(&name, held.clone());
+                let base = format!("{}/catalogs/{name}", self.external_address);
+                let serving = Outcome::Serving { held: &held, base: &base };
+                self.write_status(catalog, &serving).await?;
+                if before.is_none_or(|before| before.resolved != resolved) {
+                    self.drop_unreferenced();
+                    let packages = held.content.index().packages().len();
+                    self.events.normal(catalog, "Unpacked", &format!("{packages} packages and {} bundles from {resolved}", held.content.index().bundle_count())).await;
+                }
+                let interval = catalog.spec.source.image.as_ref().and_then(|image| image.poll_interval_minutes);
+                let wait = interval.and_then(|minutes| u64::try_from(minutes).ok()).map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
+                Ok(wait.map_or(Looked::Done, |wait| Looked::After(wait.mul_f64(1.0 + self.env.fraction() / 100.0))))
+            }
+            Err(failure) => {
+                let failed = Outcome::Failed { problem: &failure.message, terminal: failure.terminal, serving: before.is_some() };
+                self.write_status(catalog, &failed).await?;
+                self.events.warning(catalog, if failure.terminal { "Blocked" } else { "UnpackFailed" }, &failure.message).await;
+                Ok(if failure.terminal { Looked::Done } else { Looked::Retry })
+            }
+        }
+    }
+
+    /// Takes a catalog off the shelf, says so while the object is still there, and lets it go.
+    async fn leave(&self, catalog: &ClusterCatalog, outcome: &Outcome<'_>) -> Result<Looked, CatalogError> {
+        let name = catalog.name_any();
+        self.shelf.remove(&name);
+        self.drop_unreferenced();
+        self.images.forget(&name).await.map_err(|problem| CatalogError::Forget { name: name.clone(), problem })?;
+        // The finalizer goes first: the status that is written after it refers to what is then there.
+        let now = self.writer.remove_finalizer(&live(catalog)?, FINALIZER).await?;
+        if catalog.metadata.deletion_timestamp.is_none() {
+            let current = match now {
+                Some(object) => serde_json::from_value(object).map_err(|source| CatalogError::Form { name, source })?,
+                None => catalog.clone(),
+            };
+            self.write_status(&current, outcome).await?;
+        }
+        Ok(Looked::Done)
+    }
+
+    async fn write_status(&self, catalog: &ClusterCatalog, outcome: &Outcome<'_>) -> Result<(), CatalogError> {
+        let wanted = status(catalog, outcome, self.env.now_seconds());
+        let form = |source| CatalogError::Form { name: catalog.name_any(), source };
+        let wanted: Value = serde_json::to_value(&wanted).map_err(form)?;
+        match self.writer.update_status(&live(catalog)?, &wanted).await {
+            Ok(_) => Ok(()),
+            // Gone meanwhile: there is nothing left to write to.
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The catalog as it was read, for a write that refers to it.
+fn live(catalog: &ClusterCatalog) -> Result<Value, CatalogError> {
+    serde_json::to_value(catalog).map_err(|source| CatalogError::Form { name: catalog.name_any(), source })
+}
+
+fn typed(object: &kube::api::DynamicObject) -> Result<ClusterCatalog, serde_json::Error> {
+    serde_json::from_value(serde_json::to_value(object)?)
+}
+
+/// The digest of `REPOSITORY@DIGEST`.
+pub fn digest_of(reference: &str) -> Option<CatalogDigest> {
+    let digest: Result<CatalogDigest, StoreError> = reference.rsplit_once('@')?.1.parse();
+    digest.ok()
+}

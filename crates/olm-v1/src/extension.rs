@@ -1,0 +1,20 @@
+//! ClusterExtension: from a package's name to applied objects.
+//!
+//! ```text
+//!   observe ──Snapshot──► plan ──Need(facts)──► observe ──► plan ... ──Ready(Plan)──► act ──► status
+//! ```
+//!
+//! `plan` decides alone and does nothing; `act` executes a plan with no decisions left, as the extension's own ServiceAccount
+//! (OLM1-PERM-01); `status` says what came of it. The same plan is shown before a change and done afterwards.
+
+pub mod act;
+pub mod catalogs;
+pub mod controller;
+pub mod facts;
+pub mod object;
+pub mod observe;
+pub mod permissions;
+pub mod plan;
+pub mod record;
+pub mod status;
+mod watches;

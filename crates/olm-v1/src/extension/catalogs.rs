@@ -1,0 +1,142 @@
+//! operator-controller's copy of every served catalog (OLM1-CTRL-12).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use mainstay_api::condition::{self, Status};
+use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
+use mainstay_catalog::{Limits, MemorySource, PackageFacts};
+use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoredCatalog};
+use mainstay_resolver::PackageSource;
+use mainstay_runtime::Cache;
+use tokio::sync::Mutex;
+
+use super::facts::{CatalogContent, CatalogFact};
+use super::observe::CatalogSource;
+use crate::catalog::controller::digest_of;
+use crate::text::chain;
+
+/// How much content one catalog may have, in bytes.
+const CONTENT_BYTES: usize = 1 << 30;
+/// How long one fetch may take.
+const FETCH: Duration = Duration::from_secs(300);
+
+/// Copies of the served catalogs, by the digest of their image.
+pub struct CatalogCache {
+    catalogs: Cache,
+    store: Arc<CatalogStore>,
+    client: reqwest::Client,
+    fetching: Mutex<HashMap<String, Result<(), String>>>,
+}
+
+impl CatalogCache {
+    /// Keeps copies in `store`. In one process with catalogd the two share a store, and nothing is fetched.
+    pub fn new(catalogs: Cache, store: Arc<CatalogStore>, client: reqwest::Client) -> Self {
+        Self { catalogs, store, client, fetching: Mutex::default() }
+    }
+
+    async fn content(&self, catalog: &ClusterCatalog) -> CatalogContent {
+        if catalog.spec.availability_mode == AvailabilityMode::Unavailable {
+            return CatalogContent::Unavailable;
+        }
+        let status = catalog.status.as_ref();
+        let serving = status.and_then(|status| condition::get(&status.conditions, "Serving")).is_some_and(|serving| serving.status == Status::True);
+        let resolved = status.and_then(|status| status.resolved_source.as_ref()).map(|source| source.image.reference.as_str());
+        let base = status.and_then(|status| status.urls.as_ref()).map(|urls| urls.base.as_str());
+        let (true, Some(resolved), Some(base)) = (serving, resolved, base) else {
+            return CatalogContent::NotServing;
+        };
+        let Some(digest) = digest_of(resolved) else {
+            return CatalogContent::Failed(format!("error: resolved source {resolved:?} has no digest"));
+        };
+        match self.copy(&digest, base).await {
+            Ok(content) => CatalogContent::Held(Arc::new(Content(content))),
+            Err(problem) => CatalogContent::Failed(problem),
+        }
+    }
+
+    async fn copy(&self, digest: &CatalogDigest, base: &str) -> Result<StoredCatalog, String> {
+        let stored = |digest: &CatalogDigest| self.store.get(digest).map_err(|error| chain(&error));
+        if let Some(content) = stored(digest)? {
+            return Ok(content);
+        }
+        // One fetch at a time: two extensions that want the same catalog do not fetch it twice.
+        let mut fetching = self.fetching.lock().await;
+        if let Some(content) = stored(digest)? {
+            return Ok(content);
+        }
+        let fetched = self.fetch(digest, base).await;
+        fetching.insert(base.to_owned(), fetched.as_ref().map(|_| ()).map_err(Clone::clone));
+        fetched
+    }
+
+    async fn fetch(&self, digest: &CatalogDigest, base: &str) -> Result<StoredCatalog, String> {
+        let url = format!("{base}/api/v1/all");
+        let failed = |error: &reqwest::Error| format!("error: {}", chain(error));
+        let response = self.client.get(&url).timeout(FETCH).send().await.map_err(|error| failed(&error))?;
+        if response.status() != reqwest::StatusCode::OK {
+            return Err(format!("error: received unexpected response status code {}", response.status().as_u16()));
+        }
+        let mut content = Vec::new();
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.try_next().await.map_err(|error| failed(&error))? {
+            if content.len() + chunk.len() > CONTENT_BYTES {
+                return Err(format!("error: the catalog at {url} has more than {CONTENT_BYTES} bytes"));
+            }
+            content.extend_from_slice(&chunk);
+        }
+        let (store, digest) = (self.store.clone(), digest.clone());
+        let put = move || store.put(&digest, &MemorySource::of("all.jsonl", content), &Limits::default()).map_err(|error| chain(&error));
+        tokio::task::spawn_blocking(put).await.map_err(|error| error.to_string())?
+    }
+
+    /// Drops copies that no catalog refers to any more.
+    pub fn collect_garbage(&self) {
+        let used: BTreeSet<CatalogDigest> = self
+            .typed()
+            .filter_map(|catalog| digest_of(&catalog.status?.resolved_source?.image.reference))
+            .collect();
+        if let Err(error) = self.store.retain(&used) {
+            tracing::warn!(%error, "unreferenced catalogs could not be removed");
+        }
+    }
+
+    fn typed(&self) -> impl Iterator<Item = ClusterCatalog> {
+        self.catalogs.all().into_iter().filter_map(|object| {
+            let typed = serde_json::to_value(&*object).and_then(serde_json::from_value);
+            typed.inspect_err(|error| tracing::warn!(%error, "a clustercatalog cannot be read")).ok()
+        })
+    }
+}
+
+#[async_trait]
+impl CatalogSource for CatalogCache {
+    async fn catalogs(&self) -> Vec<CatalogFact> {
+        let mut facts = Vec::new();
+        for catalog in self.typed() {
+            facts.push(CatalogFact {
+                name: catalog.metadata.name.clone().unwrap_or_default(),
+                labels: catalog.metadata.labels.clone().unwrap_or_default(),
+                priority: catalog.spec.priority,
+                content: self.content(&catalog).await,
+            });
+        }
+        facts
+    }
+}
+
+/// A stored catalog as the resolver reads it: through its index.
+struct Content(StoredCatalog);
+
+impl PackageSource for Content {
+    fn package(&self, name: &str) -> Option<PackageFacts<'_>> {
+        self.0.index().package_facts(name)
+    }
+
+    fn package_names(&self) -> Vec<&str> {
+        self.0.index().packages().map(|package| package.name()).collect()
+    }
+}

@@ -1,0 +1,309 @@
+//! The ClusterExtension controller.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt};
+use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use mainstay_apply::{WriteError, Writer};
+use mainstay_runtime::{AccountError, Accounts, Backoff, Cache, Change, Env, Key, Kinds, Outcome, Queue, Scope};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::act::{Actor, FIELD_MANAGER};
+use super::facts::{Answer, Snapshot};
+use super::object;
+use super::observe::{BundleSource, CatalogSource, Observer, Policy};
+use super::plan::{Action, FINALIZERS, Plan, Verdict, account_name, plan, with_bundle};
+use super::record::History;
+use super::status::status;
+use super::watches::Watches;
+use crate::events::Events;
+use crate::gates::FeatureGates;
+use crate::text::chain;
+
+/// What the controller works with.
+pub struct Extensions {
+    /// Writes as the controller itself.
+    pub writer: Writer,
+    /// Clients of ServiceAccounts.
+    pub accounts: Accounts,
+    /// Kinds as the server serves them.
+    pub kinds: Kinds,
+    /// Clock and chance.
+    pub env: Env,
+    /// The feature gates.
+    pub gates: FeatureGates,
+    /// Whether the controller's own identity installs (OLM1-API-07).
+    pub ignore_service_account: bool,
+    /// Where bundles come from.
+    pub bundles: Arc<dyn BundleSource>,
+    /// Where catalogs come from.
+    pub catalogs: Arc<dyn CatalogSource>,
+    /// All ClusterCatalogs.
+    pub catalog_cache: Cache,
+    /// Roles and bindings.
+    pub policy: Policy,
+    /// The namespace of the install records.
+    pub system_namespace: String,
+    /// Where events go.
+    pub events: Events,
+}
+
+/// Why a reconcile failed in a way that no condition can show.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtensionError {
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The object is no ClusterExtension.
+    #[error("clusterextension {name} cannot be read")]
+    Form {
+        /// The extension.
+        name: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// What was unpacked could not be dropped.
+    #[error("clusterextension {name}: dropping what was unpacked failed: {problem}")]
+    Forget {
+        /// The extension.
+        name: String,
+        /// Why.
+        problem: String,
+    },
+    /// The plan asked for facts again and again.
+    #[error("clusterextension {name}: the plan did not come to an end")]
+    Endless {
+        /// The extension.
+        name: String,
+    },
+}
+
+/// Extensions that are reconciled at a time.
+const WORKERS: usize = 4;
+/// How often a plan may ask for facts: account, bundle, policy, live objects, and one to spare each.
+const ROUNDS: usize = 8;
+/// Failures are retried soon at first, since most wait for somebody to grant a right or push an image.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(60) };
+
+/// The four caches of roles and bindings, started.
+pub fn policy(client: &Client, stop: &CancellationToken) -> Policy {
+    let cache = |kind: &str, plural: &str| {
+        let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
+        Cache::start(client, &ApiResource::from_gvk_with_plural(&gvk, plural), &Scope::default(), stop)
+    };
+    Policy {
+        caches: [
+            cache("Role", "roles"),
+            cache("ClusterRole", "clusterroles"),
+            cache("RoleBinding", "rolebindings"),
+            cache("ClusterRoleBinding", "clusterrolebindings"),
+        ],
+    }
+}
+
+/// The cache of all ClusterCatalogs, started.
+pub fn catalog_cache(client: &Client, stop: &CancellationToken) -> Cache {
+    Cache::start(client, &ApiResource::erase::<ClusterCatalog>(&()), &Scope::default(), stop)
+}
+
+/// Runs the controller until `stop`.
+pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
+    let resource = ApiResource::erase::<ClusterExtension>(&());
+    let cache = Cache::start(extensions.writer.client(), &resource, &Scope::default(), &stop);
+    cache.ready().await;
+    extensions.catalog_cache.ready().await;
+    let queue: Queue<Key> = Queue::new(BACKOFF);
+    let watches = Watches::new(queue.clone());
+    let woken = queue.clone();
+    cache.on_change(move |change| {
+        if wakes(change)
+            && let Some(object) = change.object()
+        {
+            woken.add(Key::of(object));
+        }
+    });
+    let (woken, all) = (queue.clone(), cache.clone());
+    extensions.catalog_cache.on_change(move |change| {
+        if catalog_wakes(change) {
+            for object in all.all() {
+                woken.add(Key::of(&object));
+            }
+        }
+    });
+    let worker = extensions.clone();
+    let reconcile = move |key: Key| {
+        let (extensions, cache, watches) = (worker.clone(), cache.clone(), watches.clone());
+        async move { extensions.reconcile(&cache, &watches, &key).await }
+    };
+    mainstay_runtime::run("clusterextension", queue, WORKERS, extensions.env.clone(), stop, reconcile).await;
+}
+
+/// A change of the status alone is the controller's own, and wakes nobody.
+fn wakes(change: &Change) -> bool {
+    let (Some(before), Some(now)) = (&change.before, &change.now) else { return true };
+    let (old, new) = (&before.metadata, &now.metadata);
+    old.generation != new.generation
+        || old.annotations != new.annotations
+        || old.labels != new.labels
+        || old.finalizers != new.finalizers
+        || old.deletion_timestamp != new.deletion_timestamp
+}
+
+/// OLM1-CTRL-08: every change of a catalog but one between two equal resolved images. Labels and priority decide the choice too, and so
+/// does whether the catalog serves.
+fn catalog_wakes(change: &Change) -> bool {
+    let (Some(before), Some(now)) = (&change.before, &change.now) else { return true };
+    let facts = |object: &kube::api::DynamicObject| {
+        let part = |pointer: &str| object.data.pointer(pointer).cloned().unwrap_or_default();
+        let serving = part("/status/conditions").as_array().and_then(|all| all.iter().find(|each| each["type"] == "Serving").map(|each| each["status"].clone()));
+        (part("/status/resolvedSource/image/ref"), part("/spec"), object.metadata.labels.clone(), serving)
+    };
+    facts(before) != facts(now)
+}
+
+impl Extensions {
+    async fn reconcile(&self, cache: &Cache, watches: &Watches, key: &Key) -> Result<Outcome, ExtensionError> {
+        let Some(object) = cache.get(key) else {
+            watches.forget(&key.name);
+            return Ok(Outcome::Done);
+        };
+        let live = serde_json::to_value(&*object).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
+        let extension: ClusterExtension =
+            serde_json::from_value(live.clone()).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
+        let extension = Arc::new(extension);
+        let account = self.account(&extension).await;
+        let observer = Observer {
+            own: self.writer.client(),
+            account: account.as_ref().ok(),
+            bundles: &*self.bundles,
+            policy: &self.policy,
+            system_namespace: &self.system_namespace,
+        };
+        let catalogs = self.catalogs.catalogs().await;
+        let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, catalogs).await;
+        if let Err(error) = &account
+            && !matches!(error, AccountError::NotFound { .. })
+        {
+            snapshot.known.account = Some(Err(chain(error)));
+        }
+        for _ in 0..ROUNDS {
+            match plan(&snapshot) {
+                Answer::Ready(plan) => return self.act(&live, snapshot, plan, account.ok(), watches).await,
+                Answer::Need(facts) => observer.fetch(&mut snapshot, facts).await,
+            }
+        }
+        Err(ExtensionError::Endless { name: key.name.clone() })
+    }
+
+    /// The identity that touches the extension's objects (OLM1-PERM-01, OLM1-API-07).
+    async fn account(&self, extension: &ClusterExtension) -> Result<Writer, AccountError> {
+        if self.ignore_service_account {
+            return Ok(self.writer.clone());
+        }
+        let account = Key::new(extension.spec.namespace.clone(), account_name(extension));
+        if account.name.is_empty() {
+            return Err(AccountError::NotFound { account });
+        }
+        let client = self.accounts.client(&account).await?;
+        Ok(Writer::new(client, self.kinds.clone(), FIELD_MANAGER))
+    }
+
+    async fn act(&self, live: &Value, snapshot: Snapshot, plan: Plan, account: Option<Writer>, watches: &Watches) -> Result<Outcome, ExtensionError> {
+        let extension = &*snapshot.extension;
+        let name = extension.name_any();
+        match &plan.action {
+            Action::AddFinalizers(missing) => {
+                let mut live = live.clone();
+                for finalizer in missing {
+                    live = self.writer.add_finalizer(&live, finalizer).await?.unwrap_or(live);
+                }
+                return Ok(Outcome::Done);
+            }
+            Action::Finalize(present) => {
+                watches.forget(&name);
+                if present.iter().any(|finalizer| finalizer == FINALIZERS[0]) {
+                    self.bundles.forget(&name).await.map_err(|problem| ExtensionError::Forget { name, problem })?;
+                }
+                let mut live = live.clone();
+                for finalizer in present {
+                    match self.writer.remove_finalizer(&live, finalizer).await? {
+                        Some(now) => live = now,
+                        None => break,
+                    }
+                }
+                return Ok(Outcome::Done);
+            }
+            Action::Report | Action::Install | Action::Upgrade | Action::Reassert => {}
+        }
+        let Snapshot { history, .. } = &snapshot;
+        let mut history = history.clone();
+        let verdict = match (&mut history, &account) {
+            (Ok(history), Some(account)) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
+            _ => plan.verdict.clone(),
+        };
+        if let (Some(record), Some(account), Verdict::Reached) = (&plan.record, &account, &verdict) {
+            let kinds: HashSet<GroupVersionKind> = record.objects.iter().map(|object| object::place(object).gvk()).collect();
+            watches.keep(&name, account.client(), &self.kinds, &kinds).await;
+        }
+        self.report(live, extension, &plan, &verdict, history.as_ref().map_err(String::as_str)).await?;
+        Ok(match verdict {
+            Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,
+            Verdict::Retrying(_) | Verdict::NoAccount { .. } | Verdict::Unreadable(_) => Outcome::Retry,
+        })
+    }
+
+    async fn execute(&self, extension: &ClusterExtension, plan: &Plan, account: &Writer, history: &mut History) -> Verdict {
+        let owner = object::owner(extension);
+        let actor = Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner };
+        let resolution = plan.resolution.as_ref();
+        let bundle = resolution.map(|resolution| resolution.choice.to_string()).unwrap_or_default();
+        if matches!(plan.action, Action::Install | Action::Upgrade) {
+            let reason = resolution.and_then(|resolution| resolution.reasons.first()).map(|reason| format!(": {reason}")).unwrap_or_default();
+            self.events.normal(extension, "Resolved", &format!("{bundle}{reason}")).await;
+        }
+        match actor.act(plan, history).await {
+            Ok(changed) => {
+                match plan.action {
+                    Action::Install => self.events.normal(extension, "Installed", &format!("{bundle}: {changed} objects")).await,
+                    Action::Upgrade => self.events.normal(extension, "Upgraded", &format!("{bundle}: {changed} objects changed")).await,
+                    Action::Reassert if changed > 0 => {
+                        self.events.normal(extension, "Repaired", &format!("{changed} objects that were missing or changed")).await;
+                    }
+                    _ => {}
+                }
+                Verdict::Reached
+            }
+            Err(error) => Verdict::Retrying(with_bundle(&chain(&error), resolution)),
+        }
+    }
+
+    async fn report(&self, live: &Value, extension: &ClusterExtension, plan: &Plan, verdict: &Verdict, history: Result<&History, &str>) -> Result<(), ExtensionError> {
+        let wanted = status(extension, plan, verdict, history, self.env.now_seconds());
+        let wanted = serde_json::to_value(&wanted).map_err(|source| ExtensionError::Form { name: extension.name_any(), source })?;
+        let changed = match self.writer.update_status(live, &wanted).await {
+            Ok(written) => written.is_some(),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if changed {
+            match verdict {
+                Verdict::Retrying(problem) => self.events.warning(extension, "Retrying", problem).await,
+                Verdict::Blocked(problem) => self.events.warning(extension, "Blocked", problem).await,
+                Verdict::NoAccount { account, namespace } => {
+                    self.events.warning(extension, "ServiceAccountMissing", &format!("service account {account:?} not found in namespace {namespace:?}")).await;
+                }
+                Verdict::Unreadable(problem) => self.events.warning(extension, "RecordUnreadable", problem).await,
+                Verdict::Reached => {}
+            }
+            for warning in &plan.warnings {
+                self.events.warning(extension, "Warning", warning).await;
+            }
+        }
+        Ok(())
+    }
+}

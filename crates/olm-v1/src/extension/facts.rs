@@ -1,0 +1,113 @@
+//! What a plan rests on.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_apply::ObjectRef;
+use mainstay_bundle::Bundle;
+use mainstay_rbac::PolicyIndex;
+use mainstay_resolver::PackageSource;
+use serde_json::Value;
+
+use super::record::History;
+use crate::gates::FeatureGates;
+
+/// A fact that a plan may need on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fact {
+    /// Whether the installer's account exists.
+    Account,
+    /// The content of a bundle image.
+    Bundle(String),
+    /// The cluster's roles and bindings.
+    Policy,
+    /// A live object.
+    Live(ObjectRef),
+}
+
+/// A plan, or what is needed to make one.
+#[derive(Debug)]
+pub enum Answer<P> {
+    /// Decided.
+    Ready(P),
+    /// To be asked again with these facts.
+    Need(Vec<Fact>),
+}
+
+/// A live object, as the account sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Live {
+    /// Not there.
+    Absent,
+    /// There.
+    Present(Arc<Value>),
+    /// The server serves no such kind.
+    NotServed,
+    /// It could not be read; the server's words.
+    Unreadable(String),
+}
+
+/// A bundle image that could not be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullFailure {
+    /// What happened.
+    pub message: String,
+    /// Whether trying again cannot help.
+    pub terminal: bool,
+}
+
+/// A catalog as the cluster shows it.
+#[derive(Clone)]
+pub struct CatalogFact {
+    /// The ClusterCatalog's name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its priority.
+    pub priority: i32,
+    /// Its content.
+    pub content: CatalogContent,
+}
+
+/// A catalog's content, or why there is none.
+#[derive(Clone)]
+pub enum CatalogContent {
+    /// Switched off.
+    Unavailable,
+    /// Not serving.
+    NotServing,
+    /// Serving, but not fetched; why.
+    Failed(String),
+    /// What it holds.
+    Held(Arc<dyn PackageSource + Send + Sync>),
+}
+
+/// The facts that every plan begins with.
+pub struct Snapshot {
+    /// The extension.
+    pub extension: Arc<ClusterExtension>,
+    /// The feature gates.
+    pub gates: FeatureGates,
+    /// Whether the controller's own identity installs (OLM1-API-07).
+    pub ignore_service_account: bool,
+    /// The catalogs, by name.
+    pub catalogs: Vec<CatalogFact>,
+    /// The install records, or why they cannot be read.
+    pub history: Result<History, String>,
+    /// What was asked for on the way.
+    pub known: Known,
+}
+
+/// Facts fetched because a plan needed them.
+#[derive(Default)]
+pub struct Known {
+    /// See [`Fact::Account`]: there, not there, or why nobody can tell.
+    pub account: Option<Result<bool, String>>,
+    /// See [`Fact::Bundle`].
+    pub bundles: HashMap<String, Result<Arc<Bundle>, PullFailure>>,
+    /// See [`Fact::Policy`].
+    pub policy: Option<Arc<PolicyIndex>>,
+    /// See [`Fact::Live`].
+    pub live: HashMap<ObjectRef, Live>,
+}

@@ -1,0 +1,139 @@
+//! Gathering facts. Nothing is decided here.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::Client;
+use kube::api::{Api, ListParams};
+use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_apply::{ObjectRef, WriteError, Writer};
+use mainstay_bundle::Bundle;
+use mainstay_rbac::PolicyIndex;
+use mainstay_runtime::{Cache, KindError};
+use serde_json::Value;
+
+use super::facts::{CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
+use super::plan::account_name;
+use super::record::{EXTENSION_LABEL, History};
+use crate::gates::FeatureGates;
+use crate::text::chain;
+
+/// Where bundle images come from.
+#[async_trait]
+pub trait BundleSource: Send + Sync {
+    /// The content of an image, pulled and unpacked where it is not yet.
+    async fn bundle(&self, extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure>;
+
+    /// Drops what was unpacked for an extension.
+    async fn forget(&self, extension: &str) -> Result<(), String>;
+}
+
+/// Where catalogs' content comes from.
+#[async_trait]
+pub trait CatalogSource: Send + Sync {
+    /// Every ClusterCatalog with its content.
+    async fn catalogs(&self) -> Vec<CatalogFact>;
+}
+
+/// The four caches of roles and bindings that the preflight reads.
+#[derive(Clone)]
+pub struct Policy {
+    /// Roles, ClusterRoles, RoleBindings, ClusterRoleBindings.
+    pub caches: [Cache; 4],
+}
+
+impl Policy {
+    /// What the caches hold now.
+    pub async fn index(&self) -> PolicyIndex {
+        let mut index = PolicyIndex::default();
+        for cache in &self.caches {
+            cache.ready().await;
+            for object in cache.all() {
+                let applied = serde_json::to_value(&*object).map_err(|error| error.to_string()).and_then(|object| index.apply(&object).map_err(|error| error.to_string()));
+                if let Err(error) = applied {
+                    tracing::warn!(%error, "a role or binding cannot be read; the preflight goes on without it");
+                }
+            }
+        }
+        index
+    }
+}
+
+/// Gathers the facts of one extension.
+pub struct Observer<'a> {
+    /// The controller's own identity.
+    pub own: &'a Client,
+    /// The extension's account, which reads its objects; none where nobody can act as it.
+    pub account: Option<&'a Writer>,
+    /// Bundle images.
+    pub bundles: &'a dyn BundleSource,
+    /// Roles and bindings.
+    pub policy: &'a Policy,
+    /// The namespace of the install records.
+    pub system_namespace: &'a str,
+}
+
+/// Live objects that are read at a time.
+const READERS: usize = 8;
+
+impl Observer<'_> {
+    /// The facts that every plan begins with.
+    pub async fn begin(&self, extension: Arc<ClusterExtension>, gates: FeatureGates, ignore_service_account: bool, catalogs: Vec<CatalogFact>) -> Snapshot {
+        let history = self.history(&extension).await;
+        Snapshot { extension, gates, ignore_service_account, catalogs, history, known: Known::default() }
+    }
+
+    async fn history(&self, extension: &ClusterExtension) -> Result<History, String> {
+        let Some(uid) = &extension.metadata.uid else { return Ok(History::default()) };
+        let api: Api<Secret> = Api::namespaced(self.own.clone(), self.system_namespace);
+        let list = api.list(&ListParams::default().labels(&format!("{EXTENSION_LABEL}={uid}"))).await.map_err(|error| chain(&error))?;
+        History::read(&list.items).map_err(|error| chain(&error))
+    }
+
+    /// Fetches what the plan asked for.
+    pub async fn fetch(&self, snapshot: &mut Snapshot, facts: Vec<Fact>) {
+        let mut live = Vec::new();
+        for fact in facts {
+            match fact {
+                Fact::Account => snapshot.known.account = Some(self.account_exists(&snapshot.extension).await),
+                Fact::Policy => snapshot.known.policy = Some(Arc::new(self.policy.index().await)),
+                Fact::Bundle(reference) => {
+                    let name = snapshot.extension.metadata.name.clone().unwrap_or_default();
+                    let bundle = self.bundles.bundle(&name, &reference).await;
+                    snapshot.known.bundles.insert(reference, bundle);
+                }
+                Fact::Live(target) => live.push(target),
+            }
+        }
+        let read = |target: ObjectRef| async move {
+            let found = self.live(&target).await;
+            (target, found)
+        };
+        let found: Vec<_> = futures::stream::iter(live).map(read).buffer_unordered(READERS).collect().await;
+        snapshot.known.live.extend(found);
+    }
+
+    async fn account_exists(&self, extension: &ClusterExtension) -> Result<bool, String> {
+        let api: Api<ServiceAccount> = Api::namespaced(self.own.clone(), &extension.spec.namespace);
+        api.get_metadata_opt(account_name(extension)).await.map(|found| found.is_some()).map_err(|error| chain(&error))
+    }
+
+    async fn live(&self, target: &ObjectRef) -> Live {
+        let Some(account) = self.account else {
+            return Live::Unreadable(format!("{target}: no account to read it with"));
+        };
+        match account.get(target).await {
+            Ok(Some(mut object)) => {
+                if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+                    metadata.remove("managedFields");
+                }
+                Live::Present(Arc::new(object))
+            }
+            Ok(None) => Live::Absent,
+            Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Live::NotServed,
+            Err(error) => Live::Unreadable(chain(&error)),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Images: catalogs and bundles from registries.

@@ -1,0 +1,47 @@
+//! Text for conditions.
+
+/// What a condition's message may have, in bytes (MS-EXPL-06).
+const LIMIT: usize = 32_768;
+
+/// The text, cut where a condition could not hold it, with the command that shows the whole.
+pub fn bounded(text: &str, whole: &str) -> String {
+    if text.len() <= LIMIT {
+        return text.to_owned();
+    }
+    let end = format!("\n... ({} bytes in all; the whole text: {whole})", text.len());
+    let mut cut = LIMIT - end.len();
+    while !text.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    format!("{}{end}", &text[..cut])
+}
+
+/// An error with its causes, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some libraries repeat the cause in their own text.
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-EXPL-06: no message is larger than a condition holds.
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let text = "ä".repeat(20_000);
+        let cut = bounded(&text, "mainstay describe widgets");
+        assert!(cut.len() <= LIMIT && cut.ends_with("(40000 bytes in all; the whole text: mainstay describe widgets)"));
+        assert_eq!(bounded("short", ""), "short");
+    }
+}
