@@ -1,1 +1,41 @@
 //! Registries, layouts, unpacking with limits, image building, content cache.
+//!
+//! Images are pulled in this process; no container engine is needed. What comes from outside is checked before it counts: every blob
+//! against its digest, every path of a layer against the root, every size against a limit.
+//!
+//! ```text
+//!   Reference ── Registries (mirrors) ── Client ──┐
+//!   OCI layout directory ─────────────────────────┴── BlobStore ── unpack ── directory or files ── Cache
+//!   files + labels ── ImageBuilder ── BlobStore ── Client::push / Layout
+//! ```
+//!
+//! [`registry`] is a small registry server for tests, demonstrations and `mainstay up`. This crate does not interpret what images hold.
+
+mod auth;
+mod build;
+mod cache;
+mod client;
+mod digest;
+mod error;
+mod layout;
+mod manifest;
+mod reference;
+pub mod registry;
+mod registries;
+mod store;
+mod tls;
+mod transport;
+mod unpack;
+
+pub use auth::{Credential, Credentials};
+pub use build::{ImageBuilder, ImageFile};
+pub use cache::{Cache, Removed};
+pub use client::{Client, ClientConfig, Image, Progress, Resolved};
+pub use digest::Digest;
+pub use error::{Error, ErrorKind};
+pub use layout::Layout;
+pub use manifest::{Descriptor, ImageConfig, Manifest, Platform, media_type};
+pub use reference::Reference;
+pub use registries::{Registries, Source};
+pub use store::{BlobStore, BlobWriter};
+pub use unpack::{Layer, UnpackLimits, UnpackOptions, Unpacked, read_files, unpack};

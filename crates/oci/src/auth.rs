@@ -1,0 +1,141 @@
+//! Credentials from the files that container tools keep them in.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use serde::Deserialize;
+
+use crate::error::Error;
+
+/// How to show who we are to a registry.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// Name and password.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// A token to exchange for others.
+    Identity {
+        /// The token.
+        token: String,
+    },
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Basic { user, .. } => write!(out, "Basic({user})"),
+            Self::Identity { .. } => out.write_str("Identity"),
+        }
+    }
+}
+
+/// Credentials by registry, or by registry and the beginning of the repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Credentials(BTreeMap<String, Credential>);
+
+#[derive(Deserialize)]
+struct AuthFile {
+    #[serde(default)]
+    auths: Option<BTreeMap<String, AuthEntry>>,
+}
+
+#[derive(Deserialize)]
+struct AuthEntry {
+    auth: Option<String>,
+    username: Option<String>,
+    password: Option<String>,
+    identitytoken: Option<String>,
+}
+
+impl Credentials {
+    /// Reads Docker's `config.json`, containers' `auth.json` or a pull secret's `.dockerconfigjson`. `subject` names it in errors.
+    pub fn parse(subject: &str, text: &str) -> Result<Self, Error> {
+        let refuse = |problem: String| Error::Configuration { subject: subject.to_owned(), problem };
+        let file: AuthFile = serde_json::from_str(text).map_err(|error| refuse(format!("no auth file: {error}")))?;
+        let mut credentials = BTreeMap::new();
+        for (key, entry) in file.auths.unwrap_or_default() {
+            if let Some(credential) = entry.credential().map_err(|problem| refuse(format!("auths[{key}]: {problem}")))? {
+                credentials.insert(normal_key(&key), credential);
+            }
+        }
+        Ok(Self(credentials))
+    }
+
+    /// Adds or replaces the credential of a registry.
+    pub fn insert(&mut self, registry: &str, credential: Credential) {
+        self.0.insert(normal_key(registry), credential);
+    }
+
+    /// Takes over what the other has, in place of what is here.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// The credential for a repository: the longest matching `registry/path`, then the registry.
+    pub fn find(&self, registry: &str, repository: &str) -> Option<&Credential> {
+        let mut key = format!("{}/{repository}", normal_key(registry));
+        loop {
+            if let Some(credential) = self.0.get(&key) {
+                return Some(credential);
+            }
+            key.truncate(key.rfind('/')?);
+        }
+    }
+}
+
+impl AuthEntry {
+    fn credential(self) -> Result<Option<Credential>, &'static str> {
+        if let Some(token) = self.identitytoken.filter(|token| !token.is_empty()) {
+            return Ok(Some(Credential::Identity { token }));
+        }
+        if let Some(auth) = self.auth.filter(|auth| !auth.is_empty()) {
+            let bytes = STANDARD.decode(auth.trim()).or_else(|_| STANDARD_NO_PAD.decode(auth.trim())).map_err(|_| "auth is not base64")?;
+            let text = String::from_utf8(bytes).map_err(|_| "auth is not text")?;
+            let (user, password) = text.split_once(':').ok_or("auth is not user:password")?;
+            return Ok(Some(Credential::Basic { user: user.to_owned(), password: password.trim_end_matches('\0').to_owned() }));
+        }
+        match (self.username, self.password) {
+            (Some(user), Some(password)) => Ok(Some(Credential::Basic { user, password })),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Keys are hosts, hosts with a path, or the URLs that Docker once wrote.
+fn normal_key(key: &str) -> String {
+    let plain = key.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
+    let plain = plain.strip_suffix("/v1").or_else(|| plain.strip_suffix("/v2")).unwrap_or(plain);
+    match plain {
+        "index.docker.io" | "registry-1.docker.io" => "docker.io".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// OLM1-BUILD-11, OLM1-GEN-10: the auth files of Docker and containers, and the most specific entry of them.
+    #[test]
+    fn auth_files_give_the_longest_match() {
+        let text = r#"{"auths": {"https://index.docker.io/v1/": {"auth": "dTpw"}, "quay.io": {"username": "a", "password": "b"},
+            "quay.io/org/deep": {"auth": "ZGVlcDp4OnlA"}, "ghcr.io": {"identitytoken": "t"}, "empty.io": {}}, "credsStore": "x"}"#;
+        let credentials = Credentials::parse("pull secret", text).unwrap();
+        let basic = |user: &str, password: &str| Credential::Basic { user: user.to_owned(), password: password.to_owned() };
+        assert_eq!(credentials.find("docker.io", "library/a"), Some(&basic("u", "p")));
+        assert_eq!(credentials.find("quay.io", "org/other"), Some(&basic("a", "b")));
+        assert_eq!(credentials.find("quay.io", "org/deep/er"), Some(&basic("deep", "x:y@")));
+        assert_eq!(credentials.find("ghcr.io", "a"), Some(&Credential::Identity { token: "t".to_owned() }));
+        assert_eq!(credentials.find("empty.io", "a"), None);
+        assert!(!format!("{credentials:?}").contains("x:y@"));
+        let error = Credentials::parse("secret ops/pull", r#"{"auths": {"quay.io": {"auth": "%"}}}"#).unwrap_err();
+        assert_eq!(error.to_string(), "secret ops/pull: auths[quay.io]: auth is not base64");
+    }
+}

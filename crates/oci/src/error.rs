@@ -1,0 +1,220 @@
+//! What can go wrong with images, sorted by what somebody can do about it.
+
+use std::path::PathBuf;
+
+use crate::digest::Digest;
+
+/// What sort of failure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The reference is none; trying again does not help.
+    InvalidReference,
+    /// The registry wants credentials, or does not accept those it got.
+    Unauthorized,
+    /// The credentials do not allow this.
+    Forbidden,
+    /// No such repository, tag, manifest or blob.
+    NotFound,
+    /// The registry does not answer.
+    Unreachable,
+    /// The connection's certificate is not trusted, or the registry speaks no TLS.
+    Tls,
+    /// The registry did not answer in time.
+    Timeout,
+    /// The registry wants fewer requests.
+    RateLimited,
+    /// The registry failed.
+    Server,
+    /// Content that is not what its digest says.
+    DigestMismatch,
+    /// More content than is allowed.
+    Limit,
+    /// A path or link of a layer that leads out of the root.
+    UnsafePath,
+    /// Content that makes no sense, or of a type that is not handled.
+    Content,
+    /// The registry is configured so that it is not to be used.
+    Blocked,
+    /// A setting that cannot be read.
+    Configuration,
+    /// The local disk.
+    Io,
+}
+
+/// An image that cannot be read, written or unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The reference is none.
+    #[error("error parsing image reference \"{reference}\": {problem}")]
+    InvalidReference {
+        /// The text.
+        reference: String,
+        /// Why not.
+        problem: String,
+    },
+    /// The registry answered with an error.
+    #[error("{subject}: registry {registry} answered {status}{}", details(.message))]
+    Status {
+        /// The image, manifest or blob in question.
+        subject: String,
+        /// The registry's host.
+        registry: String,
+        /// The HTTP status.
+        status: u16,
+        /// The registry's own words.
+        message: String,
+    },
+    /// The registry could not be talked to.
+    #[error("{subject}: cannot reach registry {registry}: {problem}")]
+    Connection {
+        /// The image, manifest or blob in question.
+        subject: String,
+        /// The registry's host.
+        registry: String,
+        /// Whether it is about reaching, trusting or waiting.
+        kind: ErrorKind,
+        /// What happened.
+        problem: String,
+    },
+    /// Content that is not what its digest says.
+    #[error("{subject}: content has digest {found}, expected {expected}")]
+    DigestMismatch {
+        /// Where the content came from.
+        subject: String,
+        /// The digest that was asked for.
+        expected: Digest,
+        /// The digest of what came.
+        found: Digest,
+    },
+    /// More than is allowed.
+    #[error("{subject}: {what} is over the limit of {limit}")]
+    Limit {
+        /// The image, layer or file.
+        subject: String,
+        /// What is counted.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+    /// A path or link that leads out of the root.
+    #[error("{subject}: {path:?}: {problem}")]
+    UnsafePath {
+        /// The layer.
+        subject: String,
+        /// The path as written.
+        path: String,
+        /// The rule it breaks.
+        problem: &'static str,
+    },
+    /// Content that makes no sense.
+    #[error("{subject}: {problem}")]
+    Content {
+        /// Where it came from.
+        subject: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A registry that registries.conf blocks.
+    #[error("{subject}: registry {registry} is blocked by registries.conf")]
+    Blocked {
+        /// The image.
+        subject: String,
+        /// The registry's prefix.
+        registry: String,
+    },
+    /// None of the places that hold the image gave it.
+    #[error("{subject}: {}", attempts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Sources {
+        /// The image.
+        subject: String,
+        /// What each said, mirrors first.
+        attempts: Vec<Error>,
+    },
+    /// A setting that cannot be read.
+    #[error("{subject}: {problem}")]
+    Configuration {
+        /// Which.
+        subject: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The local disk.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        source: std::io::Error,
+    },
+}
+
+fn details(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message}") }
+}
+
+impl Error {
+    /// What sort of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::InvalidReference { .. } => ErrorKind::InvalidReference,
+            Self::Status { status, .. } => match status {
+                401 => ErrorKind::Unauthorized,
+                403 => ErrorKind::Forbidden,
+                404 | 410 => ErrorKind::NotFound,
+                408 | 504 => ErrorKind::Timeout,
+                429 => ErrorKind::RateLimited,
+                500.. => ErrorKind::Server,
+                _ => ErrorKind::Content,
+            },
+            Self::Connection { kind, .. } => *kind,
+            Self::DigestMismatch { .. } => ErrorKind::DigestMismatch,
+            Self::Limit { .. } => ErrorKind::Limit,
+            Self::UnsafePath { .. } => ErrorKind::UnsafePath,
+            Self::Content { .. } => ErrorKind::Content,
+            Self::Blocked { .. } => ErrorKind::Blocked,
+            // The last place is the image's own registry.
+            Self::Sources { attempts, .. } => attempts.last().map_or(ErrorKind::NotFound, Self::kind),
+            Self::Configuration { .. } => ErrorKind::Configuration,
+            Self::Io { .. } => ErrorKind::Io,
+        }
+    }
+
+    /// Whether trying again later may help although nobody changes anything.
+    pub fn is_transient(&self) -> bool {
+        use ErrorKind as Kind;
+        matches!(self.kind(), Kind::Unreachable | Kind::Timeout | Kind::RateLimited | Kind::Server | Kind::DigestMismatch | Kind::Io)
+    }
+
+    /// What would help, in words.
+    pub fn hint(&self) -> Option<String> {
+        let registry = self.registry().unwrap_or("the registry");
+        Some(match self.kind() {
+            ErrorKind::Unauthorized => format!("add credentials for {registry} to the pull secret or the auth file"),
+            ErrorKind::Forbidden => format!("ask the owner of the repository at {registry} to let these credentials read it"),
+            ErrorKind::NotFound => "check the repository's name and the tag or digest; a private repository may look absent without credentials".to_owned(),
+            ErrorKind::Unreachable => format!("check that {registry} can be reached from here, through the proxy if there is one; a mirror can be named in registries.conf"),
+            ErrorKind::Tls => format!("trust the certificate authority of {registry}, or allow the registry without verified TLS with insecure = true in registries.conf"),
+            ErrorKind::RateLimited => format!("wait, or use credentials with a higher limit at {registry}"),
+            ErrorKind::DigestMismatch => "the content was changed or damaged on the way; pull again, and ask the registry's owner if it stays so".to_owned(),
+            ErrorKind::Blocked => "remove blocked = true from registries.conf, or name a mirror there".to_owned(),
+            _ => return None,
+        })
+    }
+
+    fn registry(&self) -> Option<&str> {
+        match self {
+            Self::Status { registry, .. } | Self::Connection { registry, .. } | Self::Blocked { registry, .. } => Some(registry),
+            Self::Sources { attempts, .. } => attempts.last()?.registry(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn content(subject: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Content { subject: subject.into(), problem: problem.into() }
+    }
+
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}

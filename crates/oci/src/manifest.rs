@@ -1,0 +1,198 @@
+//! Manifests, indexes and image configurations, OCI and Docker v2 schema 2 alike.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::error::Error;
+
+/// Media types.
+pub mod media_type {
+    /// An OCI image manifest.
+    pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+    /// An OCI index of manifests.
+    pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+    /// An OCI image configuration.
+    pub const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+    /// A layer as a compressed tar archive.
+    pub const OCI_LAYER_GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+    /// A Docker image manifest.
+    pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+    /// A Docker list of manifests.
+    pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+    /// All that a registry may answer a request for an image with.
+    pub const ACCEPTED: [&str; 4] = [OCI_MANIFEST, OCI_INDEX, DOCKER_MANIFEST, DOCKER_LIST];
+}
+
+const MAX_LAYERS: usize = 512;
+const MAX_ENTRIES: usize = 512;
+
+/// What some content is and how to find it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    /// Its type.
+    pub media_type: String,
+    /// Its digest.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Which machines it is for, in an index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    /// Free notes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Descriptor {
+    /// The descriptor of bytes.
+    pub fn of(media_type: &str, bytes: &[u8]) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest: Digest::of(bytes),
+            size: bytes.len() as u64,
+            platform: None,
+            annotations: BTreeMap::new(),
+        }
+    }
+}
+
+/// A kind of machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Platform {
+    /// `linux`
+    pub os: String,
+    /// `amd64`, `arm64`, ... as Go names them.
+    pub architecture: String,
+    /// `v8`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+}
+
+impl Default for Platform {
+    /// Linux on this program's architecture.
+    fn default() -> Self {
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            "powerpc64" => "ppc64le",
+            other => other,
+        };
+        Self { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
+    }
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}/{}", self.os, self.architecture)?;
+        self.variant.as_ref().map_or(Ok(()), |variant| write!(out, "/{variant}"))
+    }
+}
+
+/// An image's manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// Always 2.
+    pub schema_version: u32,
+    /// Its own type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// The image configuration.
+    pub config: Descriptor,
+    /// The layers, lowest first.
+    pub layers: Vec<Descriptor>,
+    /// Free notes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A list of manifests for several platforms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Index {
+    pub schema_version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    pub manifests: Vec<Descriptor>,
+}
+
+/// The parts of an image configuration that matter here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageConfig {
+    /// The machine's architecture.
+    #[serde(default)]
+    pub architecture: String,
+    /// The machine's system.
+    #[serde(default)]
+    pub os: String,
+    /// How the image runs.
+    #[serde(default)]
+    pub config: RunConfig,
+}
+
+/// How an image runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunConfig {
+    /// The labels.
+    #[serde(rename = "Labels", default, deserialize_with = "null_as_default")]
+    pub labels: BTreeMap<String, String>,
+}
+
+fn null_as_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A manifest or an index.
+pub(crate) enum Document {
+    Image(Box<Manifest>),
+    Index(Index),
+}
+
+/// Reads a manifest or index; the bytes have been checked against their digest.
+pub(crate) fn parse(subject: &str, bytes: &[u8]) -> Result<Document, Error> {
+    let value: serde_json::Value =
+        serde_json::from_slice(bytes).map_err(|error| Error::content(subject, format!("manifest is no JSON: {error}")))?;
+    if value["schemaVersion"] != 2 {
+        return Err(Error::content(subject, format!("manifest schema version {} is not supported", value["schemaVersion"])));
+    }
+    // The content decides, so that a wrong media type cannot make one document mean two things.
+    let is_index = value.get("manifests").is_some();
+    if is_index && value.get("layers").is_some() {
+        return Err(Error::content(subject, "manifest is both an image and an index"));
+    }
+    let refuse = |error: serde_json::Error| Error::content(subject, format!("manifest cannot be read: {error}"));
+    if is_index {
+        let index: Index = serde_json::from_value(value).map_err(refuse)?;
+        limit(subject, "number of manifests", index.manifests.len(), MAX_ENTRIES)?;
+        return Ok(Document::Index(index));
+    }
+    let manifest: Manifest = serde_json::from_value(value).map_err(refuse)?;
+    limit(subject, "number of layers", manifest.layers.len(), MAX_LAYERS)?;
+    Ok(Document::Image(Box::new(manifest)))
+}
+
+fn limit(subject: &str, what: &'static str, found: usize, limit: usize) -> Result<(), Error> {
+    if found <= limit { Ok(()) } else { Err(Error::Limit { subject: subject.to_owned(), what, limit: limit as u64 }) }
+}
+
+impl Index {
+    /// The manifest for the platform: the same variant first, else any variant; a single manifest without a platform fits all.
+    pub(crate) fn select(&self, subject: &str, platform: &Platform) -> Result<&Descriptor, Error> {
+        let same = |entry: &&Descriptor| {
+            entry.platform.as_ref().is_some_and(|other| other.os == platform.os && other.architecture == platform.architecture)
+        };
+        let exact = |entry: &&Descriptor| entry.platform.as_ref().is_some_and(|other| other.variant == platform.variant);
+        let fitting = || self.manifests.iter().filter(same);
+        let sole = match self.manifests.as_slice() {
+            [only] if only.platform.is_none() => Some(only),
+            _ => None,
+        };
+        fitting().find(exact).or_else(|| fitting().next()).or(sole).ok_or_else(|| {
+            let offered: Vec<_> = self.manifests.iter().filter_map(|entry| entry.platform.as_ref()).map(ToString::to_string).collect();
+            Error::content(subject, format!("no image for platform {platform}; the index offers [{}]", offered.join(" ")))
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! What a registry holds.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::store::BlobStore;
+
+/// Blobs larger than this are not taken in.
+pub(super) const MAX_BLOB: usize = 4 << 30;
+
+#[derive(Default)]
+pub(super) struct Content {
+    blobs: Blobs,
+    repositories: Mutex<BTreeMap<String, Repository>>,
+    uploads: Mutex<HashMap<String, Upload>>,
+}
+
+enum Blobs {
+    Memory(Mutex<HashMap<Digest, Bytes>>),
+    Directory(BlobStore),
+}
+
+impl Default for Blobs {
+    fn default() -> Self {
+        Self::Memory(Mutex::default())
+    }
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Repository {
+    pub tags: BTreeMap<String, Digest>,
+    pub manifests: BTreeMap<Digest, StoredManifest>,
+    pub blobs: BTreeSet<Digest>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct StoredManifest {
+    pub media_type: String,
+    #[serde(default)]
+    pub subject: Option<Digest>,
+    #[serde(default)]
+    pub artifact_type: Option<String>,
+    #[serde(default)]
+    pub size: u64,
+}
+
+struct Upload {
+    repository: String,
+    bytes: Vec<u8>,
+}
+
+impl Content {
+    pub(super) fn open(directory: Option<PathBuf>) -> Result<Self, Error> {
+        let Some(directory) = directory else { return Ok(Self::default()) };
+        let store = BlobStore::open(&directory)?;
+        let path = directory.join("repositories.json");
+        let repositories = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::content(path.display().to_string(), error.to_string()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(Error::Io { path, source: error }),
+        };
+        Ok(Self { blobs: Blobs::Directory(store), repositories: Mutex::new(repositories), uploads: Mutex::default() })
+    }
+
+    pub(super) fn repositories(&self) -> Vec<String> {
+        lock(&self.repositories).keys().cloned().collect()
+    }
+
+    pub(super) fn repository(&self, name: &str) -> Option<Repository> {
+        lock(&self.repositories).get(name).cloned()
+    }
+
+    /// Changes a repository, which is made if it is absent.
+    pub(super) fn change<T>(&self, name: &str, change: impl FnOnce(&mut Repository) -> T) -> Result<T, Error> {
+        let mut repositories = lock(&self.repositories);
+        let changed = change(repositories.entry(name.to_owned()).or_default());
+        if let Blobs::Directory(store) = &self.blobs {
+            let path = store.root().join("repositories.json");
+            let text = serde_json::to_vec(&*repositories).map_err(|error| Error::content(path.display().to_string(), error.to_string()))?;
+            let file = tempfile::NamedTempFile::new_in(store.root()).map_err(Error::io(&path))?;
+            fs::write(file.path(), text).map_err(Error::io(&path))?;
+            file.persist(&path).map_err(|error| Error::Io { path, source: error.error })?;
+        }
+        Ok(changed)
+    }
+
+    pub(super) fn blob(&self, digest: &Digest) -> Option<Bytes> {
+        match &self.blobs {
+            Blobs::Memory(blobs) => lock(blobs).get(digest).cloned(),
+            Blobs::Directory(store) => fs::read(store.path(digest)).ok().map(Bytes::from),
+        }
+    }
+
+    pub(super) fn put_blob(&self, digest: &Digest, bytes: Bytes) -> Result<(), Error> {
+        match &self.blobs {
+            Blobs::Memory(blobs) => {
+                lock(blobs).insert(digest.clone(), bytes);
+                Ok(())
+            }
+            Blobs::Directory(store) => {
+                let mut writer = store.writer("upload", Some(digest))?;
+                writer.write(&bytes)?;
+                writer.commit().map(drop)
+            }
+        }
+    }
+
+    pub(super) fn replace(&self, digest: &Digest, bytes: Bytes) -> Result<(), Error> {
+        match &self.blobs {
+            Blobs::Memory(blobs) => {
+                lock(blobs).insert(digest.clone(), bytes);
+                Ok(())
+            }
+            Blobs::Directory(store) => {
+                let path = store.path(digest);
+                fs::write(&path, &bytes).map_err(Error::io(path))
+            }
+        }
+    }
+
+    pub(super) fn start_upload(&self, repository: &str) -> String {
+        let id = uuid::Uuid::new_v4().to_string();
+        lock(&self.uploads).insert(id.clone(), Upload { repository: repository.to_owned(), bytes: Vec::new() });
+        id
+    }
+
+    /// Appends to an upload and gives its size; nothing for an unknown upload, or one that grows too large.
+    pub(super) fn append(&self, repository: &str, id: &str, bytes: &[u8]) -> Option<usize> {
+        let mut uploads = lock(&self.uploads);
+        let upload = uploads.get_mut(id).filter(|upload| upload.repository == repository)?;
+        if upload.bytes.len() + bytes.len() > MAX_BLOB {
+            return None;
+        }
+        upload.bytes.extend_from_slice(bytes);
+        Some(upload.bytes.len())
+    }
+
+    pub(super) fn finish_upload(&self, repository: &str, id: &str) -> Option<Vec<u8>> {
+        let mut uploads = lock(&self.uploads);
+        uploads.get(id).filter(|upload| upload.repository == repository)?;
+        uploads.remove(id).map(|upload| upload.bytes)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is one insertion or removal, so the maps are whole whatever happened.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

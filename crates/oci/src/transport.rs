@@ -1,0 +1,370 @@
+//! Requests to a registry: which scheme, which credentials, and what a failure was.
+//!
+//! HTTPS comes first. Plain HTTP follows only for loopback hosts and for registries configured as insecure (OLM1-GEN-14). A registry that
+//! asks for a token gets one from its token service; tokens are kept by registry and scope.
+
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, Method, StatusCode};
+use reqwest::{Body, Response};
+use serde::Deserialize;
+
+use crate::auth::{Credential, Credentials};
+use crate::error::{Error, ErrorKind};
+use crate::tls;
+
+/// Error documents and tokens are small.
+const MAX_SMALL_BODY: usize = 1 << 20;
+
+pub(crate) struct Transport {
+    verified: reqwest::Client,
+    unverified: reqwest::Client,
+    credentials: Credentials,
+    /// The scheme that worked for a host.
+    schemes: Mutex<HashMap<String, &'static str>>,
+    /// The value of `Authorization` by host and scope.
+    granted: Mutex<HashMap<(String, String), String>>,
+}
+
+/// A registry, and how it may be talked to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Host<'a> {
+    pub registry: &'a str,
+    pub insecure: bool,
+}
+
+/// One request.
+pub(crate) struct Call<'a> {
+    pub host: Host<'a>,
+    pub method: Method,
+    /// Path and query, or a whole URL that the registry gave.
+    pub target: &'a str,
+    pub headers: HeaderMap,
+    pub body: Payload<'a>,
+    /// The repository, and whether it is written to; what tokens are asked for.
+    pub repository: &'a str,
+    pub writes: bool,
+    /// What errors are about.
+    pub subject: &'a str,
+}
+
+/// A body that can be sent again after the registry asked for credentials.
+pub(crate) enum Payload<'a> {
+    None,
+    Bytes(&'a [u8]),
+    File(&'a std::path::Path),
+}
+
+impl Transport {
+    pub(crate) fn new(
+        credentials: Credentials,
+        authorities: &[(String, Vec<u8>)],
+        connect_timeout: Duration,
+        read_timeout: Duration,
+    ) -> Result<Self, Error> {
+        let client = |tls: rustls::ClientConfig| {
+            reqwest::Client::builder()
+                .tls_backend_preconfigured(tls)
+                .user_agent(concat!("mainstay/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(connect_timeout)
+                .read_timeout(read_timeout)
+                .redirect(reqwest::redirect::Policy::custom(redirect))
+                .build()
+                .map_err(|error| Error::Configuration { subject: "HTTP client".to_owned(), problem: chain(&error) })
+        };
+        Ok(Self {
+            verified: client(tls::verified(authorities)?)?,
+            unverified: client(tls::unverified()?)?,
+            credentials,
+            schemes: Mutex::default(),
+            granted: Mutex::default(),
+        })
+    }
+
+    /// Sends the request, with credentials when the registry wants them, and turns an error status into an error.
+    pub(crate) async fn send(&self, call: &Call<'_>) -> Result<Response, Error> {
+        let scope = format!("repository:{}:{}", call.repository, if call.writes { "pull,push" } else { "pull" });
+        let key = (call.host.registry.to_owned(), scope);
+        let known = lock(&self.granted).get(&key).cloned();
+        let mut response = self.attempt(call, known.as_deref()).await?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(value) = self.authorize(call, &response, &key.1).await?
+        {
+            lock(&self.granted).insert(key, value.clone());
+            response = self.attempt(call, Some(&value)).await?;
+        }
+        if response.status().is_success() || response.status().is_redirection() {
+            return Ok(response);
+        }
+        Err(status_error(call, response).await)
+    }
+
+    /// One try without regard to the answer's status.
+    async fn attempt(&self, call: &Call<'_>, authorization: Option<&str>) -> Result<Response, Error> {
+        if call.target.starts_with("http://") || call.target.starts_with("https://") {
+            return self.once(call, call.target, authorization).await.map_err(|error| connection_error(call, &error));
+        }
+        let host = match call.host.registry {
+            "docker.io" => "registry-1.docker.io",
+            other => other,
+        };
+        let url = |scheme: &str| format!("{scheme}://{host}{}", call.target);
+        if let Some(scheme) = lock(&self.schemes).get(call.host.registry).copied() {
+            return self.once(call, &url(scheme), authorization).await.map_err(|error| connection_error(call, &error));
+        }
+        let (scheme, response) = match self.once(call, &url("https"), authorization).await {
+            Ok(response) => ("https", response),
+            // A registry that cannot be connected to at all gets the same chance, since a TLS failure is not always told apart.
+            Err(first) if (call.host.insecure || is_loopback(call.host.registry)) && first.is_connect() => {
+                match self.once(call, &url("http"), authorization).await {
+                    Ok(response) => ("http", response),
+                    Err(second) if second.is_connect() => return Err(connection_error(call, &first)),
+                    Err(second) => return Err(connection_error(call, &second)),
+                }
+            }
+            Err(error) => return Err(connection_error(call, &error)),
+        };
+        lock(&self.schemes).insert(call.host.registry.to_owned(), scheme);
+        Ok(response)
+    }
+
+    async fn once(&self, call: &Call<'_>, url: &str, authorization: Option<&str>) -> Result<Response, reqwest::Error> {
+        let client = if call.host.insecure { &self.unverified } else { &self.verified };
+        let mut request = client.request(call.method.clone(), url).headers(call.headers.clone());
+        if let Some(value) = authorization {
+            request = request.header(AUTHORIZATION, value);
+        }
+        request = match call.body {
+            Payload::None => request,
+            Payload::Bytes(bytes) => request.body(bytes.to_vec()),
+            Payload::File(path) => match tokio::fs::File::open(path).await {
+                Ok(file) => request.body(Body::wrap_stream(tokio_util::io::ReaderStream::with_capacity(file, 128 << 10))),
+                // A body that fails at once becomes an error of this very request.
+                Err(error) => request.body(Body::wrap_stream(futures::stream::once(async { Err::<Vec<u8>, _>(error) }))),
+            },
+        };
+        request.send().await
+    }
+
+    /// The value of `Authorization` that the registry's challenge asks for; nothing when we have nothing to show.
+    async fn authorize(&self, call: &Call<'_>, response: &Response, scope: &str) -> Result<Option<String>, Error> {
+        let credential = self.credentials.find(call.host.registry, call.repository);
+        let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+        let mut basic = false;
+        for challenge in challenges {
+            let (scheme, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
+            if scheme.eq_ignore_ascii_case("basic") {
+                basic = true;
+            } else if scheme.eq_ignore_ascii_case("bearer") {
+                return self.token(call, &parameters_of(parameters), scope, credential).await.map(Some);
+            }
+        }
+        Ok(match credential {
+            Some(Credential::Basic { user, password }) if basic => Some(basic_value(user, password)),
+            _ => None,
+        })
+    }
+
+    async fn token(
+        &self,
+        call: &Call<'_>,
+        parameters: &HashMap<String, String>,
+        scope: &str,
+        credential: Option<&Credential>,
+    ) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Token {
+            token: Option<String>,
+            access_token: Option<String>,
+        }
+        let refuse = |problem: String| Error::content(call.subject, format!("registry {}: {problem}", call.host.registry));
+        let realm = parameters.get("realm").ok_or_else(|| refuse("its token challenge names no realm".to_owned()))?;
+        let mut realm = reqwest::Url::parse(realm).map_err(|error| refuse(format!("its token service {realm:?} is no URL: {error}")))?;
+        let plain_allowed = call.host.insecure || realm.host_str().is_some_and(is_loopback);
+        if realm.scheme() != "https" && !plain_allowed {
+            return Err(refuse(format!("its token service {realm} is not HTTPS, so no credentials are sent there")));
+        }
+        let client = if call.host.insecure { &self.unverified } else { &self.verified };
+        let service = parameters.get("service").map_or("", String::as_str);
+        let request = if let Some(Credential::Identity { token }) = credential {
+            let mut form = reqwest::Url::parse("form:").map_err(|error| refuse(error.to_string()))?;
+            form.query_pairs_mut()
+                .append_pair("grant_type", "refresh_token")
+                .append_pair("service", service)
+                .append_pair("client_id", "mainstay")
+                .append_pair("scope", scope)
+                .append_pair("refresh_token", token);
+            let body = form.query().unwrap_or_default().to_owned();
+            client.post(realm).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)
+        } else {
+            realm.query_pairs_mut().append_pair("service", service).append_pair("scope", scope);
+            let request = client.get(realm);
+            match credential {
+                Some(Credential::Basic { user, password }) => request.header(AUTHORIZATION, basic_value(user, password)),
+                _ => request,
+            }
+        };
+        let response = request.send().await.map_err(|error| connection_error(call, &error))?;
+        if !response.status().is_success() {
+            return Err(status_error(call, response).await);
+        }
+        let bytes = small_body(response).await.map_err(|problem| refuse(format!("token: {problem}")))?;
+        let token: Token = serde_json::from_slice(&bytes).map_err(|error| refuse(format!("token cannot be read: {error}")))?;
+        let token = token.token.or(token.access_token).ok_or_else(|| refuse("its token service gave no token".to_owned()))?;
+        Ok(format!("Bearer {token}"))
+    }
+}
+
+fn basic_value(user: &str, password: &str) -> String {
+    use base64::Engine as _;
+    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}")))
+}
+
+/// `key="value",key=value` as in `WWW-Authenticate`.
+fn parameters_of(text: &str) -> HashMap<String, String> {
+    let mut parameters = HashMap::new();
+    let mut rest = text.trim();
+    while let Some((key, after)) = rest.split_once('=') {
+        let (value, next) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => after.split_once(',').unwrap_or((after, "")),
+        };
+        parameters.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
+        rest = next.trim_start_matches([',', ' ']);
+    }
+    parameters
+}
+
+/// Redirects are followed, but never from HTTPS to HTTP.
+fn redirect(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
+    let was_secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
+    if was_secure && attempt.url().scheme() != "https" {
+        return attempt.error("the registry redirects from HTTPS to HTTP");
+    }
+    if attempt.previous().len() > 10 {
+        return attempt.error("too many redirects");
+    }
+    attempt.follow()
+}
+
+/// 127.0.0.0/8, `localhost` and `::1`, with any port.
+pub(crate) fn is_loopback(registry: &str) -> bool {
+    let host = match registry.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => registry.rsplit_once(':').map_or(registry, |(host, _)| host),
+    };
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn connection_error(call: &Call<'_>, error: &reqwest::Error) -> Error {
+    let kind = if error.is_timeout() {
+        ErrorKind::Timeout
+    } else if is_tls(error) {
+        ErrorKind::Tls
+    } else {
+        ErrorKind::Unreachable
+    };
+    Error::Connection { subject: call.subject.to_owned(), registry: call.host.registry.to_owned(), kind, problem: chain(error) }
+}
+
+/// Whether the cause is the TLS connection rather than the network.
+fn is_tls(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if inner.is::<rustls::Error>() {
+            return true;
+        }
+        let io = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if io.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
+}
+
+/// The causes of an error in one line, without the URL, which may hold a signature.
+fn chain(error: &reqwest::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        if !parts.iter().any(|part| part.contains(&text)) {
+            parts.push(text);
+        }
+        cause = inner.source();
+    }
+    if parts.is_empty() { error.to_string() } else { parts.join(": ") }
+}
+
+async fn status_error(call: &Call<'_>, response: Response) -> Error {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        errors: Vec<Entry>,
+    }
+    #[derive(Deserialize)]
+    struct Entry {
+        #[serde(default)]
+        code: String,
+        #[serde(default)]
+        message: String,
+    }
+    let status = response.status().as_u16();
+    let bytes = small_body(response).await.unwrap_or_default();
+    let entries = serde_json::from_slice::<Answer>(&bytes).map(|answer| answer.errors).unwrap_or_default();
+    let words = |entry: Entry| if entry.message.is_empty() { entry.code } else { format!("{} ({})", entry.message, entry.code) };
+    let message = entries.into_iter().map(words).collect::<Vec<_>>().join("; ");
+    Error::Status { subject: call.subject.to_owned(), registry: call.host.registry.to_owned(), status, message }
+}
+
+/// A short body; longer ones are an error.
+pub(crate) async fn small_body(response: Response) -> Result<Vec<u8>, String> {
+    body(response, MAX_SMALL_BODY).await
+}
+
+/// A body of `limit` bytes at most.
+pub(crate) async fn body(mut response: Response, limit: usize) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| chain(&error))? {
+        if bytes.len() + chunk.len() > limit {
+            return Err(format!("the answer is longer than {limit} bytes"));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The maps are whole after every insertion, so a panic elsewhere leaves them usable.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OLM1-GEN-14: which hosts are loopback.
+    #[test]
+    fn loopback_hosts() {
+        for registry in ["localhost", "localhost:5000", "127.0.0.1:80", "127.9.9.9", "[::1]:5000", "[::1]"] {
+            assert!(is_loopback(registry), "{registry}");
+        }
+        for registry in ["localhost.example.com", "10.0.0.1:5000", "example.com", "128.0.0.1", "[::2]:80"] {
+            assert!(!is_loopback(registry), "{registry}");
+        }
+    }
+
+    #[test]
+    fn challenges_are_read() {
+        let parameters = parameters_of(r#"realm="https://auth.example.com/token?a=b",service=hub, scope="repository:a:pull,push""#);
+        assert_eq!(parameters["realm"], "https://auth.example.com/token?a=b");
+        assert_eq!(parameters["service"], "hub");
+        assert_eq!(parameters["scope"], "repository:a:pull,push");
+    }
+}
