@@ -105,6 +105,7 @@ impl Api {
             other => store_error(other),
         })?;
         object::metadata_mut(object).insert("resourceVersion".into(), written.modified.to_string().into());
+        self.settle(served, written.modified).await;
         Ok(written.modified)
     }
 
@@ -112,11 +113,22 @@ impl Api {
     pub async fn remove(&self, served: &Served, namespace: &str, name: &str, revision: Revision) -> Result<Revision> {
         let facts = &served.facts;
         let removed = self.store.delete(&served.store_key(namespace, name), Expect::Revision(revision)).await;
-        removed.map(|(_, revision)| revision).map_err(|error| match error {
+        let removed = removed.map(|(_, revision)| revision).map_err(|error| match error {
             mainstay_store::Error::Conflict { found: None, .. } => ApiError::not_found(&facts.group, &facts.plural, name),
             mainstay_store::Error::Conflict { .. } => ApiError::modified(&facts.group, &facts.plural, name),
             other => store_error(other),
-        })
+        })?;
+        self.settle(served, removed).await;
+        Ok(removed)
+    }
+
+    /// Who writes a role or an account finds it in force with the answer.
+    async fn settle(&self, served: &Served, revision: Revision) {
+        let seen_at_once = matches!(served.facts.group.as_str(), "rbac.authorization.k8s.io")
+            || served.facts.group.is_empty() && matches!(served.facts.plural.as_str(), "serviceaccounts" | "secrets" | "namespaces");
+        if seen_at_once && self.cache.reach(revision).await.is_none() {
+            tracing::warn!(revision, "the watch cache does not follow the store");
+        }
     }
 
     /// One object as the cache shows it, without going to the store.

@@ -177,7 +177,12 @@ pub struct Cache {
     store: Arc<dyn Store>,
     /// Where the cache began: no ring reaches back further.
     origin: Revision,
+    /// Told of every change, in order, before the cache says that it shows it.
+    observers: RwLock<Vec<Observer>>,
 }
+
+/// Takes in a change of a resource (`GROUP/RESOURCE`).
+pub type Observer = Box<dyn Fn(&str, &Change) + Send + Sync>;
 
 impl Cache {
     /// Reads everything there is.
@@ -202,7 +207,7 @@ impl Cache {
         }
         let origin = revision.unwrap_or_default();
         let (progress, _) = watch::channel(origin);
-        Ok(Arc::new(Self { resources, progress, store, origin }))
+        Ok(Arc::new(Self { resources, progress, store, origin, observers: RwLock::default() }))
     }
 
     /// Follows the store until it closes.
@@ -235,7 +240,16 @@ impl Cache {
     fn take(&self, event: &Event) {
         let Some(resource) = resource_of(event.key()) else { return };
         let cache = self.resource(resource);
-        cache.apply(resource, event);
+        if let Some(change) = cache.apply(resource, event) {
+            for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter() {
+                observer(resource, &change);
+            }
+        }
+    }
+
+    /// Adds an observer; it must be quick, since all changes wait for it.
+    pub fn observe(&self, observer: Observer) {
+        self.observers.write().unwrap_or_else(PoisonError::into_inner).push(observer);
     }
 
     /// The cache of a resource (`GROUP/RESOURCE`).
@@ -297,18 +311,18 @@ fn resource_of(key: &str) -> Option<&str> {
 }
 
 impl ResourceCache {
-    fn apply(&self, resource: &str, event: &Event) {
+    fn apply(&self, resource: &str, event: &Event) -> Option<Arc<Change>> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         let (change, key) = match event {
             Event::Put { now, .. } => {
-                let Some(entry) = Entry::new(resource, now) else { return };
+                let entry = Entry::new(resource, now)?;
                 let key = entry.key.clone();
                 let before = inner.entries.insert(key.clone(), entry.clone());
                 (Change { revision: now.modified, now: Some(entry), before, frame: OnceLock::new() }, key)
             }
             Event::Delete { revision, before } => {
-                let Some(key) = before.key.get(ROOT.len() + resource.len() + 1..).map(str::to_owned) else { return };
-                let Some(gone) = inner.entries.remove(&key).or_else(|| Entry::new(resource, before)) else { return };
+                let key = before.key.get(ROOT.len() + resource.len() + 1..).map(str::to_owned)?;
+                let gone = inner.entries.remove(&key).or_else(|| Entry::new(resource, before))?;
                 (Change { revision: *revision, now: None, before: Some(gone), frame: OnceLock::new() }, key)
             }
         };
@@ -321,6 +335,7 @@ impl ResourceCache {
         }
         // A full queue means a watcher that does not read: dropping its sender ends its stream.
         inner.watchers.retain(|slot| if slot.scope.holds(&key) { slot.sender.try_send(change.clone()).is_ok() } else { !slot.sender.is_closed() });
+        Some(change)
     }
 
     /// The objects of a part of the resource, in key order.

@@ -5,7 +5,6 @@ use mainstay_schema::{Additional, Schema, Type};
 use serde_json::Value;
 
 use crate::error::{ApiError, Result};
-use crate::served::Served;
 
 /// Checks names and types, drops unknown fields and answers their paths.
 pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
@@ -45,19 +44,8 @@ fn internal(group: &str) -> &str {
 }
 
 /// 400 for a body that is not one of the kind.
-pub fn refused(served: &Served, gvk: &Gvk, why: &str) -> ApiError {
-    if served.custom.is_some() {
-        return ApiError::bad_request(why.to_owned());
-    }
+pub fn refused(gvk: &Gvk, why: &str) -> ApiError {
     ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind))
-}
-
-/// Problems of one body in the order of its fields, as far as paths tell.
-pub fn in_order(problems: &mut [String]) {
-    problems.sort_by(|left, right| {
-        let path = |text: &str| text.split('"').nth(1).unwrap_or_default().to_owned();
-        path(left).cmp(&path(right))
-    });
 }
 
 fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> Result<(), String> {

@@ -155,7 +155,7 @@ pub fn group(context: &Context, name: &str) -> Result<Answer> {
     let mut group = match built_in_groups().find(|group| group.name == name) {
         Some(group) => discovery::api_group(group),
         None => {
-            let versions = snapshot.custom_groups.get(name).ok_or_else(ApiError::no_such_resource)?;
+            let versions = snapshot.custom_groups.get(name).ok_or_else(ApiError::page_not_found)?;
             custom_group(name, versions)
         }
     };
@@ -171,7 +171,8 @@ pub fn resources(context: &Context, group: &str, version: &str) -> Result<Answer
     }
     let snapshot = context.api.served();
     if !snapshot.custom_groups.get(group).is_some_and(|versions| versions.iter().any(|one| one == version)) {
-        return Err(ApiError::no_such_resource());
+        let known = group.is_empty() || registry().group(group).is_some();
+        return Err(if known { ApiError::no_such_resource() } else { ApiError::page_not_found() });
     }
     let resources: Vec<Value> = custom_of(&snapshot, group, version).flat_map(|served| discovery::api_resources(&served.facts)).collect();
     let list = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"), "resources": resources});

@@ -40,7 +40,13 @@ fn record(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str,
         reset: &reset,
         now: &now,
     };
-    *new = managed::update(live.unwrap_or(&Value::Null), new, &write);
+    // An empty list asks for no tracking.
+    if new["metadata"].get("managedFields").is_some_and(|given| given.as_array().is_some_and(Vec::is_empty)) {
+        metadata_mut(new).remove("managedFields");
+        return;
+    }
+    let empty = live.is_none().then(|| strategy::empty(served));
+    *new = managed::update(live.or(empty.as_ref()).unwrap_or(&Value::Null), new, &write);
 }
 
 /// Fields that a write cannot change, whatever it says.

@@ -27,7 +27,6 @@ mod eviction;
 mod fields;
 mod health;
 mod jsonpath;
-mod metadata;
 mod metrics;
 mod negotiate;
 pub mod object;

@@ -132,6 +132,8 @@ pub struct Decoded {
     pub value: Value,
     /// Fields that occurred twice, as dotted paths.
     pub duplicates: Vec<String>,
+    /// The JSON text, for the order of its fields; empty where there is none.
+    pub text: bytes::Bytes,
 }
 
 /// Reads a body by its media type. `kind` is the kind that is expected there.
@@ -159,20 +161,20 @@ pub fn decode_as(body: &[u8], kind: &str, yaml: bool) -> Result<Decoded> {
         let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error converting YAML to JSON: the body is not UTF-8"))?;
         let value = mainstay_yaml::parse(text)
             .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
-        return Ok(Decoded { value, duplicates: Vec::new() });
+        return Ok(Decoded { value, duplicates: Vec::new(), text: bytes::Bytes::new() });
     }
     let (value, duplicates) = crate::strict::parse(body).map_err(|error| {
         let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { go_syntax_error(&error, body) };
         unrecognized(&why, &shown())
     })?;
     match value {
-        Value::Object(_) => Ok(Decoded { value, duplicates }),
+        Value::Object(_) => Ok(Decoded { value, duplicates, text: bytes::Bytes::copy_from_slice(body) }),
         other => {
             let found = match other {
                 Value::Array(_) => "array",
                 Value::String(_) => "string",
                 Value::Bool(_) => "bool",
-                Value::Null => return Ok(Decoded { value: Value::Object(serde_json::Map::new()), duplicates }),
+                Value::Null => return Ok(Decoded { value: Value::Object(serde_json::Map::new()), duplicates, text: bytes::Bytes::new() }),
                 _ => "number",
             };
             let head = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";

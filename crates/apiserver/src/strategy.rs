@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mainstay_kinds as kinds;
-use mainstay_schema::SchemaRef;
+use mainstay_schema::{SchemaRef, crd};
 use mainstay_schema::field::Error as FieldError;
 use serde_json::{Map, Value};
 
@@ -18,18 +18,23 @@ use crate::server::Context;
 
 /// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
 pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Decoded, validation: FieldValidation) -> Result<Value> {
-    let Decoded { mut value, duplicates } = decoded;
+    let Decoded { mut value, duplicates, text } = decoded;
     let unknown = match &served.custom {
         Some(custom) => custom.decode(gvk, &mut value)?,
         None => decode::built_in(gvk, &mut value)?,
     };
     if validation != FieldValidation::Ignore {
-        let mut problems: Vec<String> = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-        problems.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
-        decode::in_order(&mut problems);
+        let mut problems: Vec<(&str, String)> = duplicates.iter().map(|path| (path.as_str(), format!("duplicate field {path:?}"))).collect();
+        problems.extend(unknown.iter().map(|path| (path.as_str(), format!("unknown field {path:?}"))));
+        // Custom resources are pruned after they were read, built-in kinds while reading: then the order is that of the text.
+        if served.custom.is_none() && problems.len() > 1 {
+            let order = crate::strict::order(&text);
+            problems.sort_by_key(|(path, _)| order.iter().position(|known| known == path));
+        }
+        let problems: Vec<String> = problems.into_iter().map(|(_, problem)| problem).collect();
         if !problems.is_empty() && validation == FieldValidation::Strict {
             let why = format!("strict decoding error: {}", problems.join(", "));
-            return Err(decode::refused(served, gvk, &why));
+            return Err(decode::refused(gvk, &why));
         }
         for problem in problems {
             context.warn(problem);
@@ -42,8 +47,26 @@ pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Dec
 pub fn default(served: &Served, value: &mut Value) {
     match &served.custom {
         Some(custom) => custom.default(value),
-        None => kinds::default(&served.gvk(), value),
+        None => {
+            kinds::default(&served.gvk(), value);
+            if is_crd(served) {
+                crd::fill(value);
+            }
+        }
     }
+}
+
+fn is_crd(served: &Served) -> bool {
+    served.is("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// An object of the kind with nothing in it, as Go writes it: what a new object is compared with.
+pub fn empty(served: &Served) -> Value {
+    let mut value = serde_json::json!({"apiVersion": served.api_version(), "kind": served.facts.kind, "metadata": {}});
+    if served.custom.is_none() {
+        kinds::go_form(&served.gvk(), &mut value);
+    }
+    value
 }
 
 /// The schema of whole objects; `None` where nothing is known of their content.
@@ -67,7 +90,12 @@ fn moment(context: &Context) -> kinds::Context {
 pub async fn prepare_create(context: &Context, served: &Served, value: &mut Value) -> Result<()> {
     match &served.custom {
         Some(custom) => custom.prepare_create(value),
-        None => kinds::prepare_create(&served.gvk(), value, &moment(context)),
+        None => {
+            kinds::prepare_create(&served.gvk(), value, &moment(context));
+            if is_crd(served) {
+                crd::prepare_create(value);
+            }
+        }
     }
     Ok(())
 }
@@ -76,7 +104,12 @@ pub async fn prepare_create(context: &Context, served: &Served, value: &mut Valu
 pub fn prepare_update(context: &Context, served: &Served, new: &mut Value, old: &Value, sub: Option<&str>) {
     match &served.custom {
         Some(custom) => custom.prepare_update(new, old, sub),
-        None => kinds::prepare_update(&served.gvk(), new, old, sub, &moment(context)),
+        None => {
+            kinds::prepare_update(&served.gvk(), new, old, sub, &moment(context));
+            if is_crd(served) && sub.is_none() {
+                crd::prepare_update(new, old);
+            }
+        }
     }
 }
 
@@ -84,7 +117,8 @@ pub fn prepare_update(context: &Context, served: &Served, new: &mut Value, old: 
 pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
     match &served.custom {
         Some(custom) => custom.validate_create(value),
-        None => Vec::new(),
+        None if is_crd(served) => crd::validate(value, &crate::rules::problems),
+        None => kinds::validate_create(&served.gvk(), value),
     }
 }
 
@@ -92,22 +126,21 @@ pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
 pub fn validate_update(served: &Served, new: &Value, old: &Value, sub: Option<&str>) -> Vec<FieldError> {
     match &served.custom {
         Some(custom) => custom.validate_update(new, old, sub),
-        None => Vec::new(),
+        None if is_crd(served) && sub == Some("status") => crd::validate_status_update(new),
+        None if is_crd(served) => crd::validate_update(new, old, &crate::rules::problems),
+        None => kinds::validate_update(&served.gvk(), new, old, sub),
     }
 }
 
 /// What the client should know of an accepted object.
-pub fn warnings(_served: &Served, _new: &Value, _old: Option<&Value>) -> Vec<String> {
-    Vec::new()
+pub fn warnings(served: &Served, new: &Value, old: Option<&Value>) -> Vec<String> {
+    if is_crd(served) { crd::warnings(new, old) } else { Vec::new() }
 }
 
 /// After validation, before a new object is stored: addresses and ports.
 pub async fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
     if served.is("", "services") {
         context.api.services.allocate(value, None, dry_run).map_err(|errors| invalid(served, value, &errors))?;
-    }
-    if served.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crate::crd::before_create(context, value).await?;
     }
     Ok(())
 }
@@ -145,6 +178,9 @@ pub fn after_delete(context: &Context, served: &Arc<Served>, value: &Value) {
 pub fn prepare_delete(served: &Served, value: &mut Value) {
     if served.is("", "namespaces") && held(served, value) {
         value["status"]["phase"] = "Terminating".into();
+    }
+    if is_crd(served) {
+        crate::crd::mark_deleted(value);
     }
 }
 

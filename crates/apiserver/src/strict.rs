@@ -8,14 +8,25 @@ use serde_json::{Map, Number, Value};
 
 /// How many duplicates are named.
 const NAMED: usize = 100;
+/// How many fields are put in order.
+const ORDERED: usize = 2_000;
 
 /// Parses JSON; the last of several equal keys wins, each repeated one is named by its path.
 pub fn parse(body: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let found = RefCell::new(Vec::new());
     let mut reader = serde_json::Deserializer::from_slice(body);
-    let value = Node { path: Path::Root, found: &found }.deserialize(&mut reader)?;
+    let value = Node { path: Path::Root, found: &found, every: false }.deserialize(&mut reader)?;
     reader.end()?;
     Ok((value, found.into_inner()))
+}
+
+/// The paths of all fields of a JSON text, in the order in which they end.
+pub fn order(body: &[u8]) -> Vec<String> {
+    let found = RefCell::new(Vec::new());
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    // The text was parsed before; what does not parse has no order.
+    let _ = Node { path: Path::Root, found: &found, every: true }.deserialize(&mut reader);
+    found.into_inner()
 }
 
 #[derive(Clone, Copy)]
@@ -39,6 +50,8 @@ impl fmt::Display for Path<'_> {
 struct Node<'a> {
     path: Path<'a>,
     found: &'a RefCell<Vec<String>>,
+    /// Whether every field is noted, not only those that occur twice.
+    every: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -90,7 +103,7 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Node { path: Path::Index(&self.path, list.len()), found: self.found })? {
+        while let Some(item) = items.next_element_seed(Node { path: Path::Index(&self.path, list.len()), found: self.found, every: self.every })? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -100,11 +113,17 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut map = Map::new();
         while let Some(key) = members.next_key::<String>()? {
             let path = Path::Key(&self.path, &key);
-            let value = members.next_value_seed(Node { path, found: self.found })?;
-            if map.contains_key(&key) {
+            let value = members.next_value_seed(Node { path, found: self.found, every: self.every })?;
+            let twice = map.contains_key(&key);
+            if twice || self.every {
                 let mut found = self.found.borrow_mut();
-                if found.len() < NAMED {
-                    found.push(path.to_string());
+                let path = path.to_string();
+                if self.every {
+                    // The last of equal keys is the one that counts.
+                    found.retain(|known| *known != path);
+                }
+                if found.len() < NAMED || self.every && found.len() < ORDERED {
+                    found.push(path);
                 }
             }
             map.insert(key, value);

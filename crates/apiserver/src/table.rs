@@ -108,7 +108,16 @@ pub fn default_cells(object: &Value) -> Cells {
 
 fn custom_definitions(custom: &crate::crd::CustomVersion) -> Vec<Value> {
     let mut all = vec![column("Name", "string", "name", NAME, 0)];
-    all.extend(custom.columns.iter().map(|one| column(&one.name, &one.kind, &one.format, &one.description, one.priority)));
+    all.extend(custom.columns.iter().map(|one| {
+        let shown = if !one.description.is_empty() {
+            one.description.clone()
+        } else if one.name == "Age" && one.json_path == ".metadata.creationTimestamp" {
+            CREATED.to_owned()
+        } else {
+            format!("Custom resource definition column (in JSONPath format): {}", one.json_path)
+        };
+        column(&one.name, &one.kind, &one.format, &shown, one.priority)
+    }));
     all
 }
 

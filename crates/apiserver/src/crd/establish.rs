@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use mainstay_kinds::{Resource, Subresource};
 use mainstay_schema::crd::{self, Condition, Definition};
-use mainstay_schema::field::Path;
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 
@@ -15,7 +14,6 @@ use crate::cache::{Begin, Scope};
 use crate::error::Result;
 use crate::object::{meta, meta_list, metadata_mut};
 use crate::served::{Served, Snapshot};
-use crate::server::Context;
 
 /// Holds a CRD until its instances are gone.
 pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -23,14 +21,21 @@ pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// When a CRD whose instances are held is looked at again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(250);
 
-/// Checks a new CRD. Its name is the one thing that no later step looks at.
-pub async fn before_create(_context: &Context, _value: &Value) -> Result<()> {
-    Ok(())
-}
-
-/// The findings about a CRD's rules.
-pub fn rule_check(schema: &mainstay_schema::Schema, path: &Path) -> Vec<mainstay_schema::field::Error> {
-    crate::rules::problems(schema, path)
+/// Marks a CRD whose deletion begins: its instances go first.
+pub fn mark_deleted(crd: &mut Value) {
+    let mut finalizers = meta_list(crd, "finalizers");
+    if !meta(crd, "deletionTimestamp").is_empty() || finalizers.iter().any(|one| one == FINALIZER) {
+        return;
+    }
+    finalizers.push(FINALIZER.to_owned());
+    metadata_mut(crd).insert("finalizers".into(), finalizers.into());
+    let condition = Condition {
+        kind: "Terminating",
+        status: true,
+        reason: "InstanceDeletionPending",
+        message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon".into(),
+    };
+    set_condition(crd, &condition);
 }
 
 /// The task that makes CRDs served.
@@ -125,12 +130,6 @@ impl Establisher {
         for condition in wanted {
             set_condition(&mut next, condition);
         }
-        let finalizers = meta_list(&next, "finalizers");
-        if crd::is_condition_true(&next, "Established") && !finalizers.iter().any(|one| one == FINALIZER) {
-            let mut finalizers = finalizers;
-            finalizers.push(FINALIZER.to_owned());
-            metadata_mut(&mut next).insert("finalizers".into(), finalizers.into());
-        }
         if next == crd {
             return Ok(Some((revision, crd)));
         }
@@ -215,7 +214,7 @@ impl Establisher {
             let served = match self.parsed.get(&uid) {
                 Some((known, served)) if known == revision => served.clone(),
                 _ => match Definition::parse(crd) {
-                    Ok(definition) => Arc::new(serve(&definition)),
+                    Ok(definition) => Arc::new(serve(&definition, crd)),
                     Err(error) => {
                         tracing::error!(crd = meta(crd, "name"), %error, "a stored CRD cannot be read");
                         continue;
@@ -245,6 +244,13 @@ impl Establisher {
     }
 }
 
+/// The schema of a version as the CRD has it.
+fn schema_json<'a>(crd: &'a Value, version: &str) -> &'a Value {
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+    let found = versions.into_iter().flatten().find(|one| one["name"] == version);
+    found.and_then(|one| one.pointer("/schema/openAPIV3Schema")).unwrap_or(&Value::Null)
+}
+
 fn storage_of(crd: &Value) -> String {
     format!("{}/{}", text(crd, "/spec/group"), text(crd, "/spec/names/plural"))
 }
@@ -257,7 +263,7 @@ fn set_condition(crd: &mut Value, condition: &Condition) {
     let status = if condition.status { "True" } else { "False" };
     let wanted = json!({
         "type": condition.kind, "status": status, "reason": condition.reason, "message": condition.message,
-        "lastTransitionTime": crate::clock::now(), "observedGeneration": crd["metadata"]["generation"],
+        "lastTransitionTime": crate::clock::now(),
     });
     let list = &mut crd["status"]["conditions"];
     if !list.is_array() {
@@ -280,7 +286,7 @@ fn set_condition(crd: &mut Value, condition: &Condition) {
     }
 }
 
-fn serve(definition: &Definition) -> Vec<Served> {
+fn serve(definition: &Definition, crd: &Value) -> Vec<Served> {
     let storage: Arc<str> = format!("{}/{}", definition.group, definition.names.plural).into();
     let storage_version: Arc<str> = definition.storage_version().map_or("", |version| &version.name).into();
     let verbs = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -320,7 +326,7 @@ fn serve(definition: &Definition) -> Vec<Served> {
                 facts: Arc::new(facts),
                 storage: storage.clone(),
                 storage_version: storage_version.clone(),
-                custom: Some(Arc::new(CustomVersion::new(definition, version))),
+                custom: Some(Arc::new(CustomVersion::new(definition, version, schema_json(crd, &version.name)))),
             }
         })
         .collect()

@@ -3,5 +3,5 @@
 mod establish;
 mod version;
 
-pub use establish::{Establisher, before_create};
+pub use establish::{Establisher, mark_deleted};
 pub use version::{CustomVersion, ScalePaths};

@@ -50,7 +50,7 @@ pub struct ScalePaths {
 
 impl CustomVersion {
     /// From a parsed CRD.
-    pub fn new(definition: &Definition, version: &Version) -> Self {
+    pub fn new(definition: &Definition, version: &Version, schema_json: &Value) -> Self {
         let pointer = |path: &str| path.replace('.', "/");
         Self {
             crd: definition.name.clone(),
@@ -64,7 +64,7 @@ impl CustomVersion {
                 selector: scale.label_selector_path.as_deref().map(pointer),
             }),
             selectable: version.selectable_fields.iter().map(|path| path.trim_start_matches('.').to_owned()).collect(),
-            openapi: json!({}),
+            openapi: schema_json.clone(),
             columns: version.columns.clone(),
             status: version.status,
             structural: version.schema.clone(),
@@ -164,17 +164,17 @@ impl CustomVersion {
 
     /// What is wrong with a new object.
     pub fn validate_create(&self, value: &Value) -> Vec<FieldError> {
-        let mut errors = crate::metadata::validate(value, self.namespaced);
+        let mut errors = mainstay_kinds::validate_metadata(value, self.namespaced);
         errors.extend(validate::validate(&self.structural, value, &Path::root()));
-        self.rules.check(&self.structural, value, None, &mut errors);
+        self.rules.check(value, None, &mut errors);
         errors
     }
 
     /// What is wrong with a changed object.
     pub fn validate_update(&self, new: &Value, old: &Value, _sub: Option<&str>) -> Vec<FieldError> {
-        let mut errors = crate::metadata::validate_update(new, old, self.namespaced);
+        let mut errors = mainstay_kinds::validate_metadata_update(new, old);
         errors.extend(validate::validate_update(&self.structural, new, old, &Path::root()));
-        self.rules.check(&self.structural, new, Some(old), &mut errors);
+        self.rules.check(new, Some(old), &mut errors);
         errors
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::admission::{Operation, Request};
 use crate::error::{ApiError, Result};
-use crate::object::{self, meta, metadata_mut};
+use crate::object::{meta, metadata_mut};
 use crate::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
@@ -30,6 +30,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
         return Err(ApiError::untyped("resourceVersion should not be set on objects to be created"));
     }
     strategy::default(served, &mut value);
+    not_for_writers(&mut value);
     if !fields::stays_empty(&value) {
         fields::written(context, served, None, &mut value, &options.field_manager, None)?;
     }
@@ -108,14 +109,19 @@ async fn store(context: &Context, served: &Served, value: &mut Value, dry_run: b
     }
 }
 
-fn system_fields(value: &mut Value) {
+/// Removes what no writer decides.
+fn not_for_writers(value: &mut Value) {
     let metadata = metadata_mut(value);
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         metadata.remove(field);
     }
+}
+
+fn system_fields(value: &mut Value) {
+    not_for_writers(value);
+    let metadata = metadata_mut(value);
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), crate::clock::now().into());
-    let _ = object::metadata_mut(value);
 }
 
 /// Appends five characters to a prefix that is cut so that the name stays within 63 bytes.

@@ -224,13 +224,6 @@ pub fn is_finished(served: &Served, new: &Value, live: &Value) -> bool {
     deleting && grace == 0 && meta_list(new, "finalizers").is_empty() && !strategy::held(served, new)
 }
 
-/// Removes an object whose deletion waits for nothing any more.
-pub async fn finish_deletion(context: &Context, served: &Served, live: &Loaded) -> Result<()> {
-    context.api.remove(served, meta(&live.value, "namespace"), meta(&live.value, "name"), live.revision).await?;
-    strategy::release(context, served, &live.value, None);
-    Ok(())
-}
-
 /// Deletes what a list would show; answers with that list.
 pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
     let options = options(context, body)?;

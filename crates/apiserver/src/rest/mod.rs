@@ -19,8 +19,7 @@ use crate::served::Served;
 use crate::server::Context;
 
 pub use create::{create_object, generate_name};
-pub use delete::{delete_object, finish_deletion};
-pub use update::{Change, update_object};
+pub use delete::delete_object;
 
 /// Answers a request below `/api/V/` or `/apis/G/V/`.
 pub async fn route(context: &Context, body: Body) -> Result<Answer> {

@@ -47,7 +47,7 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
     };
     let read = read.map_err(|error| refused(&error))?;
     let info = &context.info;
-    let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name };
+    let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name, patch: true };
     let updated = update_object(context, served, &change, |live| {
         let (read, options) = (&read, &options);
         async move {
@@ -79,7 +79,7 @@ fn patched(context: &Context, served: &Served, patch: &Patch, live: &Value, opti
         return Err(ApiError::bad_request("the patched document is not an object"));
     }
     let shown = new.clone();
-    let decoded = Decoded { value: new, duplicates: Vec::new() };
+    let decoded = Decoded { value: new, duplicates: Vec::new(), text: bytes::Bytes::new() };
     let mut new = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)
         .map_err(|error| outcome(&error, &shown, options.field_validation, served))?;
     strategy::default(served, &mut new);
@@ -112,9 +112,41 @@ fn outcome(error: &ApiError, shown: &Value, _validation: FieldValidation, served
     }
     let prefix = format!("{} in version {:?} cannot be handled as a {}: ", served.facts.kind, served.facts.version, served.facts.kind);
     let why = error.message.strip_prefix(&prefix).unwrap_or(&error.message);
-    let text = mainstay_schema::field::go_quote(&mainstay_schema::field::go_json(shown));
+    let text = mainstay_schema::field::go_quote(&go_text(shown));
     let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {text}: {why}"), "patch");
     ApiError::invalid("", "", "", vec![cause])
+}
+
+/// JSON with metadata in the order of Go's struct: patches leave what they do not touch as it was written.
+fn go_text(value: &Value) -> String {
+    const META: [&str; 15] = [
+        "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+        "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
+    ];
+    const MANAGER: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+    let json = mainstay_schema::field::go_json;
+    let ordered = |map: &serde_json::Map<String, Value>, order: &[&str], show: &dyn Fn(&str, &Value) -> String| {
+        let known = order.iter().filter_map(|key| map.get_key_value(*key));
+        let others = map.iter().filter(|(key, _)| !order.contains(&key.as_str()));
+        let members: Vec<String> = known.chain(others).map(|(key, value)| format!("{}:{}", json(&Value::from(key.as_str())), show(key, value))).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    let manager = |entry: &Value| entry.as_object().map_or_else(|| json(entry), |map| ordered(map, &MANAGER, &|_, value| json(value)));
+    let meta = |value: &Value| {
+        value.as_object().map_or_else(
+            || json(value),
+            |map| {
+                ordered(map, &META, &|key, value| match (key, value) {
+                    ("managedFields", Value::Array(entries)) => format!("[{}]", entries.iter().map(manager).collect::<Vec<_>>().join(",")),
+                    _ => json(value),
+                })
+            },
+        )
+    };
+    match value {
+        Value::Object(map) => ordered(map, &[], &|key, value| if key == "metadata" { meta(value) } else { json(value) }),
+        other => json(other),
+    }
 }
 
 fn refused(error: &PatchError) -> ApiError {
@@ -147,26 +179,26 @@ fn unsupported(served: &Served, content_type: &str) -> ApiError {
 
 async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8], options: &WriteOptions) -> Result<Answer> {
     let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error decoding YAML: the body is not UTF-8"))?;
-    let mut wanted = mainstay_yaml::parse(text).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+    let wanted = mainstay_yaml::parse(text).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
     let info = &context.info;
     if !wanted.is_object() {
         return Err(ApiError::bad_request("error decoding YAML: an apply patch is an object"));
     }
-    if meta(&wanted, "name").is_empty() {
-        metadata_mut(&mut wanted).insert("name".into(), info.name.clone().into());
-    }
-    if served.facts.namespaced && meta(&wanted, "namespace").is_empty() {
-        metadata_mut(&mut wanted).insert("namespace".into(), info.namespace.clone().into());
-    }
     let force = options.force == Some(true);
     loop {
         if context.api.load(served, &info.namespace, &info.name).await?.is_none() {
+            let facts = &served.facts;
             if sub.is_some() {
-                return Err(ApiError::not_found(&served.facts.group, &served.facts.plural, &info.name));
+                return Err(ApiError::not_found(&facts.group, &facts.plural, &info.name));
+            }
+            let uid = meta(&wanted, "uid");
+            if !uid.is_empty() {
+                let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                return Err(ApiError::conflict(&facts.group, &facts.plural, &info.name, &why));
             }
             let mut new = fields::applied(context, served, None, &wanted, &options.field_manager, sub, force)?;
-            if !meta(&new, "resourceVersion").is_empty() {
-                return Err(ApiError::modified(&served.facts.group, &served.facts.plural, &info.name));
+            if meta(&new, "name").is_empty() {
+                metadata_mut(&mut new).insert("name".into(), info.name.clone().into());
             }
             super::place(context, served, &mut new)?;
             let created = super::create_object(context, served, new, options).await;
@@ -175,7 +207,7 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
                 other => return respond::object(context, served, StatusCode::CREATED, other?),
             }
         }
-        let change = Change { sub, options, namespace: &info.namespace, name: &info.name };
+        let change = Change { sub, options, namespace: &info.namespace, name: &info.name, patch: true };
         let updated = update_object(context, served, &change, |live| {
             let wanted = &wanted;
             async move {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use bytes::{BufMut, BytesMut};
 use http::StatusCode;
 use mainstay_store::{Range, Revision};
@@ -232,6 +232,10 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
     }
 }
 
+/// Go reads tokens without looking at the bits that are left over.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&base64::alphabet::URL_SAFE, GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone).with_decode_allow_trailing_bits(true));
+
 /// Where a paged list goes on.
 struct Token {
     revision: Revision,
@@ -247,7 +251,7 @@ impl Token {
 
     fn read(text: &str) -> Result<Self> {
         let refuse = |why: String| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD
+        let bytes = LENIENT
             .decode(text.trim_end_matches('='))
             .map_err(|error| refuse(error.to_string()))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {

@@ -39,7 +39,7 @@ pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resu
     }
     let kind = if info.verb == "update" { "UpdateOptions" } else { "PatchOptions" };
     let options = WriteOptions::parse(&context.query, kind, context.user_agent())?;
-    let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name };
+    let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: info.verb == "patch" };
     let updated = update_object(context, served, &change, |live| {
         let options = &options;
         async move { scaled(context, served, body, &live, options) }
@@ -133,5 +133,9 @@ fn scale_of(served: &Served, object: &Value) -> Result<Value> {
     if !selector.is_empty() {
         status.insert("selector".into(), selector.into());
     }
-    Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}))
+    let mut scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "status": status});
+    if !spec.is_empty() {
+        scale["spec"] = Value::Object(spec);
+    }
+    Ok(scale)
 }

@@ -124,7 +124,7 @@ async fn bind(context: &Context, name: &str, binding: &Value) -> Result<Answer> 
     if !errors.is_empty() {
         return Err(ApiError::invalid_fields("", "Binding", name, &errors));
     }
-    let change = Change { sub: Some("binding"), options: &options, namespace: &context.info.namespace, name };
+    let change = Change { sub: Some("binding"), options: &options, namespace: &context.info.namespace, name, patch: true };
     update_object(context, &pods, &change, |live| {
         let options = &options;
         let pods = &pods;

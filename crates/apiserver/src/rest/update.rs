@@ -39,7 +39,7 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
         let created = super::create_object(context, served, wanted, &options).await?;
         return respond::object(context, served, StatusCode::CREATED, created);
     }
-    let change = Change { sub, options: &options, name: &context.info.name, namespace: &context.info.namespace };
+    let change = Change { sub, options: &options, name: &context.info.name, namespace: &context.info.namespace, patch: false };
     let updated = update_object(context, served, &change, |live| {
         let (mut wanted, options) = (wanted.clone(), &options);
         async move {
@@ -75,6 +75,8 @@ pub struct Change<'a> {
     pub namespace: &'a str,
     /// The object.
     pub name: &'a str,
+    /// Whether this is a patch: it follows the object wherever it does not name a revision.
+    pub patch: bool,
 }
 
 /// Changes an object: `wanted` makes the new one from the live one, with its managed fields. Tried again when somebody else was
@@ -113,7 +115,7 @@ impl From<ApiError> for Refused {
 
 async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, live: &Loaded, mut new: Value) -> Result<Value, Refused> {
     let facts = &served.facts;
-    let unconditional = preconditions(served, live, &new)?;
+    let unconditional = preconditions(served, change, live, &new)?;
     inherit(&mut new, &live.value);
     let request = Request {
         context,
@@ -156,11 +158,11 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
 }
 
 /// Checks the uid and the resourceVersion that the new object names; says whether it names no resourceVersion.
-fn preconditions(served: &Served, live: &Loaded, new: &Value) -> Result<bool> {
+fn preconditions(served: &Served, change: &Change<'_>, live: &Loaded, new: &Value) -> Result<bool> {
     let facts = &served.facts;
     let name = meta(&live.value, "name");
     let uid = meta(new, "uid");
-    if !uid.is_empty() && uid != meta(&live.value, "uid") {
+    if !change.patch && !uid.is_empty() && uid != meta(&live.value, "uid") {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
             strategy::shown_key(served, &live.value),
@@ -170,13 +172,13 @@ fn preconditions(served: &Served, live: &Loaded, new: &Value) -> Result<bool> {
     }
     let version = meta(new, "resourceVersion");
     if version.is_empty() || version == "0" {
-        if !strategy::unconditional_update(served) {
+        if !change.patch && !strategy::unconditional_update(served) {
             let cause = mainstay_schema::field::Error::invalid(
                 &mainstay_schema::field::Path::new("metadata.resourceVersion"),
                 serde_json::json!(0),
                 "must be specified for an update",
             );
-            return Err(ApiError::invalid_fields(&facts.group, if served.custom.is_some() { &facts.plural } else { &facts.plural }, name, &[cause]));
+            return Err(ApiError::invalid_fields(&facts.group, &facts.plural, name, &[cause]));
         }
         return Ok(true);
     }
@@ -189,10 +191,13 @@ fn preconditions(served: &Served, live: &Loaded, new: &Value) -> Result<bool> {
 
 /// What no writer may change.
 fn inherit(new: &mut Value, live: &Value) {
-    let kept = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+    let kept = ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
     let before: Vec<_> = kept.iter().map(|field| (*field, live["metadata"].get(*field).cloned())).collect();
     let metadata = metadata_mut(new);
     metadata.remove("selfLink");
+    if metadata.get("uid").is_none_or(|uid| uid == "") {
+        metadata.insert("uid".into(), live["metadata"]["uid"].clone());
+    }
     for (field, value) in before {
         match value {
             Some(value) => metadata.insert(field.into(), value),
@@ -204,10 +209,4 @@ fn inherit(new: &mut Value, live: &Value) {
             metadata.insert("generation".into(), generation.clone());
         }
     }
-}
-
-/// Whether the new object has finalizers that the live one has not.
-pub fn new_finalizers(new: &Value, live: &Value) -> Vec<String> {
-    let old = meta_list(live, "finalizers");
-    meta_list(new, "finalizers").into_iter().filter(|one| !old.contains(one)).collect()
 }
