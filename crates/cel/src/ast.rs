@@ -74,8 +74,6 @@ pub(crate) enum MacroKind {
     TransformMap,
     TransformMapEntry,
     SortBy,
-    /// The range is the value to be bound.
-    Bind,
     OptMap,
     OptFlatMap,
 }

@@ -26,16 +26,21 @@ pub(crate) const TYPE_NAMES: [&str; 13] = [
     "google.protobuf.Duration",
 ];
 
+/// The parameter that stands for a type nothing has fixed yet: that of the items of `[]`.
+const OPEN: char = '_';
+
 pub(crate) struct Checker<'a> {
     scopes: Vec<(Arc<str>, Type)>,
     issues: &'a mut Vec<Issue>,
+    /// Within the arguments of `format()` a list may be mixed.
+    mixed: bool,
 }
 
 type Bindings = HashMap<char, Type>;
 
 /// Checks an expression in place; the type is of use only when there are no issues.
 pub(crate) fn check(expr: &mut Expr, variables: &[(Arc<str>, Type)], issues: &mut Vec<Issue>) -> Type {
-    Checker { scopes: variables.to_vec(), issues }.expr(expr)
+    Checker { scopes: variables.to_vec(), issues, mixed: false }.expr(expr)
 }
 
 impl Checker<'_> {
@@ -69,8 +74,7 @@ impl Checker<'_> {
                 }
                 self.select(at, select)
             }
-            Node::And(left, right) => self.logic(at, "_&&_", left, right),
-            Node::Or(left, right) => self.logic(at, "_||_", left, right),
+            Node::And(left, right) | Node::Or(left, right) => self.logic(left, right),
             Node::Conditional(condition, yes, no) => {
                 let types = vec![self.expr(condition), self.expr(yes), self.expr(no)];
                 let mut bindings = Bindings::new();
@@ -91,7 +95,7 @@ impl Checker<'_> {
                     }
                     kind = Some(self.joined(item.value.at, kind, found));
                 }
-                Type::List(Arc::new(kind.unwrap_or(Type::Dyn)))
+                Type::List(Arc::new(kind.unwrap_or(Type::Parameter(OPEN))))
             }
             Node::Map(entries) => {
                 let (mut keys, mut values): (Option<Type>, Option<Type>) = (None, None);
@@ -104,7 +108,7 @@ impl Checker<'_> {
                     }
                     values = Some(self.joined(entry.value.at, values, value));
                 }
-                Type::Map(Arc::new(keys.unwrap_or(Type::Dyn)), Arc::new(values.unwrap_or(Type::Dyn)))
+                Type::Map(Arc::new(keys.unwrap_or(Type::Parameter(OPEN))), Arc::new(values.unwrap_or(Type::Parameter(OPEN))))
             }
             Node::Macro(inner) => self.comprehension(at, inner),
             Node::Call { .. } => self.call(expr),
@@ -114,8 +118,12 @@ impl Checker<'_> {
     fn joined(&mut self, at: usize, before: Option<Type>, found: Type) -> Type {
         let Some(before) = before else { return found };
         match join(&before, &found) {
-            Some(kind) => kind,
-            None => self.issue(at, format!("expected type '{before}' but found '{found}'")),
+            Some(kind) if self.mixed || homogeneous(&before, &found) => kind,
+            None if self.mixed => Type::Dyn,
+            _ => {
+                self.issue(at, format!("expected type '{before}' but found '{found}'"));
+                Type::Dyn
+            }
         }
     }
 
@@ -127,12 +135,17 @@ impl Checker<'_> {
         }
     }
 
-    fn logic(&mut self, at: usize, name: &str, left: &mut Expr, right: &mut Expr) -> Type {
-        let types = [self.expr(left), self.expr(right)];
-        if types.iter().all(|kind| assignable(&Type::Bool, kind, &mut Bindings::new())) {
-            Type::Bool
-        } else {
-            self.no_overload(at, name, false, &types)
+    fn logic(&mut self, left: &mut Expr, right: &mut Expr) -> Type {
+        for side in [left, right] {
+            let kind = self.expr(side);
+            self.boolean(side.at, &kind);
+        }
+        Type::Bool
+    }
+
+    fn boolean(&mut self, at: usize, kind: &Type) {
+        if !assignable(&Type::Bool, kind, &mut Bindings::new()) {
+            self.issue(at, format!("expected type 'bool' but found '{kind}'"));
         }
     }
 
@@ -144,7 +157,7 @@ impl Checker<'_> {
         };
         optional |= select.optional;
         let found = match &operand {
-            Type::Dyn => Type::Dyn,
+            Type::Dyn | Type::Parameter(_) => Type::Dyn,
             Type::Wrong => return Type::Wrong,
             Type::Map(_, values) => Type::clone(values),
             Type::Object(schema) => match Type::field(schema, &select.field) {
@@ -180,7 +193,10 @@ impl Checker<'_> {
             }
             return self.issue(at, format!("undeclared reference to '{name}' (in container '')"));
         }
+        let outer = self.mixed;
+        self.mixed = outer || &*name == "format";
         let types: Vec<Type> = arguments.iter_mut().map(|argument| self.expr(argument)).collect();
+        self.mixed = outer;
         if types.iter().any(|kind| matches!(kind, Type::Wrong)) {
             return Type::Wrong;
         }
@@ -245,7 +261,6 @@ impl Checker<'_> {
         let range = self.expr(&mut inner.range);
         let two = inner.variables.len() == 2;
         let variables: Vec<Type> = match (inner.kind, &range) {
-            (Kind::Bind, kind) => vec![kind.clone()],
             (Kind::OptMap | Kind::OptFlatMap, Type::Optional(kind)) => vec![Type::clone(kind)],
             (Kind::OptMap | Kind::OptFlatMap, Type::Dyn) => vec![Type::Dyn],
             (Kind::OptMap | Kind::OptFlatMap, kind) => {
@@ -253,7 +268,7 @@ impl Checker<'_> {
                 let name = if inner.kind == Kind::OptMap { "optMap" } else { "optFlatMap" };
                 return self.no_overload(at, name, true, &types);
             }
-            (_, Type::Dyn) => vec![Type::Dyn; inner.variables.len()],
+            (_, Type::Dyn | Type::Parameter(_)) => vec![Type::Dyn; inner.variables.len()],
             (_, Type::Wrong) => vec![Type::Wrong; inner.variables.len()],
             (_, Type::List(items)) if two => vec![Type::Int, Type::clone(items)],
             (_, Type::Map(keys, values)) if two => vec![Type::clone(keys), Type::clone(values)],
@@ -264,6 +279,7 @@ impl Checker<'_> {
                 return self.issue(inner.range.at, problem);
             }
         };
+        let variables_first = variables.first().cloned().unwrap_or(Type::Dyn);
         let depth = self.scopes.len();
         self.scopes.extend(inner.variables.iter().cloned().zip(variables));
         let types: Vec<Type> = inner.bodies.iter_mut().map(|body| self.expr(body)).collect();
@@ -271,19 +287,10 @@ impl Checker<'_> {
         let conditions = match inner.kind {
             Kind::All | Kind::Exists | Kind::ExistsOne | Kind::Filter => 1,
             Kind::Map | Kind::TransformList | Kind::TransformMap | Kind::TransformMapEntry => types.len() - 1,
-            Kind::SortBy | Kind::Bind | Kind::OptMap | Kind::OptFlatMap => 0,
+            Kind::SortBy | Kind::OptMap | Kind::OptFlatMap => 0,
         };
-        if let Some(condition) = types[..conditions].iter().find(|kind| !assignable(&Type::Bool, kind, &mut Bindings::new())) {
-            let name = match inner.kind {
-                Kind::All => "_&&_",
-                Kind::Exists => "_||_",
-                _ => "_?_:_",
-            };
-            let types = [Type::Bool, condition.clone()];
-            return self.no_overload(at, name, false, &types);
-        }
         let last = types.last().cloned().unwrap_or(Type::Dyn);
-        match (inner.kind, &range) {
+        let result = match (inner.kind, &range) {
             (Kind::All | Kind::Exists | Kind::ExistsOne, _) => Type::Bool,
             (Kind::Filter, Type::Map(keys, _)) => Type::List(keys.clone()),
             (Kind::Filter | Kind::SortBy, kind) => kind.clone(),
@@ -291,9 +298,23 @@ impl Checker<'_> {
             (Kind::TransformMap, Type::Map(keys, _)) => Type::Map(keys.clone(), Arc::new(last)),
             (Kind::TransformMap, Type::List(_)) => Type::Map(Arc::new(Type::Int), Arc::new(last)),
             (Kind::TransformMap, _) => Type::Map(Arc::new(Type::Dyn), Arc::new(last)),
-            (Kind::TransformMapEntry | Kind::Bind | Kind::OptFlatMap, _) => last,
+            (Kind::TransformMapEntry | Kind::OptFlatMap, _) => last,
             (Kind::OptMap, _) => Type::Optional(Arc::new(last)),
+        };
+        for (body, kind) in inner.bodies.iter().zip(&types[..conditions]) {
+            if matches!(inner.kind, Kind::All | Kind::Exists) {
+                self.boolean(body.at, kind);
+            } else if !assignable(&Type::Bool, kind, &mut Bindings::new()) {
+                // These macros are conditionals over what they collect.
+                let collected = match inner.kind {
+                    Kind::ExistsOne => Type::Int,
+                    Kind::Filter => Type::List(Arc::new(variables_first)),
+                    _ => result,
+                };
+                return self.no_overload(at, "_?_:_", false, &[kind.clone(), collected.clone(), collected]);
+            }
         }
+        result
     }
 }
 
@@ -341,7 +362,7 @@ fn assignable(wanted: &Type, given: &Type, bindings: &mut Bindings) -> bool {
                 None => false,
             },
         },
-        (Type::Dyn | Type::Wrong, _) | (_, Type::Dyn | Type::Wrong) => {
+        (Type::Dyn | Type::Wrong, _) | (_, Type::Dyn | Type::Wrong | Type::Parameter(OPEN)) => {
             // Parameters inside still need a type.
             bind_rest(wanted, bindings);
             true
@@ -372,6 +393,7 @@ fn bind_rest(wanted: &Type, bindings: &mut Bindings) {
 fn join(left: &Type, right: &Type) -> Option<Type> {
     match (left, right) {
         (Type::Wrong, _) | (_, Type::Wrong) => Some(Type::Wrong),
+        (Type::Parameter(OPEN), other) | (other, Type::Parameter(OPEN)) => Some(other.clone()),
         (Type::Dyn, _) | (_, Type::Dyn) => Some(Type::Dyn),
         (Type::Null, other) | (other, Type::Null) => match other {
             Type::Null | Type::Object(_) | Type::Optional(_) | Type::Timestamp | Type::Duration | Type::Library(_) => Some(other.clone()),
@@ -390,6 +412,17 @@ fn join(left: &Type, right: &Type) -> Option<Type> {
     }
 }
 
+/// Whether two items may stand in one literal: as `join`, but what is dynamic stays among its own.
+fn homogeneous(left: &Type, right: &Type) -> bool {
+    match (left, right) {
+        (Type::Parameter(OPEN) | Type::Wrong, _) | (_, Type::Parameter(OPEN) | Type::Wrong) => true,
+        (Type::Dyn, other) | (other, Type::Dyn) => matches!(other, Type::Dyn),
+        (Type::List(left), Type::List(right)) | (Type::Optional(left), Type::Optional(right)) => homogeneous(left, right),
+        (Type::Map(left_keys, left), Type::Map(right_keys, right)) => homogeneous(left_keys, right_keys) && homogeneous(left, right),
+        (left, right) => join(left, right).is_some(),
+    }
+}
+
 fn same(left: &Type, right: &Type) -> bool {
     match (left, right) {
         (Type::List(left), Type::List(right)) | (Type::Optional(left), Type::Optional(right)) => same(left, right),
@@ -403,7 +436,7 @@ fn same(left: &Type, right: &Type) -> bool {
 
 fn substitute(kind: &Type, bindings: &Bindings) -> Type {
     match kind {
-        Type::Parameter(name) => bindings.get(name).cloned().unwrap_or(Type::Dyn),
+        Type::Parameter(name) => bindings.get(name).cloned().unwrap_or(Type::Parameter(OPEN)),
         Type::List(inner) => Type::List(Arc::new(substitute(inner, bindings))),
         Type::Optional(inner) => Type::Optional(Arc::new(substitute(inner, bindings))),
         Type::Map(keys, values) => Type::Map(Arc::new(substitute(keys, bindings)), Arc::new(substitute(values, bindings))),

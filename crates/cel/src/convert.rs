@@ -47,13 +47,13 @@ pub fn from_schema(json: &Json, schema: &Schema) -> Value {
             } else {
                 schema
             };
-            let fields = fields.iter().filter_map(|(name, value)| match values {
-                Some(values) => Some((Key::Text(name.as_str().into()), from_schema(value, values))),
-                None => {
-                    // What the schema does not declare cannot be named, so it is not there.
-                    let property = schema.properties.get(name)?;
-                    Some((Key::Text(escape(name)?.into()), from_schema(value, property)))
+            let fields = fields.iter().filter_map(|(name, value)| {
+                if let Some(values) = values {
+                    return Some((Key::Text(name.as_str().into()), from_schema(value, values)));
                 }
+                // What the schema does not declare cannot be named, so it is not there.
+                let property = schema.properties.get(name)?;
+                Some((Key::Text(escape(name)?.into()), from_schema(value, property)))
             });
             Value::Map(Arc::new(fields.collect()))
         }
@@ -75,7 +75,7 @@ fn string(text: &str, schema: &Schema) -> Value {
 /// Standard base64 with padding.
 pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
-    if text.len() % 4 != 0 || text.len() - digits.len() > 2 {
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
         return None;
     }
     let mut out = Vec::with_capacity(text.len() / 4 * 3);

@@ -30,6 +30,9 @@ pub enum CompileError {
     /// Syntax or types are wrong; the text marks every place.
     #[error("compilation failed: {0}")]
     Invalid(String),
+    /// It is well formed but can only fail.
+    #[error("program instantiation failed: {0}")]
+    Instantiation(String),
     /// It has another type than its place demands.
     #[error("cel expression must evaluate to a {0}")]
     WrongType(&'static str),

@@ -72,7 +72,7 @@ impl Evaluation {
                         (true, Value::Optional(None)) => continue,
                         (true, _) => return Err(EvalError::overload()),
                     };
-                    insert(&mut out, key, value)?;
+                    out.insert(key, value);
                 }
                 Ok(Value::Map(Arc::new(out)))
             }
@@ -115,7 +115,7 @@ impl Evaluation {
             other => (other, select.optional),
         };
         let Value::Map(map) = &operand else {
-            return Err(EvalError::new(format!("no such overload: {} has no fields", operand.type_name())));
+            return Err(EvalError::new(format!("no such key: {}", select.field)));
         };
         let found = map.get(&Key::Text(select.field.clone()));
         match (select.test, optional, found) {
@@ -155,7 +155,6 @@ impl Evaluation {
         use MacroKind as Kind;
         let range = self.run(&inner.range)?;
         match inner.kind {
-            Kind::Bind => return self.bound(inner, vec![range], &inner.bodies[0]),
             Kind::OptMap | Kind::OptFlatMap => {
                 return match range {
                     Value::Optional(None) => Ok(range),
@@ -252,10 +251,11 @@ impl Evaluation {
 }
 
 fn insert(map: &mut BTreeMap<Key, Value>, key: Key, value: Value) -> Result<(), EvalError> {
-    match map.insert(key, value) {
-        None => Ok(()),
-        Some(_) => Err(EvalError::new("insert failed: key already exists")),
+    if map.contains_key(&key) {
+        return Err(EvalError::new(format!("insert failed: key {} already exists", functions::shown(&key.value()))));
     }
+    map.insert(key, value);
+    Ok(())
 }
 
 /// The values of the variables, round by round.
@@ -267,7 +267,21 @@ fn rounds(range: &Value, variables: usize) -> Result<Vec<Vec<Value>>, EvalError>
         Value::List(list) => list.items.iter().map(|item| vec![item.clone()]).collect(),
         Value::Map(map) if variables == 2 => map.iter().map(|(key, value)| vec![key.value(), value.clone()]).collect(),
         Value::Map(map) => map.keys().map(|key| vec![key.value()]).collect(),
-        _ => return Err(EvalError::overload()),
+        other => {
+            let name = match other {
+                Value::Null => "Null",
+                Value::Bool(_) => "Bool",
+                Value::Int(_) => "Int",
+                Value::Uint(_) => "Uint",
+                Value::Double(_) => "Double",
+                Value::Text(_) => "String",
+                Value::Bytes(_) => "Bytes",
+                Value::Timestamp(_) => "Timestamp",
+                Value::Duration(_) => "Duration",
+                _ => return Err(EvalError::overload()),
+            };
+            return Err(EvalError::new(format!("got 'types.{name}', expected iterable type")));
+        }
     })
 }
 

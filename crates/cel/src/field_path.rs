@@ -1,5 +1,7 @@
 //! The `fieldPath` of a rule: `.spec.names['a-b']`, relative to the rule's own field.
 
+use std::fmt::Write as _;
+
 use mainstay_schema::{Additional, SchemaRef};
 
 /// The path as messages write it (`spec.names[a-b]`); `None` when the schema has no such field.
@@ -20,7 +22,8 @@ pub(crate) fn normalize(text: &str, schema: &SchemaRef) -> Option<String> {
             out.push_str(&name);
             schema = property;
         } else if let Additional::Schema(values) = &schema.additional {
-            out.push_str(&format!("[{name}]"));
+            // Writing to a string cannot fail.
+            let _ = write!(out, "[{name}]");
             schema = values.clone();
         } else {
             return None;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+use mainstay_versions::Version;
 
 use crate::error::EvalError;
 use crate::library::{format, lists, net, quantity::Quantity, regex_of, strings, time, url::Url};
@@ -33,11 +35,12 @@ fn without_arguments(name: &str) -> Outcome {
 }
 
 fn unary(name: &str, one: &Value) -> Outcome {
-    use Value::{Bool, Bytes, Double, Duration, Int, Map, Optional, Text, Timestamp, Type, Uint};
+    use Value::{Bool, Bytes, Double, Duration, Int, Map, Optional, Text, Timestamp, Type};
     match (name, one) {
         ("!_", Bool(flag)) => Ok(Bool(!flag)),
         ("-_", Int(number)) => number.checked_neg().map(Int).ok_or_else(|| overflow("integer")),
         ("-_", Double(number)) => Ok(Double(-number)),
+        ("-_", _) => Err(EvalError::new("no such overload: -_")),
         ("size", Text(text)) => Ok(Int(text.chars().count() as i64)),
         ("size", Bytes(bytes)) => Ok(Int(bytes.len() as i64)),
         ("size", Value::List(list)) => Ok(Int(list.items.len() as i64)),
@@ -49,7 +52,7 @@ fn unary(name: &str, one: &Value) -> Outcome {
         ("getHours", Duration(span)) => Ok(Int(span.as_hours())),
         ("getMinutes", Duration(span)) => Ok(Int(span.as_mins())),
         ("getSeconds", Duration(span)) => Ok(Int(span.as_secs())),
-        ("getMilliseconds", Duration(span)) => Ok(Int(i64::from(span.subsec_millis()))),
+        ("getMilliseconds", Duration(span)) => Ok(Int(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))),
         (_, Timestamp(at)) => time::part(*at, name, None),
         (_, Text(text)) => unary_text(name, text),
         (_, Value::List(list)) => unary_list(name, list),
@@ -60,7 +63,6 @@ fn unary(name: &str, one: &Value) -> Outcome {
         ("value", Optional(None)) => Err(EvalError::new("optional.none() dereference")),
         ("lists.range", Int(count)) => lists::range(*count),
         (_, Value::Library(inner)) => unary_library(name, inner),
-        (_, Uint(_)) => Err(EvalError::overload()),
         _ => Err(EvalError::overload()),
     }
 }
@@ -73,13 +75,12 @@ fn unary_text(name: &str, text: &Arc<str>) -> Outcome {
         "trim" => Value::text(text.trim()),
         "reverse" => Value::text(text.chars().rev().collect::<String>()),
         "strings.quote" => strings::quote(text),
-        "optional.of" => Value::some(Value::Text(text.clone())),
         "optional.ofNonZeroValue" if text.is_empty() => Value::Optional(None),
-        "optional.ofNonZeroValue" => Value::some(Value::Text(text.clone())),
-        "isURL" => Value::Bool(Url::parse(text).is_some()),
+        "optional.of" | "optional.ofNonZeroValue" => Value::some(Value::Text(text.clone())),
+        "isURL" => Value::Bool(Url::parse(text).is_ok()),
         "url" => match Url::parse(text) {
-            Some(url) => Value::library(Library::Url(url)),
-            None => return Err(problem(format!("URL parse error during conversion from string: parse {text:?}: invalid URI for request"))),
+            Ok(url) => Value::library(Library::Url(url)),
+            Err(error) => return Err(problem(format!("URL parse error during conversion from string: {error}"))),
         },
         "isIP" => Value::Bool(net::parse_ip(text).is_ok()),
         "ip" => Value::library(Library::Ip(net::parse_ip(text).map_err(problem)?)),
@@ -93,7 +94,7 @@ fn unary_text(name: &str, text: &Arc<str>) -> Outcome {
                 return Err(problem("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into()));
             }
         },
-        "isSemver" => Value::Bool(semver::Version::parse(text).is_ok()),
+        "isSemver" => Value::Bool(Version::parse(text).is_ok()),
         "semver" => Value::library(Library::Semver(semver_of(text, false)?)),
         "format.named" => match format::NAMES.iter().find(|known| **known == &**text) {
             Some(name) => Value::some(Value::library(Library::Format(name))),
@@ -103,9 +104,9 @@ fn unary_text(name: &str, text: &Arc<str>) -> Outcome {
     })
 }
 
-fn semver_of(text: &str, normalize: bool) -> Result<semver::Version, EvalError> {
+fn semver_of(text: &str, normalize: bool) -> Result<Version, EvalError> {
     let normal = if normalize { normalized(text) } else { text.to_owned() };
-    semver::Version::parse(&normal).map_err(|error| EvalError::new(format!("semver parse error during conversion from string: {error}")))
+    Version::parse(&normal).map_err(EvalError::new)
 }
 
 /// Without a leading `v`, with all three numbers, without leading zeros.
@@ -168,9 +169,9 @@ fn unary_library(name: &str, value: &Library) -> Outcome {
             Some(number) => Value::Int(number),
             None => return Err(EvalError::new("cannot convert value to integer")),
         },
-        (Library::Semver(version), "major") => whole(version.major)?,
-        (Library::Semver(version), "minor") => whole(version.minor)?,
-        (Library::Semver(version), "patch") => whole(version.patch)?,
+        (Library::Semver(version), "major") => whole(version.major())?,
+        (Library::Semver(version), "minor") => whole(version.minor())?,
+        (Library::Semver(version), "patch") => whole(version.patch())?,
         (_, "optional.of" | "optional.ofNonZeroValue") => Value::some(Value::library(value.clone())),
         _ => return Err(EvalError::overload()),
     })
@@ -181,7 +182,7 @@ fn whole(number: u64) -> Outcome {
 }
 
 fn binary(name: &str, left: &Value, right: &Value) -> Outcome {
-    use Value::{Bool, Duration, Int, Optional, Text, Timestamp};
+    use Value::{Bool, Int, Optional, Text, Timestamp};
     match (name, left, right) {
         ("_==_", ..) => Ok(Bool(left.equals(right))),
         ("_!=_", ..) => Ok(Bool(!left.equals(right))),
@@ -212,7 +213,6 @@ fn binary(name: &str, left: &Value, right: &Value) -> Outcome {
         ("isSemver", Text(text), Bool(normalize)) => Ok(Bool(semver_of(text, *normalize).is_ok())),
         (_, Timestamp(at), Text(zone)) => time::part(*at, name, Some(zone)),
         (_, Value::Library(inner), _) => binary_library(name, inner, right),
-        (_, Duration(_), _) => Err(EvalError::overload()),
         _ => Err(EvalError::overload()),
     }
 }
@@ -352,19 +352,19 @@ pub(crate) fn arithmetic(name: &str, left: &Value, right: &Value) -> Outcome {
     }
 }
 
-fn moved(at: Timestamp, span: Option<SignedDuration>) -> Outcome {
-    span.and_then(|span| at.checked_add(span).ok()).map(Value::Timestamp).ok_or_else(|| overflow("timestamp"))
+fn moved(at: DateTime, span: Option<SignedDuration>) -> Outcome {
+    span.and_then(|span| at.checked_add(span).ok()).filter(|at| at.year() > 0).map(Value::Timestamp).ok_or_else(|| overflow("timestamp"))
 }
 
 fn index(container: &Value, at: &Value) -> Outcome {
     match container {
         Value::List(list) => match list_index(at)? {
             Some(index) if index < list.items.len() => Ok(list.items[index].clone()),
-            _ => Err(EvalError::new(format!("index out of bounds: {}", shown_key(at)))),
+            _ => Err(EvalError::new(format!("index out of bounds: {}", shown(at)))),
         },
         Value::Map(map) => match map.get(&at.key()?) {
             Some(value) => Ok(value.clone()),
-            None => Err(EvalError::new(format!("no such key: {}", shown_key(at)))),
+            None => Err(EvalError::new(format!("no such key: {}", shown(at)))),
         },
         Value::Optional(_) => optional_index(container, at),
         _ => Err(EvalError::overload()),
@@ -389,7 +389,7 @@ fn list_index(at: &Value) -> Result<Option<usize>, EvalError> {
     }
 }
 
-fn shown_key(key: &Value) -> String {
+pub(crate) fn shown(key: &Value) -> String {
     match to_text(key) {
         Ok(Value::Text(text)) => text.to_string(),
         _ => key.type_name().to_owned(),
@@ -398,10 +398,20 @@ fn shown_key(key: &Value) -> String {
 
 fn convert(name: &str, value: &Value) -> Outcome {
     use Value::{Bool, Bytes, Double, Duration, Int, Text, Timestamp, Uint};
-    let failed = || EvalError::new(format!("type conversion error from '{}' to '{name}'", value.type_name()));
+    let target = match name {
+        "timestamp" => "google.protobuf.Timestamp",
+        "duration" => "google.protobuf.Duration",
+        name => name,
+    };
+    let failed = || EvalError::new(format!("type conversion error from '{}' to '{target}'", value.type_name()));
     match (name, value) {
-        ("bool", Bool(_)) | ("int", Int(_)) | ("uint", Uint(_)) | ("double", Double(_)) | ("bytes", Bytes(_)) => Ok(value.clone()),
-        ("timestamp", Timestamp(_)) | ("duration", Duration(_)) => Ok(value.clone()),
+        ("bool", Bool(_))
+        | ("int", Int(_))
+        | ("uint", Uint(_))
+        | ("double", Double(_))
+        | ("bytes", Bytes(_))
+        | ("timestamp", Timestamp(_))
+        | ("duration", Duration(_)) => Ok(value.clone()),
         ("bool", Text(text)) => match &**text {
             "true" | "TRUE" | "True" | "t" | "1" => Ok(Bool(true)),
             "false" | "FALSE" | "False" | "f" | "0" => Ok(Bool(false)),
@@ -412,7 +422,7 @@ fn convert(name: &str, value: &Value) -> Outcome {
         ("uint", Double(number)) if *number > -1.0 && *number < 1.8e19 => Ok(Uint(*number as u64)),
         ("int" | "uint", Double(_)) => Err(overflow("integer")),
         ("int", Text(text)) => text.parse().map(Int).map_err(|_| failed()),
-        ("int", Timestamp(at)) => Ok(Int(at.as_second())),
+        ("int", Timestamp(at)) => Ok(Int(time::seconds(*at))),
         ("uint", Int(number)) => u64::try_from(*number).map(Uint).map_err(|_| overflow("unsigned integer")),
         ("uint", Text(text)) => text.parse().map(Uint).map_err(|_| failed()),
         ("double", Int(number)) => Ok(Double(*number as f64)),
@@ -420,7 +430,7 @@ fn convert(name: &str, value: &Value) -> Outcome {
         ("double", Text(text)) => text.parse().map(Double).map_err(|_| failed()),
         ("bytes", Text(text)) => Ok(Bytes(text.as_bytes().into())),
         ("timestamp", Text(text)) => time::parse_timestamp(text).map(Timestamp).ok_or_else(failed),
-        ("timestamp", Int(seconds)) => jiff::Timestamp::from_second(*seconds).map(Timestamp).map_err(|_| overflow("timestamp")),
+        ("timestamp", Int(seconds)) => time::from_seconds(*seconds).map(Timestamp).ok_or_else(|| overflow("timestamp")),
         ("duration", Text(text)) => time::parse_duration(text).map(Duration).ok_or_else(failed),
         ("duration", Int(nanoseconds)) => Ok(Duration(SignedDuration::from_nanos(*nanoseconds))),
         _ => Err(EvalError::overload()),
@@ -439,7 +449,7 @@ pub(crate) fn to_text(value: &Value) -> Outcome {
             Ok(text) => text.to_owned(),
             Err(_) => return Err(EvalError::new("invalid UTF-8 in bytes, cannot convert to string")),
         },
-        Value::Timestamp(at) => at.to_string(),
+        Value::Timestamp(at) => format!("{at}Z"),
         Value::Duration(span) => time::duration_text(*span),
         Value::Library(inner) => match &**inner {
             Library::Ip(ip) => ip.to_string(),
@@ -459,7 +469,7 @@ fn double_text(number: f64) -> String {
     }
     let scientific = format!("{number:e}");
     match scientific.split_once('e').map(|(mantissa, exponent)| (mantissa, exponent.parse::<i32>().unwrap_or(0))) {
-        Some((mantissa, exponent)) if !(-4..21).contains(&exponent) => {
+        Some((mantissa, exponent)) if !(-4..6).contains(&exponent) => {
             format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
         }
         _ => format!("{number}"),

@@ -19,18 +19,23 @@ pub(crate) enum Token {
     End,
 }
 
-const SIGNS: [&str; 25] =
-    ["==", "!=", "<=", ">=", "&&", "||", "(", ")", "[", "]", "{", "}", ".", ",", ":", "?", "+", "-", "*", "/", "%", "!", "<", ">", "="];
+const SIGNS: [&str; 24] =
+    ["==", "!=", "<=", ">=", "&&", "||", "(", ")", "[", "]", "{", "}", ".", ",", ":", "?", "+", "-", "*", "/", "%", "!", "<", ">"];
 
-pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Issue> {
+/// The tokens, of which the last is `End`, and what could not be read.
+pub(crate) fn tokens(text: &str) -> (Vec<(Token, usize)>, Vec<Issue>) {
     let mut lexer = Lexer { text, at: 0 };
-    let mut out = Vec::new();
+    let (mut out, mut issues) = (Vec::new(), Vec::new());
     loop {
-        let token = lexer.token()?;
-        let end = token.0 == Token::End;
-        out.push(token);
-        if end {
-            return Ok(out);
+        match lexer.token() {
+            Ok(token) => {
+                let end = token.0 == Token::End;
+                out.push(token);
+                if end {
+                    return (out, issues);
+                }
+            }
+            Err(issue) => issues.push(issue),
         }
     }
 }
@@ -58,22 +63,25 @@ impl Lexer<'_> {
             self.at += length;
             return Ok((Token::Ident(name), at));
         }
-        if matches!(first, '"' | '\'') {
-            if let Some(token) = self.text_literal()? {
-                return Ok((token, at));
-            }
+        if matches!(first, '"' | '\'')
+            && let Some(token) = self.text_literal()?
+        {
+            return Ok((token, at));
         }
         let second_is_digit = self.rest().as_bytes().get(1).is_some_and(u8::is_ascii_digit);
         if first.is_ascii_digit() || first == '.' && second_is_digit {
             return Ok((self.number()?, at));
         }
-        for sign in SIGNS {
-            if self.rest().starts_with(sign) {
-                self.at += sign.len();
-                return Ok((Token::Sign(sign), at));
-            }
+        let sign = SIGNS.into_iter().find(|sign| self.rest().starts_with(sign));
+        if let Some(sign) = sign {
+            self.at += sign.len();
+            return Ok((Token::Sign(sign), at));
         }
-        Err(Issue::new(at, format!("Syntax error: token recognition error at: '{first}'")))
+        // A lone `=` takes the character after it along, because it could have begun `==`.
+        let letters = if matches!(first, '=' | '&' | '|') { 2 } else { 1 };
+        let shown: String = self.rest().chars().take(letters).collect();
+        self.at += shown.len();
+        Err(Issue::new(at, format!("Syntax error: token recognition error at: '{shown}'")))
     }
 
     fn blanks(&mut self) {
@@ -165,25 +173,33 @@ impl Lexer<'_> {
                 if bytes {
                     return Ok(Some(Token::Bytes(out.into())));
                 }
-                let text = String::from_utf8(out).map_err(|_| Issue::new(start, "invalid string literal"))?;
+                let text = String::from_utf8(out).map_err(|_| unterminated(start, &self.text[start..self.at]))?;
                 return Ok(Some(Token::Text(text.into())));
             }
             if quote.len() == 1 && matches!(letter, '\n' | '\r') {
-                break;
+                self.at = at;
+                return Err(unterminated(start, &self.text[start..at]));
             }
             if letter != '\\' || raw {
                 out.extend(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 continue;
             }
-            let escape = escape(&self.text[at + 1..], bytes).ok_or_else(|| Issue::new(at, "invalid escape sequence"))?;
+            let Some(escape) = escape(&self.text[at + 1..], bytes) else {
+                self.at = self.text.len();
+                return Err(unterminated(start, &self.text[start..]));
+            };
             out.extend(escape.bytes);
             for _ in 0..escape.letters {
                 letters.next();
             }
         }
-        let shown = &self.text[start..];
-        Err(Issue::new(start, format!("Syntax error: token recognition error at: '{shown}'")))
+        self.at = self.text.len();
+        Err(unterminated(start, &self.text[start..]))
     }
+}
+
+fn unterminated(at: usize, text: &str) -> Issue {
+    Issue::new(at, format!("Syntax error: token recognition error at: '{text}'"))
 }
 
 struct Escape {

@@ -32,13 +32,20 @@ const RESERVED: [&str; 18] = [
     "in",
 ];
 
-pub(crate) fn parse(text: &str) -> Result<Expr, Issue> {
-    let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
-    let expr = parser.expression()?;
-    match parser.peek() {
+pub(crate) fn parse(text: &str) -> Result<Expr, Vec<Issue>> {
+    // What is no token is reported and left out, so that the rest can be looked at as well.
+    let (tokens, mut issues) = tokens(text);
+    let mut parser = Parser { tokens, next: 0, depth: 0 };
+    let parsed = parser.expression().and_then(|expr| match parser.peek() {
         Token::End => Ok(expr),
         _ => Err(parser.unexpected("<EOF>")),
+    });
+    match parsed {
+        Ok(expr) if issues.is_empty() => return Ok(expr),
+        Ok(_) => {}
+        Err(issue) => issues.push(issue),
     }
+    Err(issues)
 }
 
 struct Parser {
@@ -82,7 +89,14 @@ impl Parser {
 
     fn expect(&mut self, sign: &'static str) -> Result<usize, Issue> {
         let at = self.at();
-        if self.eat(sign) { Ok(at) } else { Err(self.unexpected(&format!("'{sign}'"))) }
+        if self.eat(sign) {
+            return Ok(at);
+        }
+        let mut issue = self.unexpected(&format!("'{sign}'"));
+        if sign == ")" && *self.peek() == Token::End {
+            issue.problem = "Syntax error: missing ')' at '<EOF>'".into();
+        }
+        Err(issue)
     }
 
     fn unexpected(&self, expected: &str) -> Issue {
@@ -246,8 +260,7 @@ impl Parser {
                 let field = match self.advance() {
                     (Token::Ident(name), _) if &*name != "in" => name,
                     _ => {
-                        self.next = self.next.saturating_sub(usize::from(*self.peek() != Token::End));
-                        return Err(self.unexpected("IDENTIFIER"));
+                        return Err(Issue::new(self.at(), "Syntax error: no viable alternative at input '.'"));
                     }
                 };
                 let open = self.at();
@@ -355,7 +368,9 @@ impl Parser {
             let optional = self.eat("?");
             items.push(Item { optional, value: self.expression()? });
             if !self.eat(",") {
-                self.expect("]")?;
+                if !self.eat("]") {
+                    return Err(self.unexpected("{']', ','}"));
+                }
                 break;
             }
         }
@@ -371,7 +386,9 @@ impl Parser {
             self.expect(":")?;
             entries.push(Entry { optional, key, value: self.expression()? });
             if !self.eat(",") {
-                self.expect("}")?;
+                if !self.eat("}") {
+                    return Err(self.unexpected("{'}', ','}"));
+                }
                 break;
             }
         }
@@ -381,10 +398,10 @@ impl Parser {
 
 /// A long chain of `&&` or `||` as a shallow tree; the logic is associative, errors included.
 fn balanced(mut terms: Vec<(usize, Expr)>, join: fn(Box<Expr>, Box<Expr>) -> Node) -> Expr {
-    if terms.len() == 1 {
-        if let Some((_, only)) = terms.pop() {
-            return only;
-        }
+    if terms.len() == 1
+        && let Some((_, only)) = terms.pop()
+    {
+        return only;
     }
     let right = terms.split_off(terms.len().div_ceil(2));
     let at = right.first().map_or(0, |(at, _)| *at);
@@ -401,7 +418,8 @@ fn global_call(at: usize, name: &Arc<str>, mut arguments: Vec<Expr>) -> Result<E
             Some(Expr { node: Node::Select(select), .. }) if !select.test => {
                 Ok(Expr { at, node: Node::Select(Select { test: true, ..select }) })
             }
-            _ => Err(Issue::new(at, "invalid argument to has() macro")),
+            Some(other) => Err(Issue::new(other.at, "invalid argument to has() macro")),
+            None => Err(Issue::new(at, "invalid argument to has() macro")),
         };
     }
     Ok(call(at, name, false, arguments))
@@ -415,7 +433,7 @@ fn member_call(at: usize, name: &Arc<str>, target: Expr, mut arguments: Vec<Expr
         ("all", 3) => Some((Kind::All, 2)),
         ("exists", 2) => Some((Kind::Exists, 1)),
         ("exists", 3) => Some((Kind::Exists, 2)),
-        ("exists_one" | "existsOne", 2) => Some((Kind::ExistsOne, 1)),
+        ("exists_one", 2) => Some((Kind::ExistsOne, 1)),
         ("exists_one" | "existsOne", 3) => Some((Kind::ExistsOne, 2)),
         ("map", 2 | 3) => Some((Kind::Map, 1)),
         ("filter", 2) => Some((Kind::Filter, 1)),
@@ -425,16 +443,6 @@ fn member_call(at: usize, name: &Arc<str>, target: Expr, mut arguments: Vec<Expr
         ("sortBy", 2) => Some((Kind::SortBy, 1)),
         ("optMap", 2) => Some((Kind::OptMap, 1)),
         ("optFlatMap", 2) => Some((Kind::OptFlatMap, 1)),
-        ("bind", 3) if matches!(&target.node, Node::Ident(name) if &**name == "cel") => {
-            let body = arguments.split_off(2);
-            let value = arguments.split_off(1);
-            let (Some(value), Some(variable)) = (value.into_iter().next(), arguments.pop()) else {
-                return Err(Issue::new(at, "cel.bind() variable names must be simple identifiers"));
-            };
-            let variables = vec![variable_name(variable)?];
-            let node = Node::Macro(Box::new(Macro { kind: Kind::Bind, range: value, variables, bodies: body }));
-            return Ok(Expr { at, node });
-        }
         _ => None,
     };
     let Some((kind, count)) = expansion else {

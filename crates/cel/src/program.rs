@@ -71,16 +71,19 @@ impl Program {
         if text.len() > MAX_BYTES {
             return Err(CompileError::TooLong { length: text.len(), limit: MAX_BYTES });
         }
-        let mut expr = parse(text).map_err(|issue| CompileError::Invalid(issue.show(text)))?;
-        let mut issues: Vec<Issue> = Vec::new();
-        let kind = check(&mut expr, &env.variables, &mut issues);
-        if !issues.is_empty() {
+        let invalid = |mut issues: Vec<Issue>| {
             issues.sort_by_key(|issue| issue.at);
             let shown: Vec<String> = issues.iter().map(|issue| issue.show(text)).collect();
-            return Err(CompileError::Invalid(shown.join("\n")));
+            CompileError::Invalid(shown.join("\n"))
+        };
+        let mut expr = parse(text).map_err(invalid)?;
+        let mut issues = Vec::new();
+        let kind = check(&mut expr, &env.variables, &mut issues);
+        if !issues.is_empty() {
+            return Err(invalid(issues));
         }
         let mut identifiers = BTreeSet::new();
-        collect(&expr, &mut identifiers);
+        collect(&expr, &mut identifiers)?;
         Ok(Self { expr, kind, identifiers })
     }
 
@@ -118,25 +121,32 @@ impl Program {
     }
 }
 
-fn collect(expr: &Expr, out: &mut BTreeSet<Arc<str>>) {
+/// Collects the identifiers, and tries conversions of literals: one that can only fail makes the program useless.
+fn collect(expr: &Expr, out: &mut BTreeSet<Arc<str>>) -> Result<(), CompileError> {
+    let mut all = |expressions: &[&Expr]| expressions.iter().try_for_each(|expr| collect(expr, out));
     match &expr.node {
-        Node::Literal(_) => {}
+        Node::Literal(_) => Ok(()),
         Node::Ident(name) => {
             out.insert(name.clone());
+            Ok(())
         }
-        Node::Select(select) => collect(&select.operand, out),
-        Node::Call { arguments, .. } => arguments.iter().for_each(|argument| collect(argument, out)),
-        Node::And(left, right) | Node::Or(left, right) => [left, right].into_iter().for_each(|side| collect(side, out)),
-        Node::Conditional(condition, yes, no) => [condition, yes, no].into_iter().for_each(|part| collect(part, out)),
-        Node::List(items) => items.iter().for_each(|item| collect(&item.value, out)),
-        Node::Map(entries) => entries.iter().for_each(|entry| {
-            collect(&entry.key, out);
-            collect(&entry.value, out);
-        }),
+        Node::Select(select) => all(&[&select.operand]),
+        Node::Call { function, arguments, .. } => {
+            if let ("bool" | "int" | "uint" | "double" | "string" | "bytes", [Expr { node: Node::Literal(_), .. }]) =
+                (&**function, &arguments[..])
+            {
+                let tried = Evaluation::new([], MAX_STEPS).run(expr);
+                tried.map_err(|error| CompileError::Instantiation(error.to_string()))?;
+            }
+            all(&arguments.iter().collect::<Vec<_>>())
+        }
+        Node::And(left, right) | Node::Or(left, right) => all(&[left, right]),
+        Node::Conditional(condition, yes, no) => all(&[condition, yes, no]),
+        Node::List(items) => all(&items.iter().map(|item| &item.value).collect::<Vec<_>>()),
+        Node::Map(entries) => all(&entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect::<Vec<_>>()),
         Node::Macro(inner) => {
-            collect(&inner.range, out);
             // A macro's own variables may hide outer ones; naming such a one too many is harmless.
-            inner.bodies.iter().for_each(|body| collect(body, out));
+            all(&std::iter::once(&inner.range).chain(&inner.bodies).collect::<Vec<_>>())
         }
     }
 }

@@ -217,7 +217,6 @@ const SIGNATURES: &str = "
     string@substring(int) string
     string@substring(int, int) string
     string@trim() string
-    string@reverse() string
     string@format(list[dyn]) string
     list[string]@join() string
     list[string]@join(string) string
@@ -277,7 +276,7 @@ const SIGNATURES: &str = "
     sets.intersects(list[A], list[A]) bool
     optional.of(A) optional[A]
     optional.ofNonZeroValue(A) optional[A]
-    optional.none() optional[dyn]
+    optional.none() optional[A]
     optional[A]@hasValue() bool
     optional[A]@value() A
     optional[A]@or(optional[A]) optional[A]
@@ -310,7 +309,7 @@ const SIGNATURES: &str = "
     cidr@masked() cidr
     quantity(string) quantity
     isQuantity(string) bool
-    quantity@sign() int
+    sign(quantity) int
     quantity@isGreaterThan(quantity) bool
     quantity@isLessThan(quantity) bool
     quantity@compareTo(quantity) int

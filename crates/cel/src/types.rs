@@ -160,7 +160,7 @@ pub(crate) fn escape(name: &str) -> Option<String> {
 impl fmt::Display for Type {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dyn => out.write_str("dyn"),
+            Self::Dyn | Self::Parameter('_') => out.write_str("dyn"),
             Self::Null => out.write_str("null"),
             Self::Bool => out.write_str("bool"),
             Self::Int => out.write_str("int"),

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+use mainstay_versions::Version;
 use serde_json::Value as Json;
 
 use crate::error::EvalError;
@@ -34,8 +36,8 @@ pub enum Value {
     List(Arc<List>),
     /// A map or an object.
     Map(Arc<BTreeMap<Key, Value>>),
-    /// A point in time.
-    Timestamp(Timestamp),
+    /// A point in time, in UTC.
+    Timestamp(DateTime),
     /// A span of time.
     Duration(SignedDuration),
     /// A value that may be absent.
@@ -84,7 +86,7 @@ pub enum Library {
     Ip(IpAddr),
     Cidr(Cidr),
     Quantity(Quantity),
-    Semver(semver::Version),
+    Semver(Version),
     Format(&'static str),
 }
 
@@ -234,7 +236,7 @@ impl Value {
             Self::List(list) => list.items.is_empty(),
             Self::Map(map) => map.is_empty(),
             Self::Duration(duration) => duration.is_zero(),
-            Self::Timestamp(time) => *time == Timestamp::UNIX_EPOCH,
+            Self::Timestamp(time) => crate::library::time::seconds(*time) == 0 && time.subsec_nanosecond() == 0,
             Self::Optional(inner) => inner.is_none(),
             Self::Type(_) | Self::Library(_) => false,
         }
@@ -271,7 +273,7 @@ impl List {
         match (&self.identity, &other.identity) {
             (Identity::Position, Identity::Position) => self.items.iter().zip(&other.items).all(|(left, right)| left.equals(right)),
             // Both directions, because a list that breaks its own rules may hold an item twice.
-            (Identity::Fields(_), _) | (_, Identity::Fields(_)) | (Identity::Item, _) | (_, Identity::Item) => {
+            (Identity::Fields(_) | Identity::Item, _) | (_, Identity::Fields(_) | Identity::Item) => {
                 self.contains_all(other) && other.contains_all(self)
             }
         }

@@ -29,7 +29,7 @@ pub(crate) fn validate(name: &str, text: &str) -> Vec<String> {
         "dns1035LabelPrefix" => label_1035(&unprefixed(text)),
         "qualifiedName" => qualified_name(text),
         "labelValue" => label_value(text),
-        "uri" => only(url::Url::parse(text).is_some(), "invalid URI"),
+        "uri" => url::Url::parse(text).err().into_iter().collect(),
         "uuid" => only(is_uuid(text), "does not match the UUID format"),
         "byte" => only(base64(text).is_some(), "invalid base64"),
         "date" => only(text.len() == 10 && time::parse_date(text).is_some(), "invalid date"),
@@ -49,8 +49,8 @@ fn unprefixed(text: &str) -> String {
     }
 }
 
-fn too_long(text: &str, limit: usize) -> Option<String> {
-    (text.len() > limit).then(|| format!("must be no more than {limit} bytes"))
+fn too_long(text: &str, limit: usize, unit: &str) -> Option<String> {
+    (text.len() > limit).then(|| format!("must be no more than {limit} {unit}"))
 }
 
 fn is_lower(byte: u8) -> bool {
@@ -65,7 +65,7 @@ fn is_label(text: &str) -> bool {
 }
 
 fn label(text: &str) -> Vec<String> {
-    let mut out = Vec::from_iter(too_long(text, 63));
+    let mut out = Vec::from_iter(too_long(text, 63, "characters"));
     if !is_label(text) {
         out.push(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
@@ -76,7 +76,7 @@ fn label(text: &str) -> Vec<String> {
 }
 
 fn subdomain(text: &str) -> Vec<String> {
-    let mut out = Vec::from_iter(too_long(text, 253));
+    let mut out = Vec::from_iter(too_long(text, 253, "characters"));
     if !text.split('.').all(is_label) {
         out.push(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
@@ -87,7 +87,7 @@ fn subdomain(text: &str) -> Vec<String> {
 }
 
 fn label_1035(text: &str) -> Vec<String> {
-    let mut out = Vec::from_iter(too_long(text, 63));
+    let mut out = Vec::from_iter(too_long(text, 63, "characters"));
     if !(is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase())) {
         out.push(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
@@ -118,14 +118,14 @@ fn qualified_name(text: &str) -> Vec<String> {
         }
         Some(_) => {
             return vec![
-                "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
                     .into(),
             ];
         }
     };
     if name.is_empty() {
         out.push("name part must be non-empty".into());
-    } else if let Some(problem) = too_long(name, 63) {
+    } else if let Some(problem) = too_long(name, 63, "bytes") {
         out.push(format!("name part {problem}"));
     }
     if !is_name(name) {
@@ -138,7 +138,7 @@ fn qualified_name(text: &str) -> Vec<String> {
 }
 
 fn label_value(text: &str) -> Vec<String> {
-    let mut out = Vec::from_iter(too_long(text, 63));
+    let mut out = Vec::from_iter(too_long(text, 63, "bytes"));
     if !(text.is_empty() || is_name(text)) {
         out.push(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"

@@ -47,8 +47,14 @@ pub(crate) fn last_index_of(list: &List, value: &Value) -> Value {
 
 pub(crate) fn slice(list: &List, start: i64, end: i64) -> Result<Value, EvalError> {
     let length = list.items.len();
+    if start < 0 || end < 0 {
+        return Err(EvalError::new(format!("cannot slice({start}, {end}), negative indexes not supported")));
+    }
+    if start > end {
+        return Err(EvalError::new(format!("cannot slice({start}, {end}), start index must be less than or equal to end index")));
+    }
     match (usize::try_from(start), usize::try_from(end)) {
-        (Ok(from), Ok(to)) if from <= to && to <= length => Ok(Value::list(list.items[from..to].to_vec())),
+        (Ok(from), Ok(to)) if to <= length => Ok(Value::list(list.items[from..to].to_vec())),
         _ => Err(EvalError::new(format!("cannot slice({start}, {end}), list is length {length}"))),
     }
 }

@@ -11,8 +11,9 @@ pub struct Cidr {
 
 /// An address without zone, and not an IPv4 address in IPv6 clothes.
 pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
-    let address: IpAddr =
-        text.parse().map_err(|_| format!("IP Address '{text}' parse error during conversion from string: unable to parse IP"))?;
+    let address: IpAddr = text
+        .parse()
+        .map_err(|_| format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"))?;
     match address {
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed")),
         address => Ok(address),
@@ -21,15 +22,17 @@ pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
 
 impl Cidr {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let problem = || format!("network address parse error during conversion from string: {text:?} is no network");
-        let (address, prefix) = text.split_once('/').ok_or_else(problem)?;
+        let problem = |detail: &str| {
+            let lead = "network address parse error during conversion from string";
+            format!("{lead}: {lead}: netip.ParsePrefix({text:?}): {detail}")
+        };
+        let (address, prefix) = text.split_once('/').ok_or_else(|| problem("no '/'"))?;
         let address = parse_ip(address)?;
-        let digits =
-            prefix.len() <= 3 && prefix.bytes().all(|byte| byte.is_ascii_digit()) && (prefix.len() == 1 || !prefix.starts_with('0'));
-        let prefix: u8 = prefix.parse().map_err(|_| problem())?;
-        if !digits || prefix > width(address) {
-            return Err(problem());
+        if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_digit()) || prefix.len() > 1 && prefix.starts_with('0') {
+            return Err(problem(&format!("bad bits after slash: {prefix:?}")));
         }
+        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= width(address));
+        let prefix: u8 = prefix.ok_or_else(|| problem("prefix length out of range"))?;
         Ok(Self { address, prefix })
     }
 

@@ -41,6 +41,9 @@ pub(crate) fn substring(text: &str, start: i64, end: Option<i64>) -> Result<Valu
 pub(crate) fn index_of(text: &str, part: &str, from: i64) -> Result<Value, EvalError> {
     let letters: Vec<char> = text.chars().collect();
     let part: Vec<char> = part.chars().collect();
+    if from > letters.len() as i64 {
+        return Ok(Value::Int(-1));
+    }
     let from = position(from, letters.len())?;
     let found = (from..=letters.len().saturating_sub(part.len())).find(|at| letters[*at..].starts_with(&part));
     Ok(Value::Int(found.map_or(-1, |at| at as i64)))
@@ -161,7 +164,18 @@ pub(crate) fn format(pattern: &str, arguments: &List) -> Result<Value, EvalError
 }
 
 fn directive(out: &mut String, verb: char, precision: Option<usize>, argument: &Value) -> Result<(), EvalError> {
-    let wrong = || EvalError::new(format!("error during formatting: %{verb} can not show a {}", argument.type_name()));
+    let wrong = || {
+        let wanted = match verb {
+            'd' => "decimal clause can only be used on integers",
+            'f' => "fixed-point clause can only be used on doubles",
+            'e' => "scientific clause can only be used on doubles",
+            'b' => "binary clause can only be used on integers and bools",
+            'o' => "octal clause can only be used on integers",
+            'x' | 'X' => "hex clause can only be used on integers, byte buffers, and strings",
+            other => return EvalError::new(format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"")),
+        };
+        EvalError::new(format!("error during formatting: {wanted}, was given {}", argument.type_name()))
+    };
     // Writing to a string cannot fail.
     let _ = match (verb, argument) {
         ('s', value) => out.write_str(&show(value)),
@@ -178,22 +192,12 @@ fn directive(out: &mut String, verb: char, precision: Option<usize>, argument: &
         ('X', Value::Uint(number)) => write!(out, "{number:X}"),
         ('x' | 'X', Value::Text(text)) => hex(out, text.as_bytes(), verb),
         ('x' | 'X', Value::Bytes(bytes)) => hex(out, bytes, verb),
-        ('f' | 'e', Value::Double(_) | Value::Int(_) | Value::Uint(_)) => {
-            let number = match argument {
-                Value::Double(number) => *number,
-                Value::Int(number) => *number as f64,
-                Value::Uint(number) => *number as f64,
-                _ => return Err(wrong()),
-            };
-            let precision = precision.unwrap_or(6);
-            if verb == 'f' {
-                write!(out, "{number:.precision$}")
-            } else {
-                let text = format!("{number:.precision$e}");
-                let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-                let exponent: i32 = exponent.parse().unwrap_or(0);
-                write!(out, "{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
-            }
+        ('f', Value::Double(number)) => write!(out, "{number:.*}", precision.unwrap_or(6)),
+        ('e', Value::Double(number)) => {
+            // Upstream's way of writing exponents knows no other precision.
+            let text = format!("{number:.6e}");
+            let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            out.write_str(mantissa).and_then(|()| out.write_str(&power_of_ten(exponent)))
         }
         _ => return Err(wrong()),
     };
@@ -207,22 +211,48 @@ fn hex(out: &mut String, bytes: &[u8], verb: char) -> std::fmt::Result {
     Ok(())
 }
 
+/// `×10⁰³`: that is how upstream writes exponents.
+fn power_of_ten(exponent: &str) -> String {
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ("⁻", digits),
+        None => ("", exponent),
+    };
+    let raised = format!("{digits:0>2}");
+    let raised = raised.bytes().filter_map(|digit| ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'].get(usize::from(digit - b'0')));
+    format!("×10{sign}{}", raised.collect::<String>())
+}
+
 /// A value as `%s` shows it.
 fn show(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Text(text) => text.to_string(),
-        Value::List(list) => format!("[{}]", list.items.iter().map(show).collect::<Vec<_>>().join(", ")),
-        Value::Map(map) => {
-            let entries: Vec<String> = map.iter().map(|(key, value)| format!("{}: {}", show(&key.value()), show(value))).collect();
-            format!("{{{}}}", entries.join(", "))
-        }
+        Value::List(_) | Value::Map(_) => show_inner(value),
         Value::Type(name) => (*name).into(),
         other => match crate::functions::to_text(other) {
             Ok(Value::Text(text)) => text.to_string(),
             _ => other.type_name().to_owned(),
         },
+    }
+}
+
+/// A value within another: texts in quotes, so that lists and maps can be told apart from them.
+fn show_inner(value: &Value) -> String {
+    match value {
+        Value::Text(text) => format!("\"{text}\""),
+        Value::Bytes(bytes) => format!("b\"{}\"", String::from_utf8_lossy(bytes)),
+        Value::Double(number) => format!("{number:.6}"),
+        Value::Duration(_) | Value::Timestamp(_) => {
+            let kind = if matches!(value, Value::Duration(_)) { "duration" } else { "timestamp" };
+            format!("{kind}(\"{}\")", show(value))
+        }
+        Value::List(list) => format!("[{}]", list.items.iter().map(show_inner).collect::<Vec<_>>().join(", ")),
+        Value::Map(map) => {
+            let mut entries: Vec<String> =
+                map.iter().map(|(key, value)| format!("{}:{}", show_inner(&key.value()), show_inner(value))).collect();
+            entries.sort();
+            format!("{{{}}}", entries.join(", "))
+        }
+        other => show(other),
     }
 }
 

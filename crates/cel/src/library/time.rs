@@ -1,29 +1,51 @@
 //! Points and spans of time.
 
-use jiff::civil::{Date, DateTime};
-use jiff::tz::{Offset, TimeZone};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::Offset;
 
 use crate::error::EvalError;
 use crate::value::Value;
 
-/// RFC 3339, strictly enough: a date, `T`, a time, a zone.
-pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+/// RFC 3339, strictly: a date, `T`, a time, a zone.
+pub(crate) fn parse_timestamp(text: &str) -> Option<DateTime> {
     let bytes = text.as_bytes();
-    let shaped = bytes.len() >= 20 && bytes[4] == b'-' && matches!(bytes[10], b'T' | b't') && bytes[13] == b':' && bytes[16] == b':';
-    if !shaped || text.contains('[') {
+    let shaped = text.is_ascii()
+        && bytes.len() >= 20
+        && (bytes[4], bytes[7], bytes[10], bytes[13], bytes[16]) == (b'-', b'-', b'T', b':', b':')
+        && bytes[..4].iter().all(u8::is_ascii_digit);
+    if !shaped {
         return None;
     }
-    text.parse().ok()
+    let zone = 19 + bytes[19..].iter().position(|byte| matches!(byte, b'Z' | b'+' | b'-'))?;
+    let civil: DateTime = text[..zone].parse().ok()?;
+    let offset = match &text[zone..] {
+        "Z" => Offset::UTC,
+        numeric if numeric.len() == 6 => offset(numeric)?,
+        _ => return None,
+    };
+    let utc = civil.checked_sub(SignedDuration::from_secs(i64::from(offset.seconds()))).ok()?;
+    (utc.year() > 0).then_some(utc)
 }
 
 /// A date alone, as midnight UTC.
-pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse_date(text: &str) -> Option<DateTime> {
     if text.len() != 10 {
         return parse_timestamp(text);
     }
     let date: Date = text.parse().ok()?;
-    date.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    Some(date.to_datetime(Time::midnight()))
+}
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// Seconds since 1970.
+pub(crate) fn seconds(at: DateTime) -> i64 {
+    at.duration_since(EPOCH).as_secs()
+}
+
+pub(crate) fn from_seconds(seconds: i64) -> Option<DateTime> {
+    EPOCH.checked_add(SignedDuration::from_secs(seconds)).ok().filter(|at| at.year() > 0)
 }
 
 /// Go's notation (`1h30m`), and the longer units that Kubernetes' format knows.
@@ -87,12 +109,13 @@ pub(crate) fn duration_text(duration: SignedDuration) -> String {
 }
 
 /// A part of a point in time, in UTC or in the zone given.
-pub(crate) fn part(time: Timestamp, name: &str, zone: Option<&str>) -> Result<Value, EvalError> {
+pub(crate) fn part(at: DateTime, name: &str, zone: Option<&str>) -> Result<Value, EvalError> {
     let offset = match zone {
         None => Offset::UTC,
         Some(zone) => offset(zone).ok_or_else(|| EvalError::new(format!("unknown time zone {zone}")))?,
     };
-    let civil: DateTime = offset.to_datetime(time);
+    let moved = at.checked_add(SignedDuration::from_secs(i64::from(offset.seconds())));
+    let civil = moved.map_err(|_| EvalError::new("timestamp overflow"))?;
     Ok(Value::Int(match name {
         "getFullYear" => i64::from(civil.year()),
         "getMonth" => i64::from(civil.month()) - 1,

@@ -15,7 +15,15 @@ pub struct Url {
 }
 
 impl Url {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let url = Self::read(text).ok_or_else(|| format!("parse {text:?}: invalid URI for request"))?;
+        match url.host.chars().find(|letter| matches!(letter, ' ' | '\\' | '^' | '{' | '}' | '|' | '`')) {
+            Some(letter) => Err(format!("parse {text:?}: invalid character {:?} in host name", letter.to_string())),
+            None => Ok(url),
+        }
+    }
+
+    fn read(text: &str) -> Option<Self> {
         if text.is_empty() || text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
             return None;
         }
@@ -42,9 +50,7 @@ impl Url {
     fn host_is_valid(&self) -> bool {
         let port = self.port();
         let brackets = !self.host.starts_with('[') || self.host.contains(']');
-        brackets
-            && port.bytes().all(|byte| byte.is_ascii_digit())
-            && self.host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]<>\"%".contains(&byte) || byte >= 0x80)
+        brackets && port.bytes().all(|byte| byte.is_ascii_digit())
     }
 
     fn split_host(&self) -> (&str, &str) {
