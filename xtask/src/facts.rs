@@ -3,6 +3,7 @@
 //! ```text
 //! kubernetes-openapi/discovery/*.json.gz ──> facts/resources.json    groups in order, one resource a line
 //! kubernetes-openapi/v3/*.json.gz ─────────> facts/definitions.json  one definition a line, references by bare name
+//! kube-transcripts/table/*.json ───────────> facts/descriptions.json  descriptions of table columns
 //! ```
 //! Paths, operations and the aggregated discovery documents follow from the resources, so they are not kept;
 //! that the aggregated form does follow is checked here.
@@ -36,7 +37,63 @@ pub fn run(shared_data_dir: &Path, out: &Path) -> Result<()> {
 /// The facts' files: name and content.
 pub fn generate(shared_data_dir: &Path) -> Result<Vec<(&'static str, String)>> {
     let root = shared_data_dir.join("kubernetes-openapi");
-    Ok(vec![("resources.json", resources(&root)?), ("definitions.json", definitions(&root)?)])
+    let descriptions = descriptions(&shared_data_dir.join("kube-transcripts/table"))?;
+    Ok(vec![("resources.json", resources(&root)?), ("definitions.json", definitions(&root)?), ("descriptions.json", descriptions)])
+}
+
+/// Descriptions of table columns, as recorded answers show them: they are part of what clients compare. By kind (`Deployment.apps`, as
+/// `table/columns.txt` names it) and column; those that all kinds share stand under the empty kind.
+fn descriptions(folder: &Path) -> Result<String> {
+    const SHARED: &[&str] = &["Age", "Created At", "Name"];
+    let mut all: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut files: Vec<_> =
+        fs::read_dir(folder).with_context(|| format!("{}: cannot be read", folder.display()))?.collect::<Result<_, _>>()?;
+    files.sort_by_key(fs::DirEntry::path);
+    for file in files {
+        let scenario: Value =
+            serde_json::from_str(&fs::read_to_string(file.path())?).with_context(|| format!("{}: not JSON", file.path().display()))?;
+        for step in list(&scenario, "steps") {
+            let Some(body) = step.pointer("/answer/body") else { continue };
+            let Some(columns) = body.get("columnDefinitions").or_else(|| body.get("/columnDefinitions")).and_then(Value::as_array) else {
+                continue;
+            };
+            let Some(kind) = kind_of_path(text(step, "path")) else { continue };
+            for column in columns {
+                let name = text(column, "name");
+                let place = if SHARED.contains(&name) && kind != "Event" { "" } else { &kind };
+                all.entry(place.to_owned()).or_default().insert(name.to_owned(), text(column, "description").to_owned());
+            }
+        }
+    }
+    Ok(format!("{:#}\n", json!(all)))
+}
+
+/// The kind whose table a recorded request asked for.
+fn kind_of_path(path: &str) -> Option<String> {
+    const PLURALS: &[(&str, &str)] = &[
+        ("apiservices", "APIService.apiregistration.k8s.io"),
+        ("configmaps", "ConfigMap"),
+        ("cronjobs", "CronJob.batch"),
+        ("daemonsets", "DaemonSet.apps"),
+        ("deployments", "Deployment.apps"),
+        ("events", "Event"),
+        ("clusterroles", "ClusterRole.rbac.authorization.k8s.io"),
+        ("ingressclasses", "IngressClass.networking.k8s.io"),
+        ("jobs", "Job.batch"),
+        ("leases", "Lease.coordination.k8s.io"),
+        ("networkpolicies", "NetworkPolicy.networking.k8s.io"),
+        ("persistentvolumes", "PersistentVolume"),
+        ("poddisruptionbudgets", "PodDisruptionBudget.policy"),
+        ("pods", "Pod"),
+        ("priorityclasses", "PriorityClass.scheduling.k8s.io"),
+        ("replicasets", "ReplicaSet.apps"),
+        ("secrets", "Secret"),
+        ("serviceaccounts", "ServiceAccount"),
+        ("services", "Service"),
+        ("statefulsets", "StatefulSet.apps"),
+        ("storageclasses", "StorageClass.storage.k8s.io"),
+    ];
+    path.split('/').find_map(|part| PLURALS.iter().find(|(plural, _)| *plural == part)).map(|(_, kind)| (*kind).to_owned())
 }
 
 fn read(path: &Path) -> Result<Value> {

@@ -13,18 +13,22 @@
 mod default;
 pub mod discovery;
 mod encode;
+mod fields;
 mod gvk;
 pub mod openapi;
 mod prepare;
 pub mod quantity;
 mod registry;
+mod table;
 mod validate;
 
 pub use default::default;
 pub use encode::go_form;
+pub use fields::{field_selectors, field_value, unsupported_field};
 pub use gvk::Gvk;
 pub use prepare::{
     AllocationError, Allocator, Context, Requester, allocate_service, prepare_create, prepare_update, qos_class, released_by_service,
 };
 pub use registry::{Group, Registry, Resource, Subresource, registry};
+pub use table::{Column, human_duration, row, table};
 pub use validate::{known_gaps, validate_create, validate_metadata, validate_metadata_update, validate_update};

@@ -31,7 +31,9 @@ pub(crate) type Errors = Vec<Error>;
 
 /// What is wrong with a new object.
 pub fn validate_create(gvk: &Gvk, object: &Value) -> Vec<Error> {
-    let mut errors = meta::create(gvk, object);
+    // Reviews are answered, not stored: they need no name.
+    let stored = registry().resource_of_kind(gvk).is_some_and(crate::Resource::is_stored);
+    let mut errors = if stored { meta::create(gvk, object) } else { Vec::new() };
     errors.extend(kind(gvk, object));
     errors
 }
