@@ -121,7 +121,7 @@ fn unit(old: Option<&Value>, new: Option<&Value>) -> Own {
 }
 
 /// Whether two values of a deduced type have the same type.
-pub(super) fn alike(left: &Value, right: &Value) -> bool {
+fn alike(left: &Value, right: &Value) -> bool {
     fn class(value: &Value) -> u8 {
         match value {
             Value::Null => 0,

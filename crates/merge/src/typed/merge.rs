@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::compare::alike;
 use super::{List, MapShape, Node, Shape, as_list, as_map};
 use crate::fieldset::PathElement;
 
@@ -15,10 +14,8 @@ impl Node<'_> {
     }
 
     fn merged(self, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
-        let shape = match (live, config) {
-            (Some(old), Some(new)) if self.is_deduced() && !alike(old, new) => return config.cloned(),
-            _ => self.shape(config.or(live)),
-        };
+        // Where the type is deduced it is that of the config; null there leaves a live map as it is.
+        let shape = self.shape(config.or(live));
         let unit = || config.or(live).cloned();
         match shape {
             Shape::Scalar(_) => unit(),
