@@ -1,0 +1,53 @@
+# The commands of the project. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/.cache/cargo/bin:$(PATH)
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+DEMO_FLAGS := $(if $(filter-out 0,$(DEMO_EXIT)),--exit)
+
+.PHONY: help demo test setup lint fmt deny bench requirements clean
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Build, start a cluster, install and upgrade an operator (DEMO_EXIT=1 ends instead of staying)
+	@scripts/setup kubectl
+	cargo build --profile demo -p mainstay-cli
+	@$(TARGET)/demo/mainstay demo $(DEMO_FLAGS)
+
+test: ## Everything that proves the project
+	@scripts/setup clients
+	@mkdir -p $(TARGET)
+	cargo build --workspace --bins
+	@failed=0; MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" \
+		cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(TARGET)/test.log || failed=1; \
+		scripts/summary $(TARGET)/test.log; exit $$failed
+
+setup: ## Get what is needed beside Rust, into .cache
+	@scripts/setup all
+
+lint: ## Formatting, clippy, licences
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	@$(MAKE) --no-print-directory deny
+
+deny: ## Dependencies: duplicates, licences, sources
+	@scripts/setup deny
+	@scripts/deny
+
+fmt: ## Format the sources
+	cargo fmt --all
+
+bench: ## Measure speed and size, write BENCHMARKS.md
+	cargo build --profile demo -p mainstay-cli
+	cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md
+
+requirements: ## Which test proves which requirement, after `make test`
+	@cargo xtask requirements --results $(TARGET)/test.log
+
+clean: ## Remove what was built and fetched
+	cargo clean
+	rm -rf .cache
