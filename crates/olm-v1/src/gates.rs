@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use mainstay_bundle::gates::Gates as BundleGates;
 use mainstay_bundle::CertificateProvider;
+use mainstay_bundle::gates::Gates as BundleGates;
 
 /// A gate's name with its default for `mainstay run` (upstream's) and for `mainstay up`, and whether this program does what it turns on.
 struct Gate {

@@ -1,1 +1,227 @@
-//! Images: catalogs and bundles from registries.
+//! Images of catalogs and bundles: pulled, unpacked and kept by digest, in this process.
+//!
+//! ```text
+//!   <root>/unpack/<extension>/<digest>   bundles, checked at the start (OLM1-GEN-09)
+//!   <root>/pull/                         layers on their way; empty between pulls
+//! ```
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use mainstay_bundle::Bundle;
+use mainstay_catalog::Limits;
+use mainstay_catalog_store::{CatalogStore, DirectorySource, StoredCatalog};
+use mainstay_oci::{BlobStore, Cache, Client, ClientConfig, Digest, Error, ErrorKind, Image, Layer, Reference, UnpackOptions, unpack};
+
+use crate::catalog::controller::CatalogImages;
+use crate::extension::facts::PullFailure;
+use crate::extension::observe::BundleSource;
+use crate::text::chain;
+
+/// The label that names the directory of a catalog image's content (OLM1-CAT-06).
+const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+/// Parsed bundles that are kept in memory.
+const PARSED: usize = 4;
+
+/// Pulls and keeps images for both controllers.
+pub struct Images {
+    client: RwLock<Client>,
+    catalogs: Arc<CatalogStore>,
+    bundles: Cache,
+    pulls: PathBuf,
+    parsed: Mutex<VecDeque<(Digest, Arc<Bundle>)>>,
+}
+
+impl Images {
+    /// Opens the cache below `root` and checks it: what is whole is used again without a pull, the rest goes with a log line each.
+    pub fn open(root: &Path, catalogs: Arc<CatalogStore>, config: ClientConfig) -> Result<Self, Error> {
+        let pulls = root.join("pull");
+        let io = |source| Error::Io { path: pulls.clone(), source };
+        if pulls.exists() {
+            fs::remove_dir_all(&pulls).map_err(io)?;
+        }
+        fs::create_dir_all(&pulls).map_err(io)?;
+        let bundles = Cache::open(root.join("unpack"))?;
+        for removed in bundles.verify()? {
+            tracing::info!(path = %removed.path.display(), reason = removed.reason, "removed from the cache of unpacked bundles");
+        }
+        Ok(Self { client: RwLock::new(Client::new(config)?), catalogs, bundles, pulls, parsed: Mutex::default() })
+    }
+
+    /// Uses other credentials, mirrors or authorities from the next pull on (OLM1-GEN-10, OLM1-GEN-12).
+    pub fn reconfigure(&self, config: ClientConfig) -> Result<(), Error> {
+        let client = Client::new(config)?;
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        Ok(())
+    }
+
+    fn client(&self) -> Client {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The image with its layers, in a folder that goes with the value.
+    async fn pull(&self, reference: &Reference) -> Result<Pulled, Error> {
+        let io = |source| Error::Io { path: self.pulls.clone(), source };
+        let folder = tempfile::tempdir_in(&self.pulls).map_err(io)?;
+        let blobs = BlobStore::open(folder.path().join("blobs"))?;
+        let image = self.client().pull(reference, &blobs).await?;
+        Ok(Pulled { image, blobs, folder })
+    }
+
+    async fn catalog(&self, reference: &Reference) -> Result<(String, StoredCatalog), PullFailure> {
+        let resolved = self.client().resolve(reference).await.map_err(|error| source(&error))?;
+        let storing = |problem: String| PullFailure { message: format!("error storing fbc: {problem}"), terminal: false };
+        let digest = resolved.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
+        if let Some(stored) = self.catalogs.get(&digest).map_err(|error| storing(chain(&error)))? {
+            return Ok((resolved.reference.to_string(), stored));
+        }
+        let pulled = self.pull(&resolved.reference).await.map_err(|error| source(&error))?;
+        let Some(content) = pulled.image.config.config.labels.get(CONFIGS_LABEL).cloned() else {
+            // A digest never gets the label; a tag may be moved to an image that has it.
+            return Err(PullFailure {
+                message: format!("source catalog content: catalog image is missing the required label {CONFIGS_LABEL:?}"),
+                terminal: reference.digest().is_some(),
+            });
+        };
+        let catalogs = self.catalogs.clone();
+        let stored = blocking(move || {
+            let folder = pulled.folder.path().join("content");
+            fs::create_dir_all(&folder).map_err(|error| source(&Error::Io { path: folder.clone(), source: error }))?;
+            let inside = content.trim_matches('/').to_owned();
+            let keep = if inside.is_empty() { Vec::new() } else { vec![inside.clone()] };
+            let options = UnpackOptions { keep, ..UnpackOptions::default() };
+            unpack(&Layer::of(&pulled.image, &pulled.blobs), &folder, &options).map_err(|error| source(&error))?;
+            let root = folder.join(&inside);
+            if !root.is_dir() {
+                let message =
+                    format!("source catalog content: the image has no directory {content:?}, which its label {CONFIGS_LABEL:?} names");
+                return Err(PullFailure { message, terminal: false });
+            }
+            let storing =
+                |error: &dyn std::error::Error| PullFailure { message: format!("error storing fbc: {}", chain(error)), terminal: false };
+            let content = DirectorySource::new(&root).map_err(|error| storing(&error))?;
+            catalogs.put(&digest, &content, &Limits::default()).map_err(|error| storing(&error))
+        })
+        .await?;
+        Ok((resolved.reference.to_string(), stored))
+    }
+
+    /// The folder of an unpacked bundle image.
+    async fn unpacked(&self, extension: &str, reference: &Reference) -> Result<(Digest, PathBuf), Error> {
+        // Content by digest does not change, so nobody needs to be asked.
+        let digest = match reference.digest() {
+            Some(digest) => digest.clone(),
+            None => self.client().resolve(reference).await?.digest,
+        };
+        if let Some(folder) = self.bundles.get(extension, &digest)? {
+            return Ok((digest, folder));
+        }
+        let pulled = self.pull(&reference.at(digest.clone())).await?;
+        let (cache, name, kept) = (self.bundles.clone(), extension.to_owned(), digest.clone());
+        let folder = tokio::task::spawn_blocking(move || {
+            let folder = cache.fill(&name, &kept, |folder| {
+                unpack(&Layer::of(&pulled.image, &pulled.blobs), folder, &UnpackOptions::default()).map(|_| ())
+            })?;
+            cache.retain(&name, &[kept])?;
+            Ok::<_, Error>(folder)
+        })
+        .await
+        .map_err(|error| Error::Io { path: self.bundles.root().to_owned(), source: std::io::Error::other(error) })??;
+        Ok((digest, folder))
+    }
+
+    fn remembered(&self, digest: &Digest) -> Option<Arc<Bundle>> {
+        let parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        parsed.iter().find(|(known, _)| known == digest).map(|(_, bundle)| bundle.clone())
+    }
+
+    fn remember(&self, digest: Digest, bundle: &Arc<Bundle>) {
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        parsed.retain(|(known, _)| *known != digest);
+        parsed.push_back((digest, bundle.clone()));
+        while parsed.len() > PARSED {
+            parsed.pop_front();
+        }
+    }
+}
+
+struct Pulled {
+    image: Image,
+    blobs: BlobStore,
+    folder: tempfile::TempDir,
+}
+
+#[async_trait]
+impl CatalogImages for Images {
+    async fn unpack(&self, _name: &str, reference: &str) -> Result<(String, StoredCatalog), PullFailure> {
+        let reference = Reference::parse_familiar(reference).map_err(|error| source(&error))?;
+        self.catalog(&reference).await
+    }
+
+    async fn forget(&self, _name: &str) -> Result<(), String> {
+        // Catalogs' content is kept by digest in the store, whose garbage is collected there; pulled layers never stay.
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl BundleSource for Images {
+    async fn bundle(&self, extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure> {
+        let reference = Reference::parse_familiar(reference).map_err(|error| failure(&error))?;
+        if let Some(bundle) = reference.digest().and_then(|digest| self.remembered(digest)) {
+            return Ok(bundle);
+        }
+        let (digest, folder) = self.unpacked(extension, &reference).await.map_err(|error| failure(&error))?;
+        let bundle = blocking(move || read_bundle(&folder)).await?;
+        let bundle = Arc::new(bundle);
+        self.remember(digest, &bundle);
+        Ok(bundle)
+    }
+
+    async fn forget(&self, extension: &str) -> Result<(), String> {
+        self.bundles.retain(extension, &[]).map_err(|error| chain(&error))
+    }
+}
+
+/// What a bundle consists of; the rest of an image (licences, tests) is none of it.
+const PARTS: [&str; 2] = ["manifests/", "metadata/"];
+
+/// Reads a bundle from a folder of unpacked files, or of an author.
+pub fn read_bundle(folder: &Path) -> Result<Bundle, PullFailure> {
+    let io = |path: &Path, error: &std::io::Error| PullFailure { message: format!("{}: {error}", path.display()), terminal: false };
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).map_err(|error| io(&next, &error))? {
+            let path = entry.map_err(|error| io(&next, &error))?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Some(name) = path.strip_prefix(folder).ok().and_then(Path::to_str)
+                && PARTS.iter().any(|part| name.starts_with(part))
+            {
+                files.push((name.to_owned(), fs::read(&path).map_err(|error| io(&path, &error))?));
+            }
+        }
+    }
+    files.sort();
+    Bundle::read(files).map_err(|error| PullFailure { message: chain(&error), terminal: false })
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, PullFailure> + Send + 'static) -> Result<T, PullFailure> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| PullFailure { message: error.to_string(), terminal: false })?
+}
+
+/// What a condition says of a pull: what happened, and what would help. Only a reference that is none is beyond trying again (OLM1-GEN-12).
+fn failure(error: &Error) -> PullFailure {
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    PullFailure { message: format!("{}{hint}", chain(error)), terminal: error.kind() == ErrorKind::InvalidReference }
+}
+
+fn source(error: &Error) -> PullFailure {
+    let PullFailure { message, terminal } = failure(error);
+    let message = if terminal { message } else { format!("source catalog content: {message}") };
+    PullFailure { message, terminal }
+}

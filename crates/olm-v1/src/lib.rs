@@ -14,9 +14,12 @@ pub mod events;
 pub mod extension;
 pub mod gates;
 pub mod images;
+mod setup;
 pub mod text;
 
 use serde_json::Value;
+
+pub use setup::{Ready, Setup, SetupError};
 
 /// Compares a live CRD with the one that is to replace it; the text is upstream's (OLM1-CRD-02, OLM1-CRD-03).
 pub(crate) fn crd_safety(live: &Value, wanted: &Value) -> Result<(), String> {

@@ -160,7 +160,7 @@ impl Store for Embedded {
     }
 
     async fn figures(&self) -> Result<Figures, Error> {
-        let mut figures = self.reader.clone().blocking(|reader| reader.figures()).await?;
+        let mut figures = self.reader.clone().blocking(Reader::figures).await?;
         figures.bytes = std::fs::metadata(&self.path).map_or(0, |meta| meta.len());
         figures.commits = self.commit_count.load(Ordering::Relaxed);
         figures.writes = self.write_count.load(Ordering::Relaxed);

@@ -113,8 +113,15 @@ impl Catalogs {
                 Ok(Some(content)) => {
                     let unpacked = status.last_unpacked.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
                     let reference = catalog.spec.source.image.as_ref().map(|image| image.reference.clone()).unwrap_or_default();
-                    let observed = status.conditions.iter().find(|condition| condition.kind == "Serving").and_then(|condition| condition.observed_generation);
-                    self.shelf.put(name, Held { content, resolved, reference, generation: observed.unwrap_or_default(), unpacked, polled: unpacked });
+                    let observed = status
+                        .conditions
+                        .iter()
+                        .find(|condition| condition.kind == "Serving")
+                        .and_then(|condition| condition.observed_generation);
+                    self.shelf.put(
+                        name,
+                        Held { content, resolved, reference, generation: observed.unwrap_or_default(), unpacked, polled: unpacked },
+                    );
                 }
                 Ok(None) => {}
                 Err(error) => tracing::warn!(catalog = name, %error, "stored content cannot be opened; it is unpacked again"),
@@ -189,10 +196,17 @@ impl Catalogs {
                 if before.is_none_or(|before| before.resolved != resolved) {
                     self.drop_unreferenced();
                     let packages = held.content.index().packages().len();
-                    self.events.normal(catalog, "Unpacked", &format!("{packages} packages and {} bundles from {resolved}", held.content.index().bundle_count())).await;
+                    self.events
+                        .normal(
+                            catalog,
+                            "Unpacked",
+                            &format!("{packages} packages and {} bundles from {resolved}", held.content.index().bundle_count()),
+                        )
+                        .await;
                 }
                 let interval = catalog.spec.source.image.as_ref().and_then(|image| image.poll_interval_minutes);
-                let wait = interval.and_then(|minutes| u64::try_from(minutes).ok()).map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
+                let wait =
+                    interval.and_then(|minutes| u64::try_from(minutes).ok()).map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
                 Ok(wait.map_or(Looked::Done, |wait| Looked::After(wait.mul_f64(1.0 + self.env.fraction() / 100.0))))
             }
             Err(failure) => {

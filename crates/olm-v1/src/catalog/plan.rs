@@ -85,7 +85,7 @@ mod tests {
             "spec": {"source": {"type": "Image", "image": {"ref": "r.test/c:v1", "pollIntervalMinutes": 10}}},
             "status": {"resolvedSource": {"type": "Image", "image": {"ref": "r.test/c@sha256:1"}}},
         });
-        json_patch::merge(&mut object, change);
+        mainstay_merge::merge_patch(&mut object, change);
         serde_json::from_value(object).unwrap()
     }
 

@@ -90,7 +90,8 @@ fn body(content: &StoredCatalog, headers: &HeaderMap, modified: u64, method: &Me
     let bytes = Bytes::from_owner(Mapped(content.clone()));
     let length = bytes.len() as u64;
     let range = headers.get(header::RANGE).and_then(|value| value.to_str().ok());
-    let current = headers.get(header::IF_RANGE).and_then(|value| value.to_str().ok()).is_none_or(|date| parse_http_date(date) == Some(modified));
+    let current =
+        headers.get(header::IF_RANGE).and_then(|value| value.to_str().ok()).is_none_or(|date| parse_http_date(date) == Some(modified));
     let (status, bytes, content_range) = match range.filter(|_| current && *method == Method::GET).map(|range| parse_range(range, length)) {
         None | Some(Range::Ignored) => (StatusCode::OK, bytes, None),
         Some(Range::Part(from, to)) => {
@@ -136,7 +137,11 @@ fn parse_range(text: &str, length: u64) -> Range {
         (Ok(from), Ok(to)) if from <= to => Range::Part(from, to.min(length - 1)),
         (Ok(from), Err(_)) if to.trim().is_empty() => Range::Part(from, length - 1),
         (Err(_), Ok(last)) if from.trim().is_empty() => {
-            if last == 0 || length == 0 { Range::Unsatisfiable } else { Range::Part(length.saturating_sub(last), length - 1) }
+            if last == 0 || length == 0 {
+                Range::Unsatisfiable
+            } else {
+                Range::Part(length.saturating_sub(last), length - 1)
+            }
         }
         _ => Range::Ignored,
     }

@@ -69,7 +69,10 @@ impl Actor<'_> {
 
     async fn steps(&self, steps: &[Planned]) -> Result<usize, ActError> {
         let steps: Vec<_> = steps.iter().map(|planned| planned.step.clone()).collect();
-        let done = self.account.execute(&steps, |done| tracing::debug!(extension = self.owner.name, step = done.index, effect = ?done.effect)).await;
+        let done = self
+            .account
+            .execute(&steps, |done| tracing::debug!(extension = self.owner.name, step = done.index, effect = ?done.effect))
+            .await;
         let done = done.map_err(ActError::Step)?;
         Ok(done.iter().filter(|done| matches!(done.effect, Effect::Created | Effect::Applied | Effect::Deleted)).count())
     }
@@ -92,7 +95,8 @@ impl Actor<'_> {
         secrets.reverse();
         for secret in secrets {
             let place = self.secret(secret.name_any());
-            let mut object = serde_json::to_value(&secret).map_err(|error| RecordError::Content { secret: place.name.clone(), source: error.into() })?;
+            let mut object =
+                serde_json::to_value(&secret).map_err(|error| RecordError::Content { secret: place.name.clone(), source: error.into() })?;
             object["apiVersion"] = Value::from("v1");
             object["kind"] = Value::from("Secret");
             match self.own.create(&object).await {

@@ -43,7 +43,8 @@ impl CatalogCache {
             return CatalogContent::Unavailable;
         }
         let status = catalog.status.as_ref();
-        let serving = status.and_then(|status| condition::get(&status.conditions, "Serving")).is_some_and(|serving| serving.status == Status::True);
+        let serving =
+            status.and_then(|status| condition::get(&status.conditions, "Serving")).is_some_and(|serving| serving.status == Status::True);
         let resolved = status.and_then(|status| status.resolved_source.as_ref()).map(|source| source.image.reference.as_str());
         let base = status.and_then(|status| status.urls.as_ref()).map(|urls| urls.base.as_str());
         let (true, Some(resolved), Some(base)) = (serving, resolved, base) else {
@@ -95,10 +96,8 @@ impl CatalogCache {
 
     /// Drops copies that no catalog refers to any more.
     pub fn collect_garbage(&self) {
-        let used: BTreeSet<CatalogDigest> = self
-            .typed()
-            .filter_map(|catalog| digest_of(&catalog.status?.resolved_source?.image.reference))
-            .collect();
+        let used: BTreeSet<CatalogDigest> =
+            self.typed().filter_map(|catalog| digest_of(&catalog.status?.resolved_source?.image.reference)).collect();
         if let Err(error) = self.store.retain(&used) {
             tracing::warn!(%error, "unreferenced catalogs could not be removed");
         }
@@ -137,6 +136,6 @@ impl PackageSource for Content {
     }
 
     fn package_names(&self) -> Vec<&str> {
-        self.0.index().packages().map(|package| package.name()).collect()
+        self.0.index().packages().map(mainstay_catalog::PackageView::name).collect()
     }
 }

@@ -160,7 +160,9 @@ fn catalog_wakes(change: &Change) -> bool {
     let (Some(before), Some(now)) = (&change.before, &change.now) else { return true };
     let facts = |object: &kube::api::DynamicObject| {
         let part = |pointer: &str| object.data.pointer(pointer).cloned().unwrap_or_default();
-        let serving = part("/status/conditions").as_array().and_then(|all| all.iter().find(|each| each["type"] == "Serving").map(|each| each["status"].clone()));
+        let serving = part("/status/conditions")
+            .as_array()
+            .and_then(|all| all.iter().find(|each| each["type"] == "Serving").map(|each| each["status"].clone()));
         (part("/status/resolvedSource/image/ref"), part("/spec"), object.metadata.labels.clone(), serving)
     };
     facts(before) != facts(now)
@@ -213,7 +215,14 @@ impl Extensions {
         Ok(Writer::new(client, self.kinds.clone(), FIELD_MANAGER))
     }
 
-    async fn act(&self, live: &Value, snapshot: Snapshot, plan: Plan, account: Option<Writer>, watches: &Watches) -> Result<Outcome, ExtensionError> {
+    async fn act(
+        &self,
+        live: &Value,
+        snapshot: Snapshot,
+        plan: Plan,
+        account: Option<Writer>,
+        watches: &Watches,
+    ) -> Result<Outcome, ExtensionError> {
         let extension = &*snapshot.extension;
         let name = extension.name_any();
         match &plan.action {
@@ -263,7 +272,8 @@ impl Extensions {
         let resolution = plan.resolution.as_ref();
         let bundle = resolution.map(|resolution| resolution.choice.to_string()).unwrap_or_default();
         if matches!(plan.action, Action::Install | Action::Upgrade) {
-            let reason = resolution.and_then(|resolution| resolution.reasons.first()).map(|reason| format!(": {reason}")).unwrap_or_default();
+            let reason =
+                resolution.and_then(|resolution| resolution.reasons.first()).map(|reason| format!(": {reason}")).unwrap_or_default();
             self.events.normal(extension, "Resolved", &format!("{bundle}{reason}")).await;
         }
         match actor.act(plan, history).await {
@@ -282,7 +292,14 @@ impl Extensions {
         }
     }
 
-    async fn report(&self, live: &Value, extension: &ClusterExtension, plan: &Plan, verdict: &Verdict, history: Result<&History, &str>) -> Result<(), ExtensionError> {
+    async fn report(
+        &self,
+        live: &Value,
+        extension: &ClusterExtension,
+        plan: &Plan,
+        verdict: &Verdict,
+        history: Result<&History, &str>,
+    ) -> Result<(), ExtensionError> {
         let wanted = status(extension, plan, verdict, history, self.env.now_seconds());
         let wanted = serde_json::to_value(&wanted).map_err(|source| ExtensionError::Form { name: extension.name_any(), source })?;
         let changed = match self.writer.update_status(live, &wanted).await {
@@ -295,7 +312,13 @@ impl Extensions {
                 Verdict::Retrying(problem) => self.events.warning(extension, "Retrying", problem).await,
                 Verdict::Blocked(problem) => self.events.warning(extension, "Blocked", problem).await,
                 Verdict::NoAccount { account, namespace } => {
-                    self.events.warning(extension, "ServiceAccountMissing", &format!("service account {account:?} not found in namespace {namespace:?}")).await;
+                    self.events
+                        .warning(
+                            extension,
+                            "ServiceAccountMissing",
+                            &format!("service account {account:?} not found in namespace {namespace:?}"),
+                        )
+                        .await;
                 }
                 Verdict::Unreadable(problem) => self.events.warning(extension, "RecordUnreadable", problem).await,
                 Verdict::Reached => {}

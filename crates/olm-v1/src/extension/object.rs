@@ -21,7 +21,8 @@ pub fn owner(extension: &ClusterExtension) -> Owner {
 const CLUSTER_SCOPED: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
 /// What the server decides, so that a manifest has no say in it.
-const SERVER_SIDE: [&str; 7] = ["creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink", "ownerReferences"];
+const SERVER_SIDE: [&str; 7] =
+    ["creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink", "ownerReferences"];
 
 /// The object as it is applied: with its owner, without what the server decides.
 pub fn owned(mut object: Value, owner: &Owner) -> Value {
@@ -80,13 +81,23 @@ mod tests {
 
     fn widgets() -> Owner {
         let labels = vec![(OWNER_NAME_LABEL.to_owned(), "widgets".to_owned())];
-        Owner { api_version: "g/v1".into(), kind: "ClusterExtension".into(), name: "widgets".into(), uid: "u1".into(), labels, manager: "m".into() }
+        Owner {
+            api_version: "g/v1".into(),
+            kind: "ClusterExtension".into(),
+            name: "widgets".into(),
+            uid: "u1".into(),
+            labels,
+            manager: "m".into(),
+        }
     }
 
     /// OLM1-CTRL-10: labels and the owner on every object; what the server decides is left to it.
     #[test]
     fn objects_carry_their_owner() {
-        let object = owned(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "creationTimestamp": null}, "status": {}}), &widgets());
+        let object = owned(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "creationTimestamp": null}, "status": {}}),
+            &widgets(),
+        );
         assert_eq!(object["metadata"]["labels"][OWNER_NAME_LABEL], "widgets");
         assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "u1");
         assert!(object.get("status").is_none() && object["metadata"].get("creationTimestamp").is_none());

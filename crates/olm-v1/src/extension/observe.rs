@@ -51,7 +51,9 @@ impl Policy {
         for cache in &self.caches {
             cache.ready().await;
             for object in cache.all() {
-                let applied = serde_json::to_value(&*object).map_err(|error| error.to_string()).and_then(|object| index.apply(&object).map_err(|error| error.to_string()));
+                let applied = serde_json::to_value(&*object)
+                    .map_err(|error| error.to_string())
+                    .and_then(|object| index.apply(&object).map_err(|error| error.to_string()));
                 if let Err(error) = applied {
                     tracing::warn!(%error, "a role or binding cannot be read; the preflight goes on without it");
                 }
@@ -80,7 +82,13 @@ const READERS: usize = 8;
 
 impl Observer<'_> {
     /// The facts that every plan begins with.
-    pub async fn begin(&self, extension: Arc<ClusterExtension>, gates: FeatureGates, ignore_service_account: bool, catalogs: Vec<CatalogFact>) -> Snapshot {
+    pub async fn begin(
+        &self,
+        extension: Arc<ClusterExtension>,
+        gates: FeatureGates,
+        ignore_service_account: bool,
+        catalogs: Vec<CatalogFact>,
+    ) -> Snapshot {
         let history = self.history(&extension).await;
         Snapshot { extension, gates, ignore_service_account, catalogs, history, known: Known::default() }
     }

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use mainstay_bundle::kinds;
-use mainstay_rbac::{Attributes, PolicyIndex, PolicyRule, RBAC_GROUP, RoleRef, RoleView, UserInfo, authorize, confirm_no_escalation, parse_rules};
+use mainstay_rbac::{
+    Attributes, PolicyIndex, PolicyRule, RBAC_GROUP, RoleRef, RoleView, UserInfo, authorize, confirm_no_escalation, parse_rules,
+};
 use serde_json::Value;
 
 /// What the account lacks.
@@ -26,9 +28,8 @@ impl Report {
 
     /// The report's lines, one per rule, sorted (OLM1-PERM-12).
     pub fn lines(&self) -> Vec<String> {
-        let lines = |(namespace, rules): (&String, &Vec<PolicyRule>)| {
-            merged(rules).iter().map(|rule| line(namespace, rule)).collect::<Vec<_>>()
-        };
+        let lines =
+            |(namespace, rules): (&String, &Vec<PolicyRule>)| merged(rules).iter().map(|rule| line(namespace, rule)).collect::<Vec<_>>();
         self.missing.iter().flat_map(lines).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
@@ -109,13 +110,11 @@ impl Check<'_> {
             return;
         }
         match object["kind"].as_str() {
-            Some("Role" | "ClusterRole") => {
-                if !self.allows(&target.namespace, "escalate", RBAC_GROUP, &target.resource, &target.name) {
-                    let aggregated = object["aggregationRule"].is_object();
-                    let everything = || vec![PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])];
-                    let rules = if aggregated { Ok(everything()) } else { parse_rules(object) };
-                    self.must_hold(&target.namespace, rules.map_err(|error| error.to_string()));
-                }
+            Some("Role" | "ClusterRole") if !self.allows(&target.namespace, "escalate", RBAC_GROUP, &target.resource, &target.name) => {
+                let aggregated = object["aggregationRule"].is_object();
+                let everything = || vec![PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])];
+                let rules = if aggregated { Ok(everything()) } else { parse_rules(object) };
+                self.must_hold(&target.namespace, rules.map_err(|error| error.to_string()));
             }
             Some("RoleBinding" | "ClusterRoleBinding") => {
                 let text = |key: &str| object["roleRef"][key].as_str().unwrap_or_default().to_owned();
@@ -169,7 +168,10 @@ impl Target {
         let row = kinds::rendered(&kind);
         let namespace = text(&object["metadata"]["namespace"]);
         Self {
-            group: object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or_else(String::new, |(group, _)| group.to_owned()),
+            group: object["apiVersion"]
+                .as_str()
+                .and_then(|version| version.split_once('/'))
+                .map_or_else(String::new, |(group, _)| group.to_owned()),
             // Every kind that rendering lets through has a row.
             resource: row.map_or_else(|| format!("{}s", kind.to_lowercase()), |row| row.resource.to_owned()),
             namespace: if row.is_none_or(|row| row.namespaced) { namespace } else { String::new() },

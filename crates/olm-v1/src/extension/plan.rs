@@ -18,7 +18,8 @@ use super::permissions;
 use super::record::{self, History, InstalledBundle, Record, Revision, State};
 
 /// The finalizers, in the order in which they are added (OLM1-CTRL-07).
-pub const FINALIZERS: [&str; 2] = ["olm.operatorframework.io/cleanup-unpack-cache", "olm.operatorframework.io/cleanup-contentmanager-cache"];
+pub const FINALIZERS: [&str; 2] =
+    ["olm.operatorframework.io/cleanup-unpack-cache", "olm.operatorframework.io/cleanup-contentmanager-cache"];
 
 /// What is to be done for one extension.
 #[derive(Clone, Debug)]
@@ -137,24 +138,13 @@ impl Planner<'_> {
         let bundle = self.bundle()?;
         let objects = self.rendered(&bundle)?;
         self.permitted(&objects)?;
-        let record = Record {
-            bundle: self.installed_bundle(),
-            csv_annotations: bundle.csv.annotations.clone(),
-            objects,
-        };
+        let record = Record { bundle: self.installed_bundle(), csv_annotations: bundle.csv.annotations.clone(), objects };
         let action = action(history, &record);
         let gone = vanished(history, &record);
         let live = self.live(&record, &gone)?;
         let warnings = self.checked(&action, &record, &live)?;
         let steps = steps(&action, &record, &gone, &live, &self.owner());
-        Ok(Plan {
-            action,
-            steps,
-            resolution: self.resolution.take(),
-            record: Some(record),
-            verdict: Verdict::Reached,
-            warnings,
-        })
+        Ok(Plan { action, steps, resolution: self.resolution.take(), record: Some(record), verdict: Verdict::Reached, warnings })
     }
 
     fn account(&self, extension: &ClusterExtension) -> Result<(), Stop> {
@@ -180,14 +170,15 @@ impl Planner<'_> {
             return Err(self.stop(Verdict::Retrying("nothing was resolved".to_owned())));
         };
         let choice = &resolution.choice;
-        let dependency = self.snapshot.catalogs.iter().find(|catalog| catalog.name == choice.catalog).and_then(|catalog| match &catalog.content {
-            CatalogContent::Held(source) => {
-                let facts = source.package(&choice.package)?;
-                let bundle = facts.bundles.iter().find(|bundle| bundle.name == choice.bundle)?;
-                bundle.dependency.map(|kind| json!({"type": kind}))
-            }
-            _ => None,
-        });
+        let dependency =
+            self.snapshot.catalogs.iter().find(|catalog| catalog.name == choice.catalog).and_then(|catalog| match &catalog.content {
+                CatalogContent::Held(source) => {
+                    let facts = source.package(&choice.package)?;
+                    let bundle = facts.bundles.iter().find(|bundle| bundle.name == choice.bundle)?;
+                    bundle.dependency.map(|kind| json!({"type": kind}))
+                }
+                _ => None,
+            });
         gates::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(&refusal.to_string()))?;
         match self.snapshot.known.bundles.get(&choice.image) {
             None => Err(Stop::Need(vec![Fact::Bundle(choice.image.clone())])),
@@ -262,10 +253,12 @@ impl Planner<'_> {
                     {
                         return Err(self.fail(&refusal.to_string()));
                     }
-                    if target.kind == "CustomResourceDefinition" && matches!(action, Action::Install | Action::Upgrade) && self.strict() {
-                        if let Err(problem) = crate::crd_safety(found, object) {
-                            unsafe_changes.push(problem);
-                        }
+                    if target.kind == "CustomResourceDefinition"
+                        && matches!(action, Action::Install | Action::Upgrade)
+                        && self.strict()
+                        && let Err(problem) = crate::crd_safety(found, object)
+                    {
+                        unsafe_changes.push(problem);
                     }
                 }
             }
@@ -275,12 +268,19 @@ impl Planner<'_> {
         }
         let lost = |target: &ObjectRef| target.kind == "CustomResourceDefinition";
         let gone = self.snapshot.history.as_ref().map(|history| vanished(history, record)).unwrap_or_default();
-        Ok(gone.iter().filter(|target| lost(target)).map(|target| format!("{target} is not in the new bundle and is deleted with all its custom resources")).collect())
+        Ok(gone
+            .iter()
+            .filter(|target| lost(target))
+            .map(|target| format!("{target} is not in the new bundle and is deleted with all its custom resources"))
+            .collect())
     }
 
     /// An object that an earlier revision applied is still the extension's when somebody only took its labels off.
     fn was_applied(&self, target: &ObjectRef, found: &Value) -> bool {
-        let controlled = found.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|all| all.iter().any(|owner| owner["controller"] == json!(true)));
+        let controlled = found
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array)
+            .is_some_and(|all| all.iter().any(|owner| owner["controller"] == json!(true)));
         let installed = self.snapshot.history.as_ref().ok().and_then(History::installed);
         !controlled && installed.is_some_and(|revision| revision.record.objects.iter().any(|object| object::place(object).same(target)))
     }
@@ -409,7 +409,9 @@ fn action(history: &History, record: &Record) -> Action {
     match (history.installed(), history.latest()) {
         (None, _) => Action::Install,
         (Some(installed), Some(latest))
-            if latest.state == State::Deployed && installed.record.bundle == record.bundle && installed.record.digest() == record::digest(&record.objects) =>
+            if latest.state == State::Deployed
+                && installed.record.bundle == record.bundle
+                && installed.record.digest() == record::digest(&record.objects) =>
         {
             Action::Reassert
         }
@@ -427,7 +429,9 @@ fn vanished(history: &History, record: &Record) -> Vec<ObjectRef> {
 /// Whether the manifest itself holds the CRD of an object that is not served yet.
 fn brought_along(target: &ObjectRef, objects: &[Value]) -> bool {
     objects.iter().any(|object| {
-        object["kind"] == json!("CustomResourceDefinition") && object["spec"]["group"] == json!(target.group()) && object["spec"]["names"]["kind"] == json!(target.kind)
+        object["kind"] == json!("CustomResourceDefinition")
+            && object["spec"]["group"] == json!(target.group())
+            && object["spec"]["names"]["kind"] == json!(target.kind)
     })
 }
 

@@ -301,7 +301,8 @@ mod tests {
     }
 
     fn example(number: u32, state: State, text: &str) -> Revision {
-        let bundle = InstalledBundle { package: "p".into(), name: "p.v1".into(), version: "1.0.0".into(), reference: "r/p@sha256:1".into() };
+        let bundle =
+            InstalledBundle { package: "p".into(), name: "p.v1".into(), version: "1.0.0".into(), reference: "r/p@sha256:1".into() };
         let objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"text": text}})];
         Revision { number, state, record: Record { bundle, csv_annotations: BTreeMap::new(), objects } }
     }

@@ -14,7 +14,13 @@ use crate::text::bounded;
 const DEPRECATIONS: [&str; 4] = ["Deprecated", "PackageDeprecated", "ChannelDeprecated", "BundleDeprecated"];
 
 /// The status after a plan; `installed` is what is installed now, when it is known.
-pub fn status(extension: &ClusterExtension, plan: &Plan, verdict: &Verdict, history: Result<&History, &str>, now: Timestamp) -> ClusterExtensionStatus {
+pub fn status(
+    extension: &ClusterExtension,
+    plan: &Plan,
+    verdict: &Verdict,
+    history: Result<&History, &str>,
+    now: Timestamp,
+) -> ClusterExtensionStatus {
     let mut conditions = extension.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     let generation = extension.metadata.generation;
     let mut set = |kind: &str, status: Status, reason: &str, message: &str| {
@@ -47,7 +53,9 @@ pub fn status(extension: &ClusterExtension, plan: &Plan, verdict: &Verdict, hist
     }
     match verdict {
         Verdict::NoAccount { account, namespace } => {
-            let message = format!("service account {account:?} not found in namespace {namespace:?}: unable to authenticate with the Kubernetes cluster.");
+            let message = format!(
+                "service account {account:?} not found in namespace {namespace:?}: unable to authenticate with the Kubernetes cluster."
+            );
             set("Installed", Status::Unknown, "Failed", &message);
         }
         Verdict::Unreadable(problem) => set("Installed", Status::Unknown, "Failed", problem),
@@ -60,13 +68,15 @@ pub fn status(extension: &ClusterExtension, plan: &Plan, verdict: &Verdict, hist
         Verdict::Reached => set("Progressing", Status::True, "Succeeded", "desired state reached"),
         Verdict::Retrying(problem) => set("Progressing", Status::True, "Retrying", problem),
         Verdict::Blocked(problem) => set("Progressing", Status::False, "Blocked", problem),
-        Verdict::NoAccount { .. } => set("Progressing", Status::True, "Retrying", "installation cannot proceed due to missing ServiceAccount"),
+        Verdict::NoAccount { .. } => {
+            set("Progressing", Status::True, "Retrying", "installation cannot proceed due to missing ServiceAccount");
+        }
         Verdict::Unreadable(_) => set("Progressing", Status::True, "Retrying", "retrying to get installed bundle"),
     }
     let shown = !matches!(verdict, Verdict::NoAccount { .. } | Verdict::Unreadable(_));
-    let install = bundle.filter(|_| shown).map(|bundle| InstallStatus {
-        bundle: BundleMetadata { name: bundle.name.clone(), version: bundle.version.clone() },
-    });
+    let install = bundle
+        .filter(|_| shown)
+        .map(|bundle| InstallStatus { bundle: BundleMetadata { name: bundle.name.clone(), version: bundle.version.clone() } });
     ClusterExtensionStatus { conditions, install }
 }
 

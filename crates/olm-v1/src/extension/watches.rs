@@ -11,10 +11,10 @@ use futures::StreamExt;
 use kube::Client;
 use kube::api::{Api, DynamicObject, GroupVersionKind};
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{self, Event};
 use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
-use mainstay_runtime::{Kinds, Queue, Key};
+use mainstay_runtime::{Key, Kinds, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 

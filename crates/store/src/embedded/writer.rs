@@ -23,7 +23,7 @@ pub(super) struct Write {
 }
 
 pub(super) enum Command {
-    Write(Write, oneshot::Sender<Result<(KeyValue, Revision), Error>>),
+    Write(Write, Reply),
     Compact(Revision, oneshot::Sender<Result<(), Error>>),
 }
 
@@ -42,7 +42,10 @@ const GROUP: usize = 256;
 /// Log entries that one compaction commit drops, so that writes do not wait long behind it.
 const COMPACT_STEP: u64 = 2_000;
 
-type Waiting = (oneshot::Sender<Result<(KeyValue, Revision), Error>>, Result<(KeyValue, Revision), Error>);
+/// Where a write's answer goes.
+type Reply = oneshot::Sender<Result<(KeyValue, Revision), Error>>;
+
+type Waiting = (Reply, Result<(KeyValue, Revision), Error>);
 
 impl Writer {
     pub fn run(self, mut commands: mpsc::Receiver<Command>) {
@@ -76,7 +79,7 @@ impl Writer {
     }
 
     /// One transaction for all; a failed commit fails them all, and nothing was written.
-    fn commit(&self, writes: Vec<(Write, oneshot::Sender<Result<(KeyValue, Revision), Error>>)>) {
+    fn commit(&self, writes: Vec<(Write, Reply)>) {
         let before = *self.revision.borrow();
         let count = writes.len() as u64;
         let mut waiting: Vec<Waiting> = Vec::with_capacity(writes.len());
@@ -177,8 +180,9 @@ impl Writer {
 
     fn error(&self, failure: &Failure) -> Error {
         match failure {
-            Failure::Record(problem) => Error::Corrupt { path: self.path.clone(), problem: problem.clone() },
-            Failure::Engine(redb::Error::Corrupted(problem)) => Error::Corrupt { path: self.path.clone(), problem: problem.clone() },
+            Failure::Record(problem) | Failure::Engine(redb::Error::Corrupted(problem)) => {
+                Error::Corrupt { path: self.path.clone(), problem: problem.clone() }
+            }
             // Every writer that waited is told, so the text is kept rather than the error, which can not be cloned.
             Failure::Engine(error) => reading(&self.path, redb::Error::Io(std::io::Error::other(error.to_string()))),
         }
