@@ -149,7 +149,7 @@ impl Served {
     /// Makes a stored object one of this version: defaults of a CRD's schema, then the version's name.
     pub fn convert(&self, value: &mut Value) -> Result<()> {
         if let Some(custom) = &self.custom {
-            custom.after_read(value);
+            custom.after_read(value, &self.api_version())?;
         } else if *self.storage_version != *self.facts.version {
             crate::strategy::convert(value, &self.facts, &self.facts.version)?;
         }

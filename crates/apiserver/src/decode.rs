@@ -52,6 +52,10 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
     if schema.int_or_string || value.is_null() || schema.preserve_unknown_fields && schema.properties.is_empty() {
         return Ok(());
     }
+    if let (Some("io.k8s.apimachinery.pkg.api.resource.Quantity"), Value::String(text)) = (schema.definition.as_deref(), value) {
+        let bad = mainstay_kinds::quantity::Quantity::parse(text).is_err();
+        return if bad { Err(NOT_A_QUANTITY.to_owned()) } else { Ok(()) };
+    }
     if let Some("Quantity" | "Time" | "MicroTime" | "RawExtension" | "JSON" | "FieldsV1" | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrArray" | "IntOrString") =
         schema.definition.as_deref().and_then(|name| name.rsplit('.').next())
     {
@@ -101,6 +105,8 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
         _ => mismatch(found),
     }
 }
+
+const NOT_A_QUANTITY: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 fn go_type(schema: &Schema) -> String {
     match schema.kind {

@@ -41,7 +41,7 @@ fn record(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str,
         now: &now,
     };
     // An empty list asks for no tracking.
-    if new["metadata"].get("managedFields").is_some_and(|given| given.as_array().is_some_and(Vec::is_empty)) {
+    if is_untracked(new) {
         metadata_mut(new).remove("managedFields");
         return;
     }
@@ -86,7 +86,8 @@ pub fn applied(
     Ok(object)
 }
 
-fn refused(error: &ApplyError) -> ApiError {
+/// The Status of a refused apply.
+pub fn refused(error: &ApplyError) -> ApiError {
     match error {
         ApplyError::BadRequest(text) => ApiError::bad_request(text.clone()),
         ApplyError::Typed(text) => ApiError::untyped(text.clone()),
@@ -106,7 +107,8 @@ pub fn keep_times(new: &mut Value, live: &Value) {
     managed::keep_times(live, new);
 }
 
-/// Whether a writer asked for no tracking.
-pub fn stays_empty(_object: &Value) -> bool {
-    false
+/// Whether a writer asked that nobody's ownership be kept: with an empty list, or one of an empty entry.
+pub fn is_untracked(object: &Value) -> bool {
+    let entries = object.get("metadata").and_then(|metadata| metadata.get("managedFields")).and_then(Value::as_array);
+    entries.is_some_and(|entries| entries.iter().all(|entry| entry.as_object().is_some_and(serde_json::Map::is_empty)))
 }

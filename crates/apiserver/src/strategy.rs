@@ -8,10 +8,10 @@ use mainstay_schema::{SchemaRef, crd};
 use mainstay_schema::field::Error as FieldError;
 use serde_json::{Map, Value};
 
-use crate::decode;
+use crate::{decode, fields};
 use crate::error::{ApiError, Result};
 use crate::negotiate::Decoded;
-use crate::object::meta;
+use crate::object::{meta, metadata_mut};
 use crate::options::FieldValidation;
 use crate::served::Served;
 use crate::server::Context;
@@ -45,6 +45,15 @@ pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Dec
 
 /// Fills in defaults.
 pub fn default(served: &Served, value: &mut Value) {
+    let untracked = fields::is_untracked(value);
+    fill(served, value);
+    if untracked {
+        // Go's form has no empty lists, but this one says that nobody's ownership shall be kept.
+        metadata_mut(value).insert("managedFields".into(), Value::Array(Vec::new()));
+    }
+}
+
+fn fill(served: &Served, value: &mut Value) {
     match &served.custom {
         Some(custom) => custom.default(value),
         None => {
@@ -264,14 +273,16 @@ pub fn check_field(served: &Served, field: &str) -> Result<()> {
     match &served.custom {
         Some(custom) if custom.selectable.iter().any(|known| known == field) => Ok(()),
         Some(_) => Err(ApiError::bad_request(format!("field label not supported: {field}"))),
-        None => Err(ApiError::bad_request(format!(
-            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        ))),
+        None if kinds::field_selectors(&served.gvk()).contains(&field) => Ok(()),
+        None => Err(ApiError::bad_request(kinds::unsupported_field(&served.gvk(), field))),
     }
 }
 
 /// The value of a selectable field.
-pub fn field_value(_served: &Served, object: &Value, field: &str) -> String {
+pub fn field_value(served: &Served, object: &Value, field: &str) -> String {
+    if served.custom.is_none() {
+        return kinds::field_value(&served.gvk(), object, field).unwrap_or_default();
+    }
     let mut node = object;
     for part in field.split('.') {
         match node.get(part) {
@@ -325,11 +336,18 @@ pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
 }
 
 /// The columns of a built-in kind's table.
-pub fn columns(_served: &Served) -> Vec<Value> {
-    crate::table::default_columns()
+pub fn columns(served: &Served) -> Vec<Value> {
+    kinds::table(&served.gvk()).iter().map(|column| serde_json::json!(column)).collect()
 }
 
 /// The cells of a built-in object's row.
-pub fn cells(_served: &Served, object: &Value) -> crate::table::Cells {
-    crate::table::default_cells(object)
+pub fn cells(served: &Served, object: &Value) -> crate::table::Cells {
+    let cells = kinds::row(&served.gvk(), object, Timestamp::now());
+    let over = match object.pointer("/status/phase").and_then(Value::as_str) {
+        Some("Succeeded") if served.is("", "pods") => Some(("Succeeded", "The pod has completed successfully.")),
+        Some("Failed") if served.is("", "pods") => Some(("Failed", "The pod failed.")),
+        _ => None,
+    };
+    let condition = |(reason, message)| serde_json::json!({"type": "Completed", "status": "True", "reason": reason, "message": message});
+    crate::table::Cells { cells, conditions: over.map(condition).into_iter().collect() }
 }

@@ -92,19 +92,9 @@ fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
-/// The columns of a kind that has none of its own.
-pub fn default_columns() -> Vec<Value> {
-    vec![column("Name", "string", "name", NAME, 0), column("Created At", "date", "", CREATED, 0)]
-}
-
 /// What Kubernetes says of the name column.
-pub const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
-
-/// The cells of a kind that has no columns of its own.
-pub fn default_cells(object: &Value) -> Cells {
-    Cells { cells: vec![meta(object, "name").into(), meta(object, "creationTimestamp").into()], conditions: Vec::new() }
-}
 
 fn custom_definitions(custom: &crate::crd::CustomVersion) -> Vec<Value> {
     let mut all = vec![column("Name", "string", "name", NAME, 0)];
@@ -136,7 +126,7 @@ fn cell(column: &mainstay_schema::crd::Column, object: &Value) -> Value {
             None => Value::Null,
         },
         ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*first).clone(),
-        ("string", _) => jsonpath::text(&found).into(),
+        ("string", _) => jsonpath::text(&found[..1]).into(),
         ("date", Value::String(time)) => crate::clock::age(time).map_or(Value::Null, Value::from),
         _ => Value::Null,
     }

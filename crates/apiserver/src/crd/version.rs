@@ -1,7 +1,7 @@
 //! One served version of a custom resource: how its objects are read, defaulted, checked (KAPI-CRD-02).
 
 use mainstay_kinds::{Gvk, registry};
-use mainstay_schema::crd::{Column, Definition, Version};
+use mainstay_schema::crd::{Column, Conversion, Definition, Version};
 use mainstay_schema::field::{Error as FieldError, Path};
 use mainstay_schema::{Additional, Schema, SchemaRef, coerce, default, prune, validate};
 use serde_json::{Value, json};
@@ -32,6 +32,8 @@ pub struct CustomVersion {
     pub columns: Vec<Column>,
     /// Whether `status` is a subresource.
     pub status: bool,
+    /// Whether a webhook converts between the versions.
+    webhook: bool,
     structural: SchemaRef,
     prunes: bool,
     namespaced: bool,
@@ -57,7 +59,7 @@ impl CustomVersion {
             list_kind: definition.names.list_kind.clone(),
             deprecation_warning: version.warning.clone(),
             schema: Some(whole(&version.schema)),
-            changes_on_read: has_defaults(&version.schema),
+            changes_on_read: has_defaults(&version.schema) || matches!(definition.conversion, Conversion::Webhook(_)),
             scale: version.scale.as_ref().map(|scale| ScalePaths {
                 spec: pointer(&scale.spec_replicas_path),
                 status: pointer(&scale.status_replicas_path),
@@ -67,6 +69,7 @@ impl CustomVersion {
             openapi: schema_json.clone(),
             columns: version.columns.clone(),
             status: version.status,
+            webhook: matches!(definition.conversion, Conversion::Webhook(_)),
             structural: version.schema.clone(),
             prunes: !definition.preserve_unknown_fields,
             namespaced: definition.namespaced,
@@ -113,11 +116,20 @@ impl CustomVersion {
         default::default(&self.structural, value);
     }
 
-    /// Brings a stored object into what the schema says today.
-    pub fn after_read(&self, value: &mut Value) {
+    /// Brings a stored object into what the schema says today. Only `apiVersion` may differ between versions: a conversion by webhook
+    /// is refused, since an unconverted object would be a wrong one.
+    pub fn after_read(&self, value: &mut Value, api_version: &str) -> Result<()> {
+        let stored = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        if self.webhook && stored != api_version {
+            let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+            return Err(ApiError::internal(format!(
+                "conversion webhook for {stored}, Kind={kind} failed: conversion by webhook into {api_version} is not supported yet"
+            )));
+        }
         if self.changes_on_read {
             default::default(&self.structural, value);
         }
+        Ok(())
     }
 
     /// Sets generation and status of a new object.
@@ -167,6 +179,7 @@ impl CustomVersion {
         let mut errors = mainstay_kinds::validate_metadata(value, self.namespaced);
         errors.extend(validate::validate(&self.structural, value, &Path::root()));
         self.rules.check(value, None, &mut errors);
+        self.check_scale(value, &mut errors);
         errors
     }
 
@@ -175,7 +188,18 @@ impl CustomVersion {
         let mut errors = mainstay_kinds::validate_metadata_update(new, old);
         errors.extend(validate::validate_update(&self.structural, new, old, &Path::root()));
         self.rules.check(new, Some(old), &mut errors);
+        self.check_scale(new, &mut errors);
         errors
+    }
+
+    /// The numbers of the scale subresource are no negative ones.
+    fn check_scale(&self, value: &Value, errors: &mut Vec<FieldError>) {
+        let Some(scale) = &self.scale else { return };
+        for pointer in [&scale.spec, &scale.status] {
+            if let Some(number) = value.pointer(pointer).and_then(Value::as_i64).filter(|number| *number < 0) {
+                errors.push(FieldError::invalid(&Path::new(pointer.replace('/', ".")), number, "should be a non-negative integer"));
+            }
+        }
     }
 }
 

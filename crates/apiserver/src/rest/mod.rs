@@ -34,6 +34,9 @@ pub async fn route(context: &Context, body: Body) -> Result<Answer> {
             context.warn(warning.clone());
         }
     }
+    if served.is("", "endpoints") {
+        context.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
+    }
     if served.facts.namespaced && info.namespace.is_empty() && !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
         return Err(ApiError::no_such_resource());
     }

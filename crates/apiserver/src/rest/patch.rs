@@ -10,7 +10,7 @@ use super::update::{Change, update_object};
 use crate::error::{ApiError, Cause, Details, Result};
 use crate::negotiate::{self, Decoded};
 use crate::object::{meta, metadata_mut};
-use crate::options::{self, FieldValidation, WriteOptions};
+use crate::options::{self, WriteOptions};
 use crate::respond::{self, Answer};
 use crate::served::Served;
 use crate::server::Context;
@@ -81,7 +81,7 @@ fn patched(context: &Context, served: &Served, patch: &Patch, live: &Value, opti
     let shown = new.clone();
     let decoded = Decoded { value: new, duplicates: Vec::new(), text: bytes::Bytes::new() };
     let mut new = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)
-        .map_err(|error| outcome(&error, &shown, options.field_validation, served))?;
+        .map_err(|error| outcome(&error, &shown, served))?;
     strategy::default(served, &mut new);
     Ok(new)
 }
@@ -106,13 +106,15 @@ fn named(context: &Context, served: &Served, new: &mut Value) -> Result<()> {
 }
 
 /// The patched document cannot be read as the kind: Kubernetes shows it as a whole.
-fn outcome(error: &ApiError, shown: &Value, _validation: FieldValidation, served: &Served) -> ApiError {
+fn outcome(error: &ApiError, shown: &Value, served: &Served) -> ApiError {
     if error.code != StatusCode::BAD_REQUEST {
         return error.clone();
     }
-    let prefix = format!("{} in version {:?} cannot be handled as a {}: ", served.facts.kind, served.facts.version, served.facts.kind);
-    let why = error.message.strip_prefix(&prefix).unwrap_or(&error.message);
-    let text = mainstay_schema::field::go_quote(&go_text(shown));
+    let marker = format!(" cannot be handled as a {}: ", served.facts.kind);
+    let why = error.message.split_once(&marker).map_or(error.message.as_str(), |(_, why)| why);
+    // Custom resources have no structs: their text is in alphabetical order throughout.
+    let text = if served.custom.is_some() { mainstay_schema::field::go_json(shown) } else { go_text(shown) };
+    let text = mainstay_schema::field::go_quote(&text);
     let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {text}: {why}"), "patch");
     ApiError::invalid("", "", "", vec![cause])
 }
@@ -149,7 +151,8 @@ fn go_text(value: &Value) -> String {
     }
 }
 
-fn refused(error: &PatchError) -> ApiError {
+/// The Status of a refused patch.
+pub fn refused(error: &PatchError) -> ApiError {
     let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
     let refused = ApiError::new(code, error.reason(), error.to_string());
     match error {

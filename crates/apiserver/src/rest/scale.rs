@@ -1,23 +1,30 @@
-//! The scale subresource, of built-in and of custom workloads (KAPI-REST-05).
+//! The scale subresource, of built-in and of custom workloads (KAPI-REST-05). A Scale is a view of its parent: what is written
+//! through it becomes the parent's replicas, and so does who wrote it.
 
 use std::sync::Arc;
 
 use http::StatusCode;
+use mainstay_kinds::{Gvk, registry};
+use mainstay_merge::fieldset::{FieldSet, PathElement};
+use mainstay_merge::managed::{self, Managed, Write, from_scale, to_scale};
+use mainstay_merge::patch;
+use mainstay_schema::field::{Error as FieldError, Path};
 use serde_json::{Value, json};
 
 use super::update::{Change, update_object};
 use crate::api::Loaded;
 use crate::error::{ApiError, Result};
-use crate::negotiate;
 use crate::object::{meta, metadata_mut};
-use crate::options::WriteOptions;
+use crate::options::{self, WriteOptions};
 use crate::respond::Answer;
 use crate::served::Served;
 use crate::server::Context;
-use crate::{fields, strategy};
+use crate::{clock, fields, negotiate, strategy};
+
+const VERSION: &str = "autoscaling/v1";
 
 /// Where a kind keeps what Scale shows, as JSON pointers.
-pub struct Paths {
+struct Paths {
     spec: String,
     status: String,
     selector: Option<String>,
@@ -37,9 +44,12 @@ pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resu
         let live = context.api.require(served, &info.namespace, &info.name).await?;
         return Ok(Answer::value(StatusCode::OK, context.agreed.format, &scale_of(served, &live.value)?));
     }
-    let kind = if info.verb == "update" { "UpdateOptions" } else { "PatchOptions" };
-    let options = WriteOptions::parse(&context.query, kind, context.user_agent())?;
-    let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: info.verb == "patch" };
+    let patches = info.verb == "patch";
+    let options = WriteOptions::parse(&context.query, if patches { "PatchOptions" } else { "UpdateOptions" }, context.user_agent())?;
+    if patches {
+        options::check_patch(&context.query, negotiate::content_type(&context.headers) == "application/apply-patch+yaml")?;
+    }
+    let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: patches };
     let updated = update_object(context, served, &change, |live| {
         let options = &options;
         async move { scaled(context, served, body, &live, options) }
@@ -48,51 +58,76 @@ pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resu
     Ok(Answer::value(StatusCode::OK, context.agreed.format, &scale_of(served, &updated)?))
 }
 
+/// The parent with the replicas and the owners that the request gives it.
 fn scaled(context: &Context, served: &Served, body: &[u8], live: &Loaded, options: &WriteOptions) -> Result<Value> {
-    let current = scale_of(served, &live.value)?;
-    let wanted = if context.info.verb == "update" {
-        negotiate::decode(&context.headers, body, "Scale")?.value
-    } else {
-        let mut scale = current.clone();
-        match negotiate::content_type(&context.headers) {
-            "application/json-patch+json" => {
-                let operations = mainstay_merge::patch::decode_json_patch(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
-                mainstay_merge::json_patch(&mut scale, &operations).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let owners = Managed::decode(live.value["metadata"].get("managedFields")).map_err(|error| ApiError::untyped(error.to_string()))?;
+    let pointer = paths(served).spec;
+    let path: Vec<PathElement> = pointer.trim_start_matches('/').split('/').map(PathElement::field).collect();
+    let mut current = scale_of(served, &live.value)?;
+    let entries = to_scale(&owners, &path).encode();
+    if !entries.is_empty() {
+        metadata_mut(&mut current).insert("managedFields".into(), entries.into());
+    }
+    let schema = registry().schema(&Gvk::of(VERSION, "Scale")).ok_or_else(|| ApiError::internal("Scale has no schema"))?;
+    let (reset, now) = (FieldSet::new(), clock::now());
+    let write = Write { manager: &options.field_manager, api_version: VERSION, subresource: "scale", schema: &schema, reset: &reset, now: &now };
+    let wanted = match wanted(context, body, &current)? {
+        Wanted::Scale(mut scale) => {
+            if scale["metadata"].get("managedFields").is_none() {
+                if let Some(entries) = current["metadata"].get("managedFields") {
+                    metadata_mut(&mut scale).insert("managedFields".into(), entries.clone());
+                }
             }
-            "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
-                let patch = mainstay_merge::patch::decode_object_patch(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
-                mainstay_merge::merge_patch(&mut scale, &patch);
-            }
-            "application/apply-patch+yaml" => {
-                let text = String::from_utf8_lossy(body);
-                let patch = mainstay_yaml::parse(&text).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-                mainstay_merge::merge_patch(&mut scale, &patch);
-            }
-            _ => return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")),
+            managed::update(&current, &scale, &write)
         }
-        scale
+        Wanted::Apply(config) => {
+            managed::apply(&current, &config, &write, options.force == Some(true)).map_err(|error| fields::refused(&error))?.object
+        }
     };
     let version = meta(&wanted, "resourceVersion");
-    let stale = !version.is_empty() && version != live.revision.to_string();
-    if stale {
+    if !version.is_empty() && version != live.revision.to_string() {
         return Err(ApiError::modified(&served.facts.group, &served.facts.plural, &context.info.name));
     }
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
-    if replicas < 0 {
-        let error = mainstay_schema::field::Error::invalid(
-            &mainstay_schema::field::Path::new("spec.replicas"),
-            replicas,
-            "must be greater than or equal to 0",
-        );
+    if replicas < 0 && served.custom.is_none() {
+        let error = FieldError::invalid(&Path::new("spec.replicas"), replicas, "must be greater than or equal to 0");
         return Err(ApiError::invalid_fields("autoscaling", "Scale", &context.info.name, &[error]));
     }
+    let scale_owners = Managed::decode(wanted["metadata"].get("managedFields")).map_err(|error| ApiError::untyped(error.to_string()))?;
     let mut new = live.value.clone();
-    set(&mut new, &paths(served).spec, replicas.into());
-    fields::written(context, served, Some(&live.value), &mut new, &options.field_manager, Some("scale"))?;
-    if version.is_empty() || context.info.verb == "patch" {
-        metadata_mut(&mut new).remove("resourceVersion");
-    }
+    set(&mut new, &pointer, replicas.into());
+    let entries = from_scale(&owners, &scale_owners, &path, &served.api_version()).encode();
+    metadata_mut(&mut new).insert("managedFields".into(), entries.into());
+    metadata_mut(&mut new).remove("resourceVersion");
     Ok(new)
+}
+
+enum Wanted {
+    Scale(Value),
+    Apply(Value),
+}
+
+fn wanted(context: &Context, body: &[u8], current: &Value) -> Result<Wanted> {
+    if context.info.verb == "update" {
+        return Ok(Wanted::Scale(negotiate::decode(&context.headers, body, "Scale")?.value));
+    }
+    let refused = |error: patch::PatchError| super::patch::refused(&error);
+    let mut scale = current.clone();
+    match negotiate::content_type(&context.headers) {
+        "application/json-patch+json" => {
+            let operations = patch::decode_json_patch(body).map_err(refused)?;
+            patch::json_patch(&mut scale, &operations).map_err(refused)?;
+        }
+        "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
+            patch::merge_patch(&mut scale, &patch::decode_object_patch(body).map_err(refused)?);
+        }
+        "application/apply-patch+yaml" => {
+            let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error decoding YAML: the body is not UTF-8"))?;
+            return mainstay_yaml::parse(text).map(Wanted::Apply).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")));
+        }
+        _ => return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")),
+    }
+    Ok(Wanted::Scale(scale))
 }
 
 fn set(value: &mut Value, pointer: &str, wanted: Value) {
@@ -114,14 +149,10 @@ fn scale_of(served: &Served, object: &Value) -> Result<Value> {
             metadata.insert(field.into(), value.clone());
         }
     }
-    let mut spec = serde_json::Map::new();
     let replicas = object.pointer(&paths.spec).and_then(Value::as_i64);
     if served.custom.is_some() && replicas.is_none() {
         let path = paths.spec.replace('/', ".");
         return Err(ApiError::internal(format!("the spec replicas field {path:?} does not exist")));
-    }
-    if let Some(replicas) = replicas.filter(|replicas| *replicas != 0) {
-        spec.insert("replicas".into(), replicas.into());
     }
     let mut status = serde_json::Map::new();
     status.insert("replicas".into(), object.pointer(&paths.status).and_then(Value::as_i64).unwrap_or_default().into());
@@ -133,9 +164,10 @@ fn scale_of(served: &Served, object: &Value) -> Result<Value> {
     if !selector.is_empty() {
         status.insert("selector".into(), selector.into());
     }
-    let mut scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "status": status});
-    if !spec.is_empty() {
-        scale["spec"] = Value::Object(spec);
+    let mut scale = json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "status": status});
+    // Go leaves a zero out, and with it the spec that holds nothing else.
+    if let Some(replicas) = replicas.filter(|replicas| *replicas != 0) {
+        scale["spec"] = json!({"replicas": replicas});
     }
     Ok(scale)
 }
