@@ -223,3 +223,69 @@ fn labels_and_channels() {
     let text = labels::annotations_yaml(&annotations);
     assert_eq!(mainstay_yaml::parse(&text).unwrap()["annotations"][labels::METADATA], "metadata/");
 }
+
+/// Every place of `value`, in order.
+fn places(value: &mut Value, visit: &mut impl FnMut(&mut Value)) {
+    visit(value);
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| places(item, visit)),
+        Value::Object(entries) => entries.values_mut().for_each(|item| places(item, visit)),
+        _ => {}
+    }
+}
+
+/// Whatever stands in whichever place of the manifests, reading, checking and rendering end in an answer.
+#[test]
+fn odd_values_anywhere_do_no_harm() {
+    let whole = csv(|csv| {
+        let mut conversion = webhook("ConversionWebhook", "convert.example.com");
+        conversion["conversionCRDs"] = json!(["widgets.example.com"]);
+        csv["spec"]["webhookdefinitions"] = json!([webhook("MutatingAdmissionWebhook", "m.example.com"), conversion]);
+        csv["spec"]["install"]["spec"]["clusterPermissions"] =
+            json!([{"serviceAccountName": "w", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]);
+        csv["spec"]["customresourcedefinitions"] = json!({"owned": [{"name": "widgets.example.com", "version": "v1", "kind": "Widget"}]});
+    });
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+    let manifests = json!([whole, crd("widgets.example.com"), config]);
+    let mut count = 0;
+    places(&mut manifests.clone(), &mut |_| count += 1);
+    let odd = [
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(1e300),
+        json!(""),
+        json!("\u{1F600}/.."),
+        json!([]),
+        json!([null]),
+        json!({}),
+        json!({"": [{}]}),
+    ];
+    let (mut read, mut refused) = (0, 0);
+    for place in 1..count {
+        for value in &odd {
+            let mut changed = manifests.clone();
+            let mut number = 0;
+            places(&mut changed, &mut |here| {
+                if number == place {
+                    *here = value.clone();
+                }
+                number += 1;
+            });
+            let files = files(changed.as_array().unwrap());
+            let options = RenderOptions { certificates: CertificateProvider::CertManager, ..everywhere() };
+            match Bundle::read(files.iter().map(|(path, bytes)| (path, bytes))) {
+                Ok(bundle) => {
+                    read += 1;
+                    if let Ok(objects) = render(&bundle, &options) {
+                        mainstay_bundle::rights::derive(&objects, &mainstay_bundle::rights::ExtensionRef { name: "w".to_owned() });
+                    }
+                    let _ = bundle.catalog_blob("example.com/w@sha256:0", mainstay_bundle::Content::CsvMetadata);
+                }
+                Err(_) => refused += 1,
+            }
+            let _ = Bundle::read_for_catalog(files);
+        }
+    }
+    assert!(read > 300 && refused > 300, "{read} read, {refused} refused");
+}

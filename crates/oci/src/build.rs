@@ -105,7 +105,8 @@ impl ImageBuilder {
         let bytes = serde_json::to_vec(&manifest).map_err(|error| Error::content("manifest", error.to_string()))?;
         let descriptor = Descriptor::of(media_type::OCI_MANIFEST, &bytes);
         store.write(&bytes)?;
-        let config: ImageConfig = serde_json::from_value(config).map_err(|error| Error::content("image configuration", error.to_string()))?;
+        let config: ImageConfig =
+            serde_json::from_value(config).map_err(|error| Error::content("image configuration", error.to_string()))?;
         Ok(Image { digest: descriptor.digest.clone(), descriptor, manifest, config })
     }
 

@@ -101,10 +101,10 @@ impl Cache {
         }
         fs::rename(incoming.keep(), &path).map_err(Error::io(&path))?;
         let text = serde_json::to_string(&mark).map_err(|error| Error::content(path.display().to_string(), error.to_string()))?;
-        let file = tempfile::Builder::new().prefix(INCOMING).tempfile_in(&parent).map_err(Error::io(&parent))?;
-        fs::write(file.path(), text).map_err(Error::io(file.path()))?;
+        let mark_file = tempfile::Builder::new().prefix(INCOMING).tempfile_in(&parent).map_err(Error::io(&parent))?;
+        fs::write(mark_file.path(), text).map_err(Error::io(mark_file.path()))?;
         let mark_path = mark_path(&path);
-        file.persist(&mark_path).map_err(|error| Error::Io { path: mark_path, source: error.error })?;
+        mark_file.persist(&mark_path).map_err(|error| Error::Io { path: mark_path, source: error.error })?;
         Ok(path)
     }
 

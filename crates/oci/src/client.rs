@@ -97,14 +97,14 @@ pub struct Client {
     transport: Arc<Transport>,
     config: Arc<ClientConfig>,
     on_progress: Option<OnProgress>,
+    mount_from: Option<String>,
 }
 
 impl Client {
     /// A client with these settings.
     pub fn new(config: ClientConfig) -> Result<Self, Error> {
-        let transport =
-            Transport::new(config.credentials.clone(), &config.authorities, config.connect_timeout, config.read_timeout)?;
-        Ok(Self { transport: Arc::new(transport), config: Arc::new(config), on_progress: None })
+        let transport = Transport::new(config.credentials.clone(), &config.authorities, config.connect_timeout, config.read_timeout)?;
+        Ok(Self { transport: Arc::new(transport), config: Arc::new(config), on_progress: None, mount_from: None })
     }
 
     /// The same client that tells how far transfers are.
@@ -113,15 +113,34 @@ impl Client {
         Self { on_progress: Some(on_progress), ..self.clone() }
     }
 
+    /// The same client that, when it pushes, asks the registry to take blobs over from another of its repositories.
+    #[must_use]
+    pub fn mounting_from(&self, repository: impl Into<String>) -> Self {
+        Self { mount_from: Some(repository.into()), ..self.clone() }
+    }
+
     /// What the reference stands for now, without pulling it.
     pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
-        let (digest, media_type) = self.from_any_source(reference, async |source| self.head(reference, source).await).await?;
-        Ok(Resolved { reference: reference.at(digest.clone()), digest, media_type })
+        let mut attempts = Attempts::default();
+        for source in self.config.registries.sources(reference)? {
+            match self.head(reference, &source).await {
+                Ok((digest, media_type)) => return Ok(Resolved { reference: reference.at(digest.clone()), digest, media_type }),
+                Err(error) => attempts.failed(&source, error),
+            }
+        }
+        Err(attempts.into_error(reference))
     }
 
     /// Pulls the image into the store. Blobs that are there already are not pulled again.
     pub async fn pull(&self, reference: &Reference, store: &BlobStore) -> Result<Image, Error> {
-        self.from_any_source(reference, async |source| self.pull_from(reference, source, store).await).await
+        let mut attempts = Attempts::default();
+        for source in self.config.registries.sources(reference)? {
+            match self.pull_from(reference, &source, store).await {
+                Ok(image) => return Ok(image),
+                Err(error) => attempts.failed(&source, error),
+            }
+        }
+        Err(attempts.into_error(reference))
     }
 
     /// Pushes an image from the store; what the registry has already is not sent again. Gives the manifest's digest.
@@ -165,26 +184,6 @@ impl Client {
         Ok(tags)
     }
 
-    /// Asks one place after the other, mirrors first.
-    async fn from_any_source<T>(&self, reference: &Reference, ask: impl AsyncFn(&Source) -> Result<T, Error>) -> Result<T, Error> {
-        let mut attempts = Vec::new();
-        for source in self.config.registries.sources(reference)? {
-            match ask(&source).await {
-                Ok(found) => return Ok(found),
-                Err(error) => {
-                    tracing::debug!(%error, source = %source.reference, "image not taken from this place");
-                    attempts.push(error);
-                }
-            }
-        }
-        let last = attempts.pop().ok_or_else(|| Error::content(reference.to_string(), "no place to pull from"))?;
-        if attempts.is_empty() {
-            return Err(last);
-        }
-        attempts.push(last);
-        Err(Error::Sources { subject: reference.to_string(), attempts })
-    }
-
     /// The repository's own registry, which is what is written to.
     fn own_place(&self, reference: &Reference) -> Result<Source, Error> {
         let sources = self.config.registries.sources(reference)?;
@@ -206,7 +205,7 @@ impl Client {
                 }
             }
             // Some registries do not answer HEAD.
-            Err(error) if matches!(error, Error::Status { status: 405 | 501, .. }) => {}
+            Err(Error::Status { status: 405 | 501, .. }) => {}
             Err(error) => return Err(error),
         }
         let (digest, media_type, _) = self.manifest(reference, source, reference.version(), reference.digest()).await?;
@@ -224,7 +223,8 @@ impl Client {
         let path = format!("/v2/{}/manifests/{version}", source.reference.repository());
         let response = self.send(reference, source, Method::GET, &path, accepted()?, Payload::None, false).await?;
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-        let bytes = body(response, MAX_MANIFEST).await.map_err(|problem| Error::content(reference.to_string(), format!("manifest: {problem}")))?;
+        let bytes =
+            body(response, MAX_MANIFEST).await.map_err(|problem| Error::content(reference.to_string(), format!("manifest: {problem}")))?;
         let mut hasher = Hasher::like(expected);
         hasher.update(&bytes);
         let digest = hasher.finish();
@@ -285,7 +285,10 @@ impl Client {
             })?;
             let Some(chunk) = chunk else { break };
             if writer.size() + chunk.len() as u64 > blob.size {
-                return Err(Error::content(subject, format!("the registry sends more than the {} bytes that the manifest gives", blob.size)));
+                return Err(Error::content(
+                    subject,
+                    format!("the registry sends more than the {} bytes that the manifest gives", blob.size),
+                ));
             }
             writer.write(&chunk)?;
             self.report(blob, writer.size());
@@ -304,8 +307,13 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let start = format!("/v2/{repository}/blobs/uploads/");
+        let mount = self.mount_from.as_ref().map(|from| format!("?mount={}&from={from}", encoded(&blob.digest))).unwrap_or_default();
+        let start = format!("/v2/{repository}/blobs/uploads/{mount}");
         let response = self.send(target, source, Method::POST, &start, HeaderMap::new(), Payload::None, true).await?;
+        if response.status() == http::StatusCode::CREATED {
+            self.report(blob, blob.size);
+            return Ok(());
+        }
         let location = response
             .headers()
             .get(LOCATION)
@@ -352,6 +360,29 @@ impl Client {
     }
 }
 
+/// What the places that may hold an image said, mirrors first.
+#[derive(Default)]
+struct Attempts(Vec<Error>);
+
+impl Attempts {
+    fn failed(&mut self, source: &Source, error: Error) {
+        tracing::debug!(%error, source = %source.reference, "image not taken from this place");
+        self.0.push(error);
+    }
+
+    fn into_error(mut self, reference: &Reference) -> Error {
+        let subject = reference.to_string();
+        match self.0.pop() {
+            None => Error::content(subject, "no place to pull from"),
+            Some(only) if self.0.is_empty() => only,
+            Some(last) => {
+                self.0.push(last);
+                Error::Sources { subject, attempts: self.0 }
+            }
+        }
+    }
+}
+
 /// The configuration of an image whose blobs are in the store.
 pub(crate) fn read_config(subject: &str, store: &BlobStore, manifest: &Manifest) -> Result<ImageConfig, Error> {
     let bytes = store.read(&manifest.config.digest, MAX_CONFIG)?;
@@ -371,7 +402,11 @@ fn header(text: &str) -> Result<HeaderValue, Error> {
 /// The upload's place with the digest that completes it.
 fn with_digest(location: &str, digest: &Digest) -> String {
     let separator = if location.contains('?') { '&' } else { '?' };
-    format!("{location}{separator}digest={}", digest.as_str().replace(':', "%3A"))
+    format!("{location}{separator}digest={}", encoded(digest))
+}
+
+fn encoded(digest: &Digest) -> String {
+    digest.as_str().replace(':', "%3A")
 }
 
 /// The next page of a list.

@@ -191,11 +191,19 @@ impl Error {
         Some(match self.kind() {
             ErrorKind::Unauthorized => format!("add credentials for {registry} to the pull secret or the auth file"),
             ErrorKind::Forbidden => format!("ask the owner of the repository at {registry} to let these credentials read it"),
-            ErrorKind::NotFound => "check the repository's name and the tag or digest; a private repository may look absent without credentials".to_owned(),
-            ErrorKind::Unreachable => format!("check that {registry} can be reached from here, through the proxy if there is one; a mirror can be named in registries.conf"),
-            ErrorKind::Tls => format!("trust the certificate authority of {registry}, or allow the registry without verified TLS with insecure = true in registries.conf"),
+            ErrorKind::NotFound => {
+                "check the repository's name and the tag or digest; a private repository may look absent without credentials".to_owned()
+            }
+            ErrorKind::Unreachable => format!(
+                "check that {registry} can be reached from here, through the proxy if there is one; a mirror can be named in registries.conf"
+            ),
+            ErrorKind::Tls => format!(
+                "trust the certificate authority of {registry}, or allow the registry without verified TLS with insecure = true in registries.conf"
+            ),
             ErrorKind::RateLimited => format!("wait, or use credentials with a higher limit at {registry}"),
-            ErrorKind::DigestMismatch => "the content was changed or damaged on the way; pull again, and ask the registry's owner if it stays so".to_owned(),
+            ErrorKind::DigestMismatch => {
+                "the content was changed or damaged on the way; pull again, and ask the registry's owner if it stays so".to_owned()
+            }
             ErrorKind::Blocked => "remove blocked = true from registries.conf, or name a mirror there".to_owned(),
             _ => return None,
         })

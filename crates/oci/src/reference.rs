@@ -219,7 +219,10 @@ mod tests {
             ("quay.io/a@sha256:e3b0c44298fc1c149afbf4c8996fb924", "invalid checksum digest length"),
             ("quay.io/../a", "invalid reference format"),
             (&long, "repository name must not be more than 255 characters"),
-            (HEX, "invalid repository name (e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855), cannot specify 64-byte hexadecimal strings"),
+            (
+                HEX,
+                "invalid repository name (e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855), cannot specify 64-byte hexadecimal strings",
+            ),
         ] {
             assert_eq!(Reference::parse(bad).unwrap_err().to_string(), format!("error parsing image reference \"{bad}\": {problem}"));
         }

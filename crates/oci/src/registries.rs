@@ -112,7 +112,8 @@ impl Rule {
             return Ok(reference.clone());
         }
         let name = reference.name();
-        let rest = if self.prefix.starts_with('*') { name.split_once('/').map_or("", |(_, rest)| rest) } else { &name[self.prefix.len()..] };
+        let rest =
+            if self.prefix.starts_with('*') { name.split_once('/').map_or("", |(_, rest)| rest) } else { &name[self.prefix.len()..] };
         let moved = format!("{}/{}", location.trim_end_matches('/'), rest.trim_start_matches('/'));
         let moved = moved.trim_end_matches('/');
         let (registry, repository) = moved.split_once('/').ok_or_else(|| Error::Configuration {

@@ -114,11 +114,16 @@ impl Transport {
             other => other,
         };
         let url = |scheme: &str| format!("{scheme}://{host}{}", call.target);
-        if let Some(scheme) = lock(&self.schemes).get(call.host.registry).copied() {
+        let known = lock(&self.schemes).get(call.host.registry).copied();
+        if let Some(scheme) = known {
             return self.once(call, &url(scheme), authorization).await.map_err(|error| connection_error(call, &error));
         }
         let (scheme, response) = match self.once(call, &url("https"), authorization).await {
             Ok(response) => ("https", response),
+            // A server whose certificate is not trusted does speak TLS on this port, so HTTP would only hide the reason.
+            Err(first) if tls_error(&first).is_some_and(|error| matches!(error, rustls::Error::InvalidCertificate(_))) => {
+                return Err(connection_error(call, &first));
+            }
             // A registry that cannot be connected to at all gets the same chance, since a TLS failure is not always told apart.
             Err(first) if (call.host.insecure || is_loopback(call.host.registry)) && first.is_connect() => {
                 match self.once(call, &url("http"), authorization).await {
@@ -264,7 +269,7 @@ pub(crate) fn is_loopback(registry: &str) -> bool {
 fn connection_error(call: &Call<'_>, error: &reqwest::Error) -> Error {
     let kind = if error.is_timeout() {
         ErrorKind::Timeout
-    } else if is_tls(error) {
+    } else if tls_error(error).is_some() {
         ErrorKind::Tls
     } else {
         ErrorKind::Unreachable
@@ -272,20 +277,14 @@ fn connection_error(call: &Call<'_>, error: &reqwest::Error) -> Error {
     Error::Connection { subject: call.subject.to_owned(), registry: call.host.registry.to_owned(), kind, problem: chain(error) }
 }
 
-/// Whether the cause is the TLS connection rather than the network.
-fn is_tls(error: &reqwest::Error) -> bool {
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        if inner.is::<rustls::Error>() {
-            return true;
-        }
-        let io = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if io.is_some_and(|inner| inner.is::<rustls::Error>()) {
-            return true;
-        }
-        cause = inner.source();
+/// The failure of the TLS connection, if that is the cause rather than the network.
+fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
     }
-    false
+    // The source of an I/O error is its content's source, so the content itself has to be asked for.
+    let content = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    content.and_then(|content| tls_error(content)).or_else(|| tls_error(error.source()?))
 }
 
 /// The causes of an error in one line, without the URL, which may hold a signature.

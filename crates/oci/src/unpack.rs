@@ -155,7 +155,11 @@ impl<'a> Model<'a> {
 
     fn apply(&mut self, number: usize, layer: &Layer) -> Result<(), Error> {
         let file = fs::File::open(&layer.path).map_err(Error::io(&layer.path))?;
-        let counted = Counted { inner: decompressed(file).map_err(|error| self.unreadable(&error))?, read: self.read, limit: self.options.limits.read_bytes };
+        let counted = Counted {
+            inner: decompressed(file).map_err(|error| self.unreadable(&error))?,
+            read: self.read,
+            limit: self.options.limits.read_bytes,
+        };
         let mut archive = tar::Archive::new(counted);
         let entries = archive.entries().map_err(|error| self.unreadable(&error))?;
         for entry in entries {
@@ -287,7 +291,9 @@ impl<'a> Model<'a> {
     fn make_directory(&mut self, place: &str, layer: usize) -> Result<(), Error> {
         if let Sink::Directory(root) = &self.sink {
             let path = root.join(place);
-            fs::create_dir(&path).or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }).map_err(Error::io(&path))?;
+            fs::create_dir(&path)
+                .or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
+                .map_err(Error::io(&path))?;
         }
         self.nodes.insert(place.to_owned(), Node { kind: Kind::Directory, layer });
         Ok(())
@@ -458,7 +464,7 @@ impl<'a> Model<'a> {
     }
 
     fn unreadable(&self, error: &io::Error) -> Error {
-        if error.get_ref().is_some_and(|inner| inner.is::<TooMuch>()) {
+        if error.get_ref().and_then(|inner| inner.downcast_ref::<TooMuch>()).is_some() {
             return self.over("size uncompressed in bytes", self.options.limits.read_bytes);
         }
         Error::content(&self.subject, format!("the archive cannot be read: {error}"))

@@ -145,7 +145,8 @@ impl Call<'_> {
         match self.method {
             Method::PATCH => accepted(id, content.append(name, id, &self.body).ok_or_else(unknown)?),
             Method::PUT => {
-                let digest = self.parameter("digest").ok_or_else(|| Refusal(StatusCode::BAD_REQUEST, "DIGEST_INVALID", "no digest".to_owned()))?;
+                let digest =
+                    self.parameter("digest").ok_or_else(|| Refusal(StatusCode::BAD_REQUEST, "DIGEST_INVALID", "no digest".to_owned()))?;
                 content.append(name, id, &self.body).ok_or_else(unknown)?;
                 let bytes = content.finish_upload(name, id).ok_or_else(unknown)?;
                 self.store(name, &digest, bytes.into())

@@ -1,0 +1,415 @@
+//! Pulling and pushing against registries in this process, and Debian's docker-registry where it is installed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{Running, client, image, store};
+use mainstay_oci::registry::{Access, Registry};
+use mainstay_oci::{
+    BlobStore, Client, ClientConfig, Credential, Credentials, Digest, Error, ErrorKind, Layer, Layout, Platform, Reference, Registries,
+    UnpackOptions, read_files,
+};
+
+fn assert_send<T: Send>(future: T) -> T {
+    future
+}
+
+/// OLM1-BUILD-11, MS-CLI-05: an image built here, pushed and pulled again by tag and by digest is the same image; what is there already is
+/// neither sent nor fetched again.
+#[tokio::test]
+async fn images_make_the_round_trip() {
+    let server = Running::start(Access::Open).await;
+    let client = client(ClientConfig::default());
+    let (_from, from) = store();
+    let built = image(&from);
+    let target = server.reference("org/widget-bundle:v1");
+    assert_eq!(client.push(&built, &from, &target).await.unwrap(), built.digest);
+    client.push(&built, &from, &server.reference("org/widget-bundle:v2")).await.unwrap();
+    assert_eq!(server.registry.counts().blob_writes, 2);
+
+    let resolved = client.resolve(&target).await.unwrap();
+    assert_eq!(resolved.digest, built.digest);
+    assert_eq!(resolved.reference, server.reference(&format!("org/widget-bundle@{}", built.digest)));
+
+    let (_to, to) = store();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let report = Arc::clone(&seen);
+    let telling = client.with_progress(Arc::new(move |progress| report.lock().unwrap().push(progress)));
+    let pulled = assert_send(telling.pull(&resolved.reference, &to)).await.unwrap();
+    assert_eq!(pulled, built);
+    assert_eq!(pulled.config.config.labels["operators.operatorframework.io.bundle.package.v1"], "widget");
+    let last = seen.lock().unwrap().last().cloned().unwrap();
+    assert_eq!((last.done, last.digest), (last.total, built.manifest.layers[0].digest.clone()));
+    let reads = server.registry.counts().blob_reads;
+    client.pull(&target, &to).await.unwrap();
+    assert_eq!(server.registry.counts().blob_reads, reads);
+
+    let files = read_files(&Layer::of(&pulled, &to), &UnpackOptions::default()).unwrap();
+    assert_eq!(files["manifests/csv.yaml"], b"kind: ClusterServiceVersion\n");
+    assert_eq!(client.tags(&target).await.unwrap(), ["v1", "v2"]);
+    let copy = server.reference("org/copy:v1");
+    client.mounting_from("org/widget-bundle").push(&built, &from, &copy).await.unwrap();
+    assert_eq!(server.registry.counts().blob_writes, 2);
+    assert_eq!(client.resolve(&copy).await.unwrap().digest, built.digest);
+    assert_eq!(server.registry.repositories(), ["org/copy", "org/widget-bundle"]);
+}
+
+/// OLM1-BUILD-01: the same files give the same bytes, in whatever order they come.
+#[test]
+fn building_is_deterministic() {
+    let (_one, one) = store();
+    let (_two, two) = store();
+    let files = [("b/c", b"2".to_vec()), ("a", b"1".to_vec())];
+    let forward = mainstay_oci::ImageBuilder::new().files(files.clone()).build(&one).unwrap();
+    let backward = mainstay_oci::ImageBuilder::new().files(files.into_iter().rev()).build(&two).unwrap();
+    assert_eq!(forward, backward);
+}
+
+/// OLM1-GEN-10: basic and token authentication; without or with wrong credentials the pull says who wants them.
+#[tokio::test]
+async fn credentials_open_the_registry() {
+    let who = || ("dev".to_owned(), "secret".to_owned());
+    for access in [Access::Basic { user: who().0, password: who().1 }, Access::Token { user: who().0, password: who().1 }] {
+        let server = Running::start(access).await;
+        let mut credentials = Credentials::default();
+        credentials.insert(&server.host, Credential::Basic { user: who().0, password: who().1 });
+        let known = client(ClientConfig { credentials, ..ClientConfig::default() });
+        let (_from, from) = store();
+        let built = image(&from);
+        let target = server.reference("org/widget:v1");
+        known.push(&built, &from, &target).await.unwrap();
+        let (_to, to) = store();
+        known.pull(&target, &to).await.unwrap();
+        assert!(server.registry.counts().refused <= 2, "{:?}", server.registry.counts());
+
+        let mut wrong = Credentials::default();
+        wrong.insert(&server.host, Credential::Basic { user: "dev".to_owned(), password: "guess".to_owned() });
+        for credentials in [Credentials::default(), wrong] {
+            let stranger = client(ClientConfig { credentials, ..ClientConfig::default() });
+            let error = stranger.pull(&target, &to).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+            assert!(!error.is_transient());
+            assert!(error.to_string().starts_with(&format!("{target}: registry {} answered 401", server.host)), "{error}");
+            assert_eq!(error.hint().unwrap(), format!("add credentials for {} to the pull secret or the auth file", server.host));
+        }
+    }
+}
+
+/// MS-OFF-01: a blob or manifest that is not what its digest says is refused, both digests named, and nothing of it stays.
+#[tokio::test]
+async fn tampered_content_is_refused() {
+    let server = Running::start(Access::Open).await;
+    let client = client(ClientConfig::default());
+    let (_from, from) = store();
+    let built = image(&from);
+    let target = server.reference("org/widget:v1");
+    client.push(&built, &from, &target).await.unwrap();
+
+    let layer = &built.manifest.layers[0];
+    let mut bytes = from.read(&layer.digest, 1 << 20).unwrap();
+    bytes[20] ^= 1;
+    server.registry.corrupt(&layer.digest, bytes.clone()).unwrap();
+    let (_to, to) = store();
+    let error = client.pull(&target, &to).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DigestMismatch);
+    assert!(error.to_string().ends_with(&format!("content has digest {}, expected {}", Digest::of(&bytes), layer.digest)), "{error}");
+    assert!(!to.has(&layer.digest));
+
+    bytes.extend_from_slice(&[0; 100]);
+    server.registry.corrupt(&layer.digest, bytes).unwrap();
+    let error = client.pull(&target, &to).await.unwrap_err();
+    assert!(error.to_string().contains("the registry sends more than the"), "{error}");
+
+    server.registry.corrupt(&built.digest, b"{}".to_vec()).unwrap();
+    let error = client.pull(&target.at(built.digest.clone()), &to).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DigestMismatch);
+}
+
+/// What is not there, and who does not answer: the one is final, the other is tried again.
+#[tokio::test]
+async fn failures_are_told_apart() {
+    let server = Running::start(Access::Open).await;
+    let client = client(ClientConfig::default());
+    let (_to, to) = store();
+    let error = client.pull(&server.reference("org/nothing:v1"), &to).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(
+        error.to_string(),
+        format!("{0}/org/nothing:v1: registry {0} answered 404: repository org/nothing unknown to registry (NAME_UNKNOWN)", server.host)
+    );
+    assert!(!error.is_transient());
+
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let error = client.resolve(&Reference::parse(&format!("127.0.0.1:{port}/a:1")).unwrap()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    assert!(error.is_transient());
+    assert!(error.to_string().contains("cannot reach registry 127.0.0.1:"), "{error}");
+}
+
+/// OLM1-GEN-12, OLM1-DISC-01: mirrors are asked first; when all fail the error names each.
+#[tokio::test]
+async fn mirrors_serve_the_pull() {
+    let mirror = Running::start(Access::Open).await;
+    let (_from, from) = store();
+    let built = image(&from);
+    let plain = client(ClientConfig::default());
+    plain.push(&built, &from, &mirror.reference("copies/org/widget:v1")).await.unwrap();
+    // Nobody listens on a port that was just given back.
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let conf = format!("[[registry]]\nlocation = \"{closed}\"\n[[registry.mirror]]\nlocation = \"{}/copies\"\n", mirror.host);
+    let registries = Registries::parse("registries.conf", &conf).unwrap();
+    let mirrored = client(ClientConfig { registries, ..ClientConfig::default() });
+    let (_to, to) = store();
+    let pulled = mirrored.pull(&Reference::parse(&format!("{closed}/org/widget:v1")).unwrap(), &to).await.unwrap();
+    assert_eq!(pulled.digest, built.digest);
+    let error = mirrored.pull(&Reference::parse(&format!("{closed}/org/other:v1")).unwrap(), &to).await.unwrap_err();
+    assert!(matches!(&error, Error::Sources { attempts, .. } if attempts.len() == 2), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+}
+
+struct Tls {
+    listener: tokio::net::TcpListener,
+    acceptor: tokio_rustls::TlsAcceptor,
+}
+
+impl axum::serve::Listener for Tls {
+    type Io = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
+    type Addr = std::net::SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (stream, address) = self.listener.accept().await.unwrap();
+            // A client that does not trust us hangs up; the next one may.
+            if let Ok(stream) = self.acceptor.accept(stream).await {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A registry with a certificate of its own making. Gives its host and the certificate as PEM.
+async fn tls_registry(registry: Registry) -> (String, String) {
+    let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let key = rustls_pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let tls = Tls { listener, acceptor: Arc::new(config).into() };
+    tokio::spawn(async move { axum::serve(tls, registry.router()).await });
+    (host, certified.cert.pem())
+}
+
+/// OLM1-GEN-06, OLM1-GEN-14: HTTPS with a trusted authority; without trust the pull fails unless the registry is configured as insecure.
+#[tokio::test]
+async fn certificates_are_verified() {
+    let (host, pem) = tls_registry(Registry::in_memory()).await;
+    let target = Reference::parse(&format!("{host}/org/widget:v1")).unwrap();
+    let (_from, from) = store();
+    let built = image(&from);
+    let trusting = client(ClientConfig { authorities: vec![("ca.pem".to_owned(), pem.into_bytes())], ..ClientConfig::default() });
+    trusting.push(&built, &from, &target).await.unwrap();
+
+    let error = client(ClientConfig::default()).resolve(&target).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Tls, "{error}");
+    assert!(error.hint().unwrap().contains("insecure = true in registries.conf"));
+
+    let conf = format!("[[registry]]\nlocation = \"{host}\"\ninsecure = true\n");
+    let registries = Registries::parse("registries.conf", &conf).unwrap();
+    let insecure = client(ClientConfig { registries, ..ClientConfig::default() });
+    assert_eq!(insecure.resolve(&target).await.unwrap().digest, built.digest);
+
+    let broken = Client::new(ClientConfig {
+        authorities: vec![("ca.pem".to_owned(), b"-----BEGIN CERTIFICATE-----\n!".to_vec())],
+        ..ClientConfig::default()
+    });
+    assert!(broken.is_err_and(|error| error.to_string().starts_with("ca.pem: ")));
+}
+
+/// MS-OFF-01: layouts hold images by name and platform.
+#[tokio::test]
+async fn layouts_hold_images() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = Layout::create(directory.path()).unwrap();
+    let built = image(layout.store());
+    layout.add("quay.io/org/widget:v1", &built).unwrap();
+    let again = Layout::open(directory.path()).unwrap();
+    assert_eq!(again.image(None, &Platform::default()).unwrap(), built);
+    assert_eq!(again.image(Some("quay.io/org/widget:v1"), &Platform::default()).unwrap().digest, built.digest);
+    assert!(again.image(Some("other"), &Platform::default()).unwrap_err().to_string().ends_with("holds no image of that name"));
+    let path = layout.store().path(&built.manifest.config.digest);
+    std::fs::write(&path, b"{}").unwrap();
+    assert_eq!(again.image(None, &Platform::default()).unwrap_err().kind(), ErrorKind::DigestMismatch);
+    assert!(Layout::open(tempfile::tempdir().unwrap().path()).is_err());
+}
+
+/// The manifest of an index for this platform, and what is said when there is none.
+#[tokio::test]
+async fn indexes_are_chosen_from() {
+    let server = Running::start(Access::Open).await;
+    let (_from, from) = store();
+    let plain = client(ClientConfig::default());
+    let mut entries = Vec::new();
+    for architecture in ["arm64", "s390x"] {
+        let platform = Platform { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None };
+        let built = mainstay_oci::ImageBuilder::new()
+            .file("arch", architecture.as_bytes().to_vec())
+            .platform(platform.clone())
+            .build(&from)
+            .unwrap();
+        plain.push(&built, &from, &server.reference(&format!("org/multi:{architecture}"))).await.unwrap();
+        entries.push(mainstay_oci::Descriptor { platform: Some(platform), ..built.descriptor });
+    }
+    let index = serde_json::json!({"schemaVersion": 2, "mediaType": mainstay_oci::media_type::OCI_INDEX, "manifests": entries}).to_string();
+    let http = reqwest::Client::builder().tls_backend_preconfigured(tls_config()).build().unwrap();
+    let put = http.put(format!("http://{}/v2/org/multi/manifests/all", server.host));
+    let answer = put.header("content-type", mainstay_oci::media_type::OCI_INDEX).body(index.clone()).send().await.unwrap();
+    assert_eq!(answer.status(), 201);
+
+    let platform = Platform { os: "linux".to_owned(), architecture: "s390x".to_owned(), variant: None };
+    let on_z = client(ClientConfig { platform, ..ClientConfig::default() });
+    let (_to, to) = store();
+    let pulled = on_z.pull(&server.reference("org/multi:all"), &to).await.unwrap();
+    assert_eq!(pulled.digest, Digest::of(index.as_bytes()));
+    assert_eq!(read_files(&Layer::of(&pulled, &to), &UnpackOptions::default()).unwrap()["arch"], b"s390x");
+    let platform = Platform { os: "linux".to_owned(), architecture: "riscv64".to_owned(), variant: None };
+    let elsewhere = client(ClientConfig { platform, ..ClientConfig::default() });
+    let error = elsewhere.pull(&server.reference("org/multi:all"), &to).await.unwrap_err().to_string();
+    assert!(error.ends_with("no image for platform linux/riscv64; the index offers [linux/arm64 linux/s390x]"), "{error}");
+}
+
+fn tls_config() -> rustls::ClientConfig {
+    rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+/// The parts of the protocol that our own client does not use: chunks, mounts, ranges, pages, referrers, deletion.
+#[tokio::test]
+async fn the_registry_speaks_the_protocol() {
+    let server = Running::start(Access::Open).await;
+    let http = reqwest::Client::builder().tls_backend_preconfigured(tls_config()).build().unwrap();
+    let base = format!("http://{}/v2", server.host);
+    let digest = Digest::of(b"hello world");
+    let started = http.post(format!("{base}/a/b/blobs/uploads/")).send().await.unwrap();
+    let location = format!("http://{}{}", server.host, started.headers()["location"].to_str().unwrap());
+    http.patch(&location).body("hello ").send().await.unwrap();
+    let wrong = http.put(format!("{location}?digest=sha256:{}", "0".repeat(64))).send().await.unwrap();
+    assert_eq!(wrong.status(), 400);
+    let location = {
+        let started = http.post(format!("{base}/a/b/blobs/uploads/")).send().await.unwrap();
+        format!("http://{}{}", server.host, started.headers()["location"].to_str().unwrap())
+    };
+    http.patch(&location).body("hello ").send().await.unwrap();
+    assert_eq!(http.put(format!("{location}?digest={digest}")).body("world").send().await.unwrap().status(), 201);
+    let mounted = http.post(format!("{base}/c/blobs/uploads/?mount={digest}&from=a/b")).send().await.unwrap();
+    assert_eq!(mounted.status(), 201);
+    let part = http.get(format!("{base}/c/blobs/{digest}")).header("range", "bytes=6-").send().await.unwrap();
+    assert_eq!((part.status().as_u16(), part.text().await.unwrap()), (206, "world".to_owned()));
+    let beyond = http.get(format!("{base}/c/blobs/{digest}")).header("range", "bytes=60-").send().await.unwrap();
+    assert_eq!(beyond.status(), 416);
+
+    let manifest = serde_json::json!({"schemaVersion": 2, "config": {"digest": digest, "mediaType": "text/x"}, "layers": [],
+        "subject": {"digest": digest}, "artifactType": "example/sbom"});
+    for tag in ["v1", "v2", "v3"] {
+        assert_eq!(http.put(format!("{base}/c/manifests/{tag}")).body(manifest.to_string()).send().await.unwrap().status(), 201);
+    }
+    let tags = http.get(format!("{base}/c/tags/list?n=2")).send().await.unwrap();
+    assert!(tags.headers()["link"].to_str().unwrap().contains("last=v2"));
+    let document: serde_json::Value = serde_json::from_slice(&tags.bytes().await.unwrap()).unwrap();
+    assert_eq!(document, serde_json::json!({"name": "c", "tags": ["v1", "v2"]}));
+    let referrers = http.get(format!("{base}/c/referrers/{digest}?artifactType=example%2Fsbom")).send().await.unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&referrers.bytes().await.unwrap()).unwrap();
+    assert_eq!(document["manifests"].as_array().unwrap().len(), 1);
+    let lost = serde_json::json!({"schemaVersion": 2, "config": {"digest": Digest::of(b"lost")}, "layers": []}).to_string();
+    assert_eq!(http.put(format!("{base}/c/manifests/x")).body(lost).send().await.unwrap().status(), 404);
+    assert_eq!(http.delete(format!("{base}/c/manifests/v1")).send().await.unwrap().status(), 202);
+    assert_eq!(http.get(format!("{base}/c/manifests/v1")).send().await.unwrap().status(), 404);
+    assert_eq!(http.get(format!("{base}/UP/manifests/v1")).send().await.unwrap().status(), 400);
+}
+
+/// A registry that keeps its content in a directory finds it again.
+#[tokio::test]
+async fn registries_on_disk_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = || mainstay_oci::registry::Options { directory: Some(directory.path().to_owned()), access: Access::Open };
+    let (_from, from) = store();
+    let built = image(&from);
+    for turn in 0..2 {
+        let registry = Registry::new(options()).unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = Reference::parse(&format!("{}/org/widget:v1", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(registry.serve(listener, std::future::pending()));
+        let client = client(ClientConfig::default());
+        if turn == 0 {
+            client.push(&built, &from, &target).await.unwrap();
+        }
+        let (_to, to) = store();
+        assert_eq!(client.pull(&target, &to).await.unwrap(), built);
+    }
+}
+
+/// Debian's docker-registry as a second opinion on the client.
+#[tokio::test]
+async fn docker_registry_agrees() {
+    let known = ["/usr/bin/docker-registry".to_owned()];
+    let paths = std::env::var("PATH").unwrap_or_default();
+    let candidates = paths.split(':').map(|directory| format!("{directory}/docker-registry")).chain(known);
+    let Some(program) = candidates.into_iter().find(|path| std::path::Path::new(path).is_file()) else {
+        eprintln!("skipped: docker-registry is not installed");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = directory.path().join("config.yml");
+    let text = format!(
+        "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n",
+        directory.path().join("data").display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut child = std::process::Command::new(program)
+        .arg("serve")
+        .arg(&config)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let outcome = second_opinion(port).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    outcome.unwrap();
+}
+
+async fn second_opinion(port: u16) -> Result<(), Error> {
+    let address = format!("127.0.0.1:{port}");
+    // The server says nothing when it is ready; a connection is the sign.
+    let mut tries = 0;
+    while tokio::net::TcpStream::connect(&address).await.is_err() && tries < 200 {
+        tries += 1;
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    let client = client(ClientConfig::default());
+    let (_from, from) = store();
+    let built = image(&from);
+    let target = Reference::parse(&format!("{address}/org/widget:v1"))?;
+    assert_eq!(client.push(&built, &from, &target).await?, built.digest);
+    assert_eq!(client.resolve(&target).await?.digest, built.digest);
+    let (_to, to): (_, BlobStore) = store();
+    assert_eq!(client.pull(&target, &to).await?, built);
+    assert_eq!(client.tags(&target).await?, ["v1"]);
+    let missing = client.pull(&Reference::parse(&format!("{address}/org/other:v1"))?, &to).await;
+    assert!(missing.is_err_and(|error| error.kind() == ErrorKind::NotFound));
+    Ok(())
+}
