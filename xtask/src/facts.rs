@@ -155,29 +155,26 @@ fn of_group_version(group: &str, version: &str, listed: &Value) -> Result<Vec<Va
         };
         keep("kind", "kind");
         keep("verbs", "verbs");
-        match sub {
-            Some(name) => {
-                keep("group", "group");
-                keep("version", "version");
-                out.insert("name".into(), json!(name));
-                let Some(parent) = found.iter_mut().find(|resource| resource["plural"] == plural) else {
-                    bail!("{full} stands before {plural}");
-                };
-                parent["subresources"].as_array_mut().context("subresources is a list")?.push(Value::Object(out));
+        if let Some(name) = sub {
+            keep("group", "group");
+            keep("version", "version");
+            out.insert("name".into(), json!(name));
+            let Some(parent) = found.iter_mut().find(|resource| resource["plural"] == plural) else {
+                bail!("{full} stands before {plural}");
+            };
+            parent["subresources"].as_array_mut().context("subresources is a list")?.push(Value::Object(out));
+        } else {
+            keep("singularName", "singular");
+            keep("shortNames", "shortNames");
+            keep("categories", "categories");
+            keep("storageVersionHash", "storageVersionHash");
+            keep("namespaced", "namespaced");
+            for (key, value) in
+                [("group", json!(group)), ("version", json!(version)), ("plural", json!(plural)), ("subresources", json!([]))]
+            {
+                out.insert(key.into(), value);
             }
-            None => {
-                keep("singularName", "singular");
-                keep("shortNames", "shortNames");
-                keep("categories", "categories");
-                keep("storageVersionHash", "storageVersionHash");
-                keep("namespaced", "namespaced");
-                for (key, value) in
-                    [("group", json!(group)), ("version", json!(version)), ("plural", json!(plural)), ("subresources", json!([]))]
-                {
-                    out.insert(key.into(), value);
-                }
-                found.push(Value::Object(out));
-            }
+            found.push(Value::Object(out));
         }
     }
     Ok(found)

@@ -99,7 +99,9 @@ fn walk(schema: &Schema, value: &mut Value) {
         }
         Value::Array(items) => {
             if let Some(inner) = &schema.items {
-                items.iter_mut().for_each(|item| walk(inner, item));
+                for item in items {
+                    walk(inner, item);
+                }
             }
         }
         _ => {}

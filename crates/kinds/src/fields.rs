@@ -104,8 +104,7 @@ pub fn unsupported_field(gvk: &Gvk, field: &str) -> String {
         ("", "Pod" | "Event" | "Namespace" | "Node" | "Secret" | "Service" | "ReplicationController")
         | ("apps", "ReplicaSet")
         | ("batch", "Job")
-        | ("certificates.k8s.io", _)
-        | ("events.k8s.io", _)
+        | ("certificates.k8s.io" | "events.k8s.io", _)
         | ("networking.k8s.io", "IPAddress") => {
             if matches!(gvk.kind.as_str(), "Job" | "ReplicaSet" | "CertificateSigningRequest" | "IPAddress")
                 || (events && !gvk.group.is_empty())

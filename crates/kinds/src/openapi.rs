@@ -184,7 +184,9 @@ fn rewrite(value: &mut Value, dialect: Dialect) {
         }
         map.values_mut().for_each(|child| rewrite(child, dialect));
     } else if let Value::Array(items) = value {
-        items.iter_mut().for_each(|item| rewrite(item, dialect));
+        for item in items {
+            rewrite(item, dialect);
+        }
     }
 }
 

@@ -213,7 +213,7 @@ fn keep_all_but_status(gvk: &Gvk, new: &mut Object, old: &Object) {
     let status = new.remove("status");
     let metadata = new.remove("metadata");
     let (kind, version) = (new.remove("kind"), new.remove("apiVersion"));
-    *new = old.clone();
+    new.clone_from(old);
     put(new, "status", status);
     put(new, "metadata", metadata);
     new.extend(kind.map(|kind| ("kind".to_owned(), kind)));

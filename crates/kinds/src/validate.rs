@@ -62,7 +62,6 @@ fn kind(gvk: &Gvk, object: &Value) -> Errors {
         ("", "Service") => service::service(object),
         ("", "ConfigMap") => misc::config_map(object),
         ("", "Secret") => misc::secret(object),
-        ("", "ServiceAccount" | "Namespace" | "Node") => Vec::new(),
         ("", "Endpoints") => network::endpoints(object),
         ("", "LimitRange") => resources::limit_range(object),
         ("", "ResourceQuota") => resources::resource_quota(object),

@@ -63,7 +63,9 @@ fn tables_are_the_recorded_ones() {
         }
     }
     eprintln!("{columns} tables and {rows} rows as recorded, {} gaps", gaps.len());
-    gaps.iter().for_each(|gap| eprintln!("{gap}"));
+    for gap in &gaps {
+        eprintln!("{gap}");
+    }
     assert!(gaps.is_empty());
     assert!(columns >= 22 && rows >= 18, "only {columns} tables and {rows} rows were compared");
 }

@@ -65,7 +65,7 @@ fn creations_give_the_recorded_objects() {
         // Answers of scenarios about something else, where only the kind was recorded.
         let Some(ours) = created(&step.body, whole) else { continue };
         let pairs: Vec<(String, Value, Value)> = if whole.get("kind").is_some() {
-            vec![("".into(), normal(&ours), normal(whole))]
+            vec![(String::new(), normal(&ours), normal(whole))]
         } else {
             whole
                 .as_object()

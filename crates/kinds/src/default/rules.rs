@@ -40,15 +40,11 @@ pub(super) fn object(gvk: &Gvk, map: &mut Object) {
 /// What a type does before its rows.
 pub(super) fn before(name: &str, map: &mut Object) {
     match name {
-        "core.v1.Volume" => {
-            if map.keys().all(|key| key == "name") {
-                map.insert("emptyDir".into(), json!({}));
-            }
+        "core.v1.Volume" if map.keys().all(|key| key == "name") => {
+            map.insert("emptyDir".into(), json!({}));
         }
-        "core.v1.ServiceSpec" => {
-            if map.get("sessionAffinity").is_none_or(|value| value == "None") {
-                map.remove("sessionAffinityConfig");
-            }
+        "core.v1.ServiceSpec" if map.get("sessionAffinity").is_none_or(|value| value == "None") => {
+            map.remove("sessionAffinityConfig");
         }
         "core.v1.PodSpec" => {
             // The deprecated name says what the current one says, on both sides.
@@ -77,12 +73,10 @@ fn string_data(map: &mut Object) {
 /// What a type does after its rows.
 pub(super) fn after(name: &str, map: &mut Object) {
     match name {
-        "core.v1.Container" | "core.v1.EphemeralContainer" => {
-            if !map.contains_key("imagePullPolicy") {
-                let image = map.get("image").and_then(Value::as_str).unwrap_or_default();
-                let policy = if tag_is_latest(image) { "Always" } else { "IfNotPresent" };
-                map.insert("imagePullPolicy".into(), json!(policy));
-            }
+        "core.v1.Container" | "core.v1.EphemeralContainer" if !map.contains_key("imagePullPolicy") => {
+            let image = map.get("image").and_then(Value::as_str).unwrap_or_default();
+            let policy = if tag_is_latest(image) { "Always" } else { "IfNotPresent" };
+            map.insert("imagePullPolicy".into(), json!(policy));
         }
         "core.v1.ServicePort" => {
             let unset = map.get("targetPort").is_none_or(|value| *value == json!(0) || *value == json!(""));
@@ -115,11 +109,9 @@ pub(super) fn after(name: &str, map: &mut Object) {
             );
             scaling_rules(entry(map, "scaleDown"), None, &json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
         }
-        "networking.v1.NetworkPolicySpec" => {
-            if !map.contains_key("policyTypes") {
-                let types = if map.contains_key("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
-                map.insert("policyTypes".into(), types);
-            }
+        "networking.v1.NetworkPolicySpec" if !map.contains_key("policyTypes") => {
+            let types = if map.contains_key("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+            map.insert("policyTypes".into(), types);
         }
         "apiextensions.v1.CustomResourceDefinitionNames" => {
             if let Some(kind) = map.get("kind").and_then(Value::as_str).filter(|kind| !kind.is_empty()).map(str::to_owned) {
@@ -127,10 +119,8 @@ pub(super) fn after(name: &str, map: &mut Object) {
                 map.entry("listKind").or_insert(json!(format!("{kind}List")));
             }
         }
-        "flowcontrol.v1.PriorityLevelConfigurationSpec" => {
-            if map.get("type") == Some(&json!("Exempt")) {
-                entry(map, "exempt");
-            }
+        "flowcontrol.v1.PriorityLevelConfigurationSpec" if map.get("type") == Some(&json!("Exempt")) => {
+            entry(map, "exempt");
         }
         _ => {}
     }
@@ -198,7 +188,7 @@ fn labels_from_template(map: &mut Object, selector: bool) {
     if selector && let Some(Value::Object(spec)) = map.get_mut("spec") {
         let selector = entry(spec, "selector");
         if selector.is_empty() {
-            *selector = labels.clone();
+            selector.clone_from(&labels);
         }
     }
     let own = entry(entry(map, "metadata"), "labels");

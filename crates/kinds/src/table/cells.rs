@@ -84,7 +84,6 @@ pub(super) fn cells(gvk: &Gvk, object: &Value, now: Timestamp) -> Vec<Value> {
         ("" | "events.k8s.io", "Event") => event(gvk, object, name, now),
         ("", "Namespace") => vec![name, string(status, "phase"), age],
         ("", "Secret") => vec![name, string(object, "type"), json!(size(object, "data")), age],
-        ("", "ServiceAccount") => vec![name, age],
         ("", "ConfigMap") => vec![name, json!(size(object, "data") + size(object, "binaryData")), age],
         ("", "PersistentVolume") => {
             let phase = if deleting { json!("Terminating") } else { string(status, "phase") };

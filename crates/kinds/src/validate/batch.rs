@@ -48,10 +48,10 @@ fn generated_selector(object: &Value) -> Errors {
 
 fn job_spec(spec: &Value, path: &Path) -> Errors {
     let mut errors = counts(spec, path);
-    if !has(spec, "selector") {
-        errors.push(Error::required(&path.child("selector"), ""));
-    } else {
+    if has(spec, "selector") {
         errors.extend(labels::selector(spec.get("selector"), &path.child("selector")));
+    } else {
+        errors.push(Error::required(&path.child("selector"), ""));
     }
     let template = spec.get("template").unwrap_or(&Value::Null);
     if !labels::matches(spec.get("selector"), template.pointer("/metadata/labels").and_then(Value::as_object)) {
@@ -122,7 +122,7 @@ pub(super) fn job_update(new: &Value, old: &Value) -> Errors {
     let (spec, before) = (spec(new), spec(old));
     let path = Path::new("spec");
     let mut errors = job_spec(spec, &path);
-    let suspended = flag(before, "suspend") && !old.pointer("/status/startTime").is_some_and(|time| !time.is_null());
+    let suspended = flag(before, "suspend") && old.pointer("/status/startTime").is_none_or(serde_json::Value::is_null);
     let fixed = |field: &str| -> Errors {
         if spec.get(field) == before.get(field) {
             return Vec::new();
@@ -217,6 +217,9 @@ pub(super) fn cron_job(object: &Value) -> Errors {
     errors
 }
 
+const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
 /// What is wrong with a schedule of five fields, or a named one.
 pub(crate) fn parse_schedule(schedule: &str) -> Result<(), String> {
     let trimmed = match schedule.strip_prefix("TZ=").or(schedule.strip_prefix("CRON_TZ=")) {
@@ -234,8 +237,6 @@ pub(crate) fn parse_schedule(schedule: &str) -> Result<(), String> {
     if fields.len() != 5 {
         return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
     }
-    const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
     let bounds: [(u32, u32, &[&str], u32); 5] = [(0, 59, &[], 0), (0, 23, &[], 0), (1, 31, &[], 0), (1, 12, MONTHS, 1), (0, 6, DAYS, 0)];
     for (field, (low, high, named, first)) in fields.iter().zip(bounds) {
         for part in field.split(',') {

@@ -66,7 +66,7 @@ pub(super) fn secret(object: &Value) -> Errors {
         kind @ ("kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson") => {
             let key = if kind.ends_with("json") { ".dockerconfigjson" } else { ".dockercfg" };
             let parsed = data.and_then(|data| data.get(key)).and_then(Value::as_str).and_then(decode);
-            if !parsed.is_some_and(|bytes| serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes).is_ok()) {
+            if parsed.is_none_or(|bytes| serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes).is_err()) {
                 errors.push(Error::invalid(&path(key), "<secret contents redacted>", "invalid character in JSON"));
             }
         }

@@ -236,7 +236,7 @@ fn ingress_backend(backend: &Value, path: &Path) -> Errors {
                 (false, _) => errors.push(Error::invalid(&path, "", "cannot set both port name & port number")),
                 (true, 0) => errors.push(Error::required(&path, "port name or number is required")),
                 (true, _) => {
-                    errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&own.child("number"), number, words)))
+                    errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&own.child("number"), number, words)));
                 }
             }
             errors

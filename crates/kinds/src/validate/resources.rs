@@ -286,6 +286,16 @@ fn limit_values(name: &str, item: &Value, path: &Path) -> Errors {
     errors
 }
 
+const SCOPES: &[&str] = &[
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+];
+
 pub(super) fn resource_quota(object: &Value) -> Errors {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::new("spec");
@@ -299,15 +309,6 @@ pub(super) fn resource_quota(object: &Value) -> Errors {
         }
         errors.extend(amount_is_valid(name, value, &path));
     }
-    const SCOPES: &[&str] = &[
-        "BestEffort",
-        "CrossNamespacePodAffinity",
-        "NotBestEffort",
-        "NotTerminating",
-        "PriorityClass",
-        "Terminating",
-        "VolumeAttributesClass",
-    ];
     for scope in super::texts(spec, "scopes") {
         if !SCOPES.contains(&scope) {
             errors.push(Error::invalid(&path.child("scopes"), json!(super::texts(spec, "scopes")), "unsupported scope"));

@@ -42,11 +42,9 @@ pub(super) fn service(object: &Value) -> Errors {
                 errors.extend(names::subdomain(bare).into_iter().map(|words| Error::invalid(&path.child("externalName"), name, words)));
             }
         }
-        "LoadBalancer" | "NodePort" | "ClusterIP" => {
-            if kind != "ClusterIP" && headless {
-                let words = format!("may not be set to 'None' for {kind} services");
-                errors.push(Error::invalid(&path.child("clusterIPs").index(0), NONE, words));
-            }
+        "LoadBalancer" | "NodePort" | "ClusterIP" if kind != "ClusterIP" && headless => {
+            let words = format!("may not be set to 'None' for {kind} services");
+            errors.push(Error::invalid(&path.child("clusterIPs").index(0), NONE, words));
         }
         _ => {}
     }
@@ -164,7 +162,7 @@ fn cluster_addresses(spec: &Value, path: &Path, addresses: &[&str]) -> Errors {
     match addresses.first() {
         None if !single.is_empty() => errors.push(Error::required(&own, "")),
         Some(_) if single.is_empty() => {
-            errors.push(Error::invalid(&own, json!(addresses), "must be empty when `clusterIP` is not specified"))
+            errors.push(Error::invalid(&own, json!(addresses), "must be empty when `clusterIP` is not specified"));
         }
         Some(first) if *first != single => errors.push(Error::invalid(&own, json!(addresses), "first value must match `clusterIP`")),
         _ => {}

@@ -44,7 +44,9 @@ pub fn steps() -> Option<Vec<Step>> {
 
 fn flatten(scenario: &str, index: usize, step: &Value, out: &mut Vec<Step>) {
     if let Some(inner) = step["watch"]["steps"].as_array() {
-        inner.iter().for_each(|step| flatten(scenario, index, step, out));
+        for step in inner {
+            flatten(scenario, index, step, out);
+        }
         return;
     }
     out.push(Step {
