@@ -10,6 +10,7 @@
 //! (defaults, strategies, validation, columns) stands in tables and functions a kind here.
 //! Requirements: KAPI-DISC-01, KAPI-REST-01, KAPI-REST-06..08.
 
+mod convert;
 mod default;
 pub mod discovery;
 mod encode;
@@ -22,6 +23,7 @@ mod registry;
 mod table;
 mod validate;
 
+pub use convert::{convert, convertible};
 pub use default::default;
 pub use encode::go_form;
 pub use fields::{field_selectors, field_value, unsupported_field};
