@@ -1,0 +1,2 @@
+//! Measures speed and size.
+fn main() {}

@@ -1,0 +1,240 @@
+//! One embedded cluster: `mainstay up` as a process of its own, in a folder of its own.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::binary;
+use crate::process::{self, Output, eventually, run};
+
+/// How long a cluster may take to be ready; a debug build on a busy machine is slow.
+const READY: Duration = Duration::from_mins(2);
+
+/// How a cluster is started.
+#[derive(Debug, Default, Clone)]
+pub struct Options<'a> {
+    /// More arguments of `mainstay up`.
+    pub arguments: &'a [&'a str],
+    /// More of its environment.
+    pub environment: &'a [(&'a str, &'a str)],
+    /// Another binary than the one that Cargo built.
+    pub binary: Option<&'a Path>,
+}
+
+/// A running cluster. It ends with its value, and its folder goes with it.
+pub struct Cluster {
+    child: Child,
+    folder: TempDir,
+    server: String,
+    kubeconfig: PathBuf,
+    options: (Vec<String>, Vec<(String, String)>, PathBuf),
+}
+
+impl Cluster {
+    /// Starts `mainstay up` with more arguments and waits until it says that it is ready.
+    #[track_caller]
+    pub fn up(arguments: &[&str]) -> Self {
+        Self::with(&Options { arguments, ..Options::default() })
+    }
+
+    /// Starts a cluster with options.
+    #[track_caller]
+    pub fn with(options: &Options<'_>) -> Self {
+        let folder = match tempfile::Builder::new().prefix("mainstay-e2e-").tempdir() {
+            Ok(folder) => folder,
+            Err(error) => panic!("no folder for a cluster: {error}"),
+        };
+        let binary = options.binary.unwrap_or_else(|| binary::mainstay()).to_owned();
+        let arguments = options.arguments.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let environment = options.environment.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let options = (arguments, environment, binary);
+        let (child, server, kubeconfig) = start(folder.path(), &options);
+        Self { child, folder, server, kubeconfig, options }
+    }
+
+    /// Starts it again on the same data, after [`Cluster::kill`] or [`Cluster::stop`].
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        (self.child, self.server, self.kubeconfig) = start(self.folder.path(), &self.options);
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Ends it politely; the exit code, absent when it did not end within five seconds.
+    pub fn stop(&mut self) -> Option<i32> {
+        process::terminate(&mut self.child)
+    }
+
+    /// The folder of its data.
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A folder for whatever a test needs, next to the data.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The address of the API.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// A program with the environment of a user of this cluster.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        isolate(&mut command, self.folder.path());
+        command.env("KUBECONFIG", &self.kubeconfig).env("KUBECACHEDIR", self.folder.path().join("kube-cache"));
+        command
+    }
+
+    /// Runs kubectl. Tests ask [`crate::need_kubectl`] first.
+    #[track_caller]
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        self.kubectl_with(arguments, "")
+    }
+
+    /// Runs kubectl with standard input.
+    #[track_caller]
+    pub fn kubectl_with(&self, arguments: &[&str], input: &str) -> Output {
+        let Some(kubectl) = binary::kubectl() else { panic!("kubectl is not there") };
+        run(self.command(&kubectl).args(arguments), input)
+    }
+
+    /// Applies manifests and expects that they are taken.
+    #[track_caller]
+    pub fn apply(&self, manifests: &str) -> String {
+        self.kubectl_with(&["apply", "-f", "-"], manifests).ok()
+    }
+
+    /// Runs mainstay against this cluster.
+    #[track_caller]
+    pub fn mainstay(&self, arguments: &[&str]) -> Output {
+        run(self.command(&self.options.2).args(arguments), "")
+    }
+
+    /// One object as JSON, absent when it is not found.
+    #[track_caller]
+    pub fn get(&self, arguments: &[&str]) -> Option<Value> {
+        let output = self.kubectl(&[&["get", "-o", "json"], arguments].concat());
+        if output.code != Some(0) && output.stderr.contains("NotFound") {
+            return None;
+        }
+        let text = output.ok();
+        match serde_json::from_str(&text) {
+            Ok(value) => Some(value),
+            Err(error) => panic!("kubectl get {arguments:?}: {error}: {text}"),
+        }
+    }
+
+    /// Waits until an object is as wanted.
+    #[track_caller]
+    pub fn until(&self, what: &str, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
+        eventually(what, Duration::from_mins(2), || match self.get(arguments) {
+            Some(object) if wanted(&object) => Ok(object),
+            Some(object) => Err(format!("{arguments:?} is {object:#}")),
+            None => Err(format!("{arguments:?} is not there")),
+        })
+    }
+
+    /// Waits until an object is gone.
+    #[track_caller]
+    pub fn until_gone(&self, arguments: &[&str]) {
+        eventually("an object goes", Duration::from_mins(2), || match self.get(arguments) {
+            None => Ok(()),
+            Some(object) => Err(format!("{arguments:?} is {object:#}")),
+        });
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.stop();
+        if thread::panicking() {
+            let log = self.log();
+            let tail = log.lines().rev().take(40).collect::<Vec<_>>();
+            eprintln!("the cluster's last words:");
+            for line in tail.iter().rev() {
+                eprintln!("  {line}");
+            }
+        }
+    }
+}
+
+/// Nothing of the user who runs the tests is read or written.
+fn isolate(command: &mut Command, folder: &Path) {
+    command.env("HOME", folder).env("XDG_STATE_HOME", folder.join("state")).env("XDG_CACHE_HOME", folder.join("cache"));
+    command.env("XDG_CONFIG_HOME", folder.join("config")).env("NO_COLOR", "1");
+    command.env_remove("MAINSTAY_CLUSTER").env_remove("KUBECONFIG");
+}
+
+#[track_caller]
+fn start(folder: &Path, options: &(Vec<String>, Vec<(String, String)>, PathBuf)) -> (Child, String, PathBuf) {
+    let (arguments, environment, binary) = options;
+    let log = match File::options().create(true).append(true).open(folder.join("log")) {
+        Ok(log) => log,
+        Err(error) => panic!("no log file: {error}"),
+    };
+    let mut command = Command::new(binary);
+    isolate(&mut command, folder);
+    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join("data")).args(arguments);
+    command.envs(environment.iter().map(|(key, value)| (key, value)));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => panic!("{}: {error}", binary.display()),
+    };
+    let Some(stdout) = child.stdout.take() else { panic!("standard output is not piped") };
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        // Read to the end, so that the program never waits for its reader.
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = tell.send(line);
+        }
+    });
+    let mut said = Vec::new();
+    loop {
+        match told.recv_timeout(READY) {
+            Ok(line) => {
+                if let Some(ready) = line.strip_prefix("mainstay: ready ") {
+                    let field = |name: &str| ready.split_whitespace().find_map(|word| word.strip_prefix(name)).unwrap_or_default().to_owned();
+                    let (server, kubeconfig) = (field("server="), field("kubeconfig="));
+                    assert!(server.starts_with("https://") && Path::new(&kubeconfig).is_file(), "ready line: {line}");
+                    return (child, server, kubeconfig.into());
+                }
+                said.push(line);
+            }
+            Err(reason) => {
+                let code = process::terminate(&mut child);
+                let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+                panic!("mainstay up {arguments:?} is not ready ({reason}, exit code {code:?})\nstdout: {}\nstderr: {log}", said.join("\n"));
+            }
+        }
+    }
+}
