@@ -30,7 +30,7 @@ pub fn owned(mut object: Value, owner: &Owner) -> Value {
     if let Value::Object(map) = &mut object {
         map.remove("status");
         if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
-            metadata.retain(|key, _| !SERVER_SIDE.contains(&key.as_str()) && !(cluster_scoped && key == "namespace"));
+            metadata.retain(|key, _| !(SERVER_SIDE.contains(&key.as_str()) || cluster_scoped && key == "namespace"));
         }
     }
     owner.mark(&mut object);
