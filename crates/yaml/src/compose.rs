@@ -218,7 +218,7 @@ impl<'a> Composer<'a> {
             let (event, span) = self.required()?;
             let key = match event {
                 Event::MappingEnd => return Ok(Node { value: Value::Object(map), nodes, height }),
-                Event::Scalar(text, ScalarStyle::Plain, _, tag) if text == "<<" && tag.is_none() => {
+                Event::Scalar(text, ScalarStyle::Plain, _, tag) if text == "<<" && tag.as_deref().is_none_or(is_merge) => {
                     let (event, span) = self.required()?;
                     let source = self.node(event, &span, depth + 1, path)?;
                     nodes += source.nodes;
@@ -267,6 +267,11 @@ fn alias_share(nodes: usize) -> f64 {
         ALIASES_SCARCE.. => 0.10,
         _ => 0.99 - 0.89 * ((nodes - ALIASES_FREE) as f64 / (ALIASES_SCARCE - ALIASES_FREE) as f64),
     }
+}
+
+/// `!!merge <<`, as some programs write the merge key.
+fn is_merge(tag: &Tag) -> bool {
+    format!("{}{}", tag.handle, tag.suffix) == "tag:yaml.org,2002:merge"
 }
 
 /// `<<`: keys of a mapping, or of several of which the earlier one wins, as if they stood here.

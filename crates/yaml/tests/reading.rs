@@ -101,6 +101,7 @@ fn structure() {
     check("z:\n  q: 3\n  <<: [{p: 1}, {p: 2, r: 4}]\n", &json!({"z": {"p": 1, "q": 3, "r": 4}}));
     check("x: &a [1]\nz: *a\n", &json!({"x": [1], "z": [1]}));
     check("&k a: *k\n", &json!({"a": "a"}));
+    check("x: &a {p: 1}\nz:\n  !!merge <<: *a\n  q: 3\n", &json!({"x": {"p": 1}, "z": {"p": 1, "q": 3}}));
     check("'<<': 1", &json!({"<<": 1}));
     refused("y:\n  <<: 3\n", 2, "map merge requires");
     refused("a: *b\n", 1, "anchor");
