@@ -1,2 +1,28 @@
-//! The `mainstay` program.
-fn main() {}
+//! The `mainstay` program: it parses, calls the library crates, and prints.
+//!
+//! ```text
+//!   argv ── dispatch (which tool am I?) ── args (clap) ── commands::X ──► library crates
+//!                                                              │
+//!                              output (stdout, results) ◄──────┤
+//!                              progress, errors (stderr) ◄─────┘
+//! ```
+
+mod args;
+mod bundles;
+mod cases;
+mod catalogs;
+mod commands;
+mod dispatch;
+mod errors;
+mod images;
+mod logging;
+mod output;
+mod runtime;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // A second call would be the only failure, and there is none.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    dispatch::run(std::env::args_os().collect())
+}

@@ -1,0 +1,90 @@
+//! The command line (MS-CLI-01): global options and sub-commands. Each command's own arguments stand beside the command.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands::{bundle, catalog, completion, crd, opm, resolve, versions};
+
+/// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
+#[derive(Debug, Parser)]
+#[command(name = "mainstay", version, about, after_help = EXAMPLES)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay demo                                  a cluster with an example catalog, an install and an upgrade
+  mainstay up                                    an empty cluster; its kubeconfig is printed
+  mainstay catalog add team --ref REGISTRY/CATALOG:TAG
+  mainstay install PACKAGE
+  mainstay resolve PACKAGE --catalog DIR         which bundle, and why; no cluster needed
+
+Exit codes: 0 done, 1 failed or bad input, 2 usage, 3 not found, 4 impossible as asked, 5 timed out.";
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// When to use colour and progress bars' control sequences; NO_COLOR is honoured.
+    #[arg(long, global = true, value_enum, default_value_t = ColorWhen::Auto, value_name = "WHEN", help_heading = "Global options")]
+    pub color: ColorWhen,
+    /// Logs on stderr: error, warn, info, debug, trace, or TARGET=LEVEL,...
+    #[arg(long, global = true, env = "MAINSTAY_LOG", value_name = "FILTER", help_heading = "Global options")]
+    pub log_level: Option<String>,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Sub-commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Which bundle of a package would be installed, and why; needs no cluster
+    Resolve(resolve::Arguments),
+    /// Render and build bundles; needs no cluster
+    #[command(subcommand)]
+    Bundle(bundle::Commands),
+    /// Compare CRDs; needs no cluster
+    #[command(subcommand)]
+    Crd(crd::Commands),
+    /// Versions and ranges; needs no cluster
+    #[command(subcommand)]
+    Versions(versions::Commands),
+    /// Catalogs: on the cluster (add, list, show, search, remove) and as files (build, from-bundles)
+    #[command(subcommand)]
+    Catalog(catalog::Commands),
+    /// What opm does; `mainstay opm validate` so far
+    #[command(subcommand)]
+    Opm(opm::Commands),
+    /// Shell completion for bash, zsh or fish
+    Completion(completion::Arguments),
+    /// What operator-sdk does; not there yet
+    #[command(name = "operator-sdk", hide = true, disable_help_flag = true)]
+    OperatorSdk(OtherTool),
+    /// What kubectl operator does; not there yet
+    #[command(name = "operator", hide = true, disable_help_flag = true)]
+    Operator(OtherTool),
+    /// What oc adm does; not there yet
+    #[command(hide = true, disable_help_flag = true)]
+    Adm(OtherTool),
+}
+
+/// Whatever is said to a tool that is not there yet.
+#[derive(Debug, Args)]
+pub struct OtherTool {
+    /// The words.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}

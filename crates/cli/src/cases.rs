@@ -1,0 +1,80 @@
+//! Many questions at once: one JSON question a line in, one JSON answer a line out, in order (MS-CLI-09).
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::errors::{Exit, Failure};
+
+/// The longest line.
+const MAX_LINE: u64 = 16 << 20;
+
+/// Answers every line of a file, `-` for standard input. A line that cannot be read is answered with an error, too; the exit code then
+/// says that the input was bad.
+pub fn answer(path: &Path, mut question: impl FnMut(&Value) -> Result<Value, Failure>) -> Result<(), Failure> {
+    let subject = format!("cases {}", path.display());
+    let input: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(|error| Failure::failed(&subject, &error))?)
+    };
+    let mut input = BufReader::new(input);
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut bad = false;
+    let mut line = Vec::new();
+    for number in 1usize.. {
+        line.clear();
+        let length = (&mut input).take(MAX_LINE).read_until(b'\n', &mut line).map_err(|error| Failure::failed(&subject, &error))?;
+        if length == 0 {
+            break;
+        }
+        if length as u64 == MAX_LINE {
+            return Err(Failure::new(Exit::Failed, subject, format!("line {number} is longer than {MAX_LINE} bytes")));
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let answer = match serde_json::from_slice(&line) {
+            Ok(case) => question(&case).unwrap_or_else(|failure| {
+                bad |= failure.exit == Exit::Failed;
+                failure.to_json()
+            }),
+            Err(error) => {
+                bad = true;
+                json!({"error": {"message": format!("line {number}: {error}")}})
+            }
+        };
+        match writeln!(out, "{answer}") {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            outcome => outcome.map_err(|error| Failure::failed("standard output", &error))?,
+        }
+    }
+    out.flush().map_err(|error| Failure::failed("standard output", &error))?;
+    if bad { Err(Failure::new(Exit::Failed, subject, "not every line could be answered; the answers say why")) } else { Ok(()) }
+}
+
+/// A text of a case; absent and null are the same.
+pub fn text(case: &Value, field: &str) -> Result<Option<String>, Failure> {
+    match &case[field] {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text.clone())),
+        other => Err(Failure::new(Exit::Failed, "case", format!("field {field}: expected text, found {other}"))),
+    }
+}
+
+/// A text that a case must have.
+pub fn required(case: &Value, field: &str) -> Result<String, Failure> {
+    text(case, field)?.ok_or_else(|| Failure::new(Exit::Failed, "case", format!("field {field} is missing")))
+}
+
+/// A list of texts of a case; nothing when absent or null.
+pub fn list(case: &Value, field: &str) -> Result<Option<Vec<String>>, Failure> {
+    match &case[field] {
+        Value::Null => Ok(None),
+        other => serde_json::from_value(other.clone())
+            .map(Some)
+            .map_err(|_| Failure::new(Exit::Failed, "case", format!("field {field}: expected a list of texts, found {other}"))),
+    }
+}

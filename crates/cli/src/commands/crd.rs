@@ -1,0 +1,106 @@
+//! `mainstay crd check`: may a CRD be replaced by another without harm to existing objects (MS-CLI-09, OLM1-CRD-02).
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use mainstay_schema::upgrade::{UpgradeFinding, check, message};
+use serde_json::{Value, json};
+
+use crate::cases;
+use crate::errors::{Exit, Failure};
+use crate::output::{self, Format, Table};
+
+/// Sub-commands.
+#[derive(Debug, Subcommand)]
+pub enum Commands {
+    /// May OLD be replaced by NEW without harm to the objects that exist?
+    Check(Check),
+}
+
+/// Arguments of `crd check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay crd check old.yaml new.yaml
+  mainstay crd check --cases pairs.jsonl --root crds/
+
+With --cases every line is {\"old\", \"new\"}, files below --root; the answer is what -o json gives.
+Exit codes: 0 safe, 4 not safe, 1 bad input.")]
+pub struct Check {
+    /// The CRD as it is
+    #[arg(required_unless_present = "cases")]
+    old: Option<PathBuf>,
+    /// The CRD as it would be
+    #[arg(required_unless_present = "cases")]
+    new: Option<PathBuf>,
+    /// Answer many questions: a file of JSON lines, - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "old")]
+    cases: Option<PathBuf>,
+    /// The directory that files of cases are below
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    root: PathBuf,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+}
+
+/// Runs one of them.
+pub fn run(command: Commands) -> Result<(), Failure> {
+    let Commands::Check(arguments) = command;
+    if let Some(path) = &arguments.cases {
+        return cases::answer(path, |case| {
+            let file = |field| cases::required(case, field).map(|name| arguments.root.join(name));
+            let (name, findings) = compare(&file("old")?, &file("new")?)?;
+            Ok(answer(&name, &findings))
+        });
+    }
+    let (Some(old), Some(new)) = (&arguments.old, &arguments.new) else {
+        return Err(Failure::new(Exit::Usage, "crd check", "needs OLD and NEW"));
+    };
+    let (name, findings) = compare(old, new)?;
+    if !arguments.output.is_table() {
+        output::value(&arguments.output, &answer(&name, &findings))?;
+    } else if findings.is_empty() {
+        output::line(format!("{name}: safe to replace"))?;
+    } else {
+        let mut table = Table::new(&["VERSION", "PATH", "RULE", "FINDING"]);
+        for finding in &findings {
+            table.row([finding.version.as_deref().unwrap_or_default(), &finding.path, finding.rule, &finding.message]);
+        }
+        table.print()?;
+    }
+    if findings.is_empty() { Ok(()) } else { Err(Failure::no()) }
+}
+
+fn compare(old: &Path, new: &Path) -> Result<(String, Vec<UpgradeFinding>), Failure> {
+    let (old, new) = (crd(old)?, crd(new)?);
+    let name = new["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    Ok((name, check(&old, &new).err().unwrap_or_default()))
+}
+
+fn crd(path: &Path) -> Result<Value, Failure> {
+    let subject = format!("crd {}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::failed(&subject, &error))?;
+    let object = mainstay_yaml::parse(&text).map_err(|error| Failure::failed(&subject, &error))?;
+    if object["kind"] != "CustomResourceDefinition" || object["apiVersion"] != "apiextensions.k8s.io/v1" {
+        let found =
+            format!("{} {}", object["apiVersion"].as_str().unwrap_or("no apiVersion"), object["kind"].as_str().unwrap_or("no kind"));
+        return Err(Failure::new(
+            Exit::Failed,
+            subject,
+            format!("expected a CustomResourceDefinition of apiextensions.k8s.io/v1, found {found}"),
+        ));
+    }
+    Ok(object)
+}
+
+fn answer(name: &str, findings: &[UpgradeFinding]) -> Value {
+    let listed: Vec<Value> = findings
+        .iter()
+        .map(|finding| {
+            json!({"version": finding.version, "path": finding.path, "rule": finding.rule, "severity": "error", "message": finding.message})
+        })
+        .collect();
+    let text = if findings.is_empty() { String::new() } else { message(name, findings) };
+    json!({"safe": findings.is_empty(), "findings": listed, "message": text})
+}

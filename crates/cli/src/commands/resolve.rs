@@ -1,0 +1,209 @@
+//! `mainstay resolve`: which bundle, and why (MS-CLI-09, OLM1-SEL-01).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use mainstay_resolver::{
+    CandidateCatalog, CatalogState, InstalledBundle, Refusal, RefusalKind, Request, Resolution, UpgradeConstraintPolicy, resolve,
+};
+use serde_json::{Value, json};
+
+use crate::cases;
+use crate::catalogs::{self, Catalog};
+use crate::errors::{Exit, Failure};
+use crate::output::{self, Format, Table};
+
+/// Arguments.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay resolve cockpit --catalog examples/catalog
+  mainstay resolve cockpit --catalog catalog.json.gz --version '>=1.2 <2' --channel stable
+  mainstay resolve cockpit --catalog REGISTRY/CATALOG:TAG --installed cockpit.v1.1.0
+  mainstay resolve --cases questions.jsonl --catalog catalog.json
+
+With --cases every line is {\"package\", \"version\", \"channels\", \"installed\": {\"name\", \"version\"}, \"upgradeConstraintPolicy\"};
+the answer is what -o json gives.
+Exit codes: 0 there is a bundle, 4 there is none, 1 bad input.")]
+pub struct Arguments {
+    /// The package
+    #[arg(required_unless_present = "cases")]
+    package: Option<String>,
+    /// A directory, a file or an image with a file-based catalog; can be repeated
+    #[arg(long, required = true, num_args = 1.., value_name = "PATH|REF")]
+    catalog: Vec<String>,
+    /// The versions that will do, as in a ClusterExtension
+    #[arg(long, value_name = "RANGE")]
+    version: Option<String>,
+    /// A channel that will do; can be repeated
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Vec<String>,
+    /// The bundle that is installed: its name, or NAME=VERSION when no catalog has it
+    #[arg(long, value_name = "BUNDLE")]
+    installed: Option<String>,
+    /// Whether the catalog's update edges bind
+    #[arg(long, value_enum, default_value_t = Policy::CatalogProvided)]
+    policy: Policy,
+    /// Answer many questions: a file of JSON lines, - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "package")]
+    cases: Option<PathBuf>,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Policy {
+    #[value(name = "CatalogProvided")]
+    CatalogProvided,
+    #[value(name = "SelfCertified")]
+    SelfCertified,
+}
+
+impl From<Policy> for UpgradeConstraintPolicy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::CatalogProvided => Self::CatalogProvided,
+            Policy::SelfCertified => Self::SelfCertified,
+        }
+    }
+}
+
+/// Answers.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let catalogs = catalogs::open_all(&arguments.catalog)?;
+    let labels = BTreeMap::new();
+    let candidates: Vec<CandidateCatalog<'_>> = catalogs
+        .iter()
+        .map(|catalog| CandidateCatalog { name: &catalog.name, labels: &labels, priority: 0, state: CatalogState::Content(&catalog.index) })
+        .collect();
+    if let Some(path) = &arguments.cases {
+        return cases::answer(path, |case| {
+            let request = case_request(case, arguments.policy)?;
+            match resolve(&request, &candidates) {
+                Ok(resolution) => Ok(answer(&resolution, &request, &catalogs)),
+                // A question that is well asked has an answer, also when the answer is no.
+                Err(refusal) => Ok(refused(&refusal).to_json()),
+            }
+        });
+    }
+    let request = Request {
+        package: arguments.package.clone().unwrap_or_default(),
+        channels: arguments.channel.clone(),
+        version: arguments.version.clone(),
+        selector: None,
+        policy: arguments.policy.into(),
+        installed: arguments
+            .installed
+            .as_deref()
+            .map(|text| installed(text, arguments.package.as_deref().unwrap_or_default(), &catalogs))
+            .transpose()?,
+    };
+    match resolve(&request, &candidates) {
+        Ok(resolution) => {
+            if arguments.output.is_table() {
+                table(&resolution, &request, &catalogs)
+            } else {
+                output::value(&arguments.output, &answer(&resolution, &request, &catalogs))
+            }
+        }
+        Err(refusal) => {
+            let failure = refused(&refusal);
+            if arguments.output.is_table() {
+                return Err(failure);
+            }
+            output::value(&arguments.output, &failure.to_json())?;
+            Err(Failure::silent(failure.exit))
+        }
+    }
+}
+
+fn case_request(case: &Value, policy: Policy) -> Result<Request, Failure> {
+    let bad = |message: String| Failure::new(Exit::Failed, "case", message);
+    let policy = match cases::text(case, "upgradeConstraintPolicy")?.as_deref() {
+        None | Some("") => policy,
+        Some(name) => Policy::from_str(name, false)
+            .map_err(|_| bad(format!("field upgradeConstraintPolicy: expected CatalogProvided or SelfCertified, found {name:?}")))?,
+    };
+    let installed = match &case["installed"] {
+        Value::Null => None,
+        bundle => Some(InstalledBundle { name: cases::required(bundle, "name")?, version: cases::required(bundle, "version")? }),
+    };
+    Ok(Request {
+        package: cases::required(case, "package")?,
+        channels: cases::list(case, "channels")?.unwrap_or_default(),
+        version: cases::text(case, "version")?,
+        selector: None,
+        policy: policy.into(),
+        installed,
+    })
+}
+
+/// The installed bundle by name; its version is what the first catalog that knows it says.
+fn installed(text: &str, package: &str, catalogs: &[Catalog]) -> Result<InstalledBundle, Failure> {
+    if let Some((name, version)) = text.split_once('=') {
+        return Ok(InstalledBundle { name: name.to_owned(), version: version.to_owned() });
+    }
+    let version = catalogs.iter().find_map(|catalog| catalog.index.package(package)?.bundle(text)?.version());
+    match version {
+        Some(version) => Ok(InstalledBundle { name: text.to_owned(), version: version.to_owned() }),
+        None => Err(Failure::new(
+            Exit::Failed,
+            format!("bundle {text}"),
+            format!("no catalog has it in package {package}, so its version is not known"),
+        )
+        .hint(format!("give its version, too: --installed {text}=VERSION"))),
+    }
+}
+
+/// A refusal as a failure: what each catalog had to offer, and hints that were tried.
+pub fn refused(refusal: &Refusal) -> Failure {
+    let (exit, subject) = match &refusal.kind {
+        RefusalKind::InvalidVersionRange { .. } | RefusalKind::InvalidSelector { .. } => (Exit::Failed, "question".to_owned()),
+        RefusalKind::NoSingleBundle { package, .. } | RefusalKind::CatalogFailed { package, .. } => {
+            (Exit::Impossible, format!("package {package}"))
+        }
+        RefusalKind::InvalidInstalledVersion { bundle, .. }
+        | RefusalKind::InvalidBundleVersion { bundle, .. }
+        | RefusalKind::UnsupportedDependency { bundle, .. } => (Exit::Impossible, format!("bundle {bundle}")),
+    };
+    let failure = Failure::new(exit, subject, refusal.to_string());
+    let failure = refusal.catalogs.iter().fold(failure, |failure, report| failure.because(report.to_string()));
+    refusal.hints.iter().fold(failure, |failure, hint| failure.hint(hint.to_string()))
+}
+
+/// The channels of the chosen bundle; of the wanted ones, where channels are wanted.
+fn channels(resolution: &Resolution, request: &Request, catalogs: &[Catalog]) -> Vec<String> {
+    let choice = &resolution.choice;
+    let facts =
+        catalogs.iter().find(|catalog| catalog.name == choice.catalog).and_then(|catalog| catalog.index.package_facts(&choice.package));
+    let all = facts.into_iter().flat_map(|facts| facts.channels);
+    all.filter(|channel| channel.entries.iter().any(|entry| entry.name == choice.bundle))
+        .map(|channel| channel.name.to_owned())
+        .filter(|name| request.channels.is_empty() || request.channels.contains(name))
+        .collect()
+}
+
+fn answer(resolution: &Resolution, request: &Request, catalogs: &[Catalog]) -> Value {
+    let choice = &resolution.choice;
+    json!({
+        "package": choice.package,
+        "bundle": choice.bundle,
+        "version": choice.version,
+        "channels": channels(resolution, request, catalogs),
+        "catalog": choice.catalog,
+        "image": choice.image,
+        "reasons": resolution.reasons,
+    })
+}
+
+fn table(resolution: &Resolution, request: &Request, catalogs: &[Catalog]) -> Result<(), Failure> {
+    let choice = &resolution.choice;
+    let mut table = Table::new(&["PACKAGE", "BUNDLE", "VERSION", "CHANNELS", "CATALOG"]);
+    let channels = channels(resolution, request, catalogs).join(",");
+    table.row([choice.package.as_str(), &choice.bundle, &choice.version, &channels, &choice.catalog]);
+    table.print()?;
+    output::line("\nwhy:")?;
+    resolution.reasons.iter().try_for_each(|reason| output::line(format!("  {reason}")))
+}

@@ -1,0 +1,142 @@
+//! How a command fails: what happened to which object, why, what would work, and the exit code (MS-CLI-06).
+
+use std::error::Error;
+use std::io::Write as _;
+
+use mainstay_diagnostics::{Cause, Finding, Hint, Severity};
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+/// Exit codes (MS-CLI-06).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It did not work, or the input is bad.
+    Failed = 1,
+    /// The command line does not say what is wanted.
+    Usage = 2,
+    /// Something that was named does not exist.
+    NotFound = 3,
+    /// It cannot be done as asked: unsatisfiable, unsafe or forbidden.
+    Impossible = 4,
+    /// It took too long.
+    TimedOut = 5,
+}
+
+/// Why a command ends without having done what it was asked.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    finding: Finding,
+    /// Whether the answer on stdout has said everything already.
+    silent: bool,
+}
+
+impl Failure {
+    /// A failure of `subject`, the object first: `catalog ./x`, `package foo`.
+    pub fn new(exit: Exit, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        let code = match exit {
+            Exit::Failed => "failed",
+            Exit::Usage => "usage",
+            Exit::NotFound => "not-found",
+            Exit::Impossible => "impossible",
+            Exit::TimedOut => "timed-out",
+        };
+        Self { exit, finding: Finding::error(code, subject, message), silent: false }
+    }
+
+    /// What failed, with the chain of errors below it as causes.
+    pub fn of(exit: Exit, subject: impl Into<String>, error: &(dyn Error + 'static)) -> Self {
+        let failure = Self::new(exit, subject, error.to_string());
+        match error.source() {
+            Some(source) => failure.because(Cause::of(source)),
+            None => failure,
+        }
+    }
+
+    /// Bad input or an operation that failed.
+    pub fn failed(subject: impl Into<String>, error: &(dyn Error + 'static)) -> Self {
+        Self::of(Exit::Failed, subject, error)
+    }
+
+    /// The answer "no": stdout has said it, only the exit code is left to say.
+    pub fn no() -> Self {
+        Self { silent: true, ..Self::new(Exit::Impossible, "", "") }
+    }
+
+    /// Only an exit code: stdout has said everything.
+    pub fn silent(exit: Exit) -> Self {
+        Self { silent: true, ..Self::new(exit, "", "") }
+    }
+
+    /// Adds a cause.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<Cause>) -> Self {
+        self.finding = self.finding.because(cause);
+        self
+    }
+
+    /// Adds what would work.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
+        self.finding = self.finding.hint(hint);
+        self
+    }
+
+    /// The message alone.
+    pub fn message(&self) -> &str {
+        &self.finding.message
+    }
+
+    /// `{"error": {"message", "causes", "hints"}}`, as machine output has it (MS-CLI-09).
+    pub fn to_json(&self) -> Value {
+        let mut error = json!({"message": self.finding.message});
+        if !self.finding.causes.is_empty() {
+            error["causes"] = self.finding.causes.iter().map(chain).collect();
+        }
+        if !self.finding.hints.is_empty() {
+            error["hints"] = self.finding.hints.iter().map(|hint| Value::from(hint.as_str())).collect();
+        }
+        json!({"error": error})
+    }
+
+    /// Writes it to stderr, unless stdout has said everything.
+    pub fn report(&self) {
+        if self.silent {
+            return;
+        }
+        let mut stderr = anstream::stderr();
+        for line in self.finding.to_text().lines() {
+            // There is no place left to complain when stderr is closed.
+            let _ = if let Some(rest) = line.strip_prefix("error:") {
+                writeln!(stderr, "{}{rest}", "error:".red().bold())
+            } else if let Some(rest) = line.strip_prefix("hint:") {
+                writeln!(stderr, "{}{rest}", "hint:".cyan())
+            } else {
+                writeln!(stderr, "{line}")
+            };
+        }
+    }
+}
+
+/// A warning on stderr.
+pub fn warn(subject: &str, message: &str) {
+    let text = Finding::new(Severity::Warning, "warning", subject, message).to_text();
+    let rest = text.strip_prefix("warning:").unwrap_or(&text);
+    // There is no place left to complain when stderr is closed.
+    let _ = write!(anstream::stderr(), "{}{rest}", "warning:".yellow());
+}
+
+/// A cause and what is below it on one line.
+fn chain(cause: &Cause) -> Value {
+    fn write(cause: &Cause, out: &mut String) {
+        out.push_str(&cause.message);
+        for below in &cause.causes {
+            out.push_str(": ");
+            write(below, out);
+        }
+    }
+    let mut out = String::new();
+    write(cause, &mut out);
+    Value::from(out)
+}

@@ -1,0 +1,171 @@
+//! What goes to stdout: aligned tables for people, JSON and YAML for programs (MS-CLI-06).
+
+use std::io::{ErrorKind, Write as _};
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use crate::errors::Failure;
+
+mod jsonpath;
+
+pub use jsonpath::JsonPath;
+
+/// How results are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// An aligned table or a few lines.
+    #[default]
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// `kind/name`, one a line.
+    Name,
+    /// The values at a path.
+    JsonPath(JsonPath),
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "table" => Ok(Self::Table),
+            "wide" => Ok(Self::Wide),
+            "json" => Ok(Self::Json),
+            "yaml" => Ok(Self::Yaml),
+            "name" => Ok(Self::Name),
+            other => match other.strip_prefix("jsonpath=") {
+                Some(path) => JsonPath::parse(path).map(Self::JsonPath),
+                None => Err("expected table, wide, json, yaml, name or jsonpath=PATH".to_owned()),
+            },
+        }
+    }
+}
+
+impl Format {
+    /// Whether people read it.
+    pub fn is_table(&self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+}
+
+/// Prints text as it is.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // Whoever reads has seen enough (`| head`).
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::failed("standard output", &error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Prints text and ends the line.
+pub fn line(text: impl AsRef<str>) -> Result<(), Failure> {
+    print(&format!("{}\n", text.as_ref()))
+}
+
+/// A document in a format that programs read; tables are the caller's.
+pub fn value(format: &Format, value: &Value) -> Result<(), Failure> {
+    match format {
+        Format::Yaml => print(&mainstay_yaml::to_string(value)),
+        Format::JsonPath(path) => line(path.evaluate(value)),
+        Format::Name => {
+            let items = value["items"].as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            items.iter().try_for_each(|item| line(object_name(item)))
+        }
+        Format::Table | Format::Wide | Format::Json => print(&format!("{value:#}\n")),
+    }
+}
+
+/// `clusterextension.olm.operatorframework.io/name`, as kubectl writes it.
+fn object_name(object: &Value) -> String {
+    let kind = object["kind"].as_str().unwrap_or("object").to_lowercase();
+    let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map(|(group, _)| group);
+    let name = object["metadata"]["name"].as_str().or_else(|| object["name"].as_str()).unwrap_or_default();
+    match group {
+        Some(group) => format!("{kind}.{group}/{name}"),
+        None => format!("{kind}/{name}"),
+    }
+}
+
+/// An aligned table.
+#[derive(Debug, Default)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these column titles.
+    pub fn new(titles: &[&str]) -> Self {
+        Self { rows: vec![titles.iter().map(|title| (*title).to_owned()).collect()] }
+    }
+
+    /// Adds a row; an empty cell is shown as `-`.
+    pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let shown = |cell: T| {
+            let cell: String = cell.into();
+            let first = cell.lines().next().unwrap_or_default();
+            if first.is_empty() { "-".to_owned() } else { first.to_owned() }
+        };
+        self.rows.push(cells.into_iter().map(shown).collect());
+    }
+
+    /// Whether there is no row but the titles.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() < 2
+    }
+
+    /// The table as text, indented by `indent` blanks.
+    pub fn render(&self, indent: usize) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default();
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut out = String::new();
+        for row in &self.rows {
+            let mut text = " ".repeat(indent);
+            for (cell, width) in row.iter().zip(&widths) {
+                text.push_str(cell);
+                text.push_str(&" ".repeat(width + 3 - cell.chars().count()));
+            }
+            out.push_str(text.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Prints it.
+    pub fn print(&self) -> Result<(), Failure> {
+        print(&self.render(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    /// MS-CLI-06: tables are aligned, without blanks at the end of lines.
+    #[test]
+    fn tables_are_aligned() {
+        let mut table = Table::new(&["NAME", "VERSION"]);
+        table.row(["a", "1.0.0"]);
+        table.row(["longer", ""]);
+        assert_eq!(table.render(0), "NAME     VERSION\na        1.0.0\nlonger   -\n");
+    }
+
+    /// MS-CLI-06: the output formats.
+    #[test]
+    fn formats() {
+        assert_eq!("json".parse::<Format>().unwrap(), Format::Json);
+        assert!(matches!("jsonpath={.a}".parse::<Format>().unwrap(), Format::JsonPath(_)));
+        assert!("xml".parse::<Format>().is_err());
+        assert!("jsonpath={..a}".parse::<Format>().is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! The async runtime, started only by commands that need one, and Ctrl-C (MS-CLI-08).
+
+use std::future::Future;
+
+use crate::errors::{Exit, Failure};
+
+/// Runs a future on two to four workers.
+pub fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed("async runtime", &error))?;
+    let outcome = runtime.block_on(future);
+    // What still runs (a transfer that was given up) must not hold the program.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Runs a future until Ctrl-C; `interrupted` then says what was done and how to go on (MS-CLI-08).
+pub async fn until_interrupt<T>(
+    future: impl Future<Output = Result<T, Failure>>,
+    interrupted: impl FnOnce() -> Vec<String>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        outcome = future => outcome,
+        signal = tokio::signal::ctrl_c() => {
+            signal.map_err(|error| Failure::failed("Ctrl-C", &error))?;
+            let failure = Failure::new(Exit::Failed, "interrupted", "stopped before the end");
+            Err(interrupted().into_iter().fold(failure, Failure::hint))
+        }
+    }
+}
