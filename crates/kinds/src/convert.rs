@@ -94,7 +94,7 @@ fn take_list(map: &mut Object, key: &str) -> Vec<Value> {
     }
 }
 
-fn annotate(map: &mut Object, key: &str, text: String) {
+fn annotate(map: &mut Object, key: &str, text: &str) {
     entry(entry(map, "metadata"), "annotations").insert(key.to_owned(), json!(text));
 }
 
@@ -134,14 +134,14 @@ fn autoscaler_to_v1(map: &mut Object) {
     for (key, metrics, place) in [(METRICS, metrics, "target"), (CURRENT_METRICS, current, "current")] {
         if !metrics.is_empty() {
             let shown: Vec<String> = metrics.iter().map(|metric| old_metric(metric, place)).collect();
-            annotate(map, key, format!("[{}]", shown.join(",")));
+            annotate(map, key, &format!("[{}]", shown.join(",")));
         }
     }
     if !conditions.is_empty() {
-        annotate(map, CONDITIONS, Value::Array(conditions).to_string());
+        annotate(map, CONDITIONS, &Value::Array(conditions).to_string());
     }
     if let Some(behavior) = behavior {
-        annotate(map, BEHAVIOR, behavior.to_string());
+        annotate(map, BEHAVIOR, &behavior.to_string());
     }
 }
 

@@ -123,3 +123,15 @@ fn immutable_fields() {
     assert_eq!(change("Deployment", &uid), ["metadata.uid: Invalid value: \"v\": field is immutable"; 2]);
     assert_eq!(change("Deployment", &|_| {}), Vec::<String>::new());
 }
+
+/// KAPI-REST-04: bad labels of a changed ConfigMap are told as often as Kubernetes tells them.
+#[test]
+fn repeated_findings() {
+    let gvk = Gvk::new("", "v1", "ConfigMap");
+    let old = json!({"metadata": {"name": "one", "namespace": "ns", "uid": "u"}});
+    let mut new = old.clone();
+    new["metadata"]["labels"] = json!({"-x": "y z"});
+    let errors = validate_update(&gvk, &new, &old, None);
+    assert_eq!(errors.len(), 8);
+    assert!(errors.iter().all(|error| error.field.as_str() == "metadata.labels"));
+}

@@ -158,6 +158,26 @@ fn finalizers(metadata: &Value, path: &Path) -> Errors {
     errors
 }
 
+/// Kinds whose own check of a change looks at the whole object again, metadata included.
+fn checks_again(gvk: &Gvk) -> bool {
+    matches!(
+        gvk.group_kind(),
+        ("", "ConfigMap" | "Secret" | "Service" | "ServiceAccount") | ("rbac.authorization.k8s.io" | "apiregistration.k8s.io", _)
+    )
+}
+
+/// Kubernetes asks several times: the registry as for a new object and as for a change, then the kind itself. Clients see all of it.
+pub(super) fn update_of_kind(gvk: &Gvk, new: &Value, old: &Value, subresource: Option<&str>) -> Errors {
+    let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
+    let mut errors = of_create(new, namespaced, false, &|name, prefix| name_messages(NameRule::PathSegment, name, prefix));
+    errors.extend(update(new, old));
+    errors.extend(update(new, old));
+    if subresource.is_none() && checks_again(gvk) {
+        errors.extend(create(gvk, new));
+    }
+    errors
+}
+
 pub(super) fn update(new: &Value, old: &Value) -> Errors {
     let path = Path::new("metadata");
     let (new, old) = (new.get("metadata").unwrap_or(&Value::Null), old.get("metadata").unwrap_or(&Value::Null));

@@ -338,6 +338,36 @@ pub(super) fn event(object: &Value) -> Errors {
     Vec::new()
 }
 
+/// Events of the newer group: written by their reporters alone, so that everything must be said.
+pub(super) fn new_event(object: &Value) -> Errors {
+    let mut errors = Vec::new();
+    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+    let about = object.pointer("/regarding/namespace").and_then(Value::as_str).unwrap_or_default();
+    if (!about.is_empty() && about != namespace) || (about.is_empty() && !["default", "kube-system", ""].contains(&namespace)) {
+        errors.push(Error::invalid(&Path::new("involvedObject").child("namespace"), about, "does not match event.namespace"));
+    }
+    if !has(object, "eventTime") {
+        errors.push(Error::required(&Path::new("eventTime"), ""));
+    }
+    for (field, most) in [("reportingController", 0), ("reportingInstance", 128), ("action", 128), ("reason", 128)] {
+        let value = text(object, field);
+        if value.is_empty() {
+            errors.push(Error::required(&Path::new(field), ""));
+        } else if field == "reportingController" {
+            errors.extend(all_invalid(&Path::new(field), value, names::qualified(value)));
+        } else if value.len() > most {
+            errors.push(Error::invalid(&Path::new(field), "", format!("can have at most {most} characters")));
+        }
+    }
+    if text(object, "note").len() > 1024 {
+        errors.push(Error::invalid(&Path::new("message"), "", "can have at most 1024 characters"));
+    }
+    if !["Normal", "Warning"].contains(&text(object, "type")) {
+        errors.push(Error::invalid(&Path::new("type"), "", "has invalid value: ".to_owned() + text(object, "type")));
+    }
+    errors
+}
+
 pub(super) fn token_request(object: &Value) -> Errors {
     let path = Path::new("spec").child("expirationSeconds");
     match int(spec(object), "expirationSeconds") {

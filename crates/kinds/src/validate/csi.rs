@@ -1,0 +1,113 @@
+//! What drivers of storage say of themselves, of nodes and of volumes.
+
+use mainstay_schema::field::{Error, Path};
+use serde_json::Value;
+
+use super::{Errors, all_invalid, has, labels, list, names, text, texts};
+use crate::quantity::Quantity;
+
+fn driver_name(name: &str, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    if name.is_empty() {
+        errors.push(Error::required(path, ""));
+    }
+    if name.len() > 63 {
+        errors.push(Error::too_long(path, name, 63));
+    }
+    errors.extend(all_invalid(path, name, names::subdomain(&name.to_lowercase())));
+    errors
+}
+
+pub(super) fn driver(object: &Value) -> Errors {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let path = Path::new("spec");
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let mut errors = driver_name(name, &Path::new("name"));
+    for field in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
+        if !has(spec, field) {
+            errors.push(Error::required(&path.child(field), ""));
+        }
+    }
+    let known = ["ReadWriteOnceWithFSType", "File", "None"];
+    if has(spec, "fsGroupPolicy") && !known.contains(&text(spec, "fsGroupPolicy")) {
+        errors.push(Error::not_supported(&path.child("fsGroupPolicy"), text(spec, "fsGroupPolicy"), &known));
+    }
+    let mut audiences: Vec<&str> = Vec::new();
+    for (index, request) in list(spec, "tokenRequests").iter().enumerate() {
+        let path = path.child("tokenRequests").index(index);
+        let audience = text(request, "audience");
+        if audiences.contains(&audience) {
+            errors.push(Error::duplicate(&path.child("audience"), audience));
+        }
+        audiences.push(audience);
+        if let Some(seconds) = super::int(request, "expirationSeconds").filter(|seconds| *seconds < 600) {
+            errors.push(Error::invalid(&path.child("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes"));
+        }
+    }
+    for (index, mode) in texts(spec, "volumeLifecycleModes").iter().enumerate() {
+        if !["Ephemeral", "Persistent"].contains(mode) {
+            errors.push(Error::not_supported(&path.child("volumeLifecycleModes").index(index), *mode, &["Ephemeral", "Persistent"]));
+        }
+    }
+    errors
+}
+
+pub(super) fn node(object: &Value) -> Errors {
+    let mut errors = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, driver) in object.get("spec").map_or(&[] as &[Value], |spec| list(spec, "drivers")).iter().enumerate() {
+        let path = Path::new("spec").child("drivers").index(index);
+        let name = text(driver, "name");
+        errors.extend(driver_name(name, &path.child("name")));
+        let id = text(driver, "nodeID");
+        if id.is_empty() {
+            errors.push(Error::required(&path.child("nodeID"), ""));
+        } else if id.len() > 256 {
+            errors.push(Error::invalid(&path.child("nodeID"), id, "must be 256 characters or less"));
+        }
+        if seen.contains(&name) {
+            errors.push(Error::duplicate(&path.child("name"), name));
+        }
+        seen.push(name);
+        for (at, key) in texts(driver, "topologyKeys").iter().enumerate() {
+            errors.extend(all_invalid(&path.child("topologyKeys").index(at), key, names::qualified(key)));
+        }
+    }
+    errors
+}
+
+pub(super) fn capacity(object: &Value) -> Errors {
+    let mut errors = labels::selector(object.get("nodeTopology"), &Path::new("nodeTopology"));
+    let class = text(object, "storageClassName");
+    errors.extend(all_invalid(&Path::new("storageClassName"), class, names::subdomain(class)));
+    for field in ["capacity", "maximumVolumeSize"] {
+        let amount = object.get(field).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok());
+        if amount.is_some_and(|amount| amount < Quantity::ZERO) {
+            errors.push(Error::invalid(&Path::new(field), object.get(field), "must be greater than or equal to 0"));
+        }
+    }
+    errors
+}
+
+pub(super) fn attachment(object: &Value) -> Errors {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let path = Path::new("spec");
+    let mut errors = driver_name(text(spec, "attacher"), &path.child("attacher"));
+    let source = spec.get("source").unwrap_or(&Value::Null);
+    match (has(source, "persistentVolumeName"), has(source, "inlineVolumeSpec")) {
+        (false, false) => {
+            errors.push(Error::required(&path.child("source"), "must specify exactly one of inlineVolumeSpec and persistentVolumeName"));
+        }
+        (true, true) => {
+            errors.push(Error::forbidden(&path.child("source"), "must specify exactly one of inlineVolumeSpec and persistentVolumeName"));
+        }
+        (true, false) if text(source, "persistentVolumeName").is_empty() => {
+            errors
+                .push(Error::required(&path.child("source").child("persistentVolumeName"), "must specify non empty persistentVolumeName"));
+        }
+        _ => {}
+    }
+    let node = text(spec, "nodeName");
+    errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));
+    errors
+}
