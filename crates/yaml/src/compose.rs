@@ -271,7 +271,8 @@ fn alias_share(nodes: usize) -> f64 {
 
 /// `!!merge <<`, as some programs write the merge key.
 fn is_merge(tag: &Tag) -> bool {
-    format!("{}{}", tag.handle, tag.suffix) == "tag:yaml.org,2002:merge"
+    let (handle, suffix) = tag.parts();
+    format!("{handle}{suffix}") == "tag:yaml.org,2002:merge"
 }
 
 /// `<<`: keys of a mapping, or of several of which the earlier one wins, as if they stood here.
