@@ -8,11 +8,11 @@ use std::error::Error;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use mainstay_apiserver::access::{AnonymousAccess, pki::ServingNames};
-use mainstay_apiserver::{Config, Endpoint, Server};
 use axum::body::Body;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use mainstay_apiserver::access::{AnonymousAccess, pki::ServingNames};
+use mainstay_apiserver::{Config, Endpoint, Server};
 use mainstay_rbac::UserInfo;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,8 @@ use tower::ServiceExt as _;
 /// What the workload controllers do for every namespace: its default ServiceAccount and the CA's certificate.
 async fn fill_namespaces(router: axum::Router, ca: String) {
     let ask = async |method: &str, path: String, body: Value| -> Option<(StatusCode, Value)> {
-        let request = Request::builder().method(method).uri(path).header("content-type", "application/json").body(Body::from(body.to_string()));
+        let request =
+            Request::builder().method(method).uri(path).header("content-type", "application/json").body(Body::from(body.to_string()));
         let response = router.clone().oneshot(request.ok()?).await.ok()?;
         let status = response.status();
         let bytes = response.into_body().collect().await.ok()?.to_bytes();
@@ -65,7 +66,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("ready after {:?}: {}", begun.elapsed(), kubeconfig.display());
     let shutdown = CancellationToken::new();
     let running = server.serve(listener, shutdown.clone())?;
-    let filler = tokio::spawn(fill_namespaces(server.in_process(UserInfo::new("namespace-filler", &["system:masters"])), server.ca_certificate().to_owned()));
+    let filler = tokio::spawn(fill_namespaces(
+        server.in_process(UserInfo::new("namespace-filler", &["system:masters"])),
+        server.ca_certificate().to_owned(),
+    ));
     tokio::signal::ctrl_c().await?;
     filler.abort();
     server.end_watches();

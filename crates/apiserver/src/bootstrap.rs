@@ -19,32 +19,72 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+/// The CAs that further API servers are told of.
+pub struct Authorities<'a> {
+    /// Signs client certificates.
+    pub clients: &'a str,
+    /// Signs the certificate of the aggregation layer.
+    pub front_proxy: &'a str,
+}
+
 /// Creates what is missing and brings the bootstrap policy up to date.
-pub async fn run(api: &Api, endpoint: &Endpoint) -> Result<()> {
+pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) -> Result<()> {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-        ensure(api, "", "namespaces", json!({
-            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-            "spec": {"finalizers": ["kubernetes"]},
-            "status": {"phase": "Active"},
-        }))
+        ensure(
+            api,
+            "",
+            "namespaces",
+            json!({
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            }),
+        )
         .await?;
     }
     for object in bootstrap::objects() {
         policy(api, object).await?;
     }
     for (name, value, description) in [
-        ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
         ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
     ] {
-        ensure(api, "scheduling.k8s.io", "priorityclasses", json!({
-            "metadata": {"name": name, "generation": 1},
-            "value": value,
-            "description": description,
-            "preemptionPolicy": "PreemptLowerPriority",
-        }))
+        ensure(
+            api,
+            "scheduling.k8s.io",
+            "priorityclasses",
+            json!({
+                "metadata": {"name": name, "generation": 1},
+                "value": value,
+                "description": description,
+                "preemptionPolicy": "PreemptLowerPriority",
+            }),
+        )
         .await?;
     }
     service(api, endpoint).await?;
+    crate::apiservices::built_in(api).await?;
+    follow(
+        api,
+        "",
+        "configmaps",
+        json!({
+            "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+            "data": {
+                "client-ca-file": authorities.clients,
+                "requestheader-allowed-names": "[\"front-proxy-client\"]",
+                "requestheader-client-ca-file": authorities.front_proxy,
+                "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+                "requestheader-group-headers": "[\"X-Remote-Group\"]",
+                "requestheader-username-headers": "[\"X-Remote-User\"]",
+            },
+        }),
+    )
+    .await?;
     for entry in api.cache.resource("core/services").list(&crate::cache::Scope::default()) {
         api.services.note(&entry.value());
     }
@@ -82,8 +122,8 @@ async fn policy(api: &Api, wanted: Value) -> Result<()> {
     };
     let served = api.built_in("rbac.authorization.k8s.io", plural)?;
     let live = api.load(&served, meta(&wanted, "namespace"), meta(&wanted, "name")).await?;
-    let outcome = reconcile(live.as_ref().map(|live| &live.value), &wanted)
-        .map_err(|error| crate::error::ApiError::internal(error.to_string()))?;
+    let outcome =
+        reconcile(live.as_ref().map(|live| &live.value), &wanted).map_err(|error| crate::error::ApiError::internal(error.to_string()))?;
     match (outcome, live) {
         (Reconciled::Nothing | Reconciled::Protected, _) => Ok(()),
         (Reconciled::Create(mut object), _) => {
@@ -105,20 +145,30 @@ async fn policy(api: &Api, wanted: Value) -> Result<()> {
 
 async fn service(api: &Api, endpoint: &Endpoint) -> Result<()> {
     let labels = json!({"component": "apiserver", "provider": "kubernetes"});
-    ensure(api, "", "services", json!({
-        "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
-        "spec": {
-            "type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"],
-            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None",
-            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": endpoint.port}],
-        },
-        "status": {"loadBalancer": {}},
-    }))
+    ensure(
+        api,
+        "",
+        "services",
+        json!({
+            "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+            "spec": {
+                "type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"],
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None",
+                "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": endpoint.port}],
+            },
+            "status": {"loadBalancer": {}},
+        }),
+    )
     .await?;
-    follow(api, "", "endpoints", json!({
-        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
-        "subsets": [{"addresses": [{"ip": endpoint.address}], "ports": [{"name": "https", "port": endpoint.port, "protocol": "TCP"}]}],
-    }))
+    follow(
+        api,
+        "",
+        "endpoints",
+        json!({
+            "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+            "subsets": [{"addresses": [{"ip": endpoint.address}], "ports": [{"name": "https", "port": endpoint.port, "protocol": "TCP"}]}],
+        }),
+    )
     .await?;
     follow(api, "discovery.k8s.io", "endpointslices", json!({
         "metadata": {"name": "kubernetes", "namespace": "default", "generation": 1, "labels": {"kubernetes.io/service-name": "kubernetes"}},
@@ -136,7 +186,7 @@ async fn follow(api: &Api, group: &str, plural: &str, wanted: Value) -> Result<(
         return ensure(api, group, plural, wanted).await;
     };
     let mut next = live.value.clone();
-    for field in ["subsets", "endpoints", "ports"] {
+    for field in ["subsets", "endpoints", "ports", "data"] {
         if let Some(value) = wanted.get(field) {
             next[field] = value.clone();
         }

@@ -334,7 +334,9 @@ impl ResourceCache {
             }
         }
         // A full queue means a watcher that does not read: dropping its sender ends its stream.
-        inner.watchers.retain(|slot| if slot.scope.holds(&key) { slot.sender.try_send(change.clone()).is_ok() } else { !slot.sender.is_closed() });
+        inner
+            .watchers
+            .retain(|slot| if slot.scope.holds(&key) { slot.sender.try_send(change.clone()).is_ok() } else { !slot.sender.is_closed() });
         Some(change)
     }
 

@@ -58,7 +58,16 @@ mod tests {
     /// KAPI-REST-06: ages are as short as kubectl shows them.
     #[test]
     fn ages_are_short() {
-        for (seconds, shown) in [(-5, "<invalid>"), (0, "0s"), (119, "119s"), (125, "2m5s"), (600, "10m"), (4 * 3600, "4h"), (50 * 3600, "2d2h"), (400 * 86400, "400d")] {
+        for (seconds, shown) in [
+            (-5, "<invalid>"),
+            (0, "0s"),
+            (119, "119s"),
+            (125, "2m5s"),
+            (600, "10m"),
+            (4 * 3600, "4h"),
+            (50 * 3600, "2d2h"),
+            (400 * 86400, "400d"),
+        ] {
             assert_eq!(super::human(seconds), shown);
         }
     }

@@ -15,13 +15,20 @@ pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
         let version = api_version.rsplit('/').next().filter(|version| !version.is_empty()).unwrap_or(&gvk.version);
         ApiError::bad_request(format!("{shown} in version {version:?} cannot be handled as a {}: {why}", gvk.kind))
     };
-    if !kind.is_empty() && (kind != gvk.kind || !api_version.is_empty() && api_version != gvk.api_version()) || !api_version.is_empty() && api_version != gvk.api_version() {
-        let given = Gvk::of(if api_version.is_empty() { &gvk.version } else { &api_version }, if kind.is_empty() { &gvk.kind } else { &kind });
+    if !kind.is_empty() && (kind != gvk.kind || !api_version.is_empty() && api_version != gvk.api_version())
+        || !api_version.is_empty() && api_version != gvk.api_version()
+    {
+        let given =
+            Gvk::of(if api_version.is_empty() { &gvk.version } else { &api_version }, if kind.is_empty() { &gvk.kind } else { &kind });
         let known = registry().schema(&given).is_some();
         let why = if known {
             format!("converting ({}.{}) to ({}.{}): unknown conversion", given.version, given.kind, internal(&gvk.group), gvk.kind)
         } else {
-            format!("no kind {:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"", given.kind, given.api_version())
+            format!(
+                "no kind {:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+                given.kind,
+                given.api_version()
+            )
         };
         return Err(wrong(why));
     }
@@ -29,9 +36,9 @@ pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
     map.insert("apiVersion".into(), gvk.api_version().into());
     map.insert("kind".into(), gvk.kind.clone().into());
     let Some(schema) = registry().schema(gvk) else { return Ok(Vec::new()) };
-    fits(&schema, value, &mut Vec::new(), &gvk.kind).map_err(|why| ApiError::bad_request(format!(
-        "{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind
-    )))?;
+    fits(&schema, value, &mut Vec::new(), &gvk.kind).map_err(|why| {
+        ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind))
+    })?;
     Ok(mainstay_schema::prune::prune(&schema, value).iter().map(|path| path.as_str().to_owned()).collect())
 }
 
@@ -56,8 +63,17 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
         let bad = mainstay_kinds::quantity::Quantity::parse(text).is_err();
         return if bad { Err(NOT_A_QUANTITY.to_owned()) } else { Ok(()) };
     }
-    if let Some("Quantity" | "Time" | "MicroTime" | "RawExtension" | "JSON" | "FieldsV1" | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrArray" | "IntOrString") =
-        schema.definition.as_deref().and_then(|name| name.rsplit('.').next())
+    if let Some(
+        "Quantity"
+        | "Time"
+        | "MicroTime"
+        | "RawExtension"
+        | "JSON"
+        | "FieldsV1"
+        | "JSONSchemaPropsOrBool"
+        | "JSONSchemaPropsOrArray"
+        | "IntOrString",
+    ) = schema.definition.as_deref().and_then(|name| name.rsplit('.').next())
     {
         return Ok(());
     }
@@ -69,7 +85,9 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
         Value::Number(_) => "number",
         Value::Null => return Ok(()),
     };
-    let mismatch = |found: &str| Err(format!("json: cannot unmarshal {found} into Go struct field {owner}.{} of type {}", path.join("."), go_type(schema)));
+    let mismatch = |found: &str| {
+        Err(format!("json: cannot unmarshal {found} into Go struct field {owner}.{} of type {}", path.join("."), go_type(schema)))
+    };
     match (schema.kind, value) {
         (Some(Type::Object), Value::Object(map)) => {
             let inner = schema.definition.as_deref().and_then(|name| name.rsplit('.').next()).unwrap_or(owner);
@@ -94,7 +112,10 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
             let Some(node) = &schema.items else { return Ok(()) };
             items.iter().try_for_each(|item| fits(node, item, path, owner))
         }
-        (Some(Type::String), Value::String(_)) | (Some(Type::Boolean), Value::Bool(_)) | (Some(Type::Number), Value::Number(_)) | (None, _) => Ok(()),
+        (Some(Type::String), Value::String(_))
+        | (Some(Type::Boolean), Value::Bool(_))
+        | (Some(Type::Number), Value::Number(_))
+        | (None, _) => Ok(()),
         (Some(Type::Integer), Value::Number(number)) => {
             let whole = number.as_i64().or_else(|| number.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64));
             match whole {

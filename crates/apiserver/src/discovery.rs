@@ -184,13 +184,20 @@ pub fn openapi_index(context: &Context) -> Answer {
     let snapshot = context.api.served();
     let mut paths = Map::new();
     let mut names = openapi::v3_paths();
-    names.extend(snapshot.custom_groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| format!("apis/{group}/{version}"))));
+    names.extend(
+        snapshot.custom_groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| format!("apis/{group}/{version}"))),
+    );
     for name in names {
         // The hash stands for the content: built-in documents change with the program, others with their CRDs.
         let content = if openapi::v3_paths().contains(&name) {
             env!("CARGO_PKG_VERSION").to_owned()
         } else {
-            context.api.documents.get(&snapshot, &name, || custom_document(&snapshot, &name)).map(|document| document.hash.clone()).unwrap_or_default()
+            context
+                .api
+                .documents
+                .get(&snapshot, &name, || custom_document(&snapshot, &name))
+                .map(|document| document.hash.clone())
+                .unwrap_or_default()
         };
         let hash = hex(&Sha512::digest(format!("{name} {content}").as_bytes()));
         paths.insert(name.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{name}?hash={hash}")}));
@@ -291,9 +298,16 @@ fn custom_document(snapshot: &Snapshot, path: &str) -> Option<Value> {
             "x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": served.list_kind()}],
         });
         schemas.insert(format!("{name}List"), list);
-        let base = if facts.namespaced { format!("/apis/{group}/{version}/namespaces/{{namespace}}/{}", facts.plural) } else { format!("/apis/{group}/{version}/{}", facts.plural) };
+        let base = if facts.namespaced {
+            format!("/apis/{group}/{version}/namespaces/{{namespace}}/{}", facts.plural)
+        } else {
+            format!("/apis/{group}/{version}/{}", facts.plural)
+        };
         let kind = json!({"group": group, "version": version, "kind": facts.kind});
-        let parameters = json!(["dryRun", "fieldManager", "fieldValidation"].map(|name| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}})));
+        let parameters = json!(
+            ["dryRun", "fieldManager", "fieldValidation"]
+                .map(|name| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}}))
+        );
         let operation = |action: &str, body: bool| {
             let mut operation = json!({
                 "x-kubernetes-action": action,
@@ -302,7 +316,8 @@ fn custom_document(snapshot: &Snapshot, path: &str) -> Option<Value> {
             });
             if body {
                 operation["parameters"] = parameters.clone();
-                operation["requestBody"] = json!({"content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{name}")}}}});
+                operation["requestBody"] =
+                    json!({"content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{name}")}}}});
             }
             operation
         };

@@ -50,7 +50,9 @@ async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()>
         .into_iter()
         .filter(|entry| {
             let budget = entry.value();
-            budget.pointer("/spec/selector").is_some_and(|selector| !selector.is_null() && LabelSelector::from_object(selector).matches(&labels))
+            budget
+                .pointer("/spec/selector")
+                .is_some_and(|selector| !selector.is_null() && LabelSelector::from_object(selector).matches(&labels))
         })
         .collect();
     let [budget] = matching.as_slice() else {
@@ -75,7 +77,11 @@ async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()>
     }
     let allowed = figure("disruptionsAllowed");
     if allowed < 1 {
-        let cause = format!("The disruption budget {name} needs {} healthy pods and has {} currently", figure("desiredHealthy"), figure("currentHealthy"));
+        let cause = format!(
+            "The disruption budget {name} needs {} healthy pods and has {} currently",
+            figure("desiredHealthy"),
+            figure("currentHealthy")
+        );
         return too_many("Cannot evict pod as it would violate the pod's disruption budget.".into(), cause);
     }
     if dry_run {

@@ -72,7 +72,8 @@ pub fn applied(
     let _ = context;
     let schema = strategy::schema(served).ok_or_else(|| ApiError::internal(format!("no schema of {}", served.facts.kind)))?;
     let (api_version, reset, now) = (served.api_version(), reset(served, sub), clock::now());
-    let write = Write { manager, api_version: &api_version, subresource: sub.unwrap_or_default(), schema: &schema, reset: &reset, now: &now };
+    let write =
+        Write { manager, api_version: &api_version, subresource: sub.unwrap_or_default(), schema: &schema, reset: &reset, now: &now };
     let applied = managed::apply(live.unwrap_or(&Value::Null), wanted, &write, force).map_err(|error| refused(&error))?;
     let mut object = applied.object;
     match live {
@@ -93,7 +94,8 @@ pub fn refused(error: &ApplyError) -> ApiError {
         ApplyError::Typed(text) => ApiError::untyped(text.clone()),
         ApplyError::Managed(_) => ApiError::untyped(error.to_string()),
         ApplyError::Conflict(conflicts) => {
-            let causes = conflicts.causes().into_iter().map(|(message, field)| Cause::new("FieldManagerConflict", message, field)).collect();
+            let causes =
+                conflicts.causes().into_iter().map(|(message, field)| Cause::new("FieldManagerConflict", message, field)).collect();
             ApiError {
                 details: Some(Details { causes, ..Details::default() }),
                 ..ApiError::new(StatusCode::CONFLICT, "Conflict", conflicts.to_string())

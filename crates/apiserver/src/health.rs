@@ -27,7 +27,11 @@ pub async fn answer(context: &Context, parts: &[&str]) -> Result<Answer> {
         if !checks.contains(&name.as_str()) {
             return Err(ApiError::page_not_found());
         }
-        return Ok(if passes(context, &name).await { Answer::text(StatusCode::OK, "ok") } else { Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "internal server error: failed\n") });
+        return Ok(if passes(context, &name).await {
+            Answer::text(StatusCode::OK, "ok")
+        } else {
+            Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "internal server error: failed\n")
+        });
     }
     let excluded: Vec<&str> = context.query.all("exclude").collect();
     let mut lines = String::new();

@@ -79,7 +79,8 @@ pub async fn page(api: &Api) -> String {
     kind(&mut out, "apiserver_request_total", "counter");
     for ((verb, group, resource, code), count) in metrics.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let (verb, group, resource) = (verb.to_uppercase(), group.escape_default(), resource.escape_default());
-        let _ = writeln!(out, "apiserver_request_total{{verb=\"{verb}\",group=\"{group}\",resource=\"{resource}\",code=\"{code}\"}} {count}");
+        let _ =
+            writeln!(out, "apiserver_request_total{{verb=\"{verb}\",group=\"{group}\",resource=\"{resource}\",code=\"{code}\"}} {count}");
     }
     kind(&mut out, "apiserver_request_duration_seconds", "histogram");
     for (verb, durations) in metrics.durations.lock().unwrap_or_else(PoisonError::into_inner).iter() {

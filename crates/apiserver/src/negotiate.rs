@@ -159,8 +159,8 @@ pub fn decode_as(body: &[u8], kind: &str, yaml: bool) -> Result<Decoded> {
     };
     if yaml {
         let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error converting YAML to JSON: the body is not UTF-8"))?;
-        let value = mainstay_yaml::parse(text)
-            .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
+        let value =
+            mainstay_yaml::parse(text).map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
         return Ok(Decoded { value, duplicates: Vec::new(), text: bytes::Bytes::new() });
     }
     let (value, duplicates) = crate::strict::parse(body).map_err(|error| {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Router;
-use mainstay_rbac::UserInfo;
 use jiff::Timestamp;
+use mainstay_rbac::UserInfo;
 use mainstay_serve::{Certificates, ClientCertificates, Ended, Tls};
 use mainstay_store::{Embedded, Options, Store};
 use tokio::task::JoinHandle;
@@ -18,7 +18,7 @@ use crate::access::pki::{self, Pair, Pki, ServingNames};
 use crate::access::{AnonymousAccess, Escalation, Gate, Kubeconfig, Policy, StaticTokens};
 use crate::admission::Chain;
 use crate::api::Api;
-use crate::bootstrap::{self, Endpoint};
+use crate::bootstrap::{self, Authorities, Endpoint};
 use crate::cache::{Cache, Change};
 use crate::crd::Establisher;
 use crate::error::ApiError;
@@ -87,6 +87,7 @@ pub struct Server {
     ca: Pair,
     serving: Pair,
     admin: Pair,
+    front_proxy_ca: String,
     data_dir: PathBuf,
     tasks: Vec<JoinHandle<()>>,
     _lock: File,
@@ -101,7 +102,8 @@ impl Server {
         let pki = Pki::open(&config.data_dir, &names, Timestamp::now())?;
         let store: Arc<dyn Store> = Arc::new(Embedded::open(&config.data_dir.join("store.redb"), &config.store)?);
         let cache = Cache::fill(store.clone()).await?;
-        let Pki { ca, serving, admin, signing_key, .. } = pki;
+        let Pki { ca, serving, admin, signing_key, front_proxy_ca, .. } = pki;
+        let front_proxy_ca = front_proxy_ca.certificate;
         let mut gate = Gate::over(&cache, &ca.certificate, signing_key)?;
         gate.authenticator = gate.authenticator.anonymous(config.anonymous);
         if let Some(path) = &config.token_file {
@@ -111,7 +113,7 @@ impl Server {
         let mut chain = Chain::default();
         chain.push(Box::new(Escalation(gate.policy.clone())));
         let api = Arc::new(Api::new(store, cache, gate.clone(), chain));
-        let mut server = Self { api, gate, ca, serving, admin, data_dir: config.data_dir, tasks: Vec::new(), _lock: lock };
+        let mut server = Self { api, gate, ca, serving, admin, front_proxy_ca, data_dir: config.data_dir, tasks: Vec::new(), _lock: lock };
         server.begin(&config.endpoint).await?;
         Ok(server)
     }
@@ -126,7 +128,8 @@ impl Server {
                 tracing::error!(error = &error as &dyn std::error::Error, "the watch cache ended");
             }
         }));
-        bootstrap::run(api, endpoint).await?;
+        let authorities = Authorities { clients: &self.ca.certificate, front_proxy: &self.front_proxy_ca };
+        bootstrap::run(api, endpoint, &authorities).await?;
         if api.cache.catch_up().await.is_none() {
             return Err(ApiError::internal("the watch cache does not follow the store").into());
         }
@@ -222,13 +225,8 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
     };
     std::fs::create_dir_all(directory).map_err(failed("creating it", directory))?;
     let path = directory.join("lock");
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(failed("opening the lock", &path))?;
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed("opening the lock", &path))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

@@ -61,7 +61,10 @@ impl ListOptions {
                     return refuse(Cause::forbidden("resourceVersionMatch", why));
                 }
                 None if !matching.is_empty() => {
-                    return refuse(Cause::forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+                    return refuse(Cause::forbidden(
+                        "resourceVersionMatch",
+                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                    ));
                 }
                 _ => {}
             }
@@ -192,7 +195,11 @@ fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
     }
     if let Some((index, bad)) = manager.char_indices().find(|(_, c)| c.is_control()) {
         let why = format!("invalid character U+{:04X} (at position {index})", bad as u32);
-        causes.push(Cause::new("FieldValueInvalid", format!("Invalid value: {}: {why}", mainstay_schema::field::go_quote(manager)), "fieldManager"));
+        causes.push(Cause::new(
+            "FieldValueInvalid",
+            format!("Invalid value: {}: {why}", mainstay_schema::field::go_quote(manager)),
+            "fieldManager",
+        ));
     }
 }
 
@@ -231,9 +238,7 @@ impl DeleteOptions {
         if let Some(body) = body.filter(|body| !body.is_null()) {
             if let Some(kind) = body.get("kind").and_then(Value::as_str).filter(|kind| !kind.is_empty() && *kind != "DeleteOptions") {
                 let version = body.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-                return Err(ApiError::bad_request(format!(
-                    "decoded object cannot be converted to DeleteOptions: {version}, Kind={kind}"
-                )));
+                return Err(ApiError::bad_request(format!("decoded object cannot be converted to DeleteOptions: {version}, Kind={kind}")));
             }
             let values: Vec<_> = body.get("dryRun").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
             options.dry_run = dry_run(&values, &mut causes);

@@ -15,7 +15,11 @@ pub async fn route(context: &Context, _body: Body) -> Result<Answer> {
     let parts: Vec<&str> = path.split('/').collect();
     let read = matches!(context.method, Method::GET | Method::HEAD);
     if !read {
-        return Err(if matches!(parts.first(), Some(&"api" | &"apis")) { ApiError::method_not_allowed() } else { ApiError::page_not_found() });
+        return Err(if matches!(parts.first(), Some(&"api" | &"apis")) {
+            ApiError::method_not_allowed()
+        } else {
+            ApiError::page_not_found()
+        });
     }
     match parts.as_slice() {
         ["api"] => Ok(discovery::api(context)),

@@ -121,7 +121,11 @@ pub fn object(context: &Context, served: &Served, status: StatusCode, mut value:
 
 fn not_acceptable_shape(shape: &str, value: &Value) -> ApiError {
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-    ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", format!("you requested {shape}, but the requested object is not a list ({kind})"))
+    ApiError::new(
+        StatusCode::NOT_ACCEPTABLE,
+        "NotAcceptable",
+        format!("you requested {shape}, but the requested object is not a list ({kind})"),
+    )
 }
 
 /// A `Status` or another object that is sent as it is.

@@ -36,9 +36,7 @@ pub type Labels = BTreeMap<String, String>;
 /// The labels in an object's metadata.
 pub fn labels_of(object: &Value) -> Labels {
     match object.pointer("/metadata/labels") {
-        Some(Value::Object(map)) => {
-            map.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-        }
+        Some(Value::Object(map)) => map.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
         _ => Labels::new(),
     }
 }
@@ -90,10 +88,11 @@ impl LabelSelector {
 impl Requirement {
     fn matches(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|one| one == value);
-        let compare = |value: &str, wanted: std::cmp::Ordering| match (value.parse::<i64>(), self.values.first().map(|one| one.parse::<i64>())) {
-            (Ok(value), Some(Ok(limit))) => value.cmp(&limit) == wanted,
-            _ => false,
-        };
+        let compare =
+            |value: &str, wanted: std::cmp::Ordering| match (value.parse::<i64>(), self.values.first().map(|one| one.parse::<i64>())) {
+                (Ok(value), Some(Ok(limit))) => value.cmp(&limit) == wanted,
+                _ => false,
+            };
         match self.operator {
             Operator::In => value.is_some_and(listed),
             Operator::NotIn => !value.is_some_and(listed),
@@ -221,9 +220,7 @@ impl Parser {
     fn number(&mut self, key: String, operator: Operator) -> Result<Requirement, String> {
         let value = self.next();
         if value.parse::<i64>().is_err() {
-            return Err(format!(
-                "values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
-            ));
+            return Err(format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"));
         }
         Ok(Requirement { key, operator, values: vec![value] })
     }
@@ -460,6 +457,9 @@ mod tests {
         let selector = FieldSelector::parse(r"metadata.name=a\,b,spec.x!=1").unwrap();
         let read = |field: &str| if field == "metadata.name" { "a,b".to_owned() } else { "2".to_owned() };
         assert!(selector.matches(read));
-        assert_eq!(FieldSelector::parse("metadata.name").unwrap_err(), "invalid selector: 'metadata.name'; can't understand 'metadata.name'");
+        assert_eq!(
+            FieldSelector::parse("metadata.name").unwrap_err(),
+            "invalid selector: 'metadata.name'; can't understand 'metadata.name'"
+        );
     }
 }

@@ -136,7 +136,9 @@ impl Snapshot {
 
     /// The resource of a kind.
     pub fn of_kind(&self, gvk: &Gvk) -> Option<&Arc<Served>> {
-        self.resources.values().find(|served| served.facts.kind == gvk.kind && served.facts.group == gvk.group && served.facts.version == gvk.version)
+        self.resources
+            .values()
+            .find(|served| served.facts.kind == gvk.kind && served.facts.group == gvk.group && served.facts.version == gvk.version)
     }
 
     /// Every resource.

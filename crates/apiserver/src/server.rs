@@ -114,9 +114,15 @@ async fn run(api: &Arc<Api>, parts: Parts, body: Body, query: Query, info: Reque
     let user = api.access.identify(&parts).await?;
     api.access.authorize(&user, &info).await?;
     let pretty = query.first("pretty").map(|_| query.flag("pretty"));
-    let agreed = if info.is_resource { negotiate::agree(&parts.headers, pretty)? } else { negotiate::agree(&parts.headers, pretty).unwrap_or_default() };
-    let context = Context { api: api.clone(), info, method: parts.method, query, headers: parts.headers, user, agreed, warnings: Mutex::default() };
-    let answered = if context.info.is_resource { crate::rest::route(&context, body).await } else { crate::pages::route(&context, body).await };
+    let agreed = if info.is_resource {
+        negotiate::agree(&parts.headers, pretty)?
+    } else {
+        negotiate::agree(&parts.headers, pretty).unwrap_or_default()
+    };
+    let context =
+        Context { api: api.clone(), info, method: parts.method, query, headers: parts.headers, user, agreed, warnings: Mutex::default() };
+    let answered =
+        if context.info.is_resource { crate::rest::route(&context, body).await } else { crate::pages::route(&context, body).await };
     let mut answer = match answered {
         Ok(answer) => answer,
         Err(error) => Answer::from_error(&error, context.agreed.format),

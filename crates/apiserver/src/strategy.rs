@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mainstay_kinds as kinds;
-use mainstay_schema::{SchemaRef, crd};
 use mainstay_schema::field::Error as FieldError;
+use mainstay_schema::{SchemaRef, crd};
 use serde_json::{Map, Value};
 
-use crate::{decode, fields};
 use crate::error::{ApiError, Result};
 use crate::negotiate::Decoded;
 use crate::object::{meta, metadata_mut};
 use crate::options::FieldValidation;
 use crate::served::Served;
 use crate::server::Context;
+use crate::{convert, decode, fields};
 
 /// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
 pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Decoded, validation: FieldValidation) -> Result<Value> {
@@ -24,7 +24,8 @@ pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Dec
         None => decode::built_in(gvk, &mut value)?,
     };
     if validation != FieldValidation::Ignore {
-        let mut problems: Vec<(&str, String)> = duplicates.iter().map(|path| (path.as_str(), format!("duplicate field {path:?}"))).collect();
+        let mut problems: Vec<(&str, String)> =
+            duplicates.iter().map(|path| (path.as_str(), format!("duplicate field {path:?}"))).collect();
         problems.extend(unknown.iter().map(|path| (path.as_str(), format!("unknown field {path:?}"))));
         // Custom resources are pruned after they were read, built-in kinds while reading: then the order is that of the text.
         if served.custom.is_none() && problems.len() > 1 {
@@ -96,7 +97,7 @@ fn moment(context: &Context) -> kinds::Context {
 }
 
 /// Sets what the server decides on creation, before validation.
-pub async fn prepare_create(context: &Context, served: &Served, value: &mut Value) -> Result<()> {
+pub fn prepare_create(context: &Context, served: &Served, value: &mut Value) {
     match &served.custom {
         Some(custom) => custom.prepare_create(value),
         None => {
@@ -106,7 +107,6 @@ pub async fn prepare_create(context: &Context, served: &Served, value: &mut Valu
             }
         }
     }
-    Ok(())
 }
 
 /// Keeps what a change may not touch, counts the generation.
@@ -147,7 +147,7 @@ pub fn warnings(served: &Served, new: &Value, old: Option<&Value>) -> Vec<String
 }
 
 /// After validation, before a new object is stored: addresses and ports.
-pub async fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
+pub fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
     if served.is("", "services") {
         context.api.services.allocate(value, None, dry_run).map_err(|errors| invalid(served, value, &errors))?;
     }
@@ -155,7 +155,7 @@ pub async fn before_create(context: &Context, served: &Served, value: &mut Value
 }
 
 /// After preparation, before a changed object is validated.
-pub async fn before_update(context: &Context, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<()> {
+pub fn before_update(context: &Context, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<()> {
     if served.is("", "services") {
         context.api.services.allocate(new, Some(old), dry_run).map_err(|errors| invalid(served, old, &errors))?;
     }
@@ -171,16 +171,6 @@ pub fn release(context: &Context, served: &Served, old: &Value, new: Option<&Val
     if served.is("", "services") {
         context.api.services.release(old, new);
     }
-}
-
-/// After an object was stored.
-pub fn after_create(context: &Context, served: &Arc<Served>, value: &Value, dry_run: bool) {
-    let _ = (context, served, value, dry_run);
-}
-
-/// After an object was removed.
-pub fn after_delete(context: &Context, served: &Arc<Served>, value: &Value) {
-    let _ = (context, served, value);
 }
 
 /// Before a deletion: what the kind shows of it.
@@ -237,7 +227,10 @@ pub fn unconditional_update(served: &Served) -> bool {
 pub fn created_by_update(served: &Served) -> bool {
     matches!(
         (served.facts.group.as_str(), served.facts.plural.as_str()),
-        ("", "endpoints" | "events" | "limitranges" | "services") | ("coordination.k8s.io", "leases") | ("events.k8s.io", "events") | ("node.k8s.io" | "rbac.authorization.k8s.io", _)
+        ("", "endpoints" | "events" | "limitranges" | "services")
+            | ("coordination.k8s.io", "leases")
+            | ("events.k8s.io", "events")
+            | ("node.k8s.io" | "rbac.authorization.k8s.io", _)
     )
 }
 
@@ -256,13 +249,13 @@ pub fn shown_key(served: &Served, object: &Value) -> String {
 }
 
 /// Changes a built-in object from one of its versions into another.
-pub fn convert(_value: &mut Value, facts: &kinds::Resource, version: &str) -> Result<()> {
-    Err(ApiError::internal(format!("no conversion of {} {} into {version}", facts.group, facts.kind)))
-}
-
-/// Whether events of both groups have one form.
-pub fn events_agree() -> bool {
-    true
+pub fn convert(value: &mut Value, facts: &kinds::Resource, version: &str) -> Result<()> {
+    match (facts.kind.as_str(), version) {
+        ("HorizontalPodAutoscaler", "v1") => convert::autoscaler_to_v1(value),
+        ("HorizontalPodAutoscaler", "v2") => convert::autoscaler_to_v2(value),
+        _ => return Err(ApiError::internal(format!("no conversion of {} {} into {version}", facts.group, facts.kind))),
+    }
+    Ok(())
 }
 
 /// Refuses a field that selectors of the kind do not know.
@@ -328,7 +321,9 @@ pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
         return vec![Path::fields(["spec"])];
     }
     match (served.facts.group.as_str(), served.facts.kind.as_str()) {
-        ("", "Pod") => vec![Path::fields(["spec"]), Path::fields(["metadata", "deletionTimestamp"]), Path::fields(["metadata", "ownerReferences"])],
+        ("", "Pod") => {
+            vec![Path::fields(["spec"]), Path::fields(["metadata", "deletionTimestamp"]), Path::fields(["metadata", "ownerReferences"])]
+        }
         ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => vec![Path::fields(["metadata"]), Path::fields(["spec"])],
         ("apps", "Deployment") => vec![Path::fields(["spec"]), Path::fields(["metadata", "labels"])],
         _ => vec![Path::fields(["spec"])],

@@ -103,7 +103,9 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Node { path: Path::Index(&self.path, list.len()), found: self.found, every: self.every })? {
+        while let Some(item) =
+            items.next_element_seed(Node { path: Path::Index(&self.path, list.len()), found: self.found, every: self.every })?
+        {
             list.push(item);
         }
         Ok(Value::Array(list))

@@ -34,7 +34,12 @@ impl Columns {
             "" | "Metadata" => (Include::Metadata, None),
             "Object" => (Include::Object, None),
             "None" => (Include::None, None),
-            other => (Include::Metadata, Some(format!("unrecognized includeObject value: {other:?}"))),
+            other => (
+                Include::Metadata,
+                Some(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+                )),
+            ),
         };
         Self { include, problem, custom: served.custom.clone() }
     }

@@ -59,7 +59,8 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         Ok(subscription) => (Vec::new(), subscription),
         Err(_) => from_history(context, served, &cache, &scope, after.unwrap_or_default()).await?,
     };
-    let timeout = options.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT));
+    let timeout =
+        options.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT));
     let mut view = View {
         served: served.clone(),
         format: context.agreed.format,
@@ -94,7 +95,11 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         api: api.clone(),
         ended: false,
     };
-    let stream = futures::stream::unfold(pump, |mut pump| async move { pump.next().await.map(|frame| (Ok::<_, std::convert::Infallible>(frame), pump)) });
+    let stream =
+        futures::stream::unfold(
+            pump,
+            |mut pump| async move { pump.next().await.map(|frame| (Ok::<_, std::convert::Infallible>(frame), pump)) },
+        );
     let content_type = if context.agreed.format == Format::Yaml { "application/yaml;stream=watch" } else { "application/json" };
     Ok(Answer { status: StatusCode::OK, headers: Vec::new(), content_type, body: AnswerBody::Stream(Body::from_stream(stream)) })
 }
@@ -123,9 +128,13 @@ async fn from_history(
                         Err(mainstay_store::Error::Compacted { asked, oldest }) => return Err(too_old(asked, oldest)),
                         other => other.map_err(store_error)?,
                     };
-                    history.extend(batch.events.iter().filter_map(|event| ResourceCache::history(&served.storage, event)).filter(|change| {
-                        change.shown().is_some_and(|entry| scope.holds(&entry.key))
-                    }));
+                    history.extend(
+                        batch
+                            .events
+                            .iter()
+                            .filter_map(|event| ResourceCache::history(&served.storage, event))
+                            .filter(|change| change.shown().is_some_and(|entry| scope.holds(&entry.key))),
+                    );
                     seen = batch.revision.max(seen);
                 }
             }
@@ -175,7 +184,10 @@ impl View {
 
     /// Whether the stored bytes are what is sent.
     fn plain(&self) -> bool {
-        self.shape == Shape::Object && self.format != Format::Yaml && self.served.sends_stored_bytes() && self.served.facts.group != "events.k8s.io"
+        self.shape == Shape::Object
+            && self.format != Format::Yaml
+            && self.served.sends_stored_bytes()
+            && self.served.facts.group != "events.k8s.io"
     }
 
     fn frame(&mut self, kind: &str, entry: &Entry, revision: Revision) -> Result<Bytes> {
@@ -184,7 +196,13 @@ impl View {
             out.put_slice(b"{\"type\":\"");
             out.put_slice(kind.as_bytes());
             out.put_slice(b"\",\"object\":");
-            object::write(&mut out, &object::head(&self.served.api_version(), &self.served.facts.kind), &entry.stored, entry.offset, revision);
+            object::write(
+                &mut out,
+                &object::head(&self.served.api_version(), &self.served.facts.kind),
+                &entry.stored,
+                entry.offset,
+                revision,
+            );
             out.put_slice(b"}\n");
             return Ok(out.freeze());
         }
@@ -193,7 +211,12 @@ impl View {
             Shape::Object | Shape::Discovery => value,
             Shape::Metadata | Shape::MetadataList => crate::respond::partial(&mut value),
             Shape::Table => {
-                let table = self.table.table(&self.served, std::slice::from_mut(&mut value), &json!({"resourceVersion": revision.to_string()}), self.first)?;
+                let table = self.table.table(
+                    &self.served,
+                    std::slice::from_mut(&mut value),
+                    &json!({"resourceVersion": revision.to_string()}),
+                    self.first,
+                )?;
                 self.first = false;
                 table
             }

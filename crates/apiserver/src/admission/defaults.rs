@@ -35,9 +35,7 @@ impl AdmissionStep for Priority {
             defaults.min_by_key(|class| class["value"].as_i64())
         } else {
             let found = api.load(&classes, "", &wanted).await?;
-            let missing = || {
-                ApiError::forbidden("", "pods", &request.name, format!("no PriorityClass with name {wanted} was found"))
-            };
+            let missing = || ApiError::forbidden("", "pods", &request.name, format!("no PriorityClass with name {wanted} was found"));
             Some(found.ok_or_else(missing)?.value)
         };
         let (value, policy, name) = match &class {

@@ -22,10 +22,7 @@ impl AdmissionStep for NamespaceLifecycle {
     }
 
     async fn validate(&self, request: &Request<'_>, _object: Option<&Value>) -> Result<()> {
-        if request.operation == Operation::Delete
-            && request.served.is("", "namespaces")
-            && IMMORTAL.contains(&request.name.as_str())
-        {
+        if request.operation == Operation::Delete && request.served.is("", "namespaces") && IMMORTAL.contains(&request.name.as_str()) {
             return Err(ApiError::forbidden("", "namespaces", &request.name, "this namespace may not be deleted"));
         }
         Ok(())
@@ -56,6 +53,9 @@ async fn check(request: &Request<'_>) -> Result<()> {
     }
     let why = format!("unable to create new content in namespace {} because it is being terminated", request.namespace);
     let message = format!("namespace {} is being terminated", request.namespace);
-    Err(ApiError { code: StatusCode::FORBIDDEN, ..ApiError::forbidden(&facts.group, &facts.plural, &request.name, why) }
-        .cause(Cause::new("NamespaceTerminating", message, "metadata.namespace")))
+    Err(ApiError { code: StatusCode::FORBIDDEN, ..ApiError::forbidden(&facts.group, &facts.plural, &request.name, why) }.cause(Cause::new(
+        "NamespaceTerminating",
+        message,
+        "metadata.namespace",
+    )))
 }

@@ -36,14 +36,14 @@ impl AdmissionStep for ServiceAccount {
         };
         let account = account.value;
         let flag = |value: Option<&Value>| value.and_then(Value::as_bool);
-        let wanted = flag(spec.get("automountServiceAccountToken"))
-            .or_else(|| flag(account.get("automountServiceAccountToken")))
-            .unwrap_or(true);
+        let wanted =
+            flag(spec.get("automountServiceAccountToken")).or_else(|| flag(account.get("automountServiceAccountToken"))).unwrap_or(true);
         if wanted {
             mount(spec);
         }
         if spec.get("imagePullSecrets").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-            if let Some(secrets) = account.get("imagePullSecrets").filter(|secrets| secrets.as_array().is_some_and(|list| !list.is_empty())) {
+            if let Some(secrets) = account.get("imagePullSecrets").filter(|secrets| secrets.as_array().is_some_and(|list| !list.is_empty()))
+            {
                 spec.insert("imagePullSecrets".into(), secrets.clone());
             }
         }
@@ -53,11 +53,8 @@ impl AdmissionStep for ServiceAccount {
 
 fn mount(spec: &mut serde_json::Map<String, Value>) {
     let volumes = spec.get("volumes").and_then(Value::as_array).cloned().unwrap_or_default();
-    let known = volumes
-        .iter()
-        .filter_map(|volume| volume["name"].as_str())
-        .find(|name| name.starts_with("kube-api-access-"))
-        .map(str::to_owned);
+    let known =
+        volumes.iter().filter_map(|volume| volume["name"].as_str()).find(|name| name.starts_with("kube-api-access-")).map(str::to_owned);
     let name = known.clone().unwrap_or_else(|| crate::rest::generate_name("kube-api-access-"));
     let mut used = false;
     for list in ["initContainers", "containers"] {

@@ -106,6 +106,7 @@ impl Establisher {
             }
         }
         self.publish(&all);
+        crate::apiservices::custom(&self.api, &self.api.served().custom_groups).await?;
         outcome
     }
 
@@ -298,7 +299,13 @@ fn serve(definition: &Definition, crd: &Value) -> Vec<Served> {
             let mut subresources = Vec::new();
             let sub_verbs = || ["get", "patch", "update"].map(str::to_owned).to_vec();
             if version.status {
-                subresources.push(Subresource { name: "status".into(), kind: definition.names.kind.clone(), verbs: sub_verbs(), group: None, version: None });
+                subresources.push(Subresource {
+                    name: "status".into(),
+                    kind: definition.names.kind.clone(),
+                    verbs: sub_verbs(),
+                    group: None,
+                    version: None,
+                });
             }
             if version.scale.is_some() {
                 subresources.push(Subresource {
@@ -320,7 +327,11 @@ fn serve(definition: &Definition, crd: &Value) -> Vec<Served> {
                 namespaced: definition.namespaced,
                 verbs: verbs.map(str::to_owned).to_vec(),
                 subresources,
-                storage_version_hash: Some(crate::discovery::storage_version_hash(&definition.group, &storage_version, &definition.names.kind)),
+                storage_version_hash: Some(crate::discovery::storage_version_hash(
+                    &definition.group,
+                    &storage_version,
+                    &definition.names.kind,
+                )),
             };
             Served {
                 facts: Arc::new(facts),

@@ -102,8 +102,9 @@ impl CustomVersion {
                 gvk.group, gvk.kind
             )));
         }
-        let mut unknown = coerce::metadata(value, false)
-            .map_err(|why| ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind)))?;
+        let mut unknown = coerce::metadata(value, false).map_err(|why| {
+            ApiError::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, gvk.kind))
+        })?;
         coerce::numbers(value);
         if self.prunes {
             unknown.extend(prune::prune(&self.structural, value));

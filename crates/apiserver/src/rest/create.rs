@@ -59,13 +59,13 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
             dry_run: options.dry_run,
         };
         context.api.admission.mutate(&request, &mut value).await?;
-        strategy::prepare_create(context, served, &mut value).await?;
+        strategy::prepare_create(context, served, &mut value);
         let errors = strategy::validate_create(served, &value);
         if !errors.is_empty() {
             return Err(ApiError::invalid_fields(&facts.group, &facts.kind, meta(&value, "name"), &errors));
         }
         context.api.admission.validate(&request, Some(&value)).await?;
-        strategy::before_create(context, served, &mut value, options.dry_run).await?;
+        strategy::before_create(context, served, &mut value, options.dry_run)?;
         for warning in strategy::warnings(served, &value, None) {
             context.warn(warning);
         }
@@ -76,7 +76,6 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
                 return Err(error);
             }
             Ok(()) => {
-                strategy::after_create(context, served, &value, options.dry_run);
                 return Ok(value);
             }
         }
@@ -97,7 +96,8 @@ async fn store(context: &Context, served: &Served, value: &mut Value, dry_run: b
     match context.api.save(served, value, Expect::Absent).await {
         Ok(_) => Ok(()),
         Err(error) if error.code == StatusCode::CONFLICT => {
-            let deleting = context.api.load(served, &namespace, &name).await?.is_some_and(|found| !meta(&found.value, "deletionTimestamp").is_empty());
+            let deleting =
+                context.api.load(served, &namespace, &name).await?.is_some_and(|found| !meta(&found.value, "deletionTimestamp").is_empty());
             if deleting {
                 return Err(ApiError { message: format!("object is being deleted: {}", error.message), ..error });
             }

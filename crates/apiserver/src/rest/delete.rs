@@ -26,6 +26,11 @@ const RETRIES: usize = 16;
 pub async fn delete(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
     let options = options(context, body)?;
     let info = &context.info;
+    if served.is("batch", "jobs") && options.propagation.is_none() {
+        context.warn(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
+        );
+    }
     let outcome = delete_object(context, served, &info.namespace, &info.name, &options).await?;
     match outcome {
         Deleted::Gone(value) if !strategy::returns_deleted(served) => {
@@ -58,7 +63,13 @@ pub enum Deleted {
 }
 
 /// Deletes an object, or begins to.
-pub async fn delete_object(context: &Context, served: &Arc<Served>, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted> {
+pub async fn delete_object(
+    context: &Context,
+    served: &Arc<Served>,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted> {
     let facts = &served.facts;
     let mut admitted = false;
     for _ in 0..RETRIES {
@@ -131,7 +142,6 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
     if !options.dry_run {
         context.api.remove(served, &namespace, &name, live.revision).await?;
         strategy::release(context, served, &live.value, None);
-        strategy::after_delete(context, served, &live.value);
     }
     Ok(Deleted::Gone(next))
 }

@@ -122,15 +122,29 @@ fn outcome(error: &ApiError, shown: &Value, served: &Served) -> ApiError {
 /// JSON with metadata in the order of Go's struct: patches leave what they do not touch as it was written.
 fn go_text(value: &Value) -> String {
     const META: [&str; 15] = [
-        "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
-        "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
     ];
     const MANAGER: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     let json = mainstay_schema::field::go_json;
     let ordered = |map: &serde_json::Map<String, Value>, order: &[&str], show: &dyn Fn(&str, &Value) -> String| {
         let known = order.iter().filter_map(|key| map.get_key_value(*key));
         let others = map.iter().filter(|(key, _)| !order.contains(&key.as_str()));
-        let members: Vec<String> = known.chain(others).map(|(key, value)| format!("{}:{}", json(&Value::from(key.as_str())), show(key, value))).collect();
+        let members: Vec<String> =
+            known.chain(others).map(|(key, value)| format!("{}:{}", json(&Value::from(key.as_str())), show(key, value))).collect();
         format!("{{{}}}", members.join(","))
     };
     let manager = |entry: &Value| entry.as_object().map_or_else(|| json(entry), |map| ordered(map, &MANAGER, &|_, value| json(value)));
@@ -170,9 +184,7 @@ fn unsupported(served: &Served, content_type: &str) -> ApiError {
     let error = ApiError { details: Some(Details::default()), ..error };
     if known && served.custom.is_some() {
         return ApiError {
-            message: format!(
-                "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {APPLY}"
-            ),
+            message: format!("the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {APPLY}"),
             details: None,
             ..error
         };

@@ -132,7 +132,11 @@ pub fn selected(served: &Served, options: &ListOptions, entry: &Entry) -> bool {
     options.fields.matches(|field| match field {
         "metadata.name" => entry.name().to_owned(),
         "metadata.namespace" => entry.namespace().to_owned(),
-        other => crate::strategy::field_value(served, parsed.get_or_init(|| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value).unwrap_or_default()), other),
+        other => crate::strategy::field_value(
+            served,
+            parsed.get_or_init(|| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value).unwrap_or_default()),
+            other,
+        ),
     })
 }
 
@@ -140,7 +144,11 @@ pub fn selected(served: &Served, options: &ListOptions, entry: &Entry) -> bool {
 pub fn scope(context: &Context, served: &Served, options: &ListOptions) -> Scope {
     let named = options.fields.required("metadata.name").unwrap_or_default();
     let namespace = if served.facts.namespaced {
-        if context.info.namespace.is_empty() { options.fields.required("metadata.namespace").unwrap_or_default() } else { &context.info.namespace }
+        if context.info.namespace.is_empty() {
+            options.fields.required("metadata.namespace").unwrap_or_default()
+        } else {
+            &context.info.namespace
+        }
     } else {
         ""
     };
@@ -233,8 +241,13 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
 }
 
 /// Go reads tokens without looking at the bits that are left over.
-const LENIENT: GeneralPurpose =
-    GeneralPurpose::new(&base64::alphabet::URL_SAFE, GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone).with_decode_allow_trailing_bits(true));
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Where a paged list goes on.
 struct Token {
@@ -251,9 +264,7 @@ impl Token {
 
     fn read(text: &str) -> Result<Self> {
         let refuse = |why: String| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = LENIENT
-            .decode(text.trim_end_matches('='))
-            .map_err(|error| refuse(error.to_string()))?;
+        let bytes = LENIENT.decode(text.trim_end_matches('=')).map_err(|error| refuse(error.to_string()))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             let first = bytes.first().copied().unwrap_or_default();
             let shown = if first.is_ascii_graphic() { (first as char).to_string() } else { format!("\\u{first:04x}") };

@@ -70,7 +70,8 @@ fn scaled(context: &Context, served: &Served, body: &[u8], live: &Loaded, option
     }
     let schema = registry().schema(&Gvk::of(VERSION, "Scale")).ok_or_else(|| ApiError::internal("Scale has no schema"))?;
     let (reset, now) = (FieldSet::new(), clock::now());
-    let write = Write { manager: &options.field_manager, api_version: VERSION, subresource: "scale", schema: &schema, reset: &reset, now: &now };
+    let write =
+        Write { manager: &options.field_manager, api_version: VERSION, subresource: "scale", schema: &schema, reset: &reset, now: &now };
     let wanted = match wanted(context, body, &current)? {
         Wanted::Scale(mut scale) => {
             if scale["metadata"].get("managedFields").is_none() {
@@ -123,7 +124,9 @@ fn wanted(context: &Context, body: &[u8], current: &Value) -> Result<Wanted> {
         }
         "application/apply-patch+yaml" => {
             let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error decoding YAML: the body is not UTF-8"))?;
-            return mainstay_yaml::parse(text).map(Wanted::Apply).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")));
+            return mainstay_yaml::parse(text)
+                .map(Wanted::Apply)
+                .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")));
         }
         _ => return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")),
     }

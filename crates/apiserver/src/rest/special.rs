@@ -80,7 +80,9 @@ async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resul
         }
         let mut new = live.value.clone();
         match wanted.pointer("/spec/finalizers") {
-            Some(finalizers) if finalizers.as_array().is_some_and(|list| !list.is_empty()) => new["spec"]["finalizers"] = finalizers.clone(),
+            Some(finalizers) if finalizers.as_array().is_some_and(|list| !list.is_empty()) => {
+                new["spec"]["finalizers"] = finalizers.clone()
+            }
             _ => {
                 if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
                     spec.remove("finalizers");
@@ -139,7 +141,10 @@ async fn bind(context: &Context, name: &str, binding: &Value) -> Result<Answer> 
                 return refuse(format!("pod {name} is already assigned to node {current:?}"));
             }
             pod["spec"]["nodeName"] = node.into();
-            condition(&mut pod, &json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now()}));
+            condition(
+                &mut pod,
+                &json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now()}),
+            );
             fields::written(context, pods, Some(&live.value), &mut pod, &options.field_manager, Some("binding"))?;
             metadata_mut(&mut pod).remove("resourceVersion");
             Ok(pod)

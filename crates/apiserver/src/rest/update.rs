@@ -129,7 +129,7 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
     };
     context.api.admission.mutate(&request, &mut new).await?;
     strategy::prepare_update(context, served, &mut new, &live.value, change.sub);
-    strategy::before_update(context, served, &mut new, &live.value, change.options.dry_run).await?;
+    strategy::before_update(context, served, &mut new, &live.value, change.options.dry_run)?;
     let errors = strategy::validate_update(served, &new, &live.value, change.sub);
     if !errors.is_empty() {
         return Err(ApiError::invalid_fields(&facts.group, &facts.kind, change.name, &errors).into());

@@ -1,0 +1,107 @@
+//! The APIService objects of what this server serves itself (KAPI-AGG-01, local part): made at start for built-in groups, and with
+//! the CRDs of a group for custom ones.
+
+use std::collections::BTreeMap;
+
+use mainstay_kinds::registry;
+use mainstay_store::Expect;
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::cache::Scope;
+use crate::error::Result;
+use crate::object::{meta, metadata_mut};
+use crate::{clock, fields, strategy};
+
+/// Says who looks after the object.
+const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+
+/// Where clients look first: the priority of a group, and of a version in it.
+fn priorities(group: &str, version: &str) -> (i64, i64) {
+    let of_group = match group {
+        "" => return (18_000, 1),
+        "apps" => 17_800,
+        "events.k8s.io" => 17_750,
+        "authentication.k8s.io" => 17_700,
+        "authorization.k8s.io" => 17_600,
+        "autoscaling" => return (17_500, if version == "v2" { 30 } else { 15 }),
+        "batch" => 17_400,
+        "certificates.k8s.io" => 17_300,
+        "networking.k8s.io" => 17_200,
+        "policy" => 17_100,
+        "rbac.authorization.k8s.io" => 17_000,
+        "storage.k8s.io" => 16_800,
+        "apiextensions.k8s.io" | "admissionregistration.k8s.io" => 16_700,
+        "scheduling.k8s.io" => 16_600,
+        "coordination.k8s.io" => 16_500,
+        "node.k8s.io" => 16_300,
+        "discovery.k8s.io" => 16_200,
+        "flowcontrol.apiserver.k8s.io" => return (16_100, 21),
+        _ => 15_900,
+    };
+    (of_group, 15)
+}
+
+/// Makes the objects of the built-in groups.
+pub async fn built_in(api: &Api) -> Result<()> {
+    for group in registry().groups().iter().filter(|group| group.name != "apiregistration.k8s.io") {
+        for version in &group.versions {
+            ensure(api, &group.name, version, priorities(&group.name, version), "onstart").await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the objects of custom groups and removes those whose CRDs are gone.
+pub async fn custom(api: &Api, groups: &BTreeMap<String, Vec<String>>) -> Result<()> {
+    for (group, versions) in groups {
+        for version in versions {
+            ensure(api, group, version, (1_000, 100), "true").await?;
+        }
+    }
+    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
+    for entry in api.cache.resource(&services.storage).list(&Scope::default()) {
+        if entry.labels.get(AUTOMANAGED).map(String::as_str) != Some("true") {
+            continue;
+        }
+        let object = entry.value();
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let served = groups.get(&text("/spec/group")).is_some_and(|versions| versions.contains(&text("/spec/version")));
+        if !served {
+            match api.remove(&services, "", entry.name(), entry.revision).await {
+                Err(error) if !matches!(&*error.reason, "NotFound" | "Conflict") => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn ensure(api: &Api, group: &str, version: &str, (of_group, of_version): (i64, i64), managed: &str) -> Result<()> {
+    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
+    let name = format!("{version}.{group}");
+    if api.cached(&services, "", &name).is_some() || api.load(&services, "", &name).await?.is_some() {
+        return Ok(());
+    }
+    let mut object = json!({
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": name, "uid": uuid::Uuid::new_v4().to_string(), "creationTimestamp": clock::now(), "labels": {AUTOMANAGED: managed}},
+        "spec": {"version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version},
+    });
+    if !group.is_empty() {
+        object["spec"]["group"] = group.into();
+    }
+    strategy::default(&services, &mut object);
+    fields::by_server(&services, &Value::Null, &mut object, None);
+    object["status"] = json!({"conditions": [{
+        "type": "Available", "status": "True", "lastTransitionTime": clock::now(),
+        "reason": "Local", "message": "Local APIServices are always available",
+    }]});
+    metadata_mut(&mut object).remove("resourceVersion");
+    match api.save(&services, &mut object, Expect::Absent).await {
+        Err(error) if error.reason == "AlreadyExists" => Ok(()),
+        other => other.map(|_| ()),
+    }
+    .inspect(|()| tracing::debug!(name = meta(&object, "name"), "API service registered"))
+}
