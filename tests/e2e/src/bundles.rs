@@ -172,7 +172,18 @@ pub fn read_yaml(path: &Path) -> Value {
 pub fn publish(registry: &Registry, bundles: &Path, scratch: &Path, tag: &str) -> String {
     let catalog = scratch.join(format!("catalog-{tag}"));
     let at = format!("{}/tests", registry.address());
-    offline(&["catalog", "from-bundles", &bundles.to_string_lossy(), "--registry", &at, "--mode", "semver", "--out", &catalog.to_string_lossy()]).ok();
+    offline(&[
+        "catalog",
+        "from-bundles",
+        &bundles.to_string_lossy(),
+        "--registry",
+        &at,
+        "--mode",
+        "semver",
+        "--out",
+        &catalog.to_string_lossy(),
+    ])
+    .ok();
     push_catalog(registry, &catalog, tag)
 }
 
@@ -188,7 +199,14 @@ pub fn push_catalog(registry: &Registry, catalog: &Path, tag: &str) -> String {
 #[track_caller]
 pub fn offline(arguments: &[&str]) -> Output {
     let nowhere = std::env::temp_dir().join("mainstay-e2e-nobody");
-    run(std::process::Command::new(mainstay()).args(arguments).env("HOME", &nowhere).env("XDG_STATE_HOME", nowhere.join("state")).env("NO_COLOR", "1"), "")
+    run(
+        std::process::Command::new(mainstay())
+            .args(arguments)
+            .env("HOME", &nowhere)
+            .env("XDG_STATE_HOME", nowhere.join("state"))
+            .env("NO_COLOR", "1"),
+        "",
+    )
 }
 
 /// A ClusterCatalog of an image.

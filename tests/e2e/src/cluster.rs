@@ -15,7 +15,7 @@ use crate::binary;
 use crate::process::{self, Output, eventually, run};
 
 /// How long a cluster may take to be ready; a debug build on a busy machine is slow.
-const READY: Duration = Duration::from_mins(2);
+const READY: Duration = Duration::from_secs(120);
 
 /// How a cluster is started.
 #[derive(Debug, Default, Clone)]
@@ -156,7 +156,7 @@ impl Cluster {
     /// Waits until an object is as wanted.
     #[track_caller]
     pub fn until(&self, what: &str, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
-        eventually(what, Duration::from_mins(2), || match self.get(arguments) {
+        eventually(what, Duration::from_secs(120), || match self.get(arguments) {
             Some(object) if wanted(&object) => Ok(object),
             Some(object) => Err(format!("{arguments:?} is {object:#}")),
             None => Err(format!("{arguments:?} is not there")),
@@ -166,7 +166,7 @@ impl Cluster {
     /// Waits until an object is gone.
     #[track_caller]
     pub fn until_gone(&self, arguments: &[&str]) {
-        eventually("an object goes", Duration::from_mins(2), || match self.get(arguments) {
+        eventually("an object goes", Duration::from_secs(120), || match self.get(arguments) {
             None => Ok(()),
             Some(object) => Err(format!("{arguments:?} is {object:#}")),
         });
@@ -223,7 +223,8 @@ fn start(folder: &Path, options: &(Vec<String>, Vec<(String, String)>, PathBuf))
         match told.recv_timeout(READY) {
             Ok(line) => {
                 if let Some(ready) = line.strip_prefix("mainstay: ready ") {
-                    let field = |name: &str| ready.split_whitespace().find_map(|word| word.strip_prefix(name)).unwrap_or_default().to_owned();
+                    let field =
+                        |name: &str| ready.split_whitespace().find_map(|word| word.strip_prefix(name)).unwrap_or_default().to_owned();
                     let (server, kubeconfig) = (field("server="), field("kubeconfig="));
                     assert!(server.starts_with("https://") && Path::new(&kubeconfig).is_file(), "ready line: {line}");
                     return (child, server, kubeconfig.into());

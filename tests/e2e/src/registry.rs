@@ -65,7 +65,8 @@ impl Registry {
             );
             let file = folder.path().join("config.yml");
             std::fs::write(&file, configuration)?;
-            let child = Command::new(program).arg("serve").arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+            let child =
+                Command::new(program).arg("serve").arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
             Ok(Self { address, engine: Engine::Debian { child, _folder: folder } })
         };
         let registry = match begin() {

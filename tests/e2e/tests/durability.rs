@@ -32,7 +32,12 @@ fn a_signal_ends_it_politely() {
     let Some(()) = need_kubectl() else { return };
     let mut cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
     let mut watch = cluster.command(&mainstay_e2e::kubectl().unwrap());
-    let mut watch = watch.args(["get", "configmaps", "-A", "--watch"]).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut watch = watch
+        .args(["get", "configmaps", "-A", "--watch"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     assert_eq!(cluster.stop(), Some(0), "{}", cluster.log());
     let _ = watch.kill();
     let _ = watch.wait();
@@ -65,7 +70,11 @@ fn a_second_process_is_refused() {
     let cluster = Cluster::up(ALONE);
     let data = cluster.data_dir();
     let output = run(
-        Command::new(mainstay()).args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).args(ALONE).env("HOME", cluster.folder().join("other")),
+        Command::new(mainstay())
+            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(&data)
+            .args(ALONE)
+            .env("HOME", cluster.folder().join("other")),
         "",
     );
     let said = output.exits(1);

@@ -42,7 +42,9 @@ fn built_in_objects() {
     assert!(kubectl(&["cluster-info"]).ok().contains("is running at"));
 
     // Create, apply again, look.
-    let settings = |colour: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"colour": colour}}).to_string();
+    let settings = |colour: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"colour": colour}}).to_string()
+    };
     assert_eq!(cluster.apply(&settings("red")).trim(), "configmap/settings created");
     assert_eq!(cluster.apply(&settings("red")).trim(), "configmap/settings unchanged");
     assert_eq!(cluster.apply(&settings("blue")).trim(), "configmap/settings configured");
@@ -66,7 +68,8 @@ fn built_in_objects() {
     assert!(kubectl(&["get", "configmaps", "-l", "team!=a", "-o", "name"]).ok().lines().all(|line| !line.contains("settings")));
 
     // Server-side apply: two owners, a conflict with its words, then by force.
-    let shared = |size: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"size": size}}).to_string();
+    let shared =
+        |size: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"size": size}}).to_string();
     let apply = |manager: &str, size: &str, more: &[&str]| {
         let arguments = [&["apply", "--server-side", "--field-manager", manager, "-f", "-"], more].concat();
         cluster.kubectl_with(&arguments, &shared(size))
@@ -127,7 +130,8 @@ fn custom_objects() {
     let explained = kubectl(&["explain", "boat.spec.name"]).ok();
     assert!(explained.contains("What it is called."), "{explained}");
 
-    let boat = |spec: Value| json!({"apiVersion": "sea.example.com/v1", "kind": "Boat", "metadata": {"name": "ida"}, "spec": spec}).to_string();
+    let boat =
+        |spec: Value| json!({"apiVersion": "sea.example.com/v1", "kind": "Boat", "metadata": {"name": "ida"}, "spec": spec}).to_string();
     let refused = cluster.kubectl_with(&["apply", "-f", "-"], &boat(json!({"sails": 1}))).refused();
     assert!(refused.contains("spec.name: Required value"), "{refused}");
     let refused = cluster.kubectl_with(&["apply", "-f", "-"], &boat(json!({"name": "ida", "sails": 10}))).refused();
@@ -184,7 +188,9 @@ fn deployments() {
 
     // Its dependents go with it.
     kubectl(&["delete", "deployment", "web", "--timeout=30s"]).ok();
-    cluster.until("replica sets are collected", &["replicasets,pods", "-l", "app=web"], |list| list["items"].as_array().is_some_and(Vec::is_empty));
+    cluster.until("replica sets are collected", &["replicasets,pods", "-l", "app=web"], |list| {
+        list["items"].as_array().is_some_and(Vec::is_empty)
+    });
 }
 
 /// KAPI-WL-01, KAPI-REST-06, KAPI-ADM-03: a namespace gets its account, empties itself before it goes, and waits for finalizers.
@@ -202,7 +208,8 @@ fn namespaces() {
     kubectl(&["delete", "namespace", "short", "--wait=false"]).ok();
     let refused = kubectl(&["create", "configmap", "late", "-n", "short"]).refused();
     assert!(refused.contains("because it is being terminated"), "{refused}");
-    cluster.until("the namespace says what remains", &["namespace", "short"], |namespace| namespace.to_string().contains("example.com/hold"));
+    cluster
+        .until("the namespace says what remains", &["namespace", "short"], |namespace| namespace.to_string().contains("example.com/hold"));
     assert!(cluster.get(&["configmap", "one", "-n", "short"]).is_none());
     kubectl(&["patch", "configmap", "held", "-n", "short", "--type=json", "-p", r#"[{"op":"remove","path":"/metadata/finalizers"}]"#]).ok();
     cluster.until_gone(&["namespace", "short"]);
@@ -222,7 +229,8 @@ fn garbage_collection() {
         cluster.apply(&manifest.to_string());
         cluster.kubectl(&["delete", "configmap", &owner, &format!("--cascade={policy}"), "--timeout=30s"]).ok();
         if remains {
-            let left = cluster.until("the orphan has no owner", &["configmap", &dependent], |object| object["metadata"]["ownerReferences"].is_null());
+            let left = cluster
+                .until("the orphan has no owner", &["configmap", &dependent], |object| object["metadata"]["ownerReferences"].is_null());
             assert_eq!(left["metadata"]["name"], dependent);
         } else {
             cluster.until_gone(&["configmap", &dependent]);

@@ -20,7 +20,13 @@ fn recorded_answers() {
     let cluster = Cluster::up(&["--components", "controllers", "--nodes", "0"]);
     let report = cluster.folder().join("report.json");
     let output = run(
-        Command::new("python3").arg(tool).args(["check", "--jobs", "4", "--kubeconfig"]).arg(cluster.kubeconfig()).arg("--json").arg(&report).arg(transcripts),
+        Command::new("python3")
+            .arg(tool)
+            .args(["check", "--jobs", "4", "--kubeconfig"])
+            .arg(cluster.kubeconfig())
+            .arg("--json")
+            .arg(&report)
+            .arg(transcripts),
         "",
     );
     assert!(report.is_file(), "{output}");
@@ -30,7 +36,7 @@ fn recorded_answers() {
 
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts-passing.txt");
     if std::env::var_os("MAINSTAY_UPDATE_TRANSCRIPTS").is_some() {
-        std::fs::write(&list, passed.iter().map(|name| format!("{name}\n")).collect::<String>()).unwrap();
+        std::fs::write(&list, passed.iter().copied().collect::<Vec<_>>().join("\n") + "\n").unwrap();
     }
     let listed = std::fs::read_to_string(&list).unwrap();
     let listed: BTreeSet<&str> = listed.lines().filter(|line| !line.is_empty()).collect();
@@ -41,15 +47,15 @@ fn recorded_answers() {
         topic.0 += usize::from(*passed);
         topic.1 += 1;
     }
-    println!("transcripts: {} of {} pass", passed.len(), results.len());
+    eprintln!("transcripts: {} of {} pass", passed.len(), results.len());
     for (topic, (passed, all)) in &topics {
-        println!("  {topic}: {passed} of {all}");
+        eprintln!("  {topic}: {passed} of {all}");
     }
     for name in results.keys().filter(|name| !passed.contains(name.as_str())) {
-        println!("  differs: {name}");
+        eprintln!("  differs: {name}");
     }
     for name in passed.difference(&listed) {
-        println!("  passes and is not listed: {name}");
+        eprintln!("  passes and is not listed: {name}");
     }
     let lost: Vec<_> = listed.difference(&passed).collect();
     assert!(lost.is_empty(), "these transcripts passed before: {lost:#?}\n{}", differences(&report, &lost));
@@ -59,10 +65,10 @@ fn recorded_answers() {
 fn results(report: &Value) -> BTreeMap<String, bool> {
     let scenarios = report["scenarios"].as_array().unwrap();
     assert!(!scenarios.is_empty());
-    scenarios.iter().map(|one| (one["name"].as_str().unwrap().to_owned(), one["passed"].as_bool().unwrap())).collect()
+    scenarios.iter().map(|one| (one["name"].as_str().unwrap().to_owned(), one["pass"].as_bool().unwrap())).collect()
 }
 
 fn differences(report: &Value, names: &[&&str]) -> String {
     let of = |one: &&Value| names.iter().any(|name| one["name"] == **name);
-    report["scenarios"].as_array().into_iter().flatten().filter(of).map(|one| format!("{one:#}\n")).collect()
+    report["scenarios"].as_array().into_iter().flatten().filter(of).map(|one| format!("{one:#}")).collect::<Vec<_>>().join("\n")
 }
