@@ -5,6 +5,7 @@
 
 mod admission;
 mod batch;
+mod container;
 mod csi;
 mod labels;
 mod meta;
@@ -16,6 +17,7 @@ mod pod_spec;
 mod policy;
 mod rbac;
 mod resources;
+mod scheduling;
 mod service;
 mod storage;
 mod volumes;

@@ -94,7 +94,7 @@ fn ports(spec: &Value, path: &Path) -> Errors {
         errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&path.child("port"), number, words)));
         errors.extend(one_of(port, "protocol", &path, &["SCTP", "TCP", "UDP"]));
         let target = port.get("targetPort").unwrap_or(&Value::Null);
-        errors.extend(super::pod_spec::port_or_name(target, &path.child("targetPort")));
+        errors.extend(super::container::port_or_name(target, &path.child("targetPort")));
         let protocol = text(port, "appProtocol");
         if !protocol.is_empty() {
             errors.extend(all_invalid(&path.child("appProtocol"), protocol, names::qualified(protocol)));

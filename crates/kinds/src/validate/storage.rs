@@ -3,7 +3,7 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Map, Value, json};
 
-use super::{Errors, all_invalid, has, labels, list, map, names, one_of_if_set, pod_spec, text, texts, volumes};
+use super::{Errors, all_invalid, has, labels, list, map, names, one_of_if_set, scheduling, text, texts, volumes};
 use crate::quantity::Quantity;
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -172,7 +172,7 @@ pub(super) fn volume(object: &Value) -> Errors {
         errors.push(Error::not_supported(&path.child("persistentVolumeReclaimPolicy"), policy, &["Delete", "Recycle", "Retain"]));
     }
     if let Some(required) = spec.pointer("/nodeAffinity/required") {
-        errors.extend(pod_spec::node_selector(required, &path.children(&["nodeAffinity", "required"])));
+        errors.extend(scheduling::node_selector(required, &path.children(&["nodeAffinity", "required"])));
     }
     let mut sources = 0;
     for field in SOURCES {

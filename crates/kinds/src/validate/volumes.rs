@@ -3,7 +3,7 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::Value;
 
-use super::{Errors, all_invalid, flag, int, list, names, one_of_if_set, pod_spec, storage, text};
+use super::{Errors, all_invalid, container, flag, int, list, names, one_of_if_set, storage, text};
 use crate::quantity::Quantity;
 
 /// Sources in the order in which Kubernetes looks at them.
@@ -178,8 +178,8 @@ fn downward_file(file: &Value, path: &Path) -> Errors {
     const FIELDS: &[&str] = &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     let mut errors = file_path(file, path);
     match (file.get("fieldRef"), file.get("resourceFieldRef")) {
-        (Some(field), None) => errors.extend(pod_spec::field_selector(field, &path.child("fieldRef"), FIELDS)),
-        (None, Some(resource)) => errors.extend(pod_spec::resource_selector(resource, &path.child("resourceFieldRef"), true)),
+        (Some(field), None) => errors.extend(container::field_selector(field, &path.child("fieldRef"), FIELDS)),
+        (None, Some(resource)) => errors.extend(container::resource_selector(resource, &path.child("resourceFieldRef"), true)),
         (Some(_), Some(_)) => {
             errors.push(Error::invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"));
         }
