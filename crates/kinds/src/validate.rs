@@ -12,6 +12,7 @@ mod meta;
 mod misc;
 pub(crate) mod names;
 mod network;
+mod node;
 mod pod;
 mod pod_spec;
 mod policy;
@@ -69,6 +70,7 @@ fn kind(gvk: &Gvk, object: &Value) -> Errors {
         ("", "PersistentVolume") => storage::volume(object),
         ("", "PersistentVolumeClaim") => storage::claim(object),
         ("", "Event") => misc::event(object),
+        ("", "Node") => node::node(object),
         ("apps", "Deployment") => workloads::deployment(object),
         ("apps", "ReplicaSet") => workloads::replica_set(object),
         ("apps", "DaemonSet") => workloads::daemon_set(object),
@@ -85,6 +87,7 @@ fn kind(gvk: &Gvk, object: &Value) -> Errors {
         ("coordination.k8s.io", "Lease") => misc::lease(object),
         ("scheduling.k8s.io", "PriorityClass") => misc::priority_class(object),
         ("storage.k8s.io", "StorageClass") => storage::class(object),
+        ("storage.k8s.io", "VolumeAttributesClass") => csi::attributes_class(object),
         ("storage.k8s.io", "CSIDriver") => csi::driver(object),
         ("storage.k8s.io", "CSINode") => csi::node(object),
         ("storage.k8s.io", "CSIStorageCapacity") => csi::capacity(object),
@@ -124,6 +127,11 @@ fn of_update(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => errors.extend(rbac::role_ref_is_immutable(new, old)),
         ("scheduling.k8s.io", "PriorityClass") => errors.extend(misc::priority_class_update(new, old)),
         ("storage.k8s.io", "StorageClass") => errors.extend(storage::class_update(new, old)),
+        ("", "Node") => errors.extend(node::update(new, old)),
+        ("storage.k8s.io", "VolumeAttributesClass") => {
+            errors.extend(misc::immutable(new, old, &["driverName"]));
+            errors.extend(misc::immutable(new, old, &["parameters"]));
+        }
         ("storage.k8s.io", "VolumeAttachment") => errors.extend(misc::immutable(new, old, &["spec"])),
         ("networking.k8s.io", "IngressClass") => errors.extend(misc::immutable(new, old, &["spec", "controller"])),
         ("discovery.k8s.io", "EndpointSlice") => errors.extend(misc::immutable(new, old, &["addressType"])),
@@ -149,12 +157,10 @@ pub fn known_gaps() -> Vec<Gvk> {
     // Nothing to check beyond schema and metadata.
     const NOTHING_TO_CHECK: &[&str] = &["ServiceAccount", "ControllerRevision", "Namespace"];
     const MISSING: &[(&str, &str)] = &[
-        ("", "Node"),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
         ("networking.k8s.io", "IPAddress"),
         ("networking.k8s.io", "ServiceCIDR"),
-        ("storage.k8s.io", "VolumeAttributesClass"),
     ];
     registry()
         .resources()
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn gaps_are_named() {
         let gaps = known_gaps();
-        assert!(gaps.contains(&Gvk::new("", "v1", "Node")));
+        assert!(gaps.contains(&Gvk::new("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")));
         assert!(!gaps.iter().any(|gvk| gvk.kind == "Deployment" || gvk.kind == "Service"));
     }
 }

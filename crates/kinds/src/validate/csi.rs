@@ -111,3 +111,17 @@ pub(super) fn attachment(object: &Value) -> Errors {
     errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));
     errors
 }
+
+pub(super) fn attributes_class(object: &Value) -> Errors {
+    let mut errors = driver_name(text(object, "driverName"), &Path::new("driverName"));
+    let parameters = super::map(object, "parameters");
+    let path = Path::new("parameters");
+    let size: usize = parameters.into_iter().flatten().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    match parameters.map_or(0, serde_json::Map::len) {
+        0 => errors.push(Error::required(&path, "must contain at least one key/value pair")),
+        count if count > 512 => errors.push(Error::too_long(&path, "", 512)),
+        _ if size > 256 * 1024 => errors.push(Error::too_long(&path, "", 256 * 1024)),
+        _ => {}
+    }
+    errors
+}
