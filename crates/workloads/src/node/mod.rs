@@ -1,0 +1,202 @@
+//! Simulated nodes: each has a Node with a Lease that is renewed, and a kubelet that makes its pods run (KAPI-WL-03).
+
+pub mod behaviour;
+pub mod object;
+pub mod plan;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mainstay_runtime::{Key, Outcome, Queue};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use self::behaviour::Behaviour;
+use self::object::{SIMULATED, Simulated};
+use self::plan::{Place, Step, plan};
+use crate::Result;
+use crate::api::{Api, Delete, Patch, builtin};
+use crate::live::Live;
+use crate::object::{Object, Read as _};
+use crate::replicaset::settle;
+use crate::world::{KUBELET, World};
+
+/// How often a Lease is renewed, as the kubelet does.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often the Node's conditions are reported although nothing changed.
+const REPORT: u64 = 30;
+
+/// A uuid that is the same for the same name.
+pub fn uuid(name: &str) -> String {
+    let digest = Sha256::digest(name);
+    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+/// Who has which address on a node.
+#[derive(Default)]
+struct Addresses {
+    by_pod: HashMap<String, (String, u8)>,
+    used: HashMap<String, BTreeSet<u8>>,
+}
+
+impl Addresses {
+    /// The number of a pod's address; 0, which no pod should have, where all are in use.
+    fn of(&mut self, pod: &Object, node: &str) -> u8 {
+        if let Some((_, number)) = self.by_pod.get(pod.uid()) {
+            return *number;
+        }
+        let used = self.used.entry(node.to_owned()).or_default();
+        // After a restart a pod keeps the address that it has.
+        let present = pod.text("/status/podIP").rsplit('.').next().and_then(|last| last.parse().ok()).filter(|last| !used.contains(last));
+        let number = present.or_else(|| (1..=254).find(|number| !used.contains(number))).unwrap_or_default();
+        used.insert(number);
+        self.by_pod.insert(pod.uid().to_owned(), (node.to_owned(), number));
+        number
+    }
+
+    fn free(&mut self, uid: &str) {
+        if let Some((node, number)) = self.by_pod.remove(uid)
+            && let Some(used) = self.used.get_mut(&node)
+        {
+            used.remove(&number);
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Kubelets {
+    world: World,
+    pods: Live,
+    nodes: Arc<HashMap<String, Simulated>>,
+    addresses: Arc<Mutex<Addresses>>,
+    start_delay: Duration,
+}
+
+/// Runs the simulated nodes.
+pub async fn run(world: World, count: u32, start_delay: Duration) {
+    let all = object::nodes(count);
+    world.nodes.ready().await;
+    world.pods.ready().await;
+    let api = world.api_as(KUBELET);
+    let heartbeats = tokio::spawn(beat(world.clone(), api.clone(), all.clone()));
+    let queue: Queue<Key> = Queue::default();
+    let nodes: Arc<HashMap<String, Simulated>> = Arc::new(all.into_iter().map(|node| (node.name.clone(), node)).collect());
+    let kubelets =
+        Kubelets { pods: world.pods.written_by(&api), world: world.clone(), nodes: nodes.clone(), addresses: Arc::default(), start_delay };
+    // What pods have already is known before new ones get theirs.
+    for pod in world.pods.all() {
+        if !pod.text("/status/podIP").is_empty() && nodes.contains_key(pod.text("/spec/nodeName")) {
+            lock(&kubelets.addresses).of(&pod, pod.text("/spec/nodeName"));
+        }
+    }
+    let (wake, addresses) = (queue.clone(), kubelets.addresses.clone());
+    world.pods.on_change(move |change| {
+        if let Some(before) = change.before.as_ref().filter(|before| change.now.as_ref().is_none_or(|now| now.uid() != before.uid())) {
+            lock(&addresses).free(before.uid());
+        }
+        if let Some(pod) = change.now.as_ref().filter(|pod| nodes.contains_key(pod.text("/spec/nodeName"))) {
+            wake.add(Key::of(pod));
+        }
+    });
+    mainstay_runtime::run("kubelet", queue, 8, world.env.clone(), world.stop.clone(), move |key| {
+        let kubelets = kubelets.clone();
+        async move { settle(kubelets.reconcile(&key).await) }
+    })
+    .await;
+    if let Err(error) = heartbeats.await {
+        tracing::error!(%error, "the heartbeats ended abnormally");
+    }
+}
+
+fn lock(addresses: &Mutex<Addresses>) -> MutexGuard<'_, Addresses> {
+    addresses.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kubelets {
+    async fn reconcile(&self, key: &Key) -> Result<Outcome> {
+        let Some(pod) = self.pods.get(key) else { return Ok(Outcome::Done) };
+        let Some(node) = self.nodes.get(pod.text("/spec/nodeName")) else { return Ok(Outcome::Done) };
+        let number = lock(&self.addresses).of(&pod, &node.name);
+        let place = Place { host_ip: node.address(), pod_ip: node.pod_address(number) };
+        let behaviour = Behaviour::of(&pod, self.start_delay);
+        match plan(&pod, &place, &behaviour, self.world.env.now()) {
+            Step::Rest => Ok(Outcome::Done),
+            Step::Wait(left) => Ok(Outcome::After(left)),
+            Step::Remove => {
+                // It may be held by a finalizer, and is then deleted already as far as the kubelet is concerned.
+                let held = pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
+                if pod.metadata.deletion_grace_period_seconds != Some(0) || !held {
+                    self.pods.delete(key, &Delete { grace_seconds: Some(0), ..Delete::uid(pod.uid()) }).await?;
+                }
+                Ok(Outcome::Done)
+            }
+            Step::Report(status, again) => {
+                self.pods.write_status(&pod, &status).await?;
+                Ok(again.map_or(Outcome::Done, Outcome::After))
+            }
+        }
+    }
+}
+
+/// Makes the Nodes and keeps their Leases fresh; simulated Nodes beyond the count, of an earlier run, go.
+async fn beat(world: World, api: Api, all: Vec<Simulated>) {
+    let nodes = world.nodes.written_by(&api);
+    for node in nodes.all() {
+        let simulated = node.labels().get(SIMULATED).is_some_and(|value| value == "true");
+        if simulated && !all.iter().any(|known| known.name == node.name()) {
+            let key = Key::of(&node);
+            let outcome = nodes.delete(&key, &Delete::uid(node.uid())).await;
+            if let Err(error) = outcome {
+                tracing::warn!(%error, "a simulated node of an earlier run stays");
+            }
+        }
+    }
+    let mut beats: u64 = 0;
+    loop {
+        for node in &all {
+            if let Err(error) = report(&world, &api, &nodes, node, all.len() == 1, beats.is_multiple_of(REPORT)).await {
+                tracing::warn!(%error, node = node.name, "a simulated node could not report");
+            }
+        }
+        beats += 1;
+        tokio::select! {
+            () = world.stop.cancelled() => return,
+            () = tokio::time::sleep(HEARTBEAT) => {}
+        }
+    }
+}
+
+async fn report(world: &World, api: &Api, nodes: &Live, node: &Simulated, alone: bool, conditions: bool) -> Result<()> {
+    let now = world.env.now();
+    let present = match nodes.get(&Key::new("", &node.name)) {
+        Some(present) => present,
+        None => Arc::new(nodes.create("", &node.object(alone)).await?),
+    };
+    if conditions || present.at("/status/conditions").is_null() {
+        let status = node.status(present.at("/status"), now);
+        nodes.write_status(&present, &status).await?;
+    }
+    let leases = builtin("coordination.k8s.io/v1", "Lease", "leases", true);
+    let key = Key::new("kube-node-lease", &node.name);
+    let renewed = json!(format!("{now:.6}"));
+    let patch = Patch::Merge(json!({"spec": {"renewTime": renewed}}));
+    match api.patch(&leases, &key, "", &patch).await {
+        Err(error) if error.is_not_found() => {
+            let owner = json!({"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": present.uid()});
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": node.name, "namespace": key.namespace, "ownerReferences": [owner]},
+                "spec": {"holderIdentity": node.name, "leaseDurationSeconds": 40, "renewTime": renewed},
+            });
+            api.create(&leases, &key.namespace, &lease).await?;
+        }
+        outcome => {
+            outcome?;
+        }
+    }
+    Ok(())
+}

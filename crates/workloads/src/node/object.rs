@@ -1,0 +1,132 @@
+//! The Node objects of simulated nodes.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::object::time;
+
+/// Marks what is simulated, as label and annotation.
+pub const SIMULATED: &str = "mainstay.dev/simulated";
+/// The version that the simulated kubelets report.
+const VERSION: &str = concat!("v1.34.0+mainstay-", env!("CARGO_PKG_VERSION"), "-simulated");
+
+/// The role of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It is tainted, where there are others.
+    ControlPlane,
+    /// Any other.
+    Worker,
+}
+
+/// A simulated node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Simulated {
+    /// Its name.
+    pub name: String,
+    /// Its role.
+    pub role: Role,
+    /// Its number, from zero.
+    pub number: u32,
+}
+
+/// The nodes of a cluster of `count`: one control-plane node, the others workers.
+pub fn nodes(count: u32) -> Vec<Simulated> {
+    let node = |number| match number {
+        0 => Simulated { name: "control-plane".into(), role: Role::ControlPlane, number },
+        _ => Simulated { name: format!("worker-{number}"), role: Role::Worker, number },
+    };
+    (0..count).map(node).collect()
+}
+
+impl Simulated {
+    /// The address of the node.
+    pub fn address(&self) -> String {
+        let host = self.number + 2;
+        format!("172.31.{}.{}", host / 256, host % 256)
+    }
+
+    /// The addresses of its pods: the first two or three numbers of each.
+    fn network(&self) -> (u32, u32) {
+        (244 + self.number / 256, self.number % 256)
+    }
+
+    /// The range of its pods' addresses.
+    pub fn pod_cidr(&self) -> String {
+        let (second, third) = self.network();
+        format!("10.{second}.{third}.0/24")
+    }
+
+    /// The address of its pod with this number.
+    pub fn pod_address(&self, number: u8) -> String {
+        let (second, third) = self.network();
+        format!("10.{second}.{third}.{number}")
+    }
+
+    /// The Node as it is made; `alone` where it is the only one.
+    pub fn object(&self, alone: bool) -> Value {
+        let mut labels = json!({
+            "kubernetes.io/hostname": self.name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": architecture(),
+            "beta.kubernetes.io/os": "linux",
+            "beta.kubernetes.io/arch": architecture(),
+            SIMULATED: "true",
+        });
+        let mut spec = json!({"podCIDR": self.pod_cidr(), "podCIDRs": [self.pod_cidr()], "providerID": format!("simulated:///{}", self.name)});
+        if self.role == Role::ControlPlane {
+            labels["node-role.kubernetes.io/control-plane"] = json!("");
+            if !alone {
+                spec["taints"] = json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]);
+            }
+        }
+        json!({"metadata": {"name": self.name, "labels": labels, "annotations": {SIMULATED: "true"}}, "spec": spec})
+    }
+
+    /// The status of the Node; conditions that stay as they are keep their time.
+    pub fn status(&self, before: &Value, now: Timestamp) -> Value {
+        let resources = json!({
+            "cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
+        });
+        let ready = ("Ready", "True", "KubeletReady", "simulated kubelet is posting ready status");
+        let all = [
+            ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            ready,
+        ];
+        let conditions: Vec<Value> = all
+            .into_iter()
+            .map(|(kind, state, reason, message)| {
+                let present = crate::object::condition(&before["conditions"], kind).filter(|present| present["status"] == state);
+                let since = present.map_or_else(|| time(now), |present| present["lastTransitionTime"].clone());
+                json!({
+                    "type": kind, "status": state, "lastHeartbeatTime": time(now), "lastTransitionTime": since,
+                    "reason": reason, "message": message,
+                })
+            })
+            .collect();
+        let uuid = crate::node::uuid(&self.name);
+        json!({
+            "capacity": resources,
+            "allocatable": resources,
+            "conditions": conditions,
+            "addresses": [{"type": "InternalIP", "address": self.address()}, {"type": "Hostname", "address": self.name}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": {
+                "machineID": uuid.replace('-', ""), "systemUUID": uuid, "bootID": uuid,
+                "kernelVersion": "simulated", "osImage": "Mainstay simulated node", "containerRuntimeVersion": "simulated://1",
+                "kubeletVersion": VERSION, "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": architecture(),
+            },
+        })
+    }
+}
+
+/// The architecture of this machine, in the words of Go.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -1,0 +1,97 @@
+//! What the controllers share: one live copy a kind, events, clock.
+
+use mainstay_runtime::{Change, Env, Key, Queue, Scope};
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Api, builtin};
+use crate::events::Events;
+use crate::live::Live;
+
+/// The field manager of the controllers.
+pub const CONTROLLERS: &str = "kube-controller-manager";
+/// The field manager of the scheduler.
+pub const SCHEDULER: &str = "kube-scheduler";
+/// The field manager of the simulated kubelets.
+pub const KUBELET: &str = "kubelet";
+
+/// Live copies that more than one component reads, and the way to everything else.
+#[derive(Clone)]
+pub struct World {
+    /// Clock and chance.
+    pub env: Env,
+    /// Ends everything.
+    pub stop: CancellationToken,
+    /// Requests as the controllers.
+    pub api: Api,
+    /// The recorder of events.
+    pub events: Events,
+    /// Pods.
+    pub pods: Live,
+    /// Nodes.
+    pub nodes: Live,
+    client: kube::Client,
+}
+
+impl World {
+    /// Starts what every component needs.
+    pub fn start(client: kube::Client, env: Env, stop: CancellationToken) -> Self {
+        let api = Api::new(client.clone(), CONTROLLERS);
+        let events = Events::start(api.clone(), env.clone(), stop.clone());
+        let pods = Live::start(&api, builtin("v1", "Pod", "pods", true), &Scope::default(), &stop);
+        let nodes = Live::start(&api, builtin("v1", "Node", "nodes", false), &Scope::default(), &stop);
+        Self { env, stop, api, events, pods, nodes, client }
+    }
+
+    /// Requests as another component.
+    pub fn api_as(&self, manager: &'static str) -> Api {
+        Api::new(self.client.clone(), manager)
+    }
+
+    /// Starts to follow a kind, as the controllers.
+    pub fn follow(&self, api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Live {
+        self.follow_some(api_version, kind, plural, namespaced, &Scope::default())
+    }
+
+    /// Starts to follow some objects of a kind, as the controllers.
+    pub fn follow_some(&self, api_version: &str, kind: &str, plural: &str, namespaced: bool, scope: &Scope) -> Live {
+        Live::start(&self.api, builtin(api_version, kind, plural, namespaced), scope, &self.stop)
+    }
+}
+
+/// Adds the key of every object that changes.
+pub fn wake_self(live: &Live, queue: &Queue<Key>) {
+    let queue = queue.clone();
+    live.on_change(move |change| {
+        if let Some(object) = change.object() {
+            queue.add(Key::of(object));
+        }
+    });
+}
+
+/// Adds the key of the controller, of this kind, of every object that changes (and of the one that was its controller before).
+pub fn wake_controller(live: &Live, kind: &'static str, queue: &Queue<Key>) {
+    let queue = queue.clone();
+    live.on_change(move |change: &Change| {
+        for object in change.before.iter().chain(&change.now) {
+            let owners = object.metadata.owner_references.iter().flatten();
+            for owner in owners.filter(|owner| owner.controller == Some(true) && owner.kind == kind) {
+                queue.add(Key::new(object.metadata.namespace.clone().unwrap_or_default(), &owner.name));
+            }
+        }
+    });
+}
+
+/// Adds the keys of the objects of `live` whose selector matches an object that nobody controls.
+pub fn wake_selecting(live: &Live, orphans: &Live, queue: &Queue<Key>) {
+    let (queue, live) = (queue.clone(), live.clone());
+    orphans.on_change(move |change| {
+        use crate::object::{Read as _, selects};
+        for object in change.before.iter().chain(&change.now).filter(|object| object.controller().is_none()) {
+            for possible in live.in_namespace(object.namespace()) {
+                if selects(possible.at("/spec/selector"), object.labels()) {
+                    queue.add(Key::of(&possible));
+                }
+            }
+        }
+    });
+}
