@@ -125,7 +125,6 @@ async fn policy(api: &Api, wanted: Value) -> Result<()> {
     let outcome =
         reconcile(live.as_ref().map(|live| &live.value), &wanted).map_err(|error| crate::error::ApiError::internal(error.to_string()))?;
     match (outcome, live) {
-        (Reconciled::Nothing | Reconciled::Protected, _) => Ok(()),
         (Reconciled::Create(mut object), _) => {
             complete(&served, &mut object);
             api.save(&served, &mut object, Expect::Absent).await.map(|_| ())
@@ -139,7 +138,7 @@ async fn policy(api: &Api, wanted: Value) -> Result<()> {
             complete(&served, &mut object);
             api.save(&served, &mut object, Expect::Absent).await.map(|_| ())
         }
-        (_, None) => Ok(()),
+        (Reconciled::Nothing | Reconciled::Protected, _) | (_, None) => Ok(()),
     }
 }
 

@@ -129,15 +129,14 @@ fn metric_to_v1(metric: &Value) -> String {
     if let Some(object) = source.get("describedObject") {
         put("target", object);
     }
-    match source.get("name") {
-        Some(name) => put("name", name),
-        None => {
-            if let Some(name) = source.pointer("/metric/name") {
-                put("metricName", name);
-            }
-            if let Some(selector) = source.pointer("/metric/selector") {
-                put(if member == "external" { "metricSelector" } else { "selector" }, selector);
-            }
+    if let Some(name) = source.get("name") {
+        put("name", name);
+    } else {
+        if let Some(name) = source.pointer("/metric/name") {
+            put("metricName", name);
+        }
+        if let Some(selector) = source.pointer("/metric/selector") {
+            put(if member == "external" { "metricSelector" } else { "selector" }, selector);
         }
     }
     for (flat, nested, _) in TARGETS {

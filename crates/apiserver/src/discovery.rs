@@ -55,7 +55,8 @@ impl Documents {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]).map(char::from).collect()
 }
 
 /// The hash that discovery shows of a kind's storage version.
@@ -68,7 +69,7 @@ pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
 pub fn api(context: &Context) -> Answer {
     if context.agreed.shape == Shape::Discovery {
         let groups: Vec<Value> = registry().group("").map(discovery::aggregated_group).into_iter().collect();
-        return aggregated(context, groups);
+        return aggregated(context, &groups);
     }
     crate::server::json(
         context,
@@ -84,7 +85,7 @@ pub fn apis(context: &Context) -> Answer {
         for (name, versions) in &snapshot.custom_groups {
             groups.push(aggregated_custom(&snapshot, name, versions));
         }
-        return aggregated(context, groups);
+        return aggregated(context, &groups);
     }
     let mut groups: Vec<Value> = built_in_groups().map(discovery::api_group).collect();
     groups.extend(snapshot.custom_groups.iter().map(|(name, versions)| custom_group(name, versions)));
@@ -128,7 +129,7 @@ fn aggregated_custom(snapshot: &Snapshot, name: &str, versions: &[String]) -> Va
     json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions})
 }
 
-fn aggregated(context: &Context, groups: Vec<Value>) -> Answer {
+fn aggregated(context: &Context, groups: &[Value]) -> Answer {
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": groups});
     let body = context.agreed.format.write(&list);
     let hash = hex(&Sha512::digest(&body));
@@ -152,12 +153,11 @@ fn tagged(context: &Context, hash: &str, mut answer: Answer) -> Answer {
 /// `/apis/GROUP`.
 pub fn group(context: &Context, name: &str) -> Result<Answer> {
     let snapshot = context.api.served();
-    let mut group = match built_in_groups().find(|group| group.name == name) {
-        Some(group) => discovery::api_group(group),
-        None => {
-            let versions = snapshot.custom_groups.get(name).ok_or_else(ApiError::page_not_found)?;
-            custom_group(name, versions)
-        }
+    let mut group = if let Some(group) = built_in_groups().find(|group| group.name == name) {
+        discovery::api_group(group)
+    } else {
+        let versions = snapshot.custom_groups.get(name).ok_or_else(ApiError::page_not_found)?;
+        custom_group(name, versions)
     };
     group["kind"] = "APIGroup".into();
     group["apiVersion"] = "v1".into();
@@ -260,14 +260,13 @@ fn rewrite_references(value: &mut Value, prefix: &str) {
     match value {
         Value::Object(map) => {
             // Version 2 has references beside nothing else, so `allOf` of one is the reference itself.
-            if let Some(Value::Array(all)) = map.get("allOf") {
-                if let [only] = all.as_slice() {
-                    if let Some(name) = only.get("$ref").and_then(Value::as_str).and_then(|name| name.rsplit('/').next()) {
-                        let name = format!("{prefix}{name}");
-                        map.remove("allOf");
-                        map.insert("$ref".into(), name.into());
-                    }
-                }
+            if let Some(Value::Array(all)) = map.get("allOf")
+                && let [only] = all.as_slice()
+                && let Some(name) = only.get("$ref").and_then(Value::as_str).and_then(|name| name.rsplit('/').next())
+            {
+                let name = format!("{prefix}{name}");
+                map.remove("allOf");
+                map.insert("$ref".into(), name.into());
             }
             map.values_mut().for_each(|value| rewrite_references(value, prefix));
         }

@@ -10,17 +10,14 @@ use crate::clock;
 use crate::error::{ApiError, Cause, Details, Result};
 use crate::object::metadata_mut;
 use crate::served::Served;
-use crate::server::Context;
 use crate::strategy;
 
 /// Writes of the API server's own tasks.
 const SERVER: &str = "kube-apiserver";
 
 /// Records a create, update or patch in the new object.
-pub fn written(context: &Context, served: &Served, live: Option<&Value>, new: &mut Value, manager: &str, sub: Option<&str>) -> Result<()> {
-    let _ = context;
+pub fn written(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str, sub: Option<&str>) {
     record(served, live, new, manager, sub);
-    Ok(())
 }
 
 /// Records a write of the server itself.
@@ -60,16 +57,7 @@ fn reset(served: &Served, sub: Option<&str>) -> FieldSet {
 }
 
 /// The outcome of a server-side apply: the object with its managed fields.
-pub fn applied(
-    context: &Context,
-    served: &Served,
-    live: Option<&Value>,
-    wanted: &Value,
-    manager: &str,
-    sub: Option<&str>,
-    force: bool,
-) -> Result<Value> {
-    let _ = context;
+pub fn applied(served: &Served, live: Option<&Value>, wanted: &Value, manager: &str, sub: Option<&str>, force: bool) -> Result<Value> {
     let schema = strategy::schema(served).ok_or_else(|| ApiError::internal(format!("no schema of {}", served.facts.kind)))?;
     let (api_version, reset, now) = (served.api_version(), reset(served, sub), clock::now());
     let write =

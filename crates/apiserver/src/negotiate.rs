@@ -178,7 +178,8 @@ pub fn decode_as(body: &[u8], kind: &str, yaml: bool) -> Result<Decoded> {
                 _ => "number",
             };
             let head = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-            let hex: String = body.iter().take(1024).map(|byte| format!("{byte:02x}")).collect();
+            let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
+            let hex: String = body.iter().take(1024).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
             Err(unrecognized(&format!("json: cannot unmarshal {found} into Go value of type {head}"), &hex))
         }
     }

@@ -51,23 +51,23 @@ impl RequestInfo {
         info.name = parts.next().unwrap_or_default();
         info.subresource = parts.next().unwrap_or_default();
         info.rest = parts.collect();
-        info.verb = match method.as_str() {
+        let verb = match method.as_str() {
             "POST" => "create",
             "GET" | "HEAD" => "get",
             "PUT" => "update",
             "PATCH" => "patch",
             "DELETE" => "delete",
             other => return Self { verb: other.to_ascii_lowercase(), ..info },
-        }
-        .to_owned();
+        };
+        verb.clone_into(&mut info.verb);
         if info.name.is_empty() && info.verb == "get" {
             let watch = deprecated_watch || query.flag("watch");
-            info.verb = if watch { "watch" } else { "list" }.to_owned();
+            if watch { "watch" } else { "list" }.clone_into(&mut info.verb);
             // A list of one name is authorized as that name.
-            if let Some(name) = query.first("fieldSelector").and_then(|text| text.strip_prefix("metadata.name=")) {
-                if !name.contains(',') {
-                    name.clone_into(&mut info.name);
-                }
+            if let Some(name) = query.first("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="))
+                && !name.contains(',')
+            {
+                name.clone_into(&mut info.name);
             }
         } else if info.name.is_empty() && info.verb == "delete" {
             "deletecollection".clone_into(&mut info.verb);
@@ -127,7 +127,8 @@ fn form_decode(text: &str) -> String {
 }
 
 fn decode(text: &str, plus: bool) -> String {
-    if !text.contains('%') && !(plus && text.contains('+')) {
+    let encoded = text.contains('%') || plus && text.contains('+');
+    if !encoded {
         return text.to_owned();
     }
     let bytes = text.as_bytes();

@@ -111,7 +111,7 @@ pub fn object(context: &Context, served: &Served, status: StatusCode, mut value:
             Shape::MetadataList => return Err(not_acceptable_shape("PartialObjectMetadataList", &value)),
             Shape::Table => {
                 let version = object::meta(&value, "resourceVersion").to_owned();
-                crate::table::of(context, served, std::slice::from_mut(&mut value), json!({"resourceVersion": version}))?
+                crate::table::of(context, served, std::slice::from_mut(&mut value), &json!({"resourceVersion": version}))?
             }
         };
         return Ok(Answer::value(status, context.agreed.format, &value));

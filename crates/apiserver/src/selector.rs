@@ -276,10 +276,9 @@ static SUBDOMAIN_PATTERN: LazyLock<Regex> =
 fn label_key(key: &str) -> Result<(), String> {
     let refuse = |rule: &str| Err(format!("<nil>: Invalid value: {key:?}: {rule}"));
     let name = match key.split('/').collect::<Vec<_>>().as_slice() {
-        [name] => *name,
         ["", _] => return refuse("prefix part must be non-empty"),
         [prefix, _] if !SUBDOMAIN_PATTERN.is_match(prefix) => return refuse(PREFIX_RULE),
-        [_, name] => *name,
+        [name] | [_, name] => *name,
         _ => return refuse(KEY_RULE),
     };
     if name.is_empty() {

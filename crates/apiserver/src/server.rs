@@ -44,10 +44,11 @@ impl Context {
     /// Adds a `Warning` header to the answer.
     pub fn warn(&self, text: impl Into<String>) {
         let text = text.into();
-        if let Ok(mut warnings) = self.warnings.lock() {
-            if !warnings.contains(&text) && warnings.len() < 64 {
-                warnings.push(text);
-            }
+        if let Ok(mut warnings) = self.warnings.lock()
+            && !warnings.contains(&text)
+            && warnings.len() < 64
+        {
+            warnings.push(text);
         }
     }
 

@@ -62,22 +62,19 @@ impl Allocators {
 
 impl Allocator for Taken {
     fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, AllocationError> {
-        let address = match wanted {
-            Some(text) => {
-                let outside = || AllocationError::OutOfRange("10.96.0.0/16".into());
-                let address = u32::from(text.parse::<Ipv4Addr>().map_err(|_| outside())?);
-                if address <= NETWORK || address >= NETWORK + HOSTS - 1 {
-                    return Err(outside());
-                }
-                address
+        let address = if let Some(text) = wanted {
+            let outside = || AllocationError::OutOfRange("10.96.0.0/16".into());
+            let address = u32::from(text.parse::<Ipv4Addr>().map_err(|_| outside())?);
+            if address <= NETWORK || address >= NETWORK + HOSTS - 1 {
+                return Err(outside());
             }
-            None => {
-                let start = rand::random_range(DYNAMIC..HOSTS - 1);
-                (0..HOSTS - 1 - DYNAMIC)
-                    .map(|step| NETWORK + DYNAMIC + (start - DYNAMIC + step) % (HOSTS - 1 - DYNAMIC))
-                    .find(|address| !self.addresses.contains(address))
-                    .ok_or(AllocationError::Full)?
-            }
+            address
+        } else {
+            let start = rand::random_range(DYNAMIC..HOSTS - 1);
+            (0..HOSTS - 1 - DYNAMIC)
+                .map(|step| NETWORK + DYNAMIC + (start - DYNAMIC + step) % (HOSTS - 1 - DYNAMIC))
+                .find(|address| !self.addresses.contains(address))
+                .ok_or(AllocationError::Full)?
         };
         if self.addresses.insert(address) { Ok(Ipv4Addr::from(address).to_string()) } else { Err(AllocationError::Taken) }
     }

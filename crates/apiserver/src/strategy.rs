@@ -1,7 +1,5 @@
 //! What is particular to a kind, in one place: built-in kinds by `mainstay-kinds`, custom ones by their CRD.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use mainstay_kinds as kinds;
 use mainstay_schema::field::Error as FieldError;
@@ -55,13 +53,12 @@ pub fn default(served: &Served, value: &mut Value) {
 }
 
 fn fill(served: &Served, value: &mut Value) {
-    match &served.custom {
-        Some(custom) => custom.default(value),
-        None => {
-            kinds::default(&served.gvk(), value);
-            if is_crd(served) {
-                crd::fill(value);
-            }
+    if let Some(custom) = &served.custom {
+        custom.default(value);
+    } else {
+        kinds::default(&served.gvk(), value);
+        if is_crd(served) {
+            crd::fill(value);
         }
     }
 }
@@ -98,26 +95,24 @@ fn moment(context: &Context) -> kinds::Context {
 
 /// Sets what the server decides on creation, before validation.
 pub fn prepare_create(context: &Context, served: &Served, value: &mut Value) {
-    match &served.custom {
-        Some(custom) => custom.prepare_create(value),
-        None => {
-            kinds::prepare_create(&served.gvk(), value, &moment(context));
-            if is_crd(served) {
-                crd::prepare_create(value);
-            }
+    if let Some(custom) = &served.custom {
+        custom.prepare_create(value);
+    } else {
+        kinds::prepare_create(&served.gvk(), value, &moment(context));
+        if is_crd(served) {
+            crd::prepare_create(value);
         }
     }
 }
 
 /// Keeps what a change may not touch, counts the generation.
 pub fn prepare_update(context: &Context, served: &Served, new: &mut Value, old: &Value, sub: Option<&str>) {
-    match &served.custom {
-        Some(custom) => custom.prepare_update(new, old, sub),
-        None => {
-            kinds::prepare_update(&served.gvk(), new, old, sub, &moment(context));
-            if is_crd(served) && sub.is_none() {
-                crd::prepare_update(new, old);
-            }
+    if let Some(custom) = &served.custom {
+        custom.prepare_update(new, old, sub);
+    } else {
+        kinds::prepare_update(&served.gvk(), new, old, sub, &moment(context));
+        if is_crd(served) && sub.is_none() {
+            crd::prepare_update(new, old);
         }
     }
 }
@@ -217,9 +212,15 @@ pub fn unconditional_update(served: &Served) -> bool {
     served.custom.is_none()
         && !matches!(
             (served.facts.group.as_str(), served.facts.plural.as_str()),
-            ("coordination.k8s.io", _)
-                | ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
-                | ("policy", _)
+            (
+                "coordination.k8s.io"
+                    | "apiextensions.k8s.io"
+                    | "apiregistration.k8s.io"
+                    | "admissionregistration.k8s.io"
+                    | "flowcontrol.apiserver.k8s.io"
+                    | "policy",
+                _
+            )
         )
 }
 

@@ -89,8 +89,8 @@ pub struct Cells {
 }
 
 /// The table of a list or an object.
-pub fn of(context: &Context, served: &Served, objects: &mut [Value], metadata: Value) -> Result<Value> {
-    Columns::of(context, served).table(served, objects, &metadata, true)
+pub fn of(context: &Context, served: &Served, objects: &mut [Value], metadata: &Value) -> Result<Value> {
+    Columns::of(context, served).table(served, objects, metadata, true)
 }
 
 fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {

@@ -40,10 +40,10 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
     let latest = *api.store.revision().borrow();
     let initial = options.send_initial_events == Some(true);
     let after = options.resource_version.filter(|revision| *revision > 0);
-    if let Some(after) = after {
-        if after > latest {
-            return Err(too_large_version(after, latest));
-        }
+    if let Some(after) = after
+        && after > latest
+    {
+        return Err(too_large_version(after, latest));
     }
     let wanted = if options.resource_version == Some(0) { 0 } else { after.filter(|_| initial).unwrap_or(latest) };
     if api.cache.reach(wanted.max(after.unwrap_or_default())).await.is_none() {

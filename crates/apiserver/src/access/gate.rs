@@ -113,6 +113,6 @@ fn read_review(context: &Context, served: &Served, body: &[u8]) -> Result<Value>
     let mut review = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)?;
     crate::rest::place(context, served, &mut review)?;
     strategy::default(served, &mut review);
-    fields::written(context, served, None, &mut review, &options.field_manager, None)?;
+    fields::written(served, None, &mut review, &options.field_manager, None);
     Ok(review)
 }

@@ -66,7 +66,7 @@ impl Default for Chain {
     /// The steps of every server, in Kubernetes' order.
     fn default() -> Self {
         Self(vec![
-            Box::new(lifecycle::NamespaceLifecycle::default()),
+            Box::new(lifecycle::NamespaceLifecycle),
             Box::new(service_account::ServiceAccount),
             Box::new(defaults::Priority),
             Box::new(defaults::DefaultTolerationSeconds),

@@ -41,11 +41,10 @@ impl AdmissionStep for ServiceAccount {
         if wanted {
             mount(spec);
         }
-        if spec.get("imagePullSecrets").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-            if let Some(secrets) = account.get("imagePullSecrets").filter(|secrets| secrets.as_array().is_some_and(|list| !list.is_empty()))
-            {
-                spec.insert("imagePullSecrets".into(), secrets.clone());
-            }
+        if spec.get("imagePullSecrets").and_then(Value::as_array).is_none_or(Vec::is_empty)
+            && let Some(secrets) = account.get("imagePullSecrets").filter(|secrets| secrets.as_array().is_some_and(|list| !list.is_empty()))
+        {
+            spec.insert("imagePullSecrets".into(), secrets.clone());
         }
         Ok(())
     }

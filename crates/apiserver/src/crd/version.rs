@@ -11,6 +11,7 @@ use crate::error::{ApiError, Result};
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// What a CRD says of one version.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts of a CRD, each one with a name")]
 pub struct CustomVersion {
     /// The name of the CRD.
     pub crd: String,
@@ -135,10 +136,10 @@ impl CustomVersion {
 
     /// Sets generation and status of a new object.
     pub fn prepare_create(&self, value: &mut Value) {
-        if self.status {
-            if let Some(map) = value.as_object_mut() {
-                map.remove("status");
-            }
+        if self.status
+            && let Some(map) = value.as_object_mut()
+        {
+            map.remove("status");
         }
         crate::object::metadata_mut(value).insert("generation".into(), json!(1));
     }

@@ -109,14 +109,12 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
     if deleting && (grace > 0 || held) {
         // Deletion has begun: a shorter grace period counts, nothing else does.
         let shorter = current.is_some_and(|current| grace < current) && (options.grace_period_seconds.is_some() || current.is_none());
-        if !shorter {
-            if next == live.value {
-                return Ok(Deleted::Held(live.value.clone()));
-            }
-        } else {
+        if shorter {
             let metadata = metadata_mut(&mut next);
             metadata.insert("deletionTimestamp".into(), crate::clock::after(grace).into());
             metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        } else if next == live.value {
+            return Ok(Deleted::Held(live.value.clone()));
         }
         return hold(context, served, live, next, options).await;
     }
@@ -190,10 +188,10 @@ fn finalizers(served: &Served, next: &mut Value, options: &DeleteOptions, deleti
         Some(Propagation::Foreground) => Some(FOREGROUND),
         _ => None,
     };
-    if let Some(wanted) = wanted {
-        if !list.iter().any(|one| one == wanted) {
-            list.push(wanted.to_owned());
-        }
+    if let Some(wanted) = wanted
+        && !list.iter().any(|one| one == wanted)
+    {
+        list.push(wanted.to_owned());
     }
     if list != before {
         let metadata = metadata_mut(next);
@@ -214,15 +212,15 @@ fn preconditions(served: &Served, live: &Loaded, options: &DeleteOptions) -> Res
         let _ = &key;
         Err(ApiError::conflict(&facts.group, &facts.plural, name, &why))
     };
-    if let Some(uid) = &options.uid {
-        if uid != meta(&live.value, "uid") {
-            return refuse("UID", uid, meta(&live.value, "uid"));
-        }
+    if let Some(uid) = &options.uid
+        && uid != meta(&live.value, "uid")
+    {
+        return refuse("UID", uid, meta(&live.value, "uid"));
     }
-    if let Some(version) = &options.resource_version {
-        if *version != live.revision.to_string() {
-            return refuse("ResourceVersion", version, &live.revision.to_string());
-        }
+    if let Some(version) = &options.resource_version
+        && *version != live.revision.to_string()
+    {
+        return refuse("ResourceVersion", version, &live.revision.to_string());
     }
     Ok(())
 }

@@ -29,10 +29,10 @@ pub async fn route(context: &Context, body: Body) -> Result<Answer> {
         Some(served) => served.clone(),
         None => return Err(ApiError::no_such_resource()),
     };
-    if let Some(custom) = &served.custom {
-        if let Some(warning) = &custom.deprecation_warning {
-            context.warn(warning.clone());
-        }
+    if let Some(custom) = &served.custom
+        && let Some(warning) = &custom.deprecation_warning
+    {
+        context.warn(warning.clone());
     }
     if served.is("", "endpoints") {
         context.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
@@ -51,7 +51,7 @@ pub async fn route(context: &Context, body: Body) -> Result<Answer> {
     if !allowed(&served, &info.verb, on_collection) {
         return Err(ApiError::method_not_allowed());
     }
-    if let Some(answer) = special::resource(context, &served).await? {
+    if let Some(answer) = special::resource(context, &served) {
         return Ok(answer);
     }
     match info.verb.as_str() {
@@ -113,9 +113,9 @@ pub(crate) fn place(context: &Context, served: &Served, object: &mut serde_json:
         if given.is_empty() {
             metadata.insert("namespace".into(), info.namespace.clone().into());
         } else if given != info.namespace {
-            return Err(ApiError::bad_request(format!(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )));
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request".to_string(),
+            ));
         }
     } else if !given.is_empty() {
         return Err(ApiError::bad_request("namespace of the provided object is not allowed: the resource is cluster-scoped".to_owned()));

@@ -53,7 +53,7 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
         async move {
             let mut new = patched(context, served, read, &live.value, options)?;
             named(context, served, &mut new)?;
-            fields::written(context, served, Some(&live.value), &mut new, &options.field_manager, sub)?;
+            fields::written(served, Some(&live.value), &mut new, &options.field_manager, sub);
             // A patch that does not speak of a resourceVersion follows the object.
             if meta(&new, "resourceVersion") == meta(&live.value, "resourceVersion") {
                 metadata_mut(&mut new).remove("resourceVersion");
@@ -211,7 +211,7 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
                 let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
                 return Err(ApiError::conflict(&facts.group, &facts.plural, &info.name, &why));
             }
-            let mut new = fields::applied(context, served, None, &wanted, &options.field_manager, sub, force)?;
+            let mut new = fields::applied(served, None, &wanted, &options.field_manager, sub, force)?;
             if meta(&new, "name").is_empty() {
                 metadata_mut(&mut new).insert("name".into(), info.name.clone().into());
             }
@@ -226,7 +226,7 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
         let updated = update_object(context, served, &change, |live| {
             let wanted = &wanted;
             async move {
-                let mut new = fields::applied(context, served, Some(&live.value), wanted, &options.field_manager, sub, force)?;
+                let mut new = fields::applied(served, Some(&live.value), wanted, &options.field_manager, sub, force)?;
                 named(context, served, &mut new)?;
                 if meta(wanted, "resourceVersion").is_empty() {
                     metadata_mut(&mut new).remove("resourceVersion");

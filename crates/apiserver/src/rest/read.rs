@@ -65,7 +65,7 @@ pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
         Shape::Object | Shape::Discovery => write_list(context, served, &page, &metadata),
         Shape::Table => {
             let mut values = values(served, &page)?;
-            let table = crate::table::of(context, served, &mut values, metadata)?;
+            let table = crate::table::of(context, served, &mut values, &metadata)?;
             Ok(Answer::value(StatusCode::OK, context.agreed.format, &table))
         }
         Shape::Metadata | Shape::MetadataList => {

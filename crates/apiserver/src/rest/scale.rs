@@ -74,10 +74,10 @@ fn scaled(context: &Context, served: &Served, body: &[u8], live: &Loaded, option
         Write { manager: &options.field_manager, api_version: VERSION, subresource: "scale", schema: &schema, reset: &reset, now: &now };
     let wanted = match wanted(context, body, &current)? {
         Wanted::Scale(mut scale) => {
-            if scale["metadata"].get("managedFields").is_none() {
-                if let Some(entries) = current["metadata"].get("managedFields") {
-                    metadata_mut(&mut scale).insert("managedFields".into(), entries.clone());
-                }
+            if scale["metadata"].get("managedFields").is_none()
+                && let Some(entries) = current["metadata"].get("managedFields")
+            {
+                metadata_mut(&mut scale).insert("managedFields".into(), entries.clone());
             }
             managed::update(&current, &scale, &write)
         }

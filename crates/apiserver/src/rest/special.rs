@@ -17,13 +17,12 @@ use crate::server::Context;
 use crate::{fields, strategy};
 
 /// Resources that are not stored.
-pub async fn resource(context: &Context, served: &Arc<Served>) -> Result<Option<Answer>> {
-    let _ = context;
+pub fn resource(context: &Context, served: &Served) -> Option<Answer> {
     if served.is("", "componentstatuses") {
         let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []});
-        return Ok(Some(respond::plain(context, StatusCode::OK, &list)));
+        return Some(respond::plain(context, StatusCode::OK, &list));
     }
-    Ok(None)
+    None
 }
 
 /// Creations that store something else than the body, or nothing.
@@ -81,7 +80,7 @@ async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resul
         let mut new = live.value.clone();
         match wanted.pointer("/spec/finalizers") {
             Some(finalizers) if finalizers.as_array().is_some_and(|list| !list.is_empty()) => {
-                new["spec"]["finalizers"] = finalizers.clone()
+                new["spec"]["finalizers"] = finalizers.clone();
             }
             _ => {
                 if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
@@ -89,7 +88,7 @@ async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resul
                 }
             }
         }
-        fields::written(context, served, Some(&live.value), &mut new, &options.field_manager, Some("finalize"))?;
+        fields::written(served, Some(&live.value), &mut new, &options.field_manager, Some("finalize"));
         let over = !meta(&new, "deletionTimestamp").is_empty() && !strategy::held(served, &new) && meta_list(&new, "finalizers").is_empty();
         let outcome = if options.dry_run || new == live.value {
             Ok(())
@@ -145,7 +144,7 @@ async fn bind(context: &Context, name: &str, binding: &Value) -> Result<Answer> 
                 &mut pod,
                 &json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now()}),
             );
-            fields::written(context, pods, Some(&live.value), &mut pod, &options.field_manager, Some("binding"))?;
+            fields::written(pods, Some(&live.value), &mut pod, &options.field_manager, Some("binding"));
             metadata_mut(&mut pod).remove("resourceVersion");
             Ok(pod)
         }

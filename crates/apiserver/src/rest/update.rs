@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::admission::{Operation, Request};
 use crate::api::Loaded;
 use crate::error::{ApiError, Result};
-use crate::object::{meta, meta_list, metadata_mut};
+use crate::object::{meta, metadata_mut};
 use crate::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
@@ -35,7 +35,7 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
         if !meta(&wanted, "resourceVersion").is_empty() {
             return Err(ApiError::not_found(&served.facts.group, &served.facts.plural, &context.info.name));
         }
-        fields::written(context, served, None, &mut wanted, &options.field_manager, None)?;
+        fields::written(served, None, &mut wanted, &options.field_manager, None);
         let created = super::create_object(context, served, wanted, &options).await?;
         return respond::object(context, served, StatusCode::CREATED, created);
     }
@@ -43,7 +43,7 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
     let updated = update_object(context, served, &change, |live| {
         let (mut wanted, options) = (wanted.clone(), &options);
         async move {
-            fields::written(context, served, Some(&live.value), &mut wanted, &options.field_manager, sub)?;
+            fields::written(served, Some(&live.value), &mut wanted, &options.field_manager, sub);
             Ok(wanted)
         }
     })
@@ -204,9 +204,9 @@ fn inherit(new: &mut Value, live: &Value) {
             None => metadata.remove(field),
         };
     }
-    if metadata.get("generation").is_none_or(|generation| generation.as_i64() == Some(0)) {
-        if let Some(generation) = live["metadata"].get("generation") {
-            metadata.insert("generation".into(), generation.clone());
-        }
+    if metadata.get("generation").is_none_or(|generation| generation.as_i64() == Some(0))
+        && let Some(generation) = live["metadata"].get("generation")
+    {
+        metadata.insert("generation".into(), generation.clone());
     }
 }
