@@ -164,6 +164,10 @@ pub fn prepare_update(gvk: &Gvk, new: &mut Value, old: &Value, subresource: Opti
                 entry(new_map, "status").insert("lastPhaseTransitionTime".into(), json!(seconds(context.now)));
             }
         }
+        (("apps", "DaemonSet"), Some("status")) => {
+            let count = template_generation(old_map).to_string();
+            entry(entry(new_map, "metadata"), "annotations").insert(TEMPLATE_GENERATION.into(), json!(count));
+        }
         (("certificates.k8s.io", _), Some("status")) => stamp_conditions(new_map, old_map, context),
         _ => {}
     }
@@ -177,6 +181,14 @@ pub fn prepare_update(gvk: &Gvk, new: &mut Value, old: &Value, subresource: Opti
 }
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn template_generation(map: &Object) -> i64 {
+    map.get("metadata")
+        .and_then(|metadata| metadata.pointer("/annotations/deprecated.daemonset.template.generation"))
+        .and_then(Value::as_str)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
+}
 
 fn update_main(gvk: &Gvk, new: &mut Object, old: &Object) {
     match gvk.group_kind() {
@@ -194,14 +206,8 @@ fn update_main(gvk: &Gvk, new: &mut Object, old: &Object) {
             }
         }
         ("apps", "DaemonSet") => {
-            let count = |map: &Object| {
-                map.get("metadata")
-                    .and_then(|metadata| metadata.pointer("/annotations/deprecated.daemonset.template.generation"))
-                    .and_then(Value::as_str)
-                    .and_then(|text| text.parse::<i64>().ok())
-            };
             let template = |map: &Object| map.get("spec").and_then(|spec| spec.get("template")).cloned();
-            let next = count(old).unwrap_or(0) + i64::from(template(new) != template(old));
+            let next = template_generation(old) + i64::from(template(new) != template(old));
             entry(entry(new, "metadata"), "annotations").insert(TEMPLATE_GENERATION.into(), json!(next.to_string()));
         }
         ("certificates.k8s.io", "CertificateSigningRequest") => put(new, "spec", old.get("spec").cloned()),

@@ -24,6 +24,7 @@ const SCENARIOS: &[&str] = &[
     "workload/deployment-paused",
     "patch/merge-basics",
     "patch/merge-invalid-outcome",
+    "patch/strategic-volume-two-sources",
     "service/cluster-ip-errors",
     "service/load-balancer",
     "validation/deployment-selector-immutable",
@@ -44,7 +45,7 @@ impl Allocator for Pools {
     }
 }
 
-/// RFC 7386; lists of conditions merge by their type, as strategic patches have it.
+/// RFC 7386; lists of conditions and volumes merge by their keys, as strategic patches have it.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -59,9 +60,9 @@ fn merge(target: &mut Value, patch: &Value) {
             (Value::Null, _) => {
                 map.remove(key);
             }
-            (Value::Array(items), Some(Value::Array(known))) if key == "conditions" => {
+            (Value::Array(items), Some(Value::Array(known))) if ["conditions", "volumes"].contains(&key.as_str()) => {
                 for item in items {
-                    match known.iter_mut().find(|known| known["type"] == item["type"]) {
+                    match known.iter_mut().find(|known| known["type"] == item["type"] && known["name"] == item["name"]) {
                         Some(known) => merge(known, item),
                         None => known.push(item.clone()),
                     }

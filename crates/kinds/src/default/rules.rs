@@ -22,6 +22,11 @@ pub(super) fn object(gvk: &Gvk, map: &mut Object) {
             }
         }
         ("", "Secret") => string_data(map),
+        ("apps", "DaemonSet") => {
+            // A counter of the oldest API, which later ones carry as an annotation; the strategy counts.
+            let annotations = entry(entry(map, "metadata"), "annotations");
+            annotations.entry("deprecated.daemonset.template.generation").or_insert(json!("0"));
+        }
         ("", "ReplicationController") => labels_from_template(map, true),
         ("batch", "Job") => {
             labels_from_template(map, false);

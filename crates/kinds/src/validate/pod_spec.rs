@@ -12,8 +12,7 @@ use super::{
 const MAX_ID: i64 = i32::MAX as i64;
 
 pub(super) fn pod_spec(spec: &Value, path: &Path) -> Errors {
-    let mut errors = volumes::volumes(list(spec, "volumes"), &path.child("volumes"));
-    let known = volumes::names(list(spec, "volumes"));
+    let (mut errors, known) = volumes::volumes(list(spec, "volumes"), &path.child("volumes"));
     errors.extend(containers(spec, &known, &path.child("containers")));
     errors.extend(init_containers(spec, &known, &path.child("initContainers")));
     errors.extend(host_network(spec, path));

@@ -40,29 +40,28 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// Names of volumes that mounts may use.
-pub(super) fn names(volumes: &[Value]) -> Vec<&str> {
-    volumes.iter().map(|volume| text(volume, "name")).collect()
-}
-
-pub(super) fn volumes(volumes: &[Value], path: &Path) -> Errors {
+/// What is wrong with volumes, and the names of the good ones: only those can be mounted.
+pub(super) fn volumes<'a>(volumes: &'a [Value], path: &Path) -> (Errors, Vec<&'a str>) {
     let mut errors = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut good: Vec<&str> = Vec::new();
     for (index, volume) in volumes.iter().enumerate() {
         let path = path.index(index);
-        errors.extend(source(volume, &path));
+        let mut found = source(volume, &path);
         let name = text(volume, "name");
         if name.is_empty() {
-            errors.push(Error::required(&path.child("name"), ""));
+            found.push(Error::required(&path.child("name"), ""));
         } else {
-            errors.extend(all_invalid(&path.child("name"), name, names::label(name)));
+            found.extend(all_invalid(&path.child("name"), name, names::label(name)));
         }
-        if seen.contains(&name) {
-            errors.push(Error::duplicate(&path.child("name"), name));
+        if good.contains(&name) {
+            found.push(Error::duplicate(&path.child("name"), name));
         }
-        seen.push(name);
+        if found.is_empty() {
+            good.push(name);
+        }
+        errors.extend(found);
     }
-    errors
+    (errors, good)
 }
 
 fn source(volume: &Value, path: &Path) -> Errors {
