@@ -14,6 +14,7 @@ pub mod events;
 pub mod extension;
 pub mod gates;
 pub mod images;
+pub mod manifests;
 mod setup;
 pub mod text;
 

@@ -23,8 +23,10 @@ use crate::images::Images;
 
 /// What both controllers are given.
 pub struct Setup {
-    /// The cluster, and this process's identity there.
-    pub cluster: Cluster,
+    /// The cluster, as catalogd.
+    pub catalogd: Cluster,
+    /// The cluster, as operator-controller.
+    pub operator_controller: Cluster,
     /// Clock and chance.
     pub env: Env,
     /// The feature gates.
@@ -77,12 +79,13 @@ impl Setup {
             tracing::warn!(gate, "the feature gate is on, but what it turns on is not implemented");
         }
         tracing::info!(gates = %self.gates, "feature gates");
-        let client = self.cluster.client()?;
+        let client = self.operator_controller.client()?;
         let kinds = Kinds::new(client.clone());
+        let catalog_client = self.catalogd.client()?;
         let store = Arc::new(CatalogStore::open(&self.cache.join("catalogs"))?);
         let images = Arc::new(Images::open(&self.cache, store.clone(), self.registries)?);
-        let writer = |manager: &str| Writer::new(client.clone(), kinds.clone(), manager);
-        let events = |controller: &str| Events::new(Recorder::new(writer(controller), self.env.clone(), controller, "mainstay"));
+        let events =
+            |writer: &Writer, controller: &str| Events::new(Recorder::new(writer.clone(), self.env.clone(), controller, "mainstay"));
         let mut http = reqwest::Client::builder();
         if !self.authority.is_empty() {
             http = http.add_root_certificate(reqwest::Certificate::from_pem(&self.authority)?);
@@ -90,22 +93,24 @@ impl Setup {
         let http = http.build()?;
         let shelf = Shelf::default();
         let router = server::router(shelf.clone(), self.gates.on("APIV1MetasHandler"));
+        let writer = Writer::new(catalog_client.clone(), Kinds::new(catalog_client), "catalogd");
         let catalogs = Arc::new(Catalogs {
-            writer: writer("catalogd"),
+            events: events(&writer, "catalogd"),
+            writer,
             env: self.env.clone(),
             images: images.clone(),
             store: store.clone(),
             shelf,
             external_address: self.external_address,
             gc_interval: self.gc_interval,
-            events: events("catalogd"),
         });
-        let controller = (writer(FIELD_MANAGER), events(FIELD_MANAGER));
+        let writer = Writer::new(client.clone(), kinds.clone(), FIELD_MANAGER);
+        let events = events(&writer, FIELD_MANAGER);
         let extensions = move |stop: CancellationToken| {
             let catalog_cache = catalog_cache(&client, &stop);
             Arc::new(Extensions {
-                writer: controller.0,
-                accounts: Accounts::new(self.cluster, client.clone(), self.env.clone()),
+                writer,
+                accounts: Accounts::new(self.operator_controller, client.clone(), self.env.clone()),
                 kinds,
                 env: self.env,
                 gates: self.gates,
@@ -115,7 +120,7 @@ impl Setup {
                 catalog_cache,
                 policy: policy(&client, &stop),
                 system_namespace: self.system_namespace,
-                events: controller.1,
+                events,
             })
         };
         Ok(Ready { router, catalogs, extensions: Box::new(extensions) })

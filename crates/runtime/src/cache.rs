@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::{Stream, StreamExt};
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject};
+use kube::api::{Api, ApiResource, DynamicObject, TypeMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use tokio::sync::watch as signal;
@@ -74,7 +74,7 @@ pub struct Cache {
 type Handler = Box<dyn Fn(&Change) + Send + Sync>;
 
 struct Inner {
-    kind: String,
+    types: TypeMeta,
     objects: RwLock<Objects>,
     handlers: RwLock<Vec<Handler>>,
     ready: signal::Sender<bool>,
@@ -98,7 +98,7 @@ impl Cache {
         config.field_selector.clone_from(&scope.fields);
         let cache = Self {
             inner: Arc::new(Inner {
-                kind: resource.kind.clone(),
+                types: TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() },
                 objects: RwLock::default(),
                 handlers: RwLock::default(),
                 ready: signal::channel(false).0,
@@ -198,7 +198,7 @@ impl Cache {
                 }
                 Ok(Event::Apply(object)) => self.put(&Key::of(&object), Some(object)),
                 Ok(Event::Delete(object)) => self.put(&Key::of(&object), None),
-                Err(error) => tracing::debug!(kind = self.inner.kind, %error, "the watch broke and is opened again"),
+                Err(error) => tracing::debug!(kind = self.inner.types.kind, %error, "the watch broke and is opened again"),
             }
         }
     }
@@ -207,6 +207,8 @@ impl Cache {
         let now = object.map(|mut object| {
             // Nobody decides by them, and they are often larger than the object itself.
             object.metadata.managed_fields = None;
+            // The items of a list do not say what they are.
+            object.types.get_or_insert_with(|| self.inner.types.clone());
             Arc::new(object)
         });
         let before = {

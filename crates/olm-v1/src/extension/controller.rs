@@ -135,6 +135,15 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
             }
         }
     });
+    for roles in &extensions.policy.caches {
+        let (woken, all) = (queue.clone(), cache.clone());
+        // A right that is granted is what a refused extension waits for (OLM1-PERM-02).
+        roles.on_change(move |_| {
+            for object in all.all().iter().filter(|object| retries(object)) {
+                woken.add(Key::of(object));
+            }
+        });
+    }
     let worker = extensions.clone();
     let reconcile = move |key: Key| {
         let (extensions, cache, watches) = (worker.clone(), cache.clone(), watches.clone());
@@ -152,6 +161,11 @@ fn wakes(change: &Change) -> bool {
         || old.labels != new.labels
         || old.finalizers != new.finalizers
         || old.deletion_timestamp != new.deletion_timestamp
+}
+
+fn retries(extension: &kube::api::DynamicObject) -> bool {
+    let conditions = extension.data.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.is_some_and(|all| all.iter().any(|each| each["type"] == "Progressing" && each["reason"] == "Retrying"))
 }
 
 /// OLM1-CTRL-08: every change of a catalog but one between two equal resolved images. Labels and priority decide the choice too, and so

@@ -1,0 +1,77 @@
+//! The objects that both controllers need: their namespace, their accounts, and exactly the rights of OLM1-GEN-11.
+
+use serde_json::{Value, json};
+
+/// operator-controller's account.
+pub const OPERATOR_CONTROLLER: &str = "operator-controller-controller-manager";
+/// catalogd's account.
+pub const CATALOGD: &str = "catalogd-controller-manager";
+
+const GROUP: &str = "olm.operatorframework.io";
+
+/// Namespace, accounts, roles and bindings; the CRDs come from `mainstay-api`.
+pub fn manifests(namespace: &str) -> Vec<Value> {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let read = ["get", "list", "watch"];
+    let events = rule("events.k8s.io", &["events"], &["create", "patch"]);
+    let everything = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        account(namespace, OPERATOR_CONTROLLER),
+        account(namespace, CATALOGD),
+        cluster_role(
+            "operator-controller-manager-role",
+            &[
+                rule(GROUP, &["clusterextensions"], &["get", "list", "watch", "update", "patch"]),
+                rule(GROUP, &["clusterextensions/status"], &["update", "patch"]),
+                rule(GROUP, &["clusterextensions/finalizers"], &["update"]),
+                rule(GROUP, &["clustercatalogs"], &read),
+                rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get"]),
+                rule("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterroles", "clusterrolebindings"], &["list", "watch"]),
+                rule("", &["serviceaccounts"], &["get"]),
+                rule("", &["serviceaccounts/token"], &["create"]),
+                events.clone(),
+            ],
+        ),
+        binding("operator-controller-manager-rolebinding", "operator-controller-manager-role", namespace, OPERATOR_CONTROLLER),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "operator-controller-manager-role", "namespace": namespace},
+            "rules": [rule("", &["secrets"], &everything)],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "operator-controller-manager-rolebinding", "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator-controller-manager-role"},
+            "subjects": [{"kind": "ServiceAccount", "name": OPERATOR_CONTROLLER, "namespace": namespace}],
+        }),
+        cluster_role(
+            "catalogd-manager-role",
+            &[
+                rule(GROUP, &["clustercatalogs"], &["get", "list", "watch", "update", "patch"]),
+                rule(GROUP, &["clustercatalogs/status"], &["get", "update", "patch"]),
+                rule(GROUP, &["clustercatalogs/finalizers"], &["update"]),
+                events,
+            ],
+        ),
+        binding("catalogd-manager-rolebinding", "catalogd-manager-role", namespace, CATALOGD),
+        cluster_role("operator-controller-clusterextension-editor-role", &[rule(GROUP, &["clusterextensions"], &everything)]),
+        cluster_role("operator-controller-clusterextension-viewer-role", &[rule(GROUP, &["clusterextensions"], &read)]),
+    ]
+}
+
+fn account(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
+}
+
+fn cluster_role(name: &str, rules: &[Value]) -> Value {
+    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+}
+
+fn binding(name: &str, role: &str, namespace: &str, account: &str) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    })
+}
