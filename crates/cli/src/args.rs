@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{bundle, catalog, completion, crd, opm, resolve, versions};
+use crate::commands::{bundle, catalog, completion, crd, opm, resolve, up, versions};
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
 #[derive(Debug, Parser)]
@@ -51,6 +51,8 @@ pub enum ColorWhen {
 /// Sub-commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Start an embedded cluster
+    Up(up::Arguments),
     /// Which bundle of a package would be installed, and why; needs no cluster
     Resolve(resolve::Arguments),
     /// Render and build bundles; needs no cluster

@@ -6,6 +6,7 @@ pub mod completion;
 pub mod crd;
 pub mod opm;
 pub mod resolve;
+pub mod up;
 pub mod versions;
 
 use crate::args::Command;
@@ -21,6 +22,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Versions(command) => versions::run(command),
         Command::Catalog(command) => catalog::run(command),
         Command::Opm(command) => opm::run(command),
+        Command::Up(arguments) => up::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
         Command::Operator(tool) => {

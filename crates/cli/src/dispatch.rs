@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use crate::args::{Cli, ColorWhen};
+use crate::args::{Cli, ColorWhen, Command};
 use crate::errors::{Exit, Failure};
 use crate::{commands, logging};
 
@@ -29,7 +29,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         ColorWhen::Always => anstream::ColorChoice::Always.write_global(),
         ColorWhen::Never => anstream::ColorChoice::Never.write_global(),
     }
-    let default = "error";
+    let default = if matches!(cli.command, Command::Up(_)) { "info" } else { "error" };
     let outcome = logging::start(cli.global.log_level.as_deref().unwrap_or(default)).and_then(|()| commands::run(cli.command));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

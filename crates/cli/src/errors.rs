@@ -127,6 +127,12 @@ pub fn warn(subject: &str, message: &str) {
     let _ = write!(anstream::stderr(), "{}{rest}", "warning:".yellow());
 }
 
+/// A line for people on stderr.
+pub fn note(text: impl AsRef<str>) {
+    // There is no place left to complain when stderr is closed.
+    let _ = writeln!(anstream::stderr(), "{}", text.as_ref());
+}
+
 /// A cause and what is below it on one line.
 fn chain(cause: &Cause) -> Value {
     fn write(cause: &Cause, out: &mut String) {

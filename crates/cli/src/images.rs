@@ -29,8 +29,12 @@ pub struct Content {
 
 /// A client with the user's credentials and mirrors.
 pub fn client() -> Result<Client, Failure> {
-    let config = ClientConfig { credentials: credentials()?, registries: registries()?, ..ClientConfig::default() };
-    Client::new(config).map_err(|error| failure("registry client", &error))
+    Client::new(config()?).map_err(|error| failure("registry client", &error))
+}
+
+/// The user's credentials and mirrors.
+pub fn config() -> Result<ClientConfig, Failure> {
+    Ok(ClientConfig { credentials: credentials()?, registries: registries()?, ..ClientConfig::default() })
 }
 
 /// Bundle and catalog images hold no programs; one platform makes them the same everywhere.

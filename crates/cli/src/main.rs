@@ -18,6 +18,7 @@ mod images;
 mod logging;
 mod output;
 mod runtime;
+mod up;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,216 @@
+//! What runs besides the API, and the objects that it needs.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::Extensions;
+use mainstay_apiserver::TrustedIdentity;
+use mainstay_apply::{Expect, ObjectRef, Until, Writer};
+use mainstay_olm_v1::Setup;
+use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER};
+use mainstay_rbac::UserInfo;
+use mainstay_runtime::{Env, Kinds};
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Apis, Options};
+use crate::errors::Failure;
+use crate::images;
+
+/// Where OLM v1 keeps its records.
+pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
+/// How long a CRD may take to be served.
+const ESTABLISHED: Duration = Duration::from_secs(30);
+/// How often content that no catalog refers to is removed.
+const GARBAGE: Duration = Duration::from_secs(600);
+
+/// A component that this version has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// What kube-controller-manager does.
+    Controllers,
+    /// Binds pods to nodes.
+    Scheduler,
+    /// Simulated kubelets.
+    Nodes,
+    /// ClusterCatalog and ClusterExtension.
+    OlmV1,
+}
+
+const ALL: [(&str, Component); 4] = [
+    ("controllers", Component::Controllers),
+    ("scheduler", Component::Scheduler),
+    ("nodes", Component::Nodes),
+    ("olm-v1", Component::OlmV1),
+];
+const LATER: [&str; 6] = ["olm-classic", "cluster-version", "machine-api", "machine-config", "marketplace", "console"];
+
+/// The components of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Components(BTreeSet<Component>);
+
+impl Components {
+    /// Everything that this version has.
+    pub fn all() -> Self {
+        Self(ALL.iter().map(|(_, component)| *component).collect())
+    }
+
+    /// Whether it is to run.
+    pub fn has(&self, component: Component) -> bool {
+        self.0.contains(&component)
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Vec<String> {
+        ALL.iter().filter(|(_, component)| self.has(*component)).map(|(name, _)| (*name).to_owned()).collect()
+    }
+}
+
+impl FromStr for Components {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut chosen = BTreeSet::new();
+        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match name {
+                "all" => chosen.extend(Self::all().0),
+                "none" => {}
+                _ => match ALL.iter().find(|(known, _)| *known == name) {
+                    Some((_, component)) => {
+                        chosen.insert(*component);
+                    }
+                    None if LATER.contains(&name) => return Err(format!("{name} is not part of this version of mainstay")),
+                    None => return Err(format!("{name} is no component; there are {}", ALL.map(|(known, _)| known).join(", "))),
+                },
+            }
+        }
+        Ok(Self(chosen))
+    }
+}
+
+/// The components, running.
+pub struct Running {
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Running {
+    /// Ends them.
+    pub async fn end(mut self, patience: Duration) {
+        self.stop.cancel();
+        let ended = tokio::time::timeout(patience, async { while self.tasks.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            tracing::warn!("components did not end in time; they are cut off");
+            self.tasks.shutdown().await;
+        }
+    }
+}
+
+fn administrator(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("system:mainstay", &["system:masters", "system:authenticated"]))));
+}
+
+fn operator_controller(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(SYSTEM_NAMESPACE, OPERATOR_CONTROLLER))));
+}
+
+fn catalogd(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(SYSTEM_NAMESPACE, CATALOGD))));
+}
+
+/// Starts them, and applies the objects of `--manifests`.
+pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &str, Duration)) -> Result<Running, Failure> {
+    let cluster = apis.in_process(administrator);
+    let client = cluster.client().map_err(|error| Failure::failed("cluster", &error))?;
+    let writer = Writer::new(client.clone(), Kinds::new(client), "mainstay-up");
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    let chosen = &options.components;
+
+    let workloads = mainstay_workloads::Options {
+        controllers: chosen.has(Component::Controllers),
+        scheduler: chosen.has(Component::Scheduler),
+        nodes: chosen.has(Component::Nodes) && options.nodes > 0,
+        node_count: options.nodes,
+        ca_pem: apis.server.ca_certificate().as_bytes().to_vec(),
+        ..mainstay_workloads::Options::default()
+    };
+    let (of, until) = (cluster.clone(), stop.clone());
+    tasks.spawn(async move {
+        if let Err(error) = mainstay_workloads::run(of, workloads, Env::system(), until).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "workload components ended");
+        }
+    });
+    for (name, component) in ALL.into_iter().filter(|(_, component)| *component != Component::OlmV1) {
+        if chosen.has(component) {
+            let detail = if component == Component::Nodes { format!("{} simulated", options.nodes) } else { String::new() };
+            tell(name, &detail, Duration::ZERO);
+        }
+    }
+
+    if chosen.has(Component::OlmV1) {
+        let begun = Instant::now();
+        olm_v1_objects(&writer).await?;
+        let setup = Setup {
+            catalogd: apis.in_process(catalogd),
+            operator_controller: apis.in_process(operator_controller),
+            env: Env::system(),
+            gates: options.gates.clone(),
+            system_namespace: SYSTEM_NAMESPACE.to_owned(),
+            cache: options.data_dir.join("olm-v1"),
+            external_address: apis.url.clone(),
+            authority: apis.server.ca_certificate().as_bytes().to_vec(),
+            registries: images::config()?,
+            gc_interval: GARBAGE,
+            ignore_service_account: false,
+        };
+        let mut ready = setup.open().map_err(|error| Failure::failed("olm-v1", &error))?;
+        apis.serve_catalogs(std::mem::take(&mut ready.router));
+        let until = stop.clone();
+        tasks.spawn(async move { ready.run(until).await });
+        tell("olm-v1", "catalogs and extensions", begun.elapsed());
+    }
+    for object in &options.manifests {
+        apply(&writer, object).await?;
+    }
+    Ok(Running { stop, tasks })
+}
+
+/// The CRDs, the namespace, the accounts and the roles of OLM v1.
+async fn olm_v1_objects(writer: &Writer) -> Result<(), Failure> {
+    let manifests = mainstay_api::manifests().map_err(|error| Failure::failed("manifests of olm-v1", &error))?;
+    let others = mainstay_olm_v1::manifests::manifests(SYSTEM_NAMESPACE);
+    for object in manifests.iter().map(|manifest| &manifest.definition).chain(&others) {
+        apply(writer, object).await?;
+    }
+    for manifest in &manifests {
+        let place = ObjectRef::of(&manifest.definition).map_err(|error| Failure::failed("manifests of olm-v1", &error))?;
+        writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| Failure::failed("manifests of olm-v1", &error))?;
+    }
+    Ok(())
+}
+
+async fn apply(writer: &Writer, object: &Value) -> Result<(), Failure> {
+    let name = format!("{} {}", object["kind"].as_str().unwrap_or("object"), object["metadata"]["name"].as_str().unwrap_or_default());
+    writer.apply(object, true, &Expect::default()).await.map_err(|error| Failure::failed(name, &error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    /// MS-CLI-03: which components run.
+    #[test]
+    fn components() {
+        assert_eq!("all".parse::<Components>().unwrap(), Components::all());
+        assert_eq!("none".parse::<Components>().unwrap().names(), Vec::<String>::new());
+        assert_eq!("nodes,controllers".parse::<Components>().unwrap().names(), ["controllers", "nodes"]);
+        assert_eq!("console".parse::<Components>().unwrap_err(), "console is not part of this version of mainstay");
+        assert!("kubelet".parse::<Components>().unwrap_err().contains("is no component"));
+    }
+}
