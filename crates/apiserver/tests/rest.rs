@@ -1,0 +1,296 @@
+//! Create, read, update, delete, lists and their options, over the router in process.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{Cluster, MAPS, map};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+/// KAPI-REST-01: an object is created, read, changed and deleted; the server sets what is the server's.
+#[tokio::test]
+async fn objects_live() {
+    let cluster = Cluster::new().await;
+    let created = cluster.post(MAPS, map("a", json!({"x": "1"}))).await;
+    assert_eq!(created.status, StatusCode::CREATED);
+    let created = created.ok();
+    assert_eq!(created["metadata"]["namespace"], "ns");
+    assert!(created["metadata"]["uid"].is_string() && created["metadata"]["creationTimestamp"].is_string());
+    let read = cluster.get(&format!("{MAPS}/a")).await.ok();
+    assert_eq!(read, created);
+    let mut next = read.clone();
+    next["data"]["x"] = "2".into();
+    let updated = cluster.put(&format!("{MAPS}/a"), next.clone()).await.ok();
+    assert_ne!(updated["metadata"]["resourceVersion"], read["metadata"]["resourceVersion"]);
+    // A change that changes nothing is none.
+    let again = cluster.put(&format!("{MAPS}/a"), updated.clone()).await.ok();
+    assert_eq!(again["metadata"]["resourceVersion"], updated["metadata"]["resourceVersion"]);
+    let deleted = cluster.delete(&format!("{MAPS}/a")).await.ok();
+    assert_eq!(deleted["details"], json!({"name": "a", "kind": "configmaps", "uid": created["metadata"]["uid"]}));
+    let gone = cluster.get(&format!("{MAPS}/a")).await;
+    assert_eq!((gone.status, gone.message()), (StatusCode::NOT_FOUND, "configmaps \"a\" not found"));
+}
+
+/// KAPI-REST-01, KAPI-REST-04: what is refused, with status, reason and words.
+#[tokio::test]
+async fn refusals_have_the_upstream_words() {
+    let cluster = Cluster::new().await;
+    let first = cluster.post(MAPS, map("a", json!({}))).await.ok();
+    cluster.patch(&format!("{MAPS}/a"), "merge", json!({"data": {"x": "1"}})).await.ok();
+    let path = format!("{MAPS}/a");
+    let stale = json!({"metadata": {"name": "a", "resourceVersion": first["metadata"]["resourceVersion"]}});
+    let other = json!({"metadata": {"name": "a", "uid": "00000000-0000-4000-8000-000000000001"}});
+    let cases: Vec<(&str, &str, Value, u16, &str, &str)> = vec![
+        ("POST", MAPS, map("a", json!({})), 409, "AlreadyExists", "configmaps \"a\" already exists"),
+        (
+            "PUT",
+            &path,
+            stale,
+            409,
+            "Conflict",
+            "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again",
+        ),
+        ("PUT", &path, other, 409, "Conflict", "UID in precondition: 00000000-0000-4000-8000-000000000001"),
+        (
+            "PUT",
+            &path,
+            json!({"metadata": {"name": "b"}}),
+            400,
+            "BadRequest",
+            "the name of the object (b) does not match the name on the URL (a)",
+        ),
+        (
+            "POST",
+            MAPS,
+            json!({"kind": "Secret", "apiVersion": "v1"}),
+            400,
+            "BadRequest",
+            "Secret in version \"v1\" cannot be handled as a ConfigMap",
+        ),
+        (
+            "POST",
+            MAPS,
+            json!({"metadata": {"name": "B_d"}}),
+            422,
+            "Invalid",
+            "ConfigMap \"B_d\" is invalid: metadata.name: Invalid value: \"B_d\": a lowercase RFC 1123 subdomain",
+        ),
+        (
+            "POST",
+            MAPS,
+            json!({"metadata": {"name": "n"}, "data": {"a": 1}}),
+            400,
+            "BadRequest",
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
+        ("POST", "/api/v1/namespaces/none/configmaps", map("a", json!({})), 404, "NotFound", "namespaces \"none\" not found"),
+        ("POST", "/api/v1/namespaces/ns/nothings", json!({}), 404, "NotFound", "the server could not find the requested resource"),
+        ("PUT", MAPS, json!({}), 405, "MethodNotAllowed", "the server does not allow this method on the requested resource"),
+    ];
+    for (method, path, body, status, reason, text) in cases {
+        let answer = cluster.send(method, path, &[("content-type", "application/json")], body.to_string()).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.body["reason"].as_str().unwrap_or_default()),
+            (status, reason),
+            "{method} {path}: {}",
+            answer.text
+        );
+        assert!(answer.message().contains(text), "{method} {path}: {}", answer.message());
+    }
+}
+
+/// KAPI-REST-01: generated names, generations, finalizers.
+#[tokio::test]
+async fn names_generations_and_finalizers() {
+    let cluster = Cluster::new().await;
+    let named = cluster.post(MAPS, json!({"metadata": {"generateName": "gen-"}})).await.ok();
+    let name = named["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("gen-") && name.len() == 9, "{name}");
+
+    let policies = "/apis/networking.k8s.io/v1/namespaces/ns/networkpolicies";
+    let made = cluster.post(policies, json!({"metadata": {"name": "p"}, "spec": {"podSelector": {}}})).await.ok();
+    assert_eq!(made["metadata"]["generation"], 1);
+    let labelled = cluster.patch(&format!("{policies}/p"), "merge", json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
+    assert_eq!(labelled["metadata"]["generation"], 1);
+    let changed = cluster.patch(&format!("{policies}/p"), "merge", json!({"spec": {"policyTypes": ["Egress"]}})).await.ok();
+    assert_eq!(changed["metadata"]["generation"], 2);
+
+    cluster.post(MAPS, json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}})).await.ok();
+    let path = format!("{MAPS}/held");
+    let deleting = cluster.delete(&path).await.ok();
+    assert_eq!(deleting["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert!(deleting["metadata"]["deletionTimestamp"].is_string());
+    let refused = cluster.patch(&path, "merge", json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}})).await;
+    assert!(refused.message().contains("no new finalizers can be added if the object is being deleted"), "{}", refused.text);
+    cluster.patch(&path, "merge", json!({"metadata": {"finalizers": null}})).await.ok();
+    assert_eq!(cluster.get(&path).await.status, StatusCode::NOT_FOUND);
+}
+
+/// KAPI-REST-02: selectors, pages at one revision, revisions asked for.
+#[tokio::test]
+async fn lists_select_and_page() {
+    let cluster = Cluster::new().await;
+    for index in 0..5 {
+        let mut object = map(&format!("c{index}"), json!({"i": index.to_string()}));
+        object["metadata"]["labels"] = json!({"odd": (index % 2 == 1).to_string()});
+        cluster.post(MAPS, object).await.ok();
+    }
+    let names = |list: &Value| {
+        list["items"].as_array().unwrap().iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let list = cluster.get(&format!("{MAPS}?labelSelector=odd%3Dtrue")).await.ok();
+    assert_eq!(names(&list), ["c1", "c3"]);
+    assert!(list["items"][0].get("kind").is_none(), "items of built-in lists have no kind");
+    assert_eq!(names(&cluster.get(&format!("{MAPS}?fieldSelector=metadata.name%3Dc2")).await.ok()), ["c2"]);
+
+    let page = cluster.get(&format!("{MAPS}?limit=2")).await.ok();
+    assert_eq!((names(&page), &page["metadata"]["remainingItemCount"]), (vec!["c0".to_owned(), "c1".to_owned()], &json!(3)));
+    // What happens between the pages does not show.
+    cluster.delete(&format!("{MAPS}/c3")).await.ok();
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let rest = cluster.get(&format!("{MAPS}?limit=9&continue={token}")).await.ok();
+    assert_eq!(names(&rest), ["c2", "c3", "c4"]);
+    assert_eq!(rest["metadata"]["resourceVersion"], page["metadata"]["resourceVersion"]);
+
+    let revision = page["metadata"]["resourceVersion"].as_str().unwrap();
+    let exact = cluster.get(&format!("{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact")).await.ok();
+    assert_eq!(exact["items"].as_array().unwrap().len(), 5);
+    for (query, status) in [
+        ("resourceVersion=99999999", 504),
+        ("resourceVersion=abc", 400),
+        ("resourceVersionMatch=Exact", 422),
+        ("fieldSelector=data.a%3D1", 400),
+        ("labelSelector=a%20b", 400),
+        ("continue=garbage", 400),
+        ("limit=x", 400),
+    ] {
+        assert_eq!(cluster.get(&format!("{MAPS}?{query}")).await.status.as_u16(), status, "{query}");
+    }
+}
+
+/// KAPI-REST-03: a dry run stores nothing; unknown and duplicate fields are named or refused.
+#[tokio::test]
+async fn dry_runs_and_strict_decoding() {
+    let cluster = Cluster::new().await;
+    cluster.post(&format!("{MAPS}?dryRun=All"), map("a", json!({}))).await.ok();
+    assert_eq!(cluster.get(&format!("{MAPS}/a")).await.status, StatusCode::NOT_FOUND);
+    let body = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"d","nme":"x"},"data":{"a":"1","a":"2"}}"#;
+    let json = [("content-type", "application/json")];
+    let strict = cluster.send("POST", &format!("{MAPS}?fieldValidation=Strict"), &json, body).await;
+    assert_eq!(
+        strict.message(),
+        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"metadata.nme\", duplicate field \"data.a\""
+    );
+    let warned = cluster.send("POST", MAPS, &json, body).await;
+    let warnings: Vec<_> = warned.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+    assert_eq!(warnings, [r#"299 - "unknown field \"metadata.nme\"""#, r#"299 - "duplicate field \"data.a\"""#]);
+    assert_eq!(warned.body["data"]["a"], "2");
+}
+
+/// KAPI-REST-05: status, scale, binding, eviction and finalize change what they are for, and nothing else.
+#[tokio::test]
+async fn subresources_change_their_part() {
+    let cluster = Cluster::new().await;
+    let deployments = "/apis/apps/v1/namespaces/ns/deployments";
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    cluster
+        .post(
+            deployments,
+            json!({"metadata": {"name": "d"}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}}),
+        )
+        .await
+        .ok();
+    let scaled = cluster.patch(&format!("{deployments}/d/scale"), "merge", json!({"spec": {"replicas": 4}})).await.ok();
+    assert_eq!((&scaled["kind"], &scaled["spec"]["replicas"], &scaled["status"]["selector"]), (&json!("Scale"), &json!(4), &json!("a=b")));
+    let status =
+        cluster.patch(&format!("{deployments}/d/status"), "merge", json!({"spec": {"replicas": 9}, "status": {"replicas": 4}})).await.ok();
+    assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(4), &json!(4)));
+
+    let pods = "/api/v1/namespaces/ns/pods";
+    cluster.post(pods, json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).await.ok();
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}});
+    assert_eq!(cluster.post(&format!("{pods}/p/binding"), binding.clone()).await.status, StatusCode::CREATED);
+    assert_eq!(cluster.get(&format!("{pods}/p")).await.ok()["spec"]["nodeName"], "n1");
+    assert_eq!(cluster.post(&format!("{pods}/p/binding"), binding).await.status, StatusCode::CONFLICT);
+    let evicted = cluster.post(&format!("{pods}/p/eviction"), json!({"metadata": {"name": "p"}})).await;
+    assert_eq!(evicted.status, StatusCode::CREATED, "{}", evicted.text);
+    assert_eq!(cluster.get(&format!("{pods}/p")).await.ok()["metadata"]["deletionGracePeriodSeconds"], 30);
+    assert_eq!(cluster.send("GET", &format!("{pods}/p/exec"), &[], "").await.status, StatusCode::NOT_IMPLEMENTED);
+
+    let held = cluster.delete("/api/v1/namespaces/ns").await.ok();
+    assert_eq!((&held["status"]["phase"], &held["spec"]["finalizers"]), (&json!("Terminating"), &json!(["kubernetes"])));
+    let late = cluster.post(MAPS, map("late", json!({}))).await;
+    assert_eq!(
+        late.message(),
+        "configmaps \"late\" is forbidden: unable to create new content in namespace ns because it is being terminated"
+    );
+    cluster.put("/api/v1/namespaces/ns/finalize", json!({"metadata": {"name": "ns"}, "spec": {"finalizers": []}})).await.ok();
+    assert_eq!(cluster.get("/api/v1/namespaces/ns").await.status, StatusCode::NOT_FOUND);
+}
+
+/// KAPI-REST-06, KAPI-SRV-07: tables, metadata alone, YAML.
+#[tokio::test]
+async fn answers_come_in_the_shape_asked_for() {
+    let cluster = Cluster::new().await;
+    cluster.post(MAPS, map("a", json!({"x": "1", "y": "2"}))).await.ok();
+    let accept = |text: &'static str| [("accept", text)];
+    let table = cluster.send("GET", MAPS, &accept("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), "").await.ok();
+    assert_eq!(table["columnDefinitions"][1]["name"], "Data");
+    assert_eq!(table["rows"][0]["cells"][1], 2);
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    let partial =
+        cluster.send("GET", &format!("{MAPS}/a"), &accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"), "").await.ok();
+    assert_eq!((&partial["kind"], partial.get("data")), (&json!("PartialObjectMetadata"), None));
+    let yaml = cluster.send("GET", &format!("{MAPS}/a"), &accept("application/yaml"), "").await;
+    assert_eq!(yaml.headers["content-type"], "application/yaml");
+    assert!(yaml.text.contains("\n  name: a\n"), "{}", yaml.text);
+    let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  on: \"1\"\n";
+    cluster.send("POST", MAPS, &[("content-type", "application/yaml")], body).await.ok();
+    assert_eq!(cluster.send("GET", MAPS, &accept("application/vnd.kubernetes.protobuf"), "").await.status, StatusCode::NOT_ACCEPTABLE);
+    assert_eq!(cluster.send("POST", MAPS, &[("content-type", "text/plain")], "x").await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let large = vec![b' '; 3 * 1024 * 1024 + 1];
+    assert_eq!(cluster.send("POST", MAPS, &[("content-type", "application/json")], large).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+/// KAPI-REST-07: every listed group version is served, and what is stored there can be listed.
+#[tokio::test]
+async fn every_listed_resource_is_served() {
+    let cluster = Cluster::new().await;
+    for group_version in [
+        "api/v1",
+        "apis/apps/v1",
+        "apis/batch/v1",
+        "apis/rbac.authorization.k8s.io/v1",
+        "apis/apiextensions.k8s.io/v1",
+        "apis/admissionregistration.k8s.io/v1",
+        "apis/apiregistration.k8s.io/v1",
+        "apis/coordination.k8s.io/v1",
+        "apis/events.k8s.io/v1",
+        "apis/policy/v1",
+        "apis/networking.k8s.io/v1",
+        "apis/discovery.k8s.io/v1",
+        "apis/storage.k8s.io/v1",
+        "apis/scheduling.k8s.io/v1",
+        "apis/autoscaling/v1",
+        "apis/autoscaling/v2",
+        "apis/certificates.k8s.io/v1",
+        "apis/node.k8s.io/v1",
+        "apis/flowcontrol.apiserver.k8s.io/v1",
+        "apis/authentication.k8s.io/v1",
+        "apis/authorization.k8s.io/v1",
+    ] {
+        let list = cluster.get(&format!("/{group_version}")).await.ok();
+        for resource in list["resources"].as_array().unwrap() {
+            let name = resource["name"].as_str().unwrap();
+            let listed = resource["verbs"].as_array().unwrap().iter().any(|verb| verb == "list");
+            if listed {
+                let answer = cluster.get(&format!("/{group_version}/{name}")).await;
+                assert_eq!(answer.status, StatusCode::OK, "{group_version}/{name}: {}", answer.text);
+            }
+        }
+    }
+    let scaler = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50, "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}}});
+    cluster.post("/apis/autoscaling/v1/namespaces/ns/horizontalpodautoscalers", scaler).await.ok();
+    let second = cluster.get("/apis/autoscaling/v2/namespaces/ns/horizontalpodautoscalers/h").await.ok();
+    assert_eq!(second["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
+}
