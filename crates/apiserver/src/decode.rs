@@ -20,8 +20,12 @@ pub fn built_in(gvk: &Gvk, value: &mut Value) -> Result<Vec<String>> {
     {
         let given =
             Gvk::of(if api_version.is_empty() { &gvk.version } else { &api_version }, if kind.is_empty() { &gvk.kind } else { &kind });
-        let known = registry().schema(&given).is_some();
-        let why = if known {
+        let known = registry().schema(&given);
+        // The decoder goes by what the body says it is; only then is it found to be the wrong kind.
+        let misfit = known.as_ref().and_then(|schema| fits(schema, value, &mut Vec::new(), &given.kind).err());
+        let why = if let Some(misfit) = misfit {
+            misfit
+        } else if known.is_some() {
             format!("converting ({}.{}) to ({}.{}): unknown conversion", given.version, given.kind, internal(&gvk.group), gvk.kind)
         } else {
             format!(
@@ -112,6 +116,10 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
             let Some(node) = &schema.items else { return Ok(()) };
             items.iter().try_for_each(|item| fits(node, item, path, owner))
         }
+        (Some(Type::String), Value::String(text)) if schema.format.as_deref() == Some("byte") => match base64_problem(text) {
+            Some(at) => Err(format!("illegal base64 data at input byte {at}")),
+            None => Ok(()),
+        },
         (Some(Type::String), Value::String(_))
         | (Some(Type::Boolean), Value::Bool(_))
         | (Some(Type::Number), Value::Number(_))
@@ -124,6 +132,23 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
             }
         }
         _ => mismatch(found),
+    }
+}
+
+/// Where a text stops being base64; line ends do not count.
+fn base64_problem(text: &str) -> Option<usize> {
+    let letters = || text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
+    let end = letters().filter(|(_, byte)| *byte != b'=').count();
+    if let Some((at, _)) = letters().find(|(_, byte)| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='))) {
+        return Some(at);
+    }
+    let count = letters().count();
+    let padding = count - end;
+    match (count % 4, padding, end % 4) {
+        (0, 0, _) | (0, 1, 3) | (0, 2, 2) => None,
+        // Go names the byte where the last group of four begins, or where the padding is wrong.
+        (0, ..) => Some(end),
+        _ => Some(count - count % 4),
     }
 }
 

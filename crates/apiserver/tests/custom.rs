@@ -1,5 +1,5 @@
 //! Custom resources: establishing, validation, pruning, defaulting, rules, columns, the end.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Create, read, update, delete, lists and their options, over the router in process.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
 mod common;
 

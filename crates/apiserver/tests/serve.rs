@@ -1,5 +1,5 @@
 //! The server as a whole: start, pages, discovery, identities, the end, and a real client over the router.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
 mod common;
 

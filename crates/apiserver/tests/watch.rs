@@ -1,5 +1,5 @@
 //! Watches: order, selectors, bookmarks, history.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Patches, server-side apply, and admission.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
 mod common;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use mainstay_kinds::{Resource, Subresource};
-use mainstay_schema::crd::{self, Condition, Definition};
+use mainstay_schema::crd::{self, Condition, Definition, Names};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 
@@ -41,15 +41,31 @@ pub fn mark_deleted(crd: &mut Value) {
 /// The task that makes CRDs served.
 pub struct Establisher {
     api: Arc<Api>,
-    parsed: HashMap<String, (u64, Arc<Vec<Served>>)>,
+    known: HashMap<String, Known>,
     /// Instances that something holds leave on their own: look again soon.
     again: std::sync::atomic::AtomicBool,
+}
+
+/// A CRD that is served.
+struct Known {
+    /// The revision that was read; 0 to read it again.
+    revision: u64,
+    stub: Value,
+    served: Arc<Vec<Served>>,
+}
+
+/// A CRD in one pass.
+struct Item {
+    revision: u64,
+    /// The whole CRD where it changed, else its names.
+    crd: Value,
+    changed: bool,
 }
 
 impl Establisher {
     /// A task over this API; nothing happens before [`Establisher::run`].
     pub fn new(api: Arc<Api>) -> Self {
-        Self { api, parsed: HashMap::new(), again: false.into() }
+        Self { api, known: HashMap::new(), again: false.into() }
     }
 
     /// Serves what the stored CRDs say; for the start, before the first request.
@@ -93,25 +109,38 @@ impl Establisher {
         let crds = self.api.built_in("apiextensions.k8s.io", "customresourcedefinitions")?;
         let entries = self.api.cache.resource(&crds.storage).list(&Scope::default());
         let mut outcome = Ok(());
-        let mut all: Vec<(u64, Value)> = entries.iter().map(|entry| (entry.revision, entry.value())).collect();
+        let mut items: Vec<Item> = entries
+            .iter()
+            .map(|entry| match self.known.get(&entry.key) {
+                Some(known) if known.revision == entry.revision => {
+                    Item { revision: entry.revision, crd: known.stub.clone(), changed: false }
+                }
+                _ => Item { revision: entry.revision, crd: entry.value(), changed: true },
+            })
+            .collect();
         // The oldest CRD gets the names that several want.
-        all.sort_by_key(|(_, crd)| (meta(crd, "creationTimestamp").to_owned(), meta(crd, "name").to_owned()));
-        for index in 0..all.len() {
-            let (revision, crd) = all[index].clone();
-            let others: Vec<Value> = all.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, (_, crd))| crd.clone()).collect();
-            match self.settle(&crds, revision, crd, &others).await {
-                Ok(Some((revision, crd))) => all[index] = (revision, crd),
-                Ok(None) => all[index].1 = Value::Null,
+        items.sort_by_key(|item| (meta(&item.crd, "creationTimestamp").to_owned(), meta(&item.crd, "name").to_owned()));
+        for index in 0..items.len() {
+            if !items[index].changed {
+                continue;
+            }
+            let group = &items[index].crd["spec"]["group"];
+            let others = items.iter().enumerate().filter(|(at, other)| *at != index && other.crd["spec"]["group"] == *group);
+            let names = crd::names_accepted(&items[index].crd, others.map(|(_, other)| &other.crd));
+            match self.settle(&crds, &items[index], &names).await {
+                Ok(Some((revision, crd))) => (items[index].revision, items[index].crd) = (revision, crd),
+                Ok(None) => items[index].crd = Value::Null,
                 Err(error) => outcome = Err(error),
             }
         }
-        self.publish(&all);
+        self.publish(&items);
         crate::apiservices::custom(&self.api, &self.api.served().custom_groups).await?;
         outcome
     }
 
     /// Brings the status of one CRD up to date; `None` when the CRD is gone.
-    async fn settle(&self, crds: &Arc<Served>, revision: u64, crd: Value, others: &[Value]) -> Result<Option<(u64, Value)>> {
+    async fn settle(&self, crds: &Arc<Served>, item: &Item, names: &Names) -> Result<Option<(u64, Value)>> {
+        let (revision, crd) = (item.revision, item.crd.clone());
         let deleting = !meta(&crd, "deletionTimestamp").is_empty();
         if deleting && meta_list(&crd, "finalizers").iter().any(|one| one == FINALIZER) {
             return self.clean_up(crds, revision, crd).await;
@@ -120,7 +149,6 @@ impl Establisher {
             return Ok(Some((revision, crd)));
         }
         let mut next = crd.clone();
-        let names = crd::names_accepted(&crd, others.iter().filter(|other| !other.is_null()));
         next["status"]["acceptedNames"] = names.accepted.to_json();
         let approval = crd::approval(&crd);
         // A condition that was True before stays where it was, its time with it.
@@ -203,21 +231,25 @@ impl Establisher {
         Ok(false)
     }
 
-    fn publish(&mut self, all: &[(u64, Value)]) {
+    fn publish(&mut self, items: &[Item]) {
         let mut custom = Vec::new();
         let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let mut parsed = HashMap::new();
-        for (revision, crd) in all {
-            if crd.is_null() || !crd::is_condition_true(crd, "Established") {
+        let mut known = HashMap::new();
+        let mut changed = self.api.served().generation == 0;
+        for Item { revision, crd, changed: fresh } in items {
+            if !crd::is_condition_true(crd, "Established") {
                 continue;
             }
-            let uid = meta(crd, "uid").to_owned();
-            let served = match self.parsed.get(&uid) {
-                Some((known, served)) if known == revision => served.clone(),
+            let name = meta(crd, "name").to_owned();
+            let served = match self.known.get(&name) {
+                Some(known) if !fresh => known.served.clone(),
                 _ => match Definition::parse(crd) {
-                    Ok(definition) => Arc::new(serve(&definition, crd)),
+                    Ok(definition) => {
+                        changed = true;
+                        Arc::new(serve(&definition, crd))
+                    }
                     Err(error) => {
-                        tracing::error!(crd = meta(crd, "name"), %error, "a stored CRD cannot be read");
+                        tracing::error!(crd = name, %error, "a stored CRD cannot be read");
                         continue;
                     }
                 },
@@ -229,20 +261,30 @@ impl Establisher {
                 }
             }
             custom.extend(served.iter().cloned());
-            parsed.insert(uid, (*revision, served));
+            // Names that were refused may become free, and a deletion has further steps: these are looked at each time.
+            let settled = crd::is_condition_true(crd, "NamesAccepted") && meta(crd, "deletionTimestamp").is_empty();
+            let revision = if settled { *revision } else { 0 };
+            known.insert(name, Known { revision, stub: stub(crd), served });
         }
         for versions in groups.values_mut() {
             versions.sort_by(|left, right| crate::versions::compare(right, left));
         }
-        let unchanged = parsed.len() == self.parsed.len()
-            && self.api.served().generation > 0
-            && parsed.iter().all(|(uid, (_, served))| self.parsed.get(uid).is_some_and(|(_, known)| Arc::ptr_eq(known, served)));
-        self.parsed = parsed;
-        if !unchanged {
+        changed |= self.known.keys().any(|name| !known.contains_key(name));
+        self.known = known;
+        if changed {
             let next: Snapshot = self.api.served().with_custom(custom, groups);
             self.api.replace_served(next);
         }
     }
+}
+
+/// What the names of other CRDs are weighed against.
+fn stub(crd: &Value) -> Value {
+    json!({
+        "metadata": {"name": crd["metadata"]["name"], "creationTimestamp": crd["metadata"]["creationTimestamp"]},
+        "spec": {"group": crd["spec"]["group"], "names": crd["spec"]["names"]},
+        "status": {"acceptedNames": crd["status"]["acceptedNames"], "conditions": crd["status"]["conditions"]},
+    })
 }
 
 /// The schema of a version as the CRD has it.

@@ -138,7 +138,8 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
         return hold(context, served, live, next, options).await;
     }
     if !options.dry_run {
-        context.api.remove(served, &namespace, &name, live.revision).await?;
+        let revision = context.api.remove(served, &namespace, &name, live.revision).await?;
+        metadata_mut(&mut next).insert("resourceVersion".into(), revision.to_string().into());
         strategy::release(context, served, &live.value, None);
     }
     Ok(Deleted::Gone(next))

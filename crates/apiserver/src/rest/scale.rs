@@ -97,7 +97,13 @@ fn scaled(context: &Context, served: &Served, body: &[u8], live: &Loaded, option
     let scale_owners = Managed::decode(wanted["metadata"].get("managedFields")).map_err(|error| ApiError::untyped(error.to_string()))?;
     let mut new = live.value.clone();
     set(&mut new, &pointer, replicas.into());
-    let entries = from_scale(&owners, &scale_owners, &path, &served.api_version()).encode();
+    let mut entries = from_scale(&owners, &scale_owners, &path, &served.api_version()).encode();
+    for entry in entries.iter_mut().filter(|entry| entry["operation"] == "Apply" && entry["subresource"] == "scale") {
+        // Appliers through Scale have no time of their own.
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+    }
     metadata_mut(&mut new).insert("managedFields".into(), entries.into());
     metadata_mut(&mut new).remove("resourceVersion");
     Ok(new)

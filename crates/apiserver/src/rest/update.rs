@@ -144,6 +144,7 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
             removed.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })?;
             strategy::release(context, served, &live.value, None);
         }
+        metadata_mut(&mut new).insert("resourceVersion".into(), live.revision.to_string().into());
         return Ok(new);
     }
     fields::keep_times(&mut new, &live.value);

@@ -1,5 +1,12 @@
 //! A server over a temporary directory, and calls to it without sockets.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "shared by test binaries, each of which uses a part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::needless_pass_by_value,
+    missing_docs,
+    reason = "shared by test binaries, each of which uses a part"
+)]
 
 use axum::Router;
 use axum::body::Body;
