@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::try_join_all;
 use mainstay_kinds::registry;
 use mainstay_store::Expect;
 use serde_json::{Value, json};
@@ -44,12 +45,9 @@ fn priorities(group: &str, version: &str) -> (i64, i64) {
 
 /// Makes the objects of the built-in groups.
 pub async fn built_in(api: &Api) -> Result<()> {
-    for group in registry().groups().iter().filter(|group| group.name != "apiregistration.k8s.io") {
-        for version in &group.versions {
-            ensure(api, &group.name, version, priorities(&group.name, version), "onstart").await?;
-        }
-    }
-    Ok(())
+    let groups = registry().groups().iter().filter(|group| group.name != "apiregistration.k8s.io");
+    let all = groups.flat_map(|group| group.versions.iter().map(move |version| (group.name.as_str(), version.as_str())));
+    try_join_all(all.map(|(group, version)| ensure(api, group, version, priorities(group, version), "onstart"))).await.map(|_| ())
 }
 
 /// Makes the objects of custom groups and removes those whose CRDs are gone.

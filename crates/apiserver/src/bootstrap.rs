@@ -1,5 +1,6 @@
 //! The objects that every cluster has, made by the API server itself (KAPI-SRV-08).
 
+use futures::future::try_join_all;
 use mainstay_rbac::{Reconciled, bootstrap, reconcile};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
@@ -42,9 +43,8 @@ pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) 
         )
         .await?;
     }
-    for object in bootstrap::objects() {
-        policy(api, object).await?;
-    }
+    // Writes that wait together share a commit.
+    try_join_all(bootstrap::objects().into_iter().map(|object| policy(api, object))).await?;
     for (name, value, description) in [
         (
             "system-cluster-critical",

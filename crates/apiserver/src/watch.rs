@@ -57,7 +57,14 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
     };
     let (history, subscription) = match cache.subscribe(scope.clone(), begin, &api.cache) {
         Ok(subscription) => (Vec::new(), subscription),
-        Err(_) => from_history(context, served, &cache, &scope, after.unwrap_or_default()).await?,
+        Err(_) => match from_history(context, served, &cache, &scope, after.unwrap_or_default()).await {
+            // A request that was understood fails with an event, as watchers expect it.
+            Err(error) if error.code == StatusCode::GONE => {
+                let event = json!({"type": "ERROR", "object": error.status()});
+                return Ok(Answer::bytes(StatusCode::OK, "application/json", Format::Json.write(&event)));
+            }
+            other => other?,
+        },
     };
     let timeout =
         options.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT));

@@ -87,3 +87,26 @@ async fn many_watchers_see_a_change() {
         assert_eq!(events.take(1).await, ["ADDED a"]);
     }
 }
+
+/// KAPI-WATCH-01, KAPI-STORE-01: a watch that begins before what is kept gets an ERROR event with 410.
+#[tokio::test]
+async fn a_compacted_revision_is_an_error_event() {
+    let cluster = Cluster::new().await;
+    let first = cluster.post(MAPS, map("a", json!({}))).await.ok();
+    // More changes than the ring of recent ones holds, so that the store's history is asked.
+    for index in 0..1_100 {
+        let path = format!("{MAPS}/a");
+        cluster.patch(&path, "merge", json!({"data": {"x": index.to_string()}})).await.ok();
+    }
+    let revision = first["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut events = cluster.watch(&format!("{MAPS}?watch=true&resourceVersion={revision}")).await;
+    assert_eq!(events.next().await.unwrap()["object"]["data"]["x"], "0", "the store remembers what the ring forgot");
+    let store = cluster.server.api().store.clone();
+    let latest = *store.revision().borrow();
+    store.compact(latest).await.unwrap();
+    let mut events = cluster.watch(&format!("{MAPS}?watch=true&resourceVersion={revision}")).await;
+    let event = events.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["code"], &event["object"]["reason"]), (&json!("ERROR"), &json!(410), &json!("Expired")));
+    let list = cluster.get(&format!("{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact")).await;
+    assert_eq!(list.status, StatusCode::GONE);
+}
