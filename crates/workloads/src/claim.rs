@@ -4,10 +4,10 @@ use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Served};
 use serde_json::{Value, json};
 
+use crate::Result;
 use crate::api::Patch;
 use crate::live::Live;
 use crate::object::{Object, Read as _, controller_reference, selects};
-use crate::Result;
 
 /// What becomes of the objects that could be an owner's.
 #[derive(Debug, Default, PartialEq)]

@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_kind_is_known_once_in_the_first_version() {
-        let resource = |verbs: Value| json!({"resource": "widgets", "responseKind": {"kind": "Widget"}, "scope": "Namespaced", "verbs": verbs});
+        let resource =
+            |verbs: Value| json!({"resource": "widgets", "responseKind": {"kind": "Widget"}, "scope": "Namespaced", "verbs": verbs});
         let document = json!({"items": [{"metadata": {"name": "example.com"}, "versions": [
             {"version": "v1", "resources": [resource(json!(["get", "list", "delete"]))]},
             {"version": "v1beta1", "resources": [resource(json!(["get"]))]},

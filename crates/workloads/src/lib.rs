@@ -10,21 +10,27 @@
 
 mod aggregation;
 pub mod api;
+mod budgets;
 pub mod claim;
+pub mod daemonset;
 pub mod deployment;
 mod discovery;
+mod endpoints;
 mod error;
 mod events;
 pub mod gc;
 pub mod hash;
+pub mod job;
 pub mod live;
 mod namespaces;
 pub mod node;
 pub mod object;
 pub mod pod;
 pub mod replicaset;
+mod revision;
 pub mod scheduler;
 mod service_accounts;
+pub mod statefulset;
 mod world;
 
 use std::time::Duration;
@@ -36,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 pub use error::{Error, Result};
 
 use crate::discovery::Discovery;
+use crate::replicaset::Flavour;
 use crate::world::World;
 
 /// Which components run, and how.
@@ -90,6 +97,11 @@ fn start_controllers(world: &World, options: &Options, components: &mut JoinSet<
     let accounts = world.follow("v1", "ServiceAccount", "serviceaccounts", true);
     let replicasets = world.follow("apps/v1", "ReplicaSet", "replicasets", true);
     let deployments = world.follow("apps/v1", "Deployment", "deployments", true);
+    let controllers = world.follow("v1", "ReplicationController", "replicationcontrollers", true);
+    let jobs = world.follow("batch/v1", "Job", "jobs", true);
+    let statefulsets = world.follow("apps/v1", "StatefulSet", "statefulsets", true);
+    let daemonsets = world.follow("apps/v1", "DaemonSet", "daemonsets", true);
+    let revisions = world.follow("apps/v1", "ControllerRevision", "controllerrevisions", true);
     let discovery = Discovery::new(world.api.client().clone());
     let ca = options.ca_pem.clone();
     let (w, n, a) = (world.clone(), namespaces.clone(), accounts.clone());
@@ -98,9 +110,17 @@ fn start_controllers(world: &World, options: &Options, components: &mut JoinSet<
     let (w, a) = (world.clone(), accounts.clone());
     components.spawn(async move { service_accounts::run_tokens(w, a, &ca).await });
     components.spawn(namespaces::run(world.clone(), namespaces.clone(), discovery.clone()));
-    components.spawn(replicaset::run(world.clone(), replicasets.clone()));
+    components.spawn(replicaset::run(world.clone(), replicasets.clone(), Flavour::ReplicaSet));
+    components.spawn(replicaset::run(world.clone(), controllers.clone(), Flavour::ReplicationController));
+    components.spawn(job::run(world.clone(), jobs.clone()));
+    components.spawn(statefulset::run(world.clone(), statefulsets.clone(), revisions.clone()));
+    components.spawn(daemonset::run(world.clone(), daemonsets.clone(), revisions.clone()));
+    components.spawn(endpoints::run(world.clone()));
+    let scaled = vec![replicasets.clone(), deployments.clone(), controllers.clone(), statefulsets.clone()];
+    components.spawn(budgets::run(world.clone(), scaled));
     components.spawn(deployment::run(world.clone(), deployments.clone(), replicasets.clone()));
     components.spawn(aggregation::run(world.clone()));
-    let shared = vec![world.pods.clone(), world.nodes.clone(), namespaces, accounts, replicasets, deployments];
+    let mut shared = vec![world.pods.clone(), world.nodes.clone(), namespaces, accounts, replicasets, deployments];
+    shared.extend([controllers, jobs, statefulsets, daemonsets, revisions]);
     components.spawn(gc::run(world.clone(), discovery, shared));
 }

@@ -31,7 +31,8 @@ pub fn ready_since(pod: &DynamicObject) -> Option<Timestamp> {
 pub fn available(pod: &DynamicObject, min_ready_seconds: i64, now: Timestamp) -> bool {
     ready(pod)
         && (min_ready_seconds == 0
-            || ready_since(pod).is_some_and(|since| since.saturating_add(SignedDuration::from_secs(min_ready_seconds)).is_ok_and(|at| at <= now)))
+            || ready_since(pod)
+                .is_some_and(|since| since.saturating_add(SignedDuration::from_secs(min_ready_seconds)).is_ok_and(|at| at <= now)))
 }
 
 /// How often the containers of a pod were started again, the worst of them.

@@ -1,11 +1,14 @@
 //! What the controllers share: one live copy a kind, events, clock.
 
+use kube::api::DynamicObject;
 use mainstay_runtime::{Change, Env, Key, Queue, Scope};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, builtin};
 use crate::events::Events;
 use crate::live::Live;
+use crate::object::{Read as _, selects};
 
 /// The field manager of the controllers.
 pub const CONTROLLERS: &str = "kube-controller-manager";
@@ -82,16 +85,20 @@ pub fn wake_controller(live: &Live, kind: &'static str, queue: &Queue<Key>) {
 }
 
 /// Adds the keys of the objects of `live` whose selector matches an object that nobody controls.
-pub fn wake_selecting(live: &Live, orphans: &Live, queue: &Queue<Key>) {
+pub fn wake_selecting(live: &Live, orphans: &Live, queue: &Queue<Key>, selector: impl Fn(&DynamicObject) -> Value + Send + Sync + 'static) {
     let (queue, live) = (queue.clone(), live.clone());
     orphans.on_change(move |change| {
-        use crate::object::{Read as _, selects};
         for object in change.before.iter().chain(&change.now).filter(|object| object.controller().is_none()) {
             for possible in live.in_namespace(object.namespace()) {
-                if selects(possible.at("/spec/selector"), object.labels()) {
+                if selects(&selector(&possible), object.labels()) {
                     queue.add(Key::of(&possible));
                 }
             }
         }
     });
+}
+
+/// The selector of most kinds.
+pub fn label_selector(object: &DynamicObject) -> Value {
+    object.at("/spec/selector").clone()
 }

@@ -12,7 +12,7 @@ use crate::api::{Delete, Patch};
 use crate::live::Live;
 use crate::object::{Object, Read as _};
 use crate::replicaset::settle;
-use crate::world::{World, wake_controller, wake_selecting, wake_self};
+use crate::world::{World, label_selector, wake_controller, wake_selecting, wake_self};
 use crate::{Result, claim};
 
 const COMPONENT: &str = "deployment-controller";
@@ -32,7 +32,7 @@ pub async fn run(world: World, deployments: Live, replicasets: Live) {
     world.pods.ready().await;
     wake_self(&deployments, &queue);
     wake_controller(&replicasets, "Deployment", &queue);
-    wake_selecting(&deployments, &replicasets, &queue);
+    wake_selecting(&deployments, &replicasets, &queue, label_selector);
     wake_on_last_pod(&world.pods, &replicasets, &queue);
     let (env, stop) = (world.env.clone(), world.stop.clone());
     let controller = Controller { world, deployments, replicasets };
@@ -75,8 +75,9 @@ impl Controller {
     async fn act(&self, deployment: &mut DynamicObject, action: Action) -> Result<()> {
         match action {
             Action::Annotate(annotations) => {
+                // Through the status, as upstream does: a change of annotations of the Deployment itself would be a new generation.
                 let patch = Patch::Merge(json!({"metadata": {"uid": deployment.uid(), "annotations": annotations}}));
-                *deployment = self.deployments.patch(&Key::of(deployment), "", &patch).await?;
+                *deployment = self.deployments.patch(&Key::of(deployment), "status", &patch).await?;
             }
             Action::Create(body) => self.create(deployment, &body).await?,
             Action::Patch { replicaset, mut patch, scaled } => {
@@ -128,7 +129,12 @@ impl Controller {
             Err(error) if error.is_terminating() => Err(error),
             Err(error) => {
                 let message = error.message();
-                self.tell(deployment, "Warning", "ReplicaSetCreateError", format!("Failed to create new replica set \"{name}\": {message}"));
+                self.tell(
+                    deployment,
+                    "Warning",
+                    "ReplicaSetCreateError",
+                    format!("Failed to create new replica set \"{name}\": {message}"),
+                );
                 self.failed(deployment, &message).await?;
                 Err(error)
             }

@@ -189,7 +189,11 @@ impl<'a> Rollout<'a> {
             }
             return self.write_status(false);
         }
-        if deployment.text("/spec/strategy/type") == "Recreate" { self.recreate() } else { self.roll() }
+        if deployment.text("/spec/strategy/type") == "Recreate" {
+            self.recreate()
+        } else {
+            self.roll()
+        }
         self.write_status(true);
     }
 

@@ -96,7 +96,8 @@ impl Collector {
         crds.on_change(move |change| {
             let established = |crd: Option<&Arc<DynamicObject>>| crd.map(|crd| crd.at("/status/conditions").clone());
             let same = established(change.before.as_ref()) == established(change.now.as_ref())
-                && change.before.as_ref().map(|crd| crd.at("/spec/versions").clone()) == change.now.as_ref().map(|crd| crd.at("/spec/versions").clone());
+                && change.before.as_ref().map(|crd| crd.at("/spec/versions").clone())
+                    == change.now.as_ref().map(|crd| crd.at("/spec/versions").clone());
             if !same {
                 tell.notify_one();
             }
@@ -248,7 +249,7 @@ impl Collector {
                             }
                             Presence::Gone => remember(&mut self.state().gone, owner.uid),
                             // Its kind is not served (now): it is not known to be gone.
-                            Presence::Unknown => return Ok(Outcome::After(REFRESH)),
+                            Presence::Unknown => return Ok(Outcome::Retry),
                         }
                     }
                 }
@@ -293,7 +294,13 @@ impl Collector {
 
     async fn ask(&self, dependent: &str, owner: &Owner) -> Result<Presence> {
         let Some((_, key)) = self.place(dependent) else { return Ok(Presence::Unknown) };
-        let Some(kind) = self.discovery.find(&owner.api_version, &owner.kind) else { return Ok(Presence::Unknown) };
+        let mut kind = self.discovery.find(&owner.api_version, &owner.kind);
+        if kind.is_none() {
+            // It may be new.
+            self.discovery.refresh().await?;
+            kind = self.discovery.find(&owner.api_version, &owner.kind);
+        }
+        let Some(kind) = kind else { return Ok(Presence::Unknown) };
         if kind.served.namespaced && key.namespace.is_empty() {
             // A cluster-wide object cannot be owned by one of a namespace that it does not name.
             return Ok(Presence::Unknown);

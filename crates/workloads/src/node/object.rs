@@ -73,7 +73,8 @@ impl Simulated {
             "beta.kubernetes.io/arch": architecture(),
             SIMULATED: "true",
         });
-        let mut spec = json!({"podCIDR": self.pod_cidr(), "podCIDRs": [self.pod_cidr()], "providerID": format!("simulated:///{}", self.name)});
+        let mut spec =
+            json!({"podCIDR": self.pod_cidr(), "podCIDRs": [self.pod_cidr()], "providerID": format!("simulated:///{}", self.name)});
         if self.role == Role::ControlPlane {
             labels["node-role.kubernetes.io/control-plane"] = json!("");
             if !alone {

@@ -111,7 +111,8 @@ fn conditions(pod: &DynamicObject, stage: &Stage, ready: bool, reason: &str, now
     let mut list = Vec::new();
     for (kind, state, reason, message) in all {
         let state = if state { "True" } else { "False" };
-        let since = condition(before, kind).filter(|present| present["status"] == state).map(|present| present["lastTransitionTime"].clone());
+        let since =
+            condition(before, kind).filter(|present| present["status"] == state).map(|present| present["lastTransitionTime"].clone());
         let mut next = Map::new();
         next.insert("type".into(), json!(kind));
         if let Some(generation) = generation {

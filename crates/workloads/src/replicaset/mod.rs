@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as wanted (KAPI-WL-01).
+//! ReplicaSets and ReplicationControllers: as many pods as wanted (KAPI-WL-01).
 
 pub mod plan;
 
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Outcome, Queue};
+use serde_json::{Value, json};
 
 use crate::api::Delete;
 use crate::live::Live;
@@ -13,25 +14,63 @@ use crate::object::{Object, Read as _};
 use crate::world::{World, wake_controller, wake_selecting, wake_self};
 use crate::{Error, Result, claim, pod};
 
-const COMPONENT: &str = "replicaset-controller";
+/// Which of the two kinds is controlled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Of apps/v1.
+    ReplicaSet,
+    /// Of the core group; its selector is a plain map of labels.
+    ReplicationController,
+}
+
+impl Flavour {
+    fn api_version(self) -> &'static str {
+        match self {
+            Self::ReplicaSet => "apps/v1",
+            Self::ReplicationController => "v1",
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+        }
+    }
+
+    fn component(self) -> &'static str {
+        match self {
+            Self::ReplicaSet => "replicaset-controller",
+            Self::ReplicationController => "replication-controller",
+        }
+    }
+
+    fn selector(self, object: &DynamicObject) -> Value {
+        match self {
+            Self::ReplicaSet => object.at("/spec/selector").clone(),
+            Self::ReplicationController => json!({"matchLabels": object.at("/spec/selector")}),
+        }
+    }
+}
 
 #[derive(Clone)]
 struct Controller {
     world: World,
     replicasets: Live,
+    flavour: Flavour,
 }
 
 /// Runs the controller.
-pub async fn run(world: World, replicasets: Live) {
+pub async fn run(world: World, replicasets: Live, flavour: Flavour) {
     let queue = Queue::default();
     replicasets.ready().await;
     world.pods.ready().await;
     wake_self(&replicasets, &queue);
-    wake_controller(&world.pods, "ReplicaSet", &queue);
-    wake_selecting(&replicasets, &world.pods, &queue);
+    wake_controller(&world.pods, flavour.kind(), &queue);
+    wake_selecting(&replicasets, &world.pods, &queue, move |object| flavour.selector(object));
     let (env, stop) = (world.env.clone(), world.stop.clone());
-    let controller = Controller { world, replicasets };
-    mainstay_runtime::run("replicaset", queue, 4, env, stop, move |key| {
+    let controller = Controller { world, replicasets, flavour };
+    mainstay_runtime::run(flavour.component(), queue, 4, env, stop, move |key| {
         let controller = controller.clone();
         async move { settle(controller.reconcile(&key).await) }
     })
@@ -51,7 +90,7 @@ impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(replicaset) = self.replicasets.get(key) else { return Ok(Outcome::Done) };
         let candidates = self.world.pods.in_namespace(&key.namespace).into_iter().filter(|pod| !pod::finished(pod));
-        let claim = claim::claim(&replicaset, replicaset.at("/spec/selector"), candidates);
+        let claim = claim::claim(&replicaset, &self.flavour.selector(&replicaset), candidates);
         let own = claim::carry_out(claim, &self.replicasets, &replicaset, &self.world.pods).await?;
         let active: Vec<Object> = own.into_iter().filter(|pod| pod::active(pod)).collect();
         let now = self.world.env.now();
@@ -87,13 +126,13 @@ impl Controller {
     }
 
     async fn make(&self, replicaset: &DynamicObject, count: usize) -> Result<()> {
-        let body = pod::from_template(replicaset.at("/spec/template"), "apps/v1", "ReplicaSet", replicaset);
-        make_pods(&self.world, &self.replicasets, COMPONENT, replicaset, &body, count).await
+        let body = pod::from_template(replicaset.at("/spec/template"), self.flavour.api_version(), self.flavour.kind(), replicaset);
+        make_pods(&self.world, &self.replicasets, self.flavour.component(), replicaset, &body, count).await
     }
 
     async fn delete(&self, replicaset: &DynamicObject, pods: &[Object]) -> Result<()> {
         for pod in pods {
-            delete_pod(&self.world, &self.replicasets, COMPONENT, replicaset, pod).await?;
+            delete_pod(&self.world, &self.replicasets, self.flavour.component(), replicaset, pod).await?;
         }
         Ok(())
     }
@@ -105,7 +144,7 @@ pub async fn make_pods(
     owners: &Live,
     component: &'static str,
     owner: &DynamicObject,
-    body: &serde_json::Value,
+    body: &Value,
     count: usize,
 ) -> Result<()> {
     let (mut left, mut batch) = (count, 1);

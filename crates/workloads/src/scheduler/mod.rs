@@ -59,7 +59,9 @@ pub async fn run(world: World) {
     });
     let (state, wake) = (scheduler.state.clone(), queue.clone());
     world.nodes.on_change(move |change| {
-        let relevant = |node: Option<&Object>| node.map(|node| (node.at("/spec").clone(), node.at("/status/allocatable").clone(), node.labels().clone()));
+        let relevant = |node: Option<&Object>| {
+            node.map(|node| (node.at("/spec").clone(), node.at("/status/allocatable").clone(), node.labels().clone()))
+        };
         if relevant(change.before.as_ref()) != relevant(change.now.as_ref()) {
             wake_waiting(&state, &wake);
         }
@@ -150,10 +152,9 @@ impl Scheduler {
         if present.is_some_and(|present| present["status"] == "False" && present["message"] == why) {
             return Ok(());
         }
-        let since = present.filter(|present| present["status"] == "False").map_or_else(
-            || time(self.world.env.now()),
-            |present| present["lastTransitionTime"].clone(),
-        );
+        let since = present
+            .filter(|present| present["status"] == "False")
+            .map_or_else(|| time(self.world.env.now()), |present| present["lastTransitionTime"].clone());
         let refused = json!({
             "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": since,
             "reason": "Unschedulable", "message": why,

@@ -52,7 +52,8 @@ pub fn plan(pod: &DynamicObject, candidates: &[Candidate<'_>], neighbours: &Neig
         }
         let name = candidate.node.name();
         let siblings = pod.controller().and_then(|owner| candidate.taken.by_controller.get(&owner.uid)).copied().unwrap_or_default();
-        let avoided = items(candidate.node, "/spec/taints").filter(|taint| taint["effect"] == "PreferNoSchedule" && !tolerated(pod, taint)).count();
+        let avoided =
+            items(candidate.node, "/spec/taints").filter(|taint| taint["effect"] == "PreferNoSchedule" && !tolerated(pod, taint)).count();
         let liked = preference(pod, candidate.node) - i64::try_from(avoided).unwrap_or(i64::MAX) * 100;
         let score = (std::cmp::Reverse(liked), siblings, load(candidate, &needs), name);
         if best.as_ref().is_none_or(|(present, _)| score < *present) {
@@ -77,7 +78,8 @@ fn explain(total: usize, refusals: &[Refusal]) -> String {
     };
     let mut preemption: BTreeMap<&str, usize> = BTreeMap::new();
     for refusal in refusals {
-        let why = if refusal.final_word { "Preemption is not helpful for scheduling" } else { "No preemption victims found for incoming pod" };
+        let why =
+            if refusal.final_word { "Preemption is not helpful for scheduling" } else { "No preemption victims found for incoming pod" };
         *preemption.entry(why).or_default() += 1;
     }
     let (reasons, preemption) = (list(&counts), list(&preemption));

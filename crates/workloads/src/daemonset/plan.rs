@@ -1,0 +1,202 @@
+//! Which nodes get a pod of a DaemonSet, which pods go, and the status.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use serde_json::{Map, Value, json};
+
+use crate::object::{Object, Read as _, items, put};
+use crate::pod;
+use crate::revision::HASH;
+use crate::scheduler::plan::{matches_node, tolerated};
+
+const GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// What a decision rests on.
+pub struct Facts<'a> {
+    /// The DaemonSet.
+    pub set: &'a DynamicObject,
+    /// The hash of its present template.
+    pub hash: &'a str,
+    /// Its pods.
+    pub pods: &'a [Object],
+    /// All nodes.
+    pub nodes: &'a [Object],
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What to do.
+#[derive(Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Nodes that get a pod.
+    pub make: Vec<String>,
+    /// Pods that go.
+    pub delete: Vec<Object>,
+}
+
+/// The pod for a node: bound to it by affinity, so that the scheduler has the last word.
+pub fn body(set: &DynamicObject, hash: &str, node: &str) -> Value {
+    let mut body = pod::from_template(set.at("/spec/template"), "apps/v1", "DaemonSet", set);
+    body["metadata"]["labels"][HASH] = json!(hash);
+    let generation = set.annotation(GENERATION).map_or_else(|| set.metadata.generation.unwrap_or(1).to_string(), str::to_owned);
+    body["metadata"]["labels"]["pod-template-generation"] = json!(generation);
+    let term = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let affinity = &mut body["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"];
+    match affinity.as_array_mut().filter(|terms| !terms.is_empty()) {
+        Some(terms) => terms.iter_mut().for_each(|one| one["matchFields"] = term.clone()),
+        None => *affinity = json!([{"matchFields": term}]),
+    }
+    let mut tolerations = body["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+    for toleration in own_tolerations(set) {
+        if !tolerations.contains(&toleration) {
+            tolerations.push(toleration);
+        }
+    }
+    body["spec"]["tolerations"] = json!(tolerations);
+    body
+}
+
+/// What every pod of a DaemonSet tolerates, in upstream's order.
+fn own_tolerations(set: &DynamicObject) -> Vec<Value> {
+    let toleration = |key: &str, effect: &str| json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": effect});
+    let mut all = vec![
+        toleration("not-ready", "NoExecute"),
+        toleration("unreachable", "NoExecute"),
+        toleration("disk-pressure", "NoSchedule"),
+        toleration("memory-pressure", "NoSchedule"),
+        toleration("pid-pressure", "NoSchedule"),
+        toleration("unschedulable", "NoSchedule"),
+    ];
+    if set.at("/spec/template/spec/hostNetwork") == &json!(true) {
+        all.push(toleration("network-unavailable", "NoSchedule"));
+    }
+    all
+}
+
+/// Whether a pod should begin on a node, and whether one that is there may stay.
+fn fits(set: &DynamicObject, node: &DynamicObject) -> (bool, bool) {
+    let mut spec = set.at("/spec/template/spec").clone();
+    let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
+    tolerations.extend(own_tolerations(set));
+    spec["tolerations"] = json!(tolerations);
+    let pod = DynamicObject { types: None, metadata: kube::api::ObjectMeta::default(), data: json!({"spec": spec}) };
+    if !matches_node(&pod, node) {
+        return (false, false);
+    }
+    let untolerated = |effect: &str| items(node, "/spec/taints").any(|taint| taint["effect"] == effect && !tolerated(&pod, taint));
+    let evicted = untolerated("NoExecute");
+    (!evicted && !untolerated("NoSchedule"), !evicted)
+}
+
+/// The node that a pod is on, or is meant for.
+fn node_of(pod: &DynamicObject) -> &str {
+    let assigned = pod.text("/spec/nodeName");
+    if !assigned.is_empty() {
+        return assigned;
+    }
+    pod.text("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0")
+}
+
+fn by_node<'a>(facts: &Facts<'a>) -> BTreeMap<&'a str, Vec<&'a Object>> {
+    let mut by_node: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
+    for pod in facts.pods {
+        by_node.entry(node_of(pod)).or_default().push(pod);
+    }
+    by_node
+}
+
+/// Decides.
+pub fn plan(facts: &Facts<'_>) -> Plan {
+    let mut plan = Plan::default();
+    let by_node = by_node(facts);
+    let rolling = facts.set.text("/spec/updateStrategy/type") != "OnDelete";
+    let min_ready = facts.set.int("/spec/minReadySeconds").unwrap_or_default();
+    let mut wanted = 0;
+    let mut unavailable = 0;
+    let mut old: Vec<(bool, Object)> = Vec::new();
+    for node in facts.nodes {
+        let (begin, stay) = fits(facts.set, node);
+        let there = by_node.get(node.name()).map(Vec::as_slice).unwrap_or_default();
+        wanted += i64::from(begin);
+        if begin && there.is_empty() {
+            plan.make.push(node.name().to_owned());
+            unavailable += 1;
+            continue;
+        }
+        let living: Vec<&&Object> = there.iter().filter(|pod| !pod.deleting()).collect();
+        if !stay {
+            plan.delete.extend(living.into_iter().map(|pod| (**pod).clone()));
+            continue;
+        }
+        // Pods that have ended are made anew once they are gone; of several, the oldest stays.
+        let (ended, mut running): (Vec<&&Object>, Vec<&&Object>) = living.into_iter().partition(|pod| pod::finished(pod));
+        plan.delete.extend(ended.into_iter().map(|pod| (**pod).clone()));
+        running.sort_by_key(|pod| (pod.text("/spec/nodeName").is_empty(), pod.created()));
+        plan.delete.extend(running.iter().skip(1).map(|pod| (***pod).clone()));
+        match running.first() {
+            Some(pod) => {
+                let available = pod::available(pod, min_ready, facts.now);
+                unavailable += i64::from(!available);
+                if pod.labels().get(HASH).map(String::as_str) != Some(facts.hash) {
+                    old.push((available, (***pod).clone()));
+                }
+            }
+            None => unavailable += 1,
+        }
+    }
+    // A node that is gone takes its pods along.
+    for (name, pods) in &by_node {
+        if !facts.nodes.iter().any(|node| node.name() == *name) {
+            plan.delete.extend(pods.iter().filter(|pod| !pod.deleting()).map(|pod| (*pod).clone()));
+        }
+    }
+    if rolling {
+        let most = pod::scaled(facts.set.at("/spec/updateStrategy/rollingUpdate/maxUnavailable"), wanted, true).max(1);
+        let mut left = (most - unavailable).max(0);
+        for (available, pod) in old {
+            // What does not serve anyway costs nothing.
+            if available {
+                if left == 0 {
+                    continue;
+                }
+                left -= 1;
+            }
+            plan.delete.push(pod);
+        }
+    }
+    plan
+}
+
+/// The status.
+pub fn status(facts: &Facts<'_>) -> Value {
+    let by_node = by_node(facts);
+    let min_ready = facts.set.int("/spec/minReadySeconds").unwrap_or_default();
+    let (mut desired, mut current, mut misplaced, mut ready, mut available, mut updated) = (0, 0, 0, 0, 0, 0);
+    for node in facts.nodes {
+        let (begin, _) = fits(facts.set, node);
+        let there = by_node.get(node.name()).and_then(|pods| pods.iter().min_by_key(|pod| (pod.deleting(), pod.created())));
+        if !begin {
+            misplaced += i64::from(there.is_some());
+            continue;
+        }
+        desired += 1;
+        let Some(pod) = there else { continue };
+        current += 1;
+        ready += i64::from(pod::ready(pod));
+        available += i64::from(pod::available(pod, min_ready, facts.now));
+        updated += i64::from(pod.labels().get(HASH).map(String::as_str) == Some(facts.hash));
+    }
+    let mut status = Map::new();
+    status.insert("currentNumberScheduled".into(), json!(current));
+    status.insert("numberMisscheduled".into(), json!(misplaced));
+    status.insert("desiredNumberScheduled".into(), json!(desired));
+    status.insert("numberReady".into(), json!(ready));
+    put(&mut status, "observedGeneration", facts.set.metadata.generation.unwrap_or_default());
+    put(&mut status, "updatedNumberScheduled", updated);
+    put(&mut status, "numberAvailable", available);
+    put(&mut status, "numberUnavailable", desired - available);
+    Value::Object(status)
+}

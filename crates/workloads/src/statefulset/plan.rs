@@ -1,0 +1,193 @@
+//! What a StatefulSet does next, pod by pod in order (KAPI-WL-01).
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use serde_json::{Map, Value, json};
+
+use crate::object::{Object, Read as _, items, put};
+use crate::pod;
+use crate::revision::HASH;
+
+/// The label with a pod's own name.
+const NAME: &str = "statefulset.kubernetes.io/pod-name";
+const INDEX: &str = "apps.kubernetes.io/pod-index";
+
+/// What a decision rests on.
+pub struct Facts<'a> {
+    /// The StatefulSet.
+    pub set: &'a DynamicObject,
+    /// Its pods.
+    pub pods: &'a [Object],
+    /// The name of the revision of the present template.
+    pub update: &'a str,
+    /// The name of the revision that is rolled out everywhere.
+    pub current: &'a str,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// A step.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    /// The pod of this ordinal is made, of the update revision or of the current one.
+    Make {
+        /// Which.
+        ordinal: i64,
+        /// The name of its revision.
+        revision: String,
+    },
+    /// A pod goes.
+    Delete(Object),
+}
+
+/// The ordinal of a pod of this StatefulSet.
+pub fn ordinal(set: &DynamicObject, pod: &DynamicObject) -> Option<i64> {
+    pod.name().strip_prefix(set.name())?.strip_prefix('-')?.parse().ok()
+}
+
+fn wanted(set: &DynamicObject) -> std::ops::Range<i64> {
+    let start = set.int("/spec/ordinals/start").unwrap_or_default();
+    start..start + set.int("/spec/replicas").unwrap_or(1)
+}
+
+fn revision(pod: &DynamicObject) -> &str {
+    pod.labels().get(HASH).map(String::as_str).unwrap_or_default()
+}
+
+/// Decides.
+pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
+    let set = facts.set;
+    let ordered = set.text("/spec/podManagementPolicy") != "Parallel";
+    let min_ready = set.int("/spec/minReadySeconds").unwrap_or_default();
+    let healthy = |pod: &Object| !pod.deleting() && pod::available(pod, min_ready, facts.now);
+    let range = wanted(set);
+    let partition = set.int("/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default();
+    let rolling = set.text("/spec/updateStrategy/type") != "OnDelete";
+    let mut steps = Vec::new();
+    for number in range.clone() {
+        let Some(pod) = facts.pods.iter().find(|pod| ordinal(set, pod) == Some(number)) else {
+            let old = rolling && number < partition + range.start;
+            let revision = if old { facts.current } else { facts.update };
+            steps.push(Step::Make { ordinal: number, revision: revision.to_owned() });
+            if ordered {
+                return steps;
+            }
+            continue;
+        };
+        if pod::finished(pod) && !pod.deleting() {
+            steps.push(Step::Delete(pod.clone()));
+            if ordered {
+                return steps;
+            }
+            continue;
+        }
+        if ordered && !healthy(pod) {
+            return steps;
+        }
+    }
+    // Those beyond the number go, the highest first, each when those before it are healthy.
+    let mut surplus: Vec<&Object> =
+        facts.pods.iter().filter(|pod| ordinal(set, pod).is_none_or(|number| !range.contains(&number))).collect();
+    surplus.sort_by_key(|pod| std::cmp::Reverse(ordinal(set, pod)));
+    for pod in surplus {
+        if !pod.deleting() {
+            steps.push(Step::Delete(pod.clone()));
+        }
+        if ordered {
+            return steps;
+        }
+    }
+    if !steps.is_empty() || !rolling {
+        return steps;
+    }
+    for number in range.clone().rev().take_while(|number| *number >= partition + range.start) {
+        let Some(pod) = facts.pods.iter().find(|pod| ordinal(set, pod) == Some(number)) else { continue };
+        if revision(pod) != facts.update && !pod.deleting() {
+            return vec![Step::Delete(pod.clone())];
+        }
+        if !healthy(pod) {
+            return Vec::new();
+        }
+    }
+    Vec::new()
+}
+
+/// The pod of an ordinal.
+pub fn body(set: &DynamicObject, template: &Value, number: i64, revision: &str) -> Value {
+    let name = format!("{}-{number}", set.name());
+    let mut body = pod::from_template(template, "apps/v1", "StatefulSet", set);
+    body["metadata"]["name"] = json!(name);
+    for (label, value) in [(NAME, name.as_str()), (HASH, revision), (INDEX, &number.to_string())] {
+        body["metadata"]["labels"][label] = json!(value);
+    }
+    body["spec"]["hostname"] = json!(name);
+    if !set.text("/spec/serviceName").is_empty() {
+        body["spec"]["subdomain"] = json!(set.text("/spec/serviceName"));
+    }
+    let mut volumes: Vec<Value> = Vec::new();
+    for claim in items(set, "/spec/volumeClaimTemplates") {
+        let volume = claim["metadata"]["name"].as_str().unwrap_or_default();
+        volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": format!("{volume}-{name}")}}));
+    }
+    let own = body["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+    // A claim takes the place of a volume of the same name.
+    let kept: Vec<Value> = own.into_iter().filter(|one| !volumes.iter().any(|claim| claim["name"] == one["name"])).collect();
+    volumes.extend(kept);
+    if !volumes.is_empty() {
+        body["spec"]["volumes"] = json!(volumes);
+    }
+    body
+}
+
+/// The claims of an ordinal.
+pub fn claims(set: &DynamicObject, number: i64) -> Vec<Value> {
+    items(set, "/spec/volumeClaimTemplates")
+        .map(|template| {
+            let volume = template["metadata"]["name"].as_str().unwrap_or_default();
+            let mut claim = json!({
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": format!("{volume}-{}-{number}", set.name()), "namespace": set.namespace()},
+                "spec": template["spec"],
+            });
+            if template["metadata"]["annotations"].is_object() {
+                claim["metadata"]["annotations"] = template["metadata"]["annotations"].clone();
+            }
+            let mut labels = template["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+            labels.extend(set.at("/spec/selector/matchLabels").as_object().cloned().unwrap_or_default());
+            claim["metadata"]["labels"] = Value::Object(labels);
+            claim
+        })
+        .collect()
+}
+
+/// The status; the current revision becomes the update revision when every pod is of it and ready.
+pub fn status(facts: &Facts<'_>) -> Value {
+    let set = facts.set;
+    let min_ready = set.int("/spec/minReadySeconds").unwrap_or_default();
+    let living: Vec<&Object> = facts.pods.iter().filter(|pod| ordinal(set, pod).is_some()).collect();
+    let number = |of: &dyn Fn(&Object) -> bool| living.iter().filter(|pod| of(pod)).count() as i64;
+    let replicas = number(&|_| true);
+    let ready = number(&|pod| pod::ready(pod) && !pod.deleting());
+    let updated = number(&|pod| revision(pod) == facts.update && !pod.deleting());
+    let mut current = number(&|pod| revision(pod) == facts.current && !pod.deleting());
+    let mut name = facts.current;
+    let range = wanted(set);
+    let all = range.end - range.start;
+    if updated == all && replicas == all && ready == all {
+        name = facts.update;
+        current = updated;
+    }
+    let mut status = Map::new();
+    put(&mut status, "observedGeneration", set.metadata.generation.unwrap_or_default());
+    status.insert("replicas".into(), json!(replicas));
+    put(&mut status, "readyReplicas", ready);
+    put(&mut status, "currentReplicas", current);
+    put(&mut status, "updatedReplicas", updated);
+    status.insert("currentRevision".into(), json!(name));
+    status.insert("updateRevision".into(), json!(facts.update));
+    status.insert("collisionCount".into(), json!(set.int("/status/collisionCount").unwrap_or_default()));
+    let available = number(&|pod| pod::available(pod, min_ready, facts.now) && !pod.deleting());
+    status.insert("availableReplicas".into(), json!(available));
+    Value::Object(status)
+}

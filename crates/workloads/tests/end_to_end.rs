@@ -1,0 +1,328 @@
+//! Controllers, scheduler and simulated nodes against the embedded API, in process.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::future::Future;
+use std::time::Duration;
+
+use http::Method;
+use mainstay_apiserver::access::{AnonymousAccess, pki::ServingNames};
+use mainstay_apiserver::{Config, Endpoint, Server};
+use mainstay_rbac::UserInfo;
+use mainstay_runtime::{Cluster, Env};
+use mainstay_workloads::{Options, run};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// Far beyond what anything takes: a limit for a test that hangs, not a measure.
+const LIMIT: Duration = Duration::from_secs(30);
+const CA: &str = "-----BEGIN CERTIFICATE-----\ntest\n-----END CERTIFICATE-----\n";
+
+struct Up {
+    client: kube::Client,
+    stop: CancellationToken,
+    workloads: tokio::task::JoinHandle<mainstay_workloads::Result<()>>,
+    server: Server,
+    _data: tempfile::TempDir,
+}
+
+impl Up {
+    async fn start(options: Options) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let server = Server::open(Config {
+            data_dir: data.path().to_owned(),
+            endpoint: Endpoint { address: "127.0.0.1".into(), port: 6443 },
+            names: ServingNames::default(),
+            anonymous: AnonymousAccess::default(),
+            token_file: None,
+            store: mainstay_store::Options::default(),
+        })
+        .await
+        .unwrap();
+        let user = UserInfo::new("system:kube-controller-manager", &["system:masters"]);
+        let cluster = Cluster::Embedded { router: server.in_process(user), identity: |_| {} };
+        let client = cluster.client().unwrap();
+        let stop = CancellationToken::new();
+        let options = Options { ca_pem: CA.as_bytes().to_vec(), ..options };
+        let workloads = tokio::spawn(run(cluster, options, Env::system(), stop.clone()));
+        let up = Self { client, stop, workloads, server, _data: data };
+        up.until("/api/v1/namespaces/default/serviceaccounts/default", |_| true).await;
+        up
+    }
+
+    async fn ask(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<Value, kube::Error> {
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request = http::Request::builder().method(method).uri(path).header("content-type", content_type).body(body).unwrap();
+        self.client.request(request).await
+    }
+
+    async fn get(&self, path: &str) -> Option<Value> {
+        match self.ask(Method::GET, path, "application/json", None).await {
+            Ok(object) => Some(object),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("GET {path}: {error}"),
+        }
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        self.ask(Method::POST, path, "application/json", Some(&body)).await.unwrap_or_else(|error| panic!("POST {path}: {error}"))
+    }
+
+    async fn merge(&self, path: &str, body: Value) -> Value {
+        let done = self.ask(Method::PATCH, path, "application/merge-patch+json", Some(&body)).await;
+        done.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
+    }
+
+    async fn delete(&self, path: &str, policy: &str) -> Value {
+        let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
+        self.ask(Method::DELETE, path, "application/json", Some(&body)).await.unwrap_or_else(|error| panic!("DELETE {path}: {error}"))
+    }
+
+    /// The object as soon as it is as wanted.
+    async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = None;
+        within(path, &mut last, || async { self.get(path).await }, |object| object.as_ref().is_some_and(&wanted)).await.unwrap()
+    }
+
+    async fn until_gone(&self, path: &str) {
+        let mut last = None;
+        within(path, &mut last, || async { self.get(path).await }, Option::is_none).await;
+    }
+
+    async fn down(self) {
+        self.stop.cancel();
+        self.server.end_watches();
+        self.workloads.await.unwrap().unwrap();
+        self.server.close().await;
+    }
+}
+
+async fn within<F: Future<Output = Option<Value>>>(
+    what: &str,
+    last: &mut Option<Value>,
+    ask: impl Fn() -> F,
+    good: impl Fn(&Option<Value>) -> bool,
+) -> Option<Value> {
+    let wait = async {
+        loop {
+            *last = ask().await;
+            if good(last) {
+                return last.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    match tokio::time::timeout(LIMIT, wait).await {
+        Ok(found) => found,
+        Err(_) => panic!("{what} did not become as wanted; it is {last:?}"),
+    }
+}
+
+fn deployment(name: &str, image: &str, replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": image}], "initContainers": [{"name": "first", "image": "init:1"}]},
+            },
+        },
+    })
+}
+
+fn available(count: u32) -> impl Fn(&Value) -> bool {
+    move |deployment| {
+        let status = &deployment["status"];
+        status["availableReplicas"] == count
+            && status["updatedReplicas"] == count
+            && status["replicas"] == count
+            && status["observedGeneration"] == deployment["metadata"]["generation"]
+    }
+}
+
+const APPS: &str = "/apis/apps/v1/namespaces/default";
+const CORE: &str = "/api/v1/namespaces/default";
+
+/// KAPI-WL-01, KAPI-WL-02, KAPI-WL-03: a Deployment becomes available through ReplicaSet, scheduler and kubelets, is rolled out, rolled
+/// back, scaled, and goes with all that it made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deployment_lives() {
+    let up = Up::start(Options::default()).await;
+    up.until("/api/v1/nodes/worker-2", |node| node["status"]["allocatable"].is_object()).await;
+    up.post(&format!("{APPS}/deployments"), deployment("d", "app:1", 2)).await;
+    let path = format!("{APPS}/deployments/d");
+    let first = up.until(&path, available(2)).await;
+    assert_eq!(first["metadata"]["generation"], 1);
+    assert_eq!(first["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
+    let pods = up.get(&format!("{CORE}/pods")).await.unwrap();
+    for pod in pods["items"].as_array().unwrap() {
+        assert_ne!(pod["spec"]["nodeName"], "control-plane", "it is tainted");
+        assert_eq!(pod["status"]["phase"], "Running");
+        assert_eq!(pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
+    }
+    assert_ne!(pods["items"][0]["spec"]["nodeName"], pods["items"][1]["spec"]["nodeName"], "they are spread");
+    assert_ne!(pods["items"][0]["status"]["podIP"], pods["items"][1]["status"]["podIP"]);
+
+    let image = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
+    up.merge(&path, image("app:2")).await;
+    let second = up.until(&path, available(2)).await;
+    assert_eq!(second["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
+    up.merge(&path, image("app:1")).await;
+    let third = up.until(&path, available(2)).await;
+    assert_eq!(third["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "3");
+    let sets = up.get(&format!("{APPS}/replicasets")).await.unwrap();
+    assert_eq!(sets["items"].as_array().unwrap().len(), 2, "the first one came back");
+
+    up.merge(&path, json!({"spec": {"replicas": 5}})).await;
+    up.until(&path, available(5)).await;
+    up.merge(&path, json!({"spec": {"replicas": 1}})).await;
+    up.until(&path, available(1)).await;
+
+    up.delete(&path, "Foreground").await;
+    up.until_gone(&path).await;
+    // Whoever waited for the foreground deletion finds nothing left that blocked it.
+    let sets = up.get(&format!("{APPS}/replicasets")).await.unwrap();
+    assert_eq!(sets["items"], json!([]));
+    up.until(&format!("{CORE}/pods"), |pods| pods["items"] == json!([])).await;
+    up.down().await;
+}
+
+/// KAPI-WL-01: background and orphaning deletion, custom owners of built-in dependents, cluster-wide owners.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dependents_follow_their_owners() {
+    let up = Up::start(Options { scheduler: false, nodes: false, ..Options::default() }).await;
+    up.post(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        }),
+    )
+    .await;
+    let crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+    let established = |crd: &Value| {
+        let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+        conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
+    };
+    up.until(crd, established).await;
+    up.until("/apis/example.com/v1/widgets", |_| true).await;
+    let owner = |object: &Value| json!([{"apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"], "uid": object["metadata"]["uid"]}]);
+    let map = |name: &str, owners: &Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}});
+    let maps = format!("{CORE}/configmaps");
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
+    let widget = up.post("/apis/example.com/v1/widgets", widget).await;
+    up.post(&maps, map("of-widget", &owner(&widget))).await;
+    up.delete("/apis/example.com/v1/widgets/w", "Background").await;
+    up.until_gone(&format!("{maps}/of-widget")).await;
+
+    // An owner that never was.
+    let mut nobody = widget.clone();
+    nobody["metadata"]["uid"] = json!("00000000-0000-0000-0000-000000000000");
+    up.post(&maps, map("of-nobody", &owner(&nobody))).await;
+    up.until_gone(&format!("{maps}/of-nobody")).await;
+
+    let kept = up.post(&maps, map("owner", &json!([]))).await;
+    up.post(&maps, map("kept", &owner(&kept))).await;
+    up.delete(&format!("{maps}/owner"), "Orphan").await;
+    up.until_gone(&format!("{maps}/owner")).await;
+    let kept = up.get(&format!("{maps}/kept")).await.unwrap();
+    assert_eq!(kept["metadata"].get("ownerReferences"), None);
+    up.down().await;
+}
+
+/// KAPI-WL-01, KAPI-AUTH-03: namespaces get their account and certificate, tokens in Secrets, and go with their content.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn namespaces_are_filled_and_emptied() {
+    let up = Up::start(Options { scheduler: false, nodes: false, ..Options::default() }).await;
+    up.post("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).await;
+    up.until("/api/v1/namespaces/n/serviceaccounts/default", |_| true).await;
+    let map = up.until("/api/v1/namespaces/n/configmaps/kube-root-ca.crt", |_| true).await;
+    assert_eq!(map["data"]["ca.crt"], CA);
+    up.delete("/api/v1/namespaces/n/configmaps/kube-root-ca.crt", "Background").await;
+    up.until("/api/v1/namespaces/n/configmaps/kube-root-ca.crt", |_| true).await;
+
+    let annotations = json!({"kubernetes.io/service-account.name": "default"});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "token", "annotations": annotations}});
+    up.post("/api/v1/namespaces/n/secrets", secret).await;
+    let filled = up.until("/api/v1/namespaces/n/secrets/token", |secret| secret["data"]["token"].is_string()).await;
+    assert!(filled["data"]["ca.crt"].is_string() && filled["data"]["namespace"] == "bg==");
+
+    let held = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
+    up.post("/api/v1/namespaces/n/configmaps", held).await;
+    up.delete("/api/v1/namespaces/n", "Background").await;
+    let remaining = |namespace: &Value| {
+        let conditions = namespace.pointer("/status/conditions").and_then(Value::as_array);
+        conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "NamespaceFinalizersRemaining" && one["status"] == "True"))
+    };
+    let namespace = up.until("/api/v1/namespaces/n", remaining).await;
+    assert_eq!(namespace["status"]["conditions"][3]["message"], "Some resources are remaining: configmaps. has 1 resource instances");
+    up.merge("/api/v1/namespaces/n/configmaps/held", json!({"metadata": {"finalizers": null}})).await;
+    up.until_gone("/api/v1/namespaces/n").await;
+    up.down().await;
+}
+
+/// KAPI-WL-01: aggregated roles are filled, and follow what they aggregate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregated_roles_are_filled() {
+    let up = Up::start(Options { scheduler: false, nodes: false, ..Options::default() }).await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let has = |resource: &'static str| {
+        move |role: &Value| {
+            role["rules"].as_array().into_iter().flatten().any(|rule| rule["resources"].as_array().unwrap().contains(&json!(resource)))
+        }
+    };
+    up.until(&format!("{roles}/view"), has("pods")).await;
+    let labels = json!({"rbac.authorization.k8s.io/aggregate-to-view": "true"});
+    let rules = json!([{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "w", "labels": labels}, "rules": rules});
+    up.post(roles, role).await;
+    up.until(&format!("{roles}/view"), has("widgets")).await;
+    up.until(&format!("{roles}/admin"), has("widgets")).await;
+    up.delete(&format!("{roles}/w"), "Background").await;
+    up.until(&format!("{roles}/admin"), |role| !has("widgets")(role)).await;
+    up.down().await;
+}
+
+/// KAPI-WL-02: a pod that fits nowhere says why, and is bound as soon as a node fits. KAPI-WL-03: nodes say what they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_that_fit_nowhere_say_why() {
+    let up = Up::start(Options::default()).await;
+    let ready = |node: &Value| {
+        node["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
+    };
+    for name in ["control-plane", "worker-1", "worker-2"] {
+        let node = up.until(&format!("/api/v1/nodes/{name}"), ready).await;
+        assert_eq!(node["metadata"]["annotations"]["mainstay.dev/simulated"], "true");
+        assert!(node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap().contains("simulated"));
+        up.until(&format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"), |lease| {
+            lease["spec"]["renewTime"].is_string()
+        })
+        .await;
+    }
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"nodeSelector": {"disk": "fast"}, "containers": [{"name": "main", "image": "app:1"}]}});
+    up.post(&format!("{CORE}/pods"), pod).await;
+    let path = format!("{CORE}/pods/p");
+    let refused = up.until(&path, |pod| pod["status"]["conditions"][0]["reason"] == "Unschedulable").await;
+    assert_eq!(
+        refused["status"]["conditions"][0]["message"],
+        "0/3 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, \
+         2 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    );
+    up.merge("/api/v1/nodes/worker-2", json!({"metadata": {"labels": {"disk": "fast"}}})).await;
+    let bound = up.until(&path, |pod| pod["status"]["phase"] == "Running").await;
+    assert_eq!(bound["spec"]["nodeName"], "worker-2");
+    let events = up
+        .until(&format!("{CORE}/events?fieldSelector=involvedObject.name=p,reason=FailedScheduling"), |list| list["items"] != json!([]))
+        .await;
+    assert_eq!(events["items"][0]["type"], "Warning");
+    up.delete(&path, "Background").await;
+    up.until_gone(&path).await;
+    up.down().await;
+}
