@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{bundle, catalog, completion, crd, opm, resolve, up, versions};
+use crate::commands::{bundle, catalog, completion, crd, describe, install, list, opm, rbac, resolve, uninstall, up, upgrade, versions};
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
 #[derive(Debug, Parser)]
@@ -53,6 +53,18 @@ pub enum ColorWhen {
 pub enum Command {
     /// Start an embedded cluster
     Up(up::Arguments),
+    /// Install a package from the cluster's catalogs
+    Install(install::Arguments),
+    /// Upgrade what is installed
+    Upgrade(upgrade::Arguments),
+    /// Remove what is installed
+    Uninstall(uninstall::Arguments),
+    /// What is installed
+    List(list::Arguments),
+    /// How an installed extension stands, and what it waits for
+    Describe(describe::Arguments),
+    /// The least rights that install a package, as objects
+    Rbac(rbac::Arguments),
     /// Which bundle of a package would be installed, and why; needs no cluster
     Resolve(resolve::Arguments),
     /// Render and build bundles; needs no cluster

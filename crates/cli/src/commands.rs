@@ -4,10 +4,20 @@ pub mod bundle;
 pub mod catalog;
 pub mod completion;
 pub mod crd;
+pub mod describe;
+pub mod install;
+pub mod list;
 pub mod opm;
+pub mod rbac;
 pub mod resolve;
+pub mod uninstall;
 pub mod up;
+pub mod upgrade;
 pub mod versions;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::args::Command;
 use crate::dispatch::not_there;
@@ -22,6 +32,12 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Versions(command) => versions::run(command),
         Command::Catalog(command) => catalog::run(command),
         Command::Opm(command) => opm::run(command),
+        Command::Install(arguments) => install::run(&arguments),
+        Command::Upgrade(arguments) => upgrade::run(&arguments),
+        Command::Uninstall(arguments) => uninstall::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Describe(arguments) => describe::run(&arguments),
+        Command::Rbac(arguments) => rbac::run(&arguments),
         Command::Up(arguments) => up::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
@@ -32,4 +48,26 @@ pub fn run(command: Command) -> Result<(), Failure> {
             Err(not_there("adm", &tool.words, "operators are installed and upgraded with mainstay install and mainstay upgrade"))
         }
     }
+}
+
+/// How long ago, as kubectl writes it.
+pub fn age(time: Option<&Time>) -> String {
+    let Some(time) = time else { return String::new() };
+    let seconds = jiff::Timestamp::now().as_second().saturating_sub(time.0.as_second()).max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Typed objects as a `List`, each with its kind, which lists of the API leave out.
+pub fn with_kind<T: Serialize>(objects: &[T], api_version: &str, kind: &str) -> Result<Value, Failure> {
+    let mut items = serde_json::to_value(objects).map_err(|error| Failure::failed(kind.to_lowercase(), &error))?;
+    for item in items.as_array_mut().into_iter().flatten() {
+        item["apiVersion"] = api_version.into();
+        item["kind"] = kind.into();
+    }
+    Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}))
 }

@@ -69,6 +69,12 @@ impl Failure {
         Self { silent: true, ..Self::new(exit, "", "") }
     }
 
+    /// The same with another exit code.
+    #[must_use]
+    pub fn exits(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
     /// Adds a cause.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Cause>) -> Self {

@@ -11,12 +11,16 @@ mod args;
 mod bundles;
 mod cases;
 mod catalogs;
+mod cluster;
 mod commands;
 mod dispatch;
 mod errors;
+mod extensions;
 mod images;
 mod logging;
+mod market;
 mod output;
+mod progress;
 mod runtime;
 mod up;
 

@@ -1,0 +1,348 @@
+//! `mainstay catalog add|list|show|search|remove`: ClusterCatalogs.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use kube::api::{Api, DeleteParams, ListParams};
+use mainstay_api::condition;
+use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
+use mainstay_apply::{Expect, ObjectRef, Until};
+use serde_json::{Value, json};
+
+use crate::cluster::{ClusterArgs, Session, not_written, refused};
+use crate::commands::{age, with_kind};
+use crate::errors::{Exit, Failure};
+use crate::market::{Market, Unavailable};
+use crate::output::{self, Format, Table};
+use crate::progress::{Progress, confirm};
+use crate::runtime;
+
+const API_VERSION: &str = "olm.operatorframework.io/v1";
+/// How often the state is looked at while waiting.
+const LOOK: Duration = Duration::from_millis(150);
+
+/// Arguments of `catalog add`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay catalog add examples --ref localhost:5000/examples/catalog:latest
+  mainstay catalog add team --ref REGISTRY/CATALOG:TAG --poll 10m --priority 10")]
+pub struct Add {
+    /// What the catalog is called on the cluster
+    name: String,
+    /// The catalog image
+    #[arg(long = "ref", value_name = "REF")]
+    reference: String,
+    /// How often a tag is looked at: 10m, 2h, or minutes
+    #[arg(long, value_name = "INTERVAL", value_parser = minutes)]
+    poll: Option<i64>,
+    /// Which catalog is preferred: the one with the highest number
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    priority: i32,
+    /// Do not wait until it serves
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    timeout: u64,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Arguments of `catalog list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// table, wide, json, yaml, name or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Arguments of `catalog show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The catalog
+    name: String,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Arguments of `catalog search`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  mainstay catalog search          everything there is\n  mainstay catalog search kafka")]
+pub struct Search {
+    /// A part of a package's name, display name, summary or keywords; all packages when left out
+    #[arg(default_value = "")]
+    text: String,
+    /// In this catalog only
+    #[arg(long, value_name = "NAME")]
+    catalog: Option<String>,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Arguments of `catalog remove`.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The catalog
+    name: String,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Adds a catalog, and waits until it serves.
+pub fn add(arguments: &Add) -> Result<(), Failure> {
+    runtime::block_on(async {
+        let session = arguments.cluster.open_to_change().await?;
+        let image = match arguments.poll {
+            Some(minutes) => json!({"ref": arguments.reference, "pollIntervalMinutes": minutes}),
+            None => json!({"ref": arguments.reference}),
+        };
+        let object = json!({
+            "apiVersion": API_VERSION, "kind": "ClusterCatalog", "metadata": {"name": arguments.name},
+            "spec": {"priority": arguments.priority, "source": {"type": "Image", "image": image}},
+        });
+        let (_, effect) = session.writer.apply(&object, true, &Expect::default()).await.map_err(|error| not_written(&error))?;
+        if arguments.no_wait {
+            return output::line(format!(
+                "clustercatalog {} {}",
+                arguments.name,
+                if effect == mainstay_apply::Effect::Created { "created" } else { "changed" }
+            ));
+        }
+        let name = arguments.name.clone();
+        let waiting = serve(&session, &arguments.name, Duration::from_secs(arguments.timeout));
+        let took = runtime::until_interrupt(waiting, || {
+            vec![
+                format!("clustercatalog {name} was written, and is still being unpacked by the cluster; mainstay catalog list shows it"),
+                format!("mainstay catalog remove {name} undoes it"),
+            ]
+        })
+        .await?;
+        output::line(format!("clustercatalog {} serves after {:.1} s", arguments.name, took.as_secs_f64()))
+    })
+}
+
+/// Waits until the catalog serves what its spec says.
+pub async fn serve(session: &Session, name: &str, timeout: Duration) -> Result<Duration, Failure> {
+    let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+    let begun = Instant::now();
+    let mut progress = Progress::start();
+    progress.doing(&format!("clustercatalog {name}: pull, verify and unpack"));
+    loop {
+        let catalog = api.get(name).await.map_err(|error| refused(format!("clustercatalog {name}"), &error))?;
+        let conditions = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let current =
+            |kind: &str| condition::get(conditions, kind).filter(|condition| condition.observed_generation == catalog.metadata.generation);
+        let (serving, progressing) = (current("Serving"), current("Progressing"));
+        if serving.is_some_and(|serving| serving.status == condition::Status::True)
+            && progressing.is_some_and(|progressing| progressing.reason == "Succeeded")
+        {
+            return Ok(begun.elapsed());
+        }
+        let said = progressing
+            .filter(|progressing| progressing.reason != "Succeeded")
+            .map(|progressing| (progressing.reason.as_str(), progressing.message.clone()));
+        if let Some((reason, message)) = &said {
+            if *reason == "Blocked" {
+                return Err(Failure::new(Exit::Impossible, format!("clustercatalog {name}"), message.clone())
+                    .hint("mend the image or the reference; the cluster does not try again by itself"));
+            }
+            progress.doing(message);
+        }
+        if begun.elapsed() > timeout {
+            let message = said.map_or_else(|| "the cluster said nothing about it; is olm-v1 running?".to_owned(), |(_, message)| message);
+            return Err(Failure::new(
+                Exit::TimedOut,
+                format!("clustercatalog {name}"),
+                format!("does not serve after {} s", timeout.as_secs()),
+            )
+            .because(message)
+            .hint(format!("the cluster goes on trying; mainstay catalog remove {name} ends it")));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Lists catalogs.
+pub fn list(arguments: &List) -> Result<(), Failure> {
+    runtime::block_on(async {
+        let session = arguments.cluster.open().await?;
+        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+        let catalogs = api.list(&ListParams::default()).await.map_err(|error| refused("clustercatalogs", &error))?.items;
+        if !arguments.output.is_table() {
+            return output::value(&arguments.output, &with_kind(&catalogs, API_VERSION, "ClusterCatalog")?);
+        }
+        let wide = arguments.output == Format::Wide;
+        let mut titles = vec!["NAME", "SERVING", "PROGRESSING", "PRIORITY", "AGE", "REF"];
+        if wide {
+            titles.push("RESOLVED");
+        }
+        let mut table = Table::new(&titles);
+        for catalog in &catalogs {
+            let status = catalog.status.clone().unwrap_or_default();
+            let of = |kind: &str| condition::get(&status.conditions, kind);
+            let reference = catalog.spec.source.image.as_ref().map(|image| image.reference.clone()).unwrap_or_default();
+            let serving = match (catalog.spec.availability_mode, of("Serving")) {
+                (AvailabilityMode::Unavailable, _) => "off".to_owned(),
+                (_, serving) => serving.map(|serving| format!("{:?}", serving.status)).unwrap_or_default(),
+            };
+            let mut row = vec![
+                catalog.metadata.name.clone().unwrap_or_default(),
+                serving,
+                of("Progressing").map(|progressing| progressing.reason.clone()).unwrap_or_default(),
+                catalog.spec.priority.to_string(),
+                age(catalog.metadata.creation_timestamp.as_ref()),
+                reference,
+            ];
+            if wide {
+                row.push(status.resolved_source.map(|source| source.image.reference).unwrap_or_default());
+            }
+            table.row(row);
+        }
+        if table.is_empty() {
+            output::line("no catalogs; mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG adds one")
+        } else {
+            table.print()
+        }
+    })
+}
+
+/// Shows a catalog and its packages.
+pub fn show(arguments: &Show) -> Result<(), Failure> {
+    runtime::block_on(async {
+        let session = arguments.cluster.open().await?;
+        let market = Market::open(&session, Some(&arguments.name)).await?;
+        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+        let catalog = api.get(&arguments.name).await.map_err(|error| refused(format!("clustercatalog {}", arguments.name), &error))?;
+        let packages = packages(&market, "");
+        if !arguments.output.is_table() {
+            let mut object = serde_json::to_value(&catalog).map_err(|error| Failure::failed("clustercatalog", &error))?;
+            object["packages"] = Value::Array(packages);
+            return output::value(&arguments.output, &object);
+        }
+        let reference = catalog.spec.source.image.as_ref().map(|image| image.reference.clone()).unwrap_or_default();
+        let status = catalog.status.unwrap_or_default();
+        output::line(format!("Name:       {}", arguments.name))?;
+        output::line(format!("Reference:  {reference}"))?;
+        output::line(format!("Resolved:   {}", status.resolved_source.map(|source| source.image.reference).unwrap_or_default()))?;
+        output::line(format!("Priority:   {}", catalog.spec.priority))?;
+        output::line("Conditions:")?;
+        let mut table = Table::new(&["TYPE", "STATUS", "REASON", "MESSAGE"]);
+        for condition in &status.conditions {
+            table.row([condition.kind.clone(), format!("{:?}", condition.status), condition.reason.clone(), condition.message.clone()]);
+        }
+        output::print(&table.render(2))?;
+        output::line("Packages:")?;
+        output::print(&package_table(&packages).render(2))
+    })
+}
+
+/// Searches packages in all catalogs that serve.
+pub fn search(arguments: &Search) -> Result<(), Failure> {
+    runtime::block_on(async {
+        let session = arguments.cluster.open().await?;
+        let market = Market::open(&session, arguments.catalog.as_deref()).await?;
+        for stall in market.catalogs() {
+            match &stall.content {
+                Err(Unavailable::NotServing(problem) | Unavailable::Failed(problem)) => {
+                    crate::errors::warn(
+                        &format!("clustercatalog {}", stall.name),
+                        &format!("is left out: {}", if problem.is_empty() { "it does not serve" } else { problem }),
+                    );
+                }
+                Ok(_) | Err(Unavailable::Off) => {}
+            }
+        }
+        let found = packages(&market, &arguments.text);
+        if !arguments.output.is_table() {
+            return output::value(&arguments.output, &Value::Array(found));
+        }
+        if found.is_empty() {
+            return Err(Failure::new(Exit::NotFound, format!("packages like {:?}", arguments.text), "there are none")
+                .hint("mainstay catalog search without a text shows all"));
+        }
+        package_table(&found).print()
+    })
+}
+
+/// Removes a catalog.
+pub fn remove(arguments: &Remove) -> Result<(), Failure> {
+    runtime::block_on(async {
+        let session = arguments.cluster.open_to_change().await?;
+        let name = &arguments.name;
+        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+        let subject = || format!("clustercatalog {name}");
+        api.get(name).await.map_err(|error| refused(subject(), &error))?;
+        confirm(&format!("remove catalog {name}? What was installed from it stays, but is not upgraded any more."), arguments.yes)?;
+        api.delete(name, &DeleteParams::default()).await.map_err(|error| refused(subject(), &error))?;
+        let place = ObjectRef {
+            api_version: API_VERSION.to_owned(),
+            kind: "ClusterCatalog".to_owned(),
+            namespace: String::new(),
+            name: name.clone(),
+        };
+        session.writer.wait(&place, &Until::Gone, Duration::from_secs(60)).await.map_err(|error| not_written(&error))?;
+        output::line(format!("clustercatalog {name} removed"))
+    })
+}
+
+/// What there is, a value a package.
+fn packages(market: &Market, text: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    for stall in market.catalogs() {
+        let Ok(content) = &stall.content else { continue };
+        let views = if text.is_empty() { content.index.packages().collect() } else { content.index.search(text) };
+        for package in views {
+            let channels: Vec<&str> = package.channels().map(mainstay_catalog::ChannelView::name).collect();
+            let head = package.default_channel().and_then(|name| package.channel(name)).and_then(mainstay_catalog::ChannelView::head);
+            found.push(json!({
+                "package": package.name(),
+                "catalog": stall.name,
+                "displayName": package.display_name(),
+                "provider": package.provider(),
+                "defaultChannel": package.default_channel(),
+                "channels": channels,
+                "version": head.and_then(mainstay_catalog::EntryView::bundle).and_then(mainstay_catalog::BundleView::version),
+                "deprecated": package.deprecation(),
+                "summary": package.summary(),
+            }));
+        }
+    }
+    found
+}
+
+fn package_table(packages: &[Value]) -> Table {
+    let mut table = Table::new(&["PACKAGE", "VERSION", "DEFAULT CHANNEL", "CHANNELS", "CATALOG", "SUMMARY"]);
+    for package in packages {
+        let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
+        let channels = package["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(",");
+        let mut summary = text("summary").lines().next().unwrap_or_default().chars().take(60).collect::<String>();
+        if package["deprecated"].is_string() {
+            summary = format!("(deprecated) {summary}");
+        }
+        table.row([text("package"), text("version"), text("defaultChannel"), channels, text("catalog"), summary]);
+    }
+    table
+}
+
+fn minutes(text: &str) -> Result<i64, String> {
+    let (number, factor) = match text.chars().last() {
+        Some('m') => (&text[..text.len() - 1], 1),
+        Some('h') => (&text[..text.len() - 1], 60),
+        Some('d') => (&text[..text.len() - 1], 1440),
+        _ => (text, 1),
+    };
+    let minutes: i64 = number.parse().map_err(|_| "expected minutes, or a number with m, h or d".to_owned())?;
+    if minutes < 1 { Err("at least one minute".to_owned()) } else { Ok(minutes * factor) }
+}

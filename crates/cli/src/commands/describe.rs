@@ -1,0 +1,180 @@
+//! `mainstay describe`: how an extension stands, what it waits for, its objects and events (MS-CLI-05).
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{Api, ListParams};
+use mainstay_api::condition::{Condition, Status};
+use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_apply::{Health, ObjectRef, health};
+use mainstay_olm_v1::extension::record::History;
+use serde_json::{Value, json};
+
+use super::install::named;
+use crate::cluster::{ClusterArgs, Session, not_written, refused};
+use crate::commands::age;
+use crate::errors::Failure;
+use crate::extensions::{self, API_VERSION};
+use crate::output::{self, Format, Table};
+use crate::runtime;
+
+/// Arguments.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The extension
+    name: String,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Describes an extension.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    runtime::block_on(async {
+        let session = arguments.cluster.open().await?;
+        let found = Description::read(&session, &arguments.name).await?;
+        if arguments.output.is_table() { output::print(&found.text()) } else { output::value(&arguments.output, &found.value()?) }
+    })
+}
+
+/// Everything about one extension.
+pub struct Description {
+    extension: ClusterExtension,
+    history: History,
+    objects: Vec<(String, String)>,
+    events: Vec<Event>,
+}
+
+impl Description {
+    /// Reads it from the cluster.
+    pub async fn read(session: &Session, name: &str) -> Result<Self, Failure> {
+        let extension = extensions::get(session, name).await?;
+        let history = extensions::history(session, &extension).await?;
+        let mut objects = Vec::new();
+        for object in history.installed().or(history.latest()).into_iter().flat_map(|revision| &revision.record.objects) {
+            let place = ObjectRef::of(object).map_err(|error| Failure::failed(named(object), &error))?;
+            let state = match session.writer.get(&place).await.map_err(|error| not_written(&error))? {
+                None => "missing".to_owned(),
+                Some(live) => match health(&live) {
+                    Health::Ready => "ready".to_owned(),
+                    Health::Waiting(why) => format!("waiting: {why}"),
+                    Health::Failed(why) => format!("failed: {why}"),
+                },
+            };
+            objects.push((named(object), state));
+        }
+        let api: Api<Event> = Api::all(session.client.clone());
+        let about = ListParams::default().fields(&format!("involvedObject.kind=ClusterExtension,involvedObject.name={name}"));
+        let mut events = api.list(&about).await.map_err(|error| refused("events", &error))?.items;
+        events.sort_by_key(|event| event.metadata.creation_timestamp.as_ref().map(|time| time.0));
+        Ok(Self { extension, history, objects, events })
+    }
+
+    /// What it waits for, in a sentence.
+    fn waits_for(&self) -> String {
+        let of = |kind: &str| extensions::condition(&self.extension, kind);
+        let message = |condition: &Condition| condition.message.clone();
+        if self.extension.metadata.deletion_timestamp.is_some() {
+            return format!(
+                "being removed; finalizers left: {}",
+                self.extension.metadata.finalizers.clone().unwrap_or_default().join(", ")
+            );
+        }
+        match (of("Progressing"), of("Installed")) {
+            (Some(progressing), _) if progressing.reason == "Blocked" => format!("somebody's help: {}", message(progressing)),
+            (Some(progressing), _) if progressing.reason == "Retrying" => message(progressing),
+            (_, Some(installed)) if installed.status == Status::True => {
+                let waiting: Vec<String> =
+                    self.objects.iter().filter(|(_, state)| state != "ready").map(|(name, state)| format!("{name} {state}")).collect();
+                if waiting.is_empty() { "nothing".to_owned() } else { waiting.join("; ") }
+            }
+            (_, Some(installed)) => message(installed),
+            (None, None) => "the controller, which has not looked at it yet".to_owned(),
+            (Some(progressing), None) => message(progressing),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let extension = &self.extension;
+        let catalog = extension.spec.source.catalog.as_ref();
+        let installed = extensions::installed(extension);
+        let mut out = String::new();
+        let mut say = |key: &str, value: String| {
+            let value = if value.is_empty() { "-".to_owned() } else { value };
+            out.push_str(&format!("{:<12}{value}\n", format!("{key}:")));
+        };
+        say("Name", extension.metadata.name.clone().unwrap_or_default());
+        say("Package", extensions::package(extension).to_owned());
+        say("Wanted", catalog.and_then(|catalog| catalog.version.clone()).unwrap_or_else(|| "the newest version".to_owned()));
+        say(
+            "Channels",
+            catalog
+                .map(|catalog| catalog.channels.iter().map(|channel| channel.0.as_str()).collect::<Vec<_>>().join(", "))
+                .unwrap_or_default(),
+        );
+        say("Installed", installed.map(|bundle| format!("{} ({})", bundle.name, bundle.version)).unwrap_or_default());
+        say("Namespace", extension.spec.namespace.clone());
+        say("Account", extension.spec.service_account.as_ref().and_then(|account| account.name.clone()).unwrap_or_default());
+        say("Age", age(extension.metadata.creation_timestamp.as_ref()));
+        say("Waits for", self.waits_for());
+        out.push_str("Conditions:\n");
+        let mut table = Table::new(&["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"]);
+        for condition in extension.status.iter().flat_map(|status| &status.conditions) {
+            table.row([
+                condition.kind.clone(),
+                format!("{:?}", condition.status),
+                condition.reason.clone(),
+                age(Some(&condition.last_transition_time)),
+                condition.message.clone(),
+            ]);
+        }
+        out.push_str(&table.render(2));
+        out.push_str("Objects:\n");
+        let mut table = Table::new(&["OBJECT", "STATE"]);
+        for (name, state) in &self.objects {
+            table.row([name, state]);
+        }
+        out.push_str(&table.render(2));
+        out.push_str("Revisions:\n");
+        let mut table = Table::new(&["REVISION", "STATE", "BUNDLE", "OBJECTS"]);
+        for revision in &self.history.revisions {
+            let record = &revision.record;
+            table.row([
+                revision.number.to_string(),
+                revision.state.as_str().to_owned(),
+                record.bundle.name.clone(),
+                record.objects.len().to_string(),
+            ]);
+        }
+        out.push_str(&table.render(2));
+        out.push_str("Events:\n");
+        let mut table = Table::new(&["TYPE", "REASON", "AGE", "MESSAGE"]);
+        for event in &self.events {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            table.row([text(&event.type_), text(&event.reason), age(event.metadata.creation_timestamp.as_ref()), text(&event.message)]);
+        }
+        out.push_str(&table.render(2));
+        out
+    }
+
+    /// For programs: the extension with `waitsFor`, `objects`, `revisions` and `events` beside it.
+    fn value(&self) -> Result<Value, Failure> {
+        let failed = |error: serde_json::Error| Failure::failed("clusterextension", &error);
+        let mut extension = serde_json::to_value(&self.extension).map_err(failed)?;
+        extension["apiVersion"] = API_VERSION.into();
+        extension["kind"] = "ClusterExtension".into();
+        let objects: Vec<Value> = self.objects.iter().map(|(name, state)| json!({"object": name, "state": state})).collect();
+        let revisions: Vec<Value> = self
+            .history
+            .revisions
+            .iter()
+            .map(|revision| json!({"revision": revision.number, "state": revision.state.as_str(), "bundle": revision.record.bundle.name, "version": revision.record.bundle.version}))
+            .collect();
+        Ok(json!({
+            "extension": extension, "waitsFor": self.waits_for(), "objects": objects, "revisions": revisions,
+            "events": serde_json::to_value(&self.events).map_err(failed)?,
+        }))
+    }
+}

@@ -1,0 +1,207 @@
+//! ClusterExtensions of a cluster: what is chosen for one, what it needs, how it comes along.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ListParams};
+use mainstay_api::condition::{self, Status};
+use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
+use mainstay_apply::{ObjectRef, Until};
+use mainstay_bundle::rights::{ExtensionRef, Grant, Scope, derive};
+use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
+use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History};
+use mainstay_resolver::{InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
+use serde_json::Value;
+
+use crate::cluster::{Session, not_written, refused};
+use crate::errors::{Exit, Failure};
+use crate::market::{Market, only};
+use crate::progress::Progress;
+use crate::up::components::SYSTEM_NAMESPACE;
+use crate::{bundles, images};
+
+/// `apiVersion` of a ClusterExtension.
+pub const API_VERSION: &str = "olm.operatorframework.io/v1";
+/// How often the state is looked at while waiting.
+const LOOK: Duration = Duration::from_millis(150);
+
+/// What is wanted of the catalogs.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The package.
+    pub package: String,
+    /// The channels.
+    pub channels: Vec<String>,
+    /// The version range.
+    pub version: Option<String>,
+    /// The only catalog that may be used.
+    pub catalog: Option<String>,
+    /// Whether update edges bind.
+    pub policy: UpgradeConstraintPolicy,
+    /// What is installed.
+    pub installed: Option<InstalledBundle>,
+}
+
+/// A bundle that was chosen, and read.
+pub struct Chosen {
+    /// Which one, and why.
+    pub resolution: Resolution,
+    /// Its content.
+    pub bundle: Bundle,
+}
+
+/// Chooses a bundle from the cluster's catalogs and pulls it, in this process.
+pub async fn choose(session: &Session, wanted: &Wanted, progress: &mut Progress) -> Result<Chosen, Failure> {
+    progress.doing(&format!("{}: resolve", wanted.package));
+    let market = Market::open(session, None).await?;
+    let request = Request {
+        package: wanted.package.clone(),
+        channels: wanted.channels.clone(),
+        version: wanted.version.clone(),
+        selector: only(wanted.catalog.as_deref()),
+        policy: wanted.policy,
+        installed: wanted.installed.clone(),
+    };
+    let resolution = market.resolve(&request)?;
+    let image = resolution.choice.image.clone();
+    progress.doing(&format!("{}: pull {image}", resolution.choice.bundle));
+    let files = bundles::pull_with(&images::client()?, &image).await?;
+    let bundle = bundles::read(&image, &files)?;
+    Ok(Chosen { resolution, bundle })
+}
+
+/// The objects that a bundle installs, as the controller of the embedded cluster renders them.
+pub fn rendered(bundle: &Bundle, namespace: &str, watch_namespace: Option<&str>) -> Result<Vec<Value>, Failure> {
+    let subject = || format!("bundle {}", bundle.csv.name);
+    let impossible = |error: &dyn std::error::Error| Failure::new(Exit::Impossible, subject(), error.to_string());
+    let target_namespaces = gates::target_namespaces(watch_namespace).map_err(|error| impossible(&error))?;
+    let options =
+        RenderOptions { install_namespace: namespace.to_owned(), target_namespaces, certificates: CertificateProvider::OpenshiftServiceCa };
+    render(bundle, &options).map_err(|error| impossible(&error))
+}
+
+/// The rights that an installer of these objects needs (MS-RBAC-01).
+pub fn rights(objects: &[Value], extension: &str) -> Vec<Grant> {
+    derive(objects, &ExtensionRef { name: extension.to_owned() })
+}
+
+/// A right in words: `get, list on deployments.apps [a, b] in namespace x`.
+pub fn in_words(grant: &Grant) -> String {
+    let rule = &grant.rule;
+    let group = rule.api_groups.iter().find(|group| !group.is_empty());
+    let resources: Vec<String> =
+        rule.resources.iter().map(|resource| group.map_or_else(|| resource.clone(), |group| format!("{resource}.{group}"))).collect();
+    let what = if resources.is_empty() { rule.non_resource_urls.join(", ") } else { resources.join(", ") };
+    let names = if rule.resource_names.is_empty() { String::new() } else { format!(" [{}]", rule.resource_names.join(", ")) };
+    let scope = match &grant.scope {
+        Scope::Cluster => String::new(),
+        Scope::Namespace(namespace) => format!(" in namespace {namespace}"),
+    };
+    format!("{} on {what}{names}{scope}", rule.verbs.join(", "))
+}
+
+/// One extension.
+pub async fn get(session: &Session, name: &str) -> Result<ClusterExtension, Failure> {
+    let api: Api<ClusterExtension> = Api::all(session.client.clone());
+    api.get(name).await.map_err(|error| {
+        let failure = refused(format!("clusterextension {name}"), &error);
+        if failure.exit == Exit::NotFound { failure.hint("mainstay list shows what is installed") } else { failure }
+    })
+}
+
+/// Whether there is one of this name.
+pub async fn find(session: &Session, name: &str) -> Result<Option<ClusterExtension>, Failure> {
+    let api: Api<ClusterExtension> = Api::all(session.client.clone());
+    api.get_opt(name).await.map_err(|error| refused(format!("clusterextension {name}"), &error))
+}
+
+/// All extensions.
+pub async fn all(session: &Session) -> Result<Vec<ClusterExtension>, Failure> {
+    let api: Api<ClusterExtension> = Api::all(session.client.clone());
+    Ok(api.list(&ListParams::default()).await.map_err(|error| refused("clusterextensions", &error))?.items)
+}
+
+/// What was applied for it, revision by revision.
+pub async fn history(session: &Session, extension: &ClusterExtension) -> Result<History, Failure> {
+    let name = extension.metadata.name.as_deref().unwrap_or_default();
+    let uid = extension.metadata.uid.as_deref().unwrap_or_default();
+    let api: Api<Secret> = Api::namespaced(session.client.clone(), SYSTEM_NAMESPACE);
+    let subject = || format!("install records of {name}");
+    let secrets =
+        api.list(&ListParams::default().labels(&format!("{EXTENSION_LABEL}={uid}"))).await.map_err(|error| refused(subject(), &error))?;
+    History::read(&secrets.items).map_err(|error| Failure::failed(subject(), &error))
+}
+
+/// The package that an extension wants.
+pub fn package(extension: &ClusterExtension) -> &str {
+    extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name)
+}
+
+/// The namespace that it watches, where it watches only one.
+pub fn watch_namespace(extension: &ClusterExtension) -> Option<&str> {
+    extension.metadata.annotations.as_ref()?.get(WATCH_NAMESPACE).map(String::as_str)
+}
+
+/// The bundle that is installed.
+pub fn installed(extension: &ClusterExtension) -> Option<InstalledBundle> {
+    let bundle = &extension.status.as_ref()?.install.as_ref()?.bundle;
+    Some(InstalledBundle { name: bundle.name.clone(), version: bundle.version.clone() })
+}
+
+/// A condition, where there is one.
+pub fn condition<'e>(extension: &'e ClusterExtension, kind: &str) -> Option<&'e condition::Condition> {
+    condition::get(&extension.status.as_ref()?.conditions, kind)
+}
+
+/// Waits until `bundle` is installed and its Deployments are available.
+pub async fn settle(
+    session: &Session,
+    name: &str,
+    bundle: &str,
+    objects: &[Value],
+    timeout: Duration,
+    progress: &mut Progress,
+) -> Result<ClusterExtension, Failure> {
+    let subject = || format!("clusterextension {name}");
+    let begun = Instant::now();
+    progress.doing(&format!("{bundle}: preflight and apply"));
+    let extension = loop {
+        let extension = get(session, name).await?;
+        let current =
+            |kind: &str| condition(&extension, kind).filter(|condition| condition.observed_generation == extension.metadata.generation);
+        let done = installed(&extension).is_some_and(|installed| installed.name == bundle)
+            && current("Installed").is_some_and(|installed| installed.status == Status::True)
+            && current("Progressing").is_some_and(|progressing| progressing.reason == "Succeeded");
+        if done {
+            break extension;
+        }
+        let said = ["Progressing", "Installed"]
+            .into_iter()
+            .filter_map(current)
+            .find(|condition| matches!(condition.reason.as_str(), "Blocked" | "Retrying" | "Failed"))
+            .map(|condition| (condition.reason.clone(), condition.message.clone()));
+        if let Some((reason, message)) = &said {
+            if reason == "Blocked" {
+                return Err(Failure::new(Exit::Impossible, subject(), message.clone()).hint(format!("mainstay describe {name} shows more")));
+            }
+            progress.doing(message);
+        }
+        if begun.elapsed() > timeout {
+            let message = said.map_or_else(|| "the cluster said nothing about it; is olm-v1 running?".to_owned(), |(_, message)| message);
+            return Err(Failure::new(Exit::TimedOut, subject(), format!("{bundle} is not installed after {} s", timeout.as_secs()))
+                .because(message)
+                .hint(format!("the cluster goes on trying; mainstay describe {name} shows how it stands")));
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    for deployment in objects.iter().filter(|object| object["kind"] == "Deployment") {
+        let place = ObjectRef::of(deployment).map_err(|error| Failure::failed(subject(), &error))?;
+        progress.doing(&format!("{bundle}: wait for deployment {}", place.name));
+        session
+            .writer
+            .wait(&place, &Until::Healthy, timeout.saturating_sub(begun.elapsed()))
+            .await
+            .map_err(|error| not_written(&error).hint(format!("{bundle} is installed; mainstay describe {name} shows its objects")))?;
+    }
+    Ok(extension)
+}

@@ -1,0 +1,170 @@
+//! The catalogs of a cluster with their content, and what can be had from them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::api::{Api, ListParams};
+use mainstay_api::condition;
+use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
+use mainstay_catalog::{Index, Limits, MemorySource};
+use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, RefusalKind, Request, Resolution, resolve};
+use mainstay_runtime::Cluster;
+
+use crate::cluster::{Session, refused};
+use crate::commands;
+use crate::errors::{Exit, Failure};
+
+/// The largest catalog that is fetched.
+const MAX_CONTENT: usize = 1 << 30;
+/// How long a catalog may take to be fetched.
+const FETCH: Duration = Duration::from_secs(120);
+
+/// Catalogs by name.
+pub struct Market {
+    catalogs: Vec<Stall>,
+}
+
+/// One catalog.
+pub struct Stall {
+    /// Its name.
+    pub name: String,
+    labels: BTreeMap<String, String>,
+    priority: i32,
+    /// Its content, or why there is none.
+    pub content: Result<Content, Unavailable>,
+}
+
+/// The content of a catalog.
+pub struct Content {
+    /// Its index.
+    pub index: Index<Vec<u8>>,
+    /// Its blobs, a line each.
+    pub lines: Vec<u8>,
+}
+
+/// Why there is no content.
+pub enum Unavailable {
+    /// It is switched off.
+    Off,
+    /// It does not serve; what its conditions say.
+    NotServing(String),
+    /// It could not be fetched.
+    Failed(String),
+}
+
+impl Market {
+    /// Fetches all catalogs of the cluster, or one.
+    pub async fn open(session: &Session, only: Option<&str>) -> Result<Self, Failure> {
+        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+        let found = match only {
+            Some(name) => vec![api.get(name).await.map_err(|error| refused(format!("clustercatalog {name}"), &error))?],
+            None => api.list(&ListParams::default()).await.map_err(|error| refused("clustercatalogs", &error))?.items,
+        };
+        let http = http(&session.cluster)?;
+        let mut catalogs = Vec::new();
+        for catalog in found {
+            let name = catalog.metadata.name.clone().unwrap_or_default();
+            let mut labels = catalog.metadata.labels.clone().unwrap_or_default();
+            labels.entry(NAME_LABEL.to_owned()).or_insert_with(|| name.clone());
+            let content = content(&http, &catalog).await;
+            catalogs.push(Stall { name, labels, priority: catalog.spec.priority, content });
+        }
+        catalogs.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(Self { catalogs })
+    }
+
+    /// The catalogs.
+    pub fn catalogs(&self) -> &[Stall] {
+        &self.catalogs
+    }
+
+    /// Chooses a bundle, or fails with what each catalog had to offer.
+    pub fn resolve(&self, request: &Request) -> Result<Resolution, Failure> {
+        if self.catalogs.is_empty() {
+            return Err(Failure::new(Exit::NotFound, format!("package {}", request.package), "the cluster has no catalog")
+                .hint("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG adds one"));
+        }
+        let candidates: Vec<CandidateCatalog<'_>> = self.catalogs.iter().map(Stall::candidate).collect();
+        resolve(request, &candidates).map_err(|refusal| {
+            let failure = commands::resolve::refused(&refusal);
+            // A package that nobody has is not found; everything else is impossible as asked.
+            let nobody =
+                matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
+            if nobody { failure.exits(Exit::NotFound) } else { failure }
+        })
+    }
+}
+
+impl Stall {
+    fn candidate(&self) -> CandidateCatalog<'_> {
+        let state = match &self.content {
+            Ok(content) => CatalogState::Content(&content.index),
+            Err(Unavailable::Off) => CatalogState::Unavailable,
+            Err(Unavailable::NotServing(_)) => CatalogState::NotServing,
+            Err(Unavailable::Failed(problem)) => CatalogState::Failed(problem),
+        };
+        CandidateCatalog { name: &self.name, labels: &self.labels, priority: self.priority, state }
+    }
+}
+
+/// A selector of one catalog.
+pub fn only(catalog: Option<&str>) -> Option<LabelSelector> {
+    catalog.map(|name| LabelSelector::label(NAME_LABEL, name))
+}
+
+/// A client that trusts what the kubeconfig trusts.
+fn http(cluster: &Cluster) -> Result<reqwest::Client, Failure> {
+    let mut builder = reqwest::Client::builder().timeout(FETCH);
+    if let Cluster::Remote(config) = cluster {
+        for certificate in config.root_cert.iter().flatten() {
+            let certificate = reqwest::Certificate::from_der(certificate).map_err(|error| Failure::failed("kubeconfig", &error))?;
+            builder = builder.add_root_certificate(certificate);
+        }
+        if config.accept_invalid_certs {
+            builder = builder.danger_accept_invalid_certs(true);
+        }
+    }
+    builder.build().map_err(|error| Failure::failed("HTTP client", &error))
+}
+
+async fn content(http: &reqwest::Client, catalog: &ClusterCatalog) -> Result<Content, Unavailable> {
+    if catalog.spec.availability_mode == AvailabilityMode::Unavailable {
+        return Err(Unavailable::Off);
+    }
+    let status = catalog.status.clone().unwrap_or_default();
+    let serving = condition::get(&status.conditions, "Serving").is_some_and(|serving| serving.status == condition::Status::True);
+    let Some(urls) = status.urls.filter(|_| serving) else {
+        let said = condition::get(&status.conditions, "Progressing").map(|progressing| progressing.message.clone());
+        return Err(Unavailable::NotServing(said.unwrap_or_default()));
+    };
+    let url = format!("{}/api/v1/all", urls.base);
+    let lines = fetch(http, &url).await.map_err(|problem| Unavailable::Failed(format!("{url}: {problem}")))?;
+    let source = MemorySource::of("all.json", lines);
+    let mut lines = Vec::new();
+    let index = mainstay_catalog::store(&source, &Limits::default(), &mut lines).map_err(|error| Unavailable::Failed(error.to_string()))?;
+    let index = Index::open(index, lines.len() as u64).map_err(|error| Unavailable::Failed(error.to_string()))?;
+    Ok(Content { index, lines })
+}
+
+async fn fetch(http: &reqwest::Client, url: &str) -> Result<Vec<u8>, String> {
+    let said = |error: reqwest::Error| {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(error) = source {
+            text = format!("{text}: {error}");
+            source = error.source();
+        }
+        text
+    };
+    let response = http.get(url).send().await.and_then(reqwest::Response::error_for_status).map_err(said)?;
+    let mut bytes = Vec::new();
+    let mut stream = response.bytes_stream();
+    while let Some(chunk) = stream.next().await {
+        bytes.extend_from_slice(&chunk.map_err(said)?);
+        if bytes.len() > MAX_CONTENT {
+            return Err(format!("more than {MAX_CONTENT} bytes"));
+        }
+    }
+    Ok(bytes)
+}
