@@ -107,6 +107,10 @@ impl Establisher {
 
     async fn pass(&mut self) -> Result<()> {
         let crds = self.api.built_in("apiextensions.k8s.io", "customresourcedefinitions")?;
+        // What this task wrote a moment ago must be seen here, or an established CRD would look as if it were not.
+        if self.api.cache.catch_up().await.is_none() {
+            return Err(crate::error::ApiError::internal("the watch cache does not follow the store"));
+        }
         let entries = self.api.cache.resource(&crds.storage).list(&Scope::default());
         let mut outcome = Ok(());
         let mut items: Vec<Item> = entries
