@@ -3,6 +3,7 @@
 
 mod facts;
 mod manifests;
+mod protobuf;
 mod requirements;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,12 @@ enum Command {
         #[arg(default_value = "../shared/data/kubernetes-openapi")]
         data: PathBuf,
     },
+    /// Write the table of protobuf messages from the sources of Kubernetes' API types.
+    Protobuf {
+        /// The folders of the Go modules k8s.io/api, k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator.
+        #[arg(required = true)]
+        modules: Vec<PathBuf>,
+    },
     /// Print requirement, test and result, and the holes.
     Requirements {
         /// Only requirements whose ID begins so.
@@ -45,6 +52,9 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Manifests => manifests::write(&root.join("crates/api/manifests")),
         Command::Facts { data } => facts::run(&root.join(data), &root.join("crates/kinds/facts")),
+        Command::Protobuf { modules } => {
+            protobuf::run(&modules, &root.join("crates/kinds/facts/resources.json"), &root.join("crates/protobuf/facts"))
+        }
         Command::Requirements { prefix, results, holes } => requirements::print(&root, &prefix, results.as_deref(), holes),
     }
 }
