@@ -180,10 +180,10 @@ impl Api {
             let mut call = Call { accept: METADATA_LIST, ..Call::new("listing", Method::GET, served, &key) };
             call.query.push(("limit", PAGE.to_string()));
             if !token.is_empty() {
-                call.query.push(("continue", token));
+                call.query.push(("continue", token.clone()));
             }
             let mut page = self.send(call).await?;
-            token = page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
+            page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().clone_into(&mut token);
             if let Some(items) = page.get_mut("items").and_then(Value::as_array_mut) {
                 all.append(items);
             }

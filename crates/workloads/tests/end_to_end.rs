@@ -112,10 +112,8 @@ async fn within<F: Future<Output = Option<Value>>>(
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    match tokio::time::timeout(LIMIT, wait).await {
-        Ok(found) => found,
-        Err(_) => panic!("{what} did not become as wanted; it is {last:?}"),
-    }
+    let found = tokio::time::timeout(LIMIT, wait).await;
+    found.unwrap_or_else(|_| panic!("{what} did not become as wanted; it is {last:?}"))
 }
 
 fn deployment(name: &str, image: &str, replicas: u32) -> Value {

@@ -190,9 +190,9 @@ impl<'a> Rollout<'a> {
             return self.write_status(false);
         }
         if deployment.text("/spec/strategy/type") == "Recreate" {
-            self.recreate()
+            self.recreate();
         } else {
-            self.roll()
+            self.roll();
         }
         self.write_status(true);
     }

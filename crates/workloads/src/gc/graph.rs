@@ -188,11 +188,11 @@ impl Graph {
                 return Decision::Orphan(self.dependents(uid).cloned().collect());
             }
             if node.foreground {
-                let blocks = |dependent: &&Box<str>| {
-                    let owners = self.nodes.get(*dependent).map(|dependent| &dependent.owners);
+                let blocks = |dependent: &str| {
+                    let owners = self.nodes.get(dependent).map(|dependent| &dependent.owners);
                     owners.is_some_and(|owners| owners.iter().any(|owner| *owner.uid == *uid && owner.block))
                 };
-                let first: Vec<Box<str>> = self.dependents(uid).filter(blocks).cloned().collect();
+                let first: Vec<Box<str>> = self.dependents(uid).filter(|dependent| blocks(dependent)).cloned().collect();
                 return if first.is_empty() { Decision::Release } else { Decision::DeleteFirst(first) };
             }
             return Decision::Keep;

@@ -147,26 +147,23 @@ impl Collector {
                 u32::try_from(state.kinds.len() - 1).unwrap_or(u32::MAX)
             };
             let copy = shared.iter().find(|live| name(live.served()) == name(&kind.served));
-            let end = match copy {
-                Some(live) => {
-                    let collector = self.clone();
-                    live.on_change(move |change| match (&change.now, &change.before) {
-                        (Some(now), before) => {
-                            if let Some(before) = before.as_ref().filter(|before| before.uid() != now.uid()) {
-                                collector.removed(before.uid());
-                            }
-                            collector.applied(now.uid(), Node::of(number, &now.metadata));
+            let end = if let Some(live) = copy {
+                let collector = self.clone();
+                live.on_change(move |change| match (&change.now, &change.before) {
+                    (Some(now), before) => {
+                        if let Some(before) = before.as_ref().filter(|before| before.uid() != now.uid()) {
+                            collector.removed(before.uid());
                         }
-                        (None, Some(before)) => collector.removed(before.uid()),
-                        (None, None) => {}
-                    });
-                    None
-                }
-                None => {
-                    let end = stop.child_token();
-                    tokio::spawn(self.clone().follow(number, kind.served.clone(), end.clone()));
-                    Some(end)
-                }
+                        collector.applied(now.uid(), Node::of(number, &now.metadata));
+                    }
+                    (None, Some(before)) => collector.removed(before.uid()),
+                    (None, None) => {}
+                });
+                None
+            } else {
+                let end = stop.child_token();
+                tokio::spawn(self.clone().follow(number, kind.served.clone(), end.clone()));
+                Some(end)
             };
             watched.insert(name(&kind.served), (number, end));
         }
@@ -216,7 +213,9 @@ impl Collector {
 
     fn applied(&self, uid: &str, node: Node) {
         let look = self.state().graph.apply(uid, node);
-        look.into_iter().for_each(|uid| self.queue.add(Uid(uid)));
+        for uid in look {
+            self.queue.add(Uid(uid));
+        }
     }
 
     fn removed(&self, uid: &str) {
@@ -229,7 +228,9 @@ impl Collector {
             }
             look
         };
-        look.into_iter().for_each(|uid| self.queue.add(Uid(uid)));
+        for uid in look {
+            self.queue.add(Uid(uid));
+        }
     }
 
     async fn collect(&self, uid: &str) -> Result<Outcome> {
@@ -274,7 +275,9 @@ impl Collector {
                     return Ok(Outcome::Done);
                 }
                 Decision::DeleteFirst(dependents) => {
-                    dependents.into_iter().for_each(|dependent| self.queue.add(Uid(dependent)));
+                    for dependent in dependents {
+                        self.queue.add(Uid(dependent));
+                    }
                     return Ok(Outcome::Done);
                 }
                 Decision::Release => {

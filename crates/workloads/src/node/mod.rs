@@ -30,7 +30,7 @@ const REPORT: u64 = 30;
 /// A uuid that is the same for the same name.
 pub fn uuid(name: &str) -> String {
     let digest = Sha256::digest(name);
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let hex = format!("{digest:x}");
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
     [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
 }

@@ -80,7 +80,9 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 fn wake_waiting(state: &Mutex<State>, queue: &Queue<Key>) {
     let waiting: Vec<Key> = lock(state).waiting.iter().cloned().collect();
-    waiting.into_iter().for_each(|key| queue.add(key));
+    for key in waiting {
+        queue.add(key);
+    }
 }
 
 fn unscheduled(pod: &DynamicObject) -> bool {

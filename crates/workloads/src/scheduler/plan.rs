@@ -31,6 +31,9 @@ pub enum Decision {
     Unschedulable(String),
 }
 
+/// How little a node is liked, its pods of the same controller, its load, its name: the smallest wins.
+type Score<'a> = (std::cmp::Reverse<i64>, usize, i128, &'a str);
+
 struct Refusal {
     reasons: Vec<String>,
     /// Whether evicting other pods could not help either.
@@ -44,7 +47,7 @@ pub fn plan(pod: &DynamicObject, candidates: &[Candidate<'_>], neighbours: &Neig
     }
     let needs = requests(pod);
     let mut refusals = Vec::new();
-    let mut best: Option<((std::cmp::Reverse<i64>, usize, i128, &str), &str)> = None;
+    let mut best: Option<Score<'_>> = None;
     for candidate in candidates {
         if let Some(refusal) = refuse(pod, &needs, candidate, candidates, neighbours) {
             refusals.push(refusal);
@@ -56,12 +59,12 @@ pub fn plan(pod: &DynamicObject, candidates: &[Candidate<'_>], neighbours: &Neig
             items(candidate.node, "/spec/taints").filter(|taint| taint["effect"] == "PreferNoSchedule" && !tolerated(pod, taint)).count();
         let liked = preference(pod, candidate.node) - i64::try_from(avoided).unwrap_or(i64::MAX) * 100;
         let score = (std::cmp::Reverse(liked), siblings, load(candidate, &needs), name);
-        if best.as_ref().is_none_or(|(present, _)| score < *present) {
-            best = Some((score, name));
+        if best.as_ref().is_none_or(|present| score < *present) {
+            best = Some(score);
         }
     }
     match best {
-        Some((_, name)) => Decision::Bind(name.to_owned()),
+        Some((.., name)) => Decision::Bind(name.to_owned()),
         None => Decision::Unschedulable(explain(candidates.len(), &refusals)),
     }
 }
