@@ -2,7 +2,9 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{bundle, catalog, completion, crd, describe, install, list, opm, rbac, resolve, uninstall, up, upgrade, versions};
+use crate::commands::{
+    bundle, catalog, completion, crd, demo, describe, down, install, list, opm, rbac, resolve, status, uninstall, up, upgrade, versions,
+};
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
 #[derive(Debug, Parser)]
@@ -53,6 +55,12 @@ pub enum ColorWhen {
 pub enum Command {
     /// Start an embedded cluster
     Up(up::Arguments),
+    /// End an embedded cluster
+    Down(down::Arguments),
+    /// The embedded clusters that are running
+    Status(status::Arguments),
+    /// An embedded cluster with an example catalog, an install and upgrades, step by step
+    Demo(demo::Arguments),
     /// Install a package from the cluster's catalogs
     Install(install::Arguments),
     /// Upgrade what is installed

@@ -4,12 +4,15 @@ pub mod bundle;
 pub mod catalog;
 pub mod completion;
 pub mod crd;
+pub mod demo;
 pub mod describe;
+pub mod down;
 pub mod install;
 pub mod list;
 pub mod opm;
 pub mod rbac;
 pub mod resolve;
+pub mod status;
 pub mod uninstall;
 pub mod up;
 pub mod upgrade;
@@ -39,6 +42,9 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Describe(arguments) => describe::run(&arguments),
         Command::Rbac(arguments) => rbac::run(&arguments),
         Command::Up(arguments) => up::run(&arguments),
+        Command::Down(arguments) => down::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
         Command::Operator(tool) => {

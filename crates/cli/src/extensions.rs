@@ -90,7 +90,7 @@ pub fn in_words(grant: &Grant) -> String {
     let rule = &grant.rule;
     let group = rule.api_groups.iter().find(|group| !group.is_empty());
     let resources: Vec<String> =
-        rule.resources.iter().map(|resource| group.map_or_else(|| resource.clone(), |group| format!("{resource}.{group}"))).collect();
+        rule.resources.iter().map(|resource| group.map_or_else(|| resource.clone(), |group| qualified(resource, group))).collect();
     let what = if resources.is_empty() { rule.non_resource_urls.join(", ") } else { resources.join(", ") };
     let names = if rule.resource_names.is_empty() { String::new() } else { format!(" [{}]", rule.resource_names.join(", ")) };
     let scope = match &grant.scope {
@@ -98,6 +98,14 @@ pub fn in_words(grant: &Grant) -> String {
         Scope::Namespace(namespace) => format!(" in namespace {namespace}"),
     };
     format!("{} on {what}{names}{scope}", rule.verbs.join(", "))
+}
+
+/// `deployments.apps/status`, as Kubernetes writes it.
+fn qualified(resource: &str, group: &str) -> String {
+    match resource.split_once('/') {
+        Some((resource, subresource)) => format!("{resource}.{group}/{subresource}"),
+        None => format!("{resource}.{group}"),
+    }
 }
 
 /// One extension.

@@ -1,7 +1,7 @@
 //! `mainstay describe`: how an extension stands, what it waits for, its objects and events (MS-CLI-05).
 
 use clap::Args;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
 use mainstay_api::condition::{Condition, Status};
 use mainstay_api::olm_v1::ClusterExtension;
@@ -64,9 +64,15 @@ impl Description {
             };
             objects.push((named(object), state));
         }
-        let api: Api<Event> = Api::all(session.client.clone());
-        let about = ListParams::default().fields(&format!("involvedObject.kind=ClusterExtension,involvedObject.name={name}"));
-        let mut events = api.list(&about).await.map_err(|error| refused("events", &error))?.items;
+        // Events about objects without namespace are in this one.
+        let api: Api<Event> = Api::namespaced(session.client.clone(), "default");
+        let mut events = api.list(&ListParams::default()).await.map_err(|error| refused("events", &error))?.items;
+        events.retain(|event| {
+            event
+                .regarding
+                .as_ref()
+                .is_some_and(|about| about.kind.as_deref() == Some("ClusterExtension") && about.name.as_deref() == Some(name))
+        });
         events.sort_by_key(|event| event.metadata.creation_timestamp.as_ref().map(|time| time.0));
         Ok(Self { extension, history, objects, events })
     }
@@ -93,6 +99,25 @@ impl Description {
             (None, None) => "the controller, which has not looked at it yet".to_owned(),
             (Some(progressing), None) => message(progressing),
         }
+    }
+
+    /// What the newest revision did to each object, compared with the one before it: in the order in which it was applied, removals last.
+    fn last_steps(&self) -> Vec<(&'static str, &Value)> {
+        let mut newest = self.history.revisions.iter().rev();
+        let Some(last) = newest.next() else { return Vec::new() };
+        let before = newest.next().map(|revision| revision.record.objects.as_slice()).unwrap_or_default();
+        let find = |objects: &'_ [Value], object: &Value| objects.iter().position(|other| named(other) == named(object));
+        let mut steps = Vec::new();
+        for object in &last.record.objects {
+            let step = match find(before, object) {
+                None => "create",
+                Some(at) if before[at] == *object => "keep",
+                Some(_) => "change",
+            };
+            steps.push((step, object));
+        }
+        steps.extend(before.iter().filter(|object| find(&last.record.objects, object).is_none()).map(|object| ("delete", object)));
+        steps
     }
 
     /// For people.
@@ -149,11 +174,18 @@ impl Description {
             ]);
         }
         out.push_str(&table.render(2));
+        let steps = self.last_steps();
+        out.push_str("Last change:\n");
+        let mut table = Table::new(&["STEP", "OBJECT"]);
+        for (step, object) in &steps {
+            table.row([(*step).to_owned(), named(object)]);
+        }
+        out.push_str(&table.render(2));
         out.push_str("Events:\n");
         let mut table = Table::new(&["TYPE", "REASON", "AGE", "MESSAGE"]);
         for event in &self.events {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            table.row([text(&event.type_), text(&event.reason), age(event.metadata.creation_timestamp.as_ref()), text(&event.message)]);
+            table.row([text(&event.type_), text(&event.reason), age(event.metadata.creation_timestamp.as_ref()), text(&event.note)]);
         }
         out.push_str(&table.render(2));
         out

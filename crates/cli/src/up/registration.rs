@@ -1,7 +1,7 @@
 //! Where running embedded clusters of this user are noted, so that other commands find them (MS-CLI-02).
 
 use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,13 @@ pub struct Entry {
     pub components: Vec<String>,
     /// Simulated nodes.
     pub nodes: u32,
+}
+
+impl Entry {
+    /// Whether a process holds the data directory.
+    pub fn holds_its_data(&self) -> bool {
+        File::open(self.data_dir.join("lock")).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
 }
 
 /// The note of this process's cluster.
@@ -68,18 +75,13 @@ pub fn running() -> Result<Vec<Entry>, Failure> {
         }
         let entry = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Entry>(&bytes).ok());
         match entry {
-            Some(entry) if lives(&entry.data_dir) => found.push(entry),
+            Some(entry) if entry.holds_its_data() => found.push(entry),
             // A process that was killed could not do it itself; somebody else may be faster, too.
             _ => drop(fs::remove_file(&path)),
         }
     }
     found.sort_by_key(|entry| entry.pid);
     Ok(found)
-}
-
-/// Whether a process holds the data directory.
-fn lives(data_dir: &Path) -> bool {
-    File::open(data_dir.join("lock")).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 fn directory() -> Result<PathBuf, Failure> {

@@ -1,0 +1,125 @@
+//! `mainstay status`: the embedded clusters of this user (MS-CLI-03).
+
+use std::time::Duration;
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, ListParams};
+use serde_json::{Value, json};
+
+use crate::cluster::ClusterArgs;
+use crate::errors::Failure;
+use crate::output::{self, Format, Table};
+use crate::runtime;
+use crate::up::registration::{Entry, running};
+
+/// How often the state is looked at with `--watch`.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Arguments.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Show it again whenever it has changed
+    #[arg(long, short)]
+    watch: bool,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+}
+
+/// Shows them.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    runtime::block_on(async {
+        let mut last = None;
+        loop {
+            let mut clusters = Vec::new();
+            for entry in running()? {
+                clusters.push(state(&entry).await);
+            }
+            if last.as_ref() != Some(&clusters) {
+                show(arguments, &clusters)?;
+                last = Some(clusters);
+            }
+            if !arguments.watch {
+                return Ok(());
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                signal = tokio::signal::ctrl_c() => return signal.map_err(|error| Failure::failed("Ctrl-C", &error)),
+            }
+        }
+    })
+}
+
+async fn state(entry: &Entry) -> Value {
+    let mut value = json!({
+        "pid": entry.pid, "server": entry.server, "kubeconfig": entry.kubeconfig, "dataDir": entry.data_dir, "components": entry.components,
+    });
+    let asked = ask(entry).await;
+    let problem = asked.as_ref().err().map(|failure| failure.message().to_owned());
+    let (checks, nodes) = asked.unwrap_or_default();
+    value["ready"] = (problem.is_none() && checks.iter().all(|(_, good)| *good)).into();
+    value["checks"] = checks.iter().map(|(name, good)| json!({"name": name, "ok": good})).collect();
+    value["nodes"] = nodes.iter().map(|(name, ready)| json!({"name": name, "ready": ready})).collect();
+    if let Some(problem) = problem {
+        value["problem"] = problem.into();
+    }
+    value
+}
+
+/// Checks of the API server, and nodes, each with whether it is well.
+type Answer = (Vec<(String, bool)>, Vec<(String, bool)>);
+
+async fn ask(entry: &Entry) -> Result<Answer, Failure> {
+    let session = ClusterArgs { kubeconfig: Some(entry.kubeconfig.clone()), ..ClusterArgs::default() }.open().await?;
+    let unreachable = |error: kube::Error| crate::cluster::refused("cluster", &error);
+    let request = http::Request::get("/readyz?verbose").body(Vec::new()).map_err(|error| Failure::failed("cluster", &error))?;
+    // Not ready is an answer of 500 with the same text.
+    let text = match session.client.request_text(request).await {
+        Err(kube::Error::Api(status)) => status.message.clone(),
+        outcome => outcome.map_err(unreachable)?,
+    };
+    let check = |line: &str| Some((line.get(3..)?.split(' ').next()?.to_owned(), line.starts_with("[+]")));
+    let checks = text.lines().filter(|line| line.starts_with("[+]") || line.starts_with("[-]")).filter_map(check).collect();
+    let nodes: Api<Node> = Api::all(session.client);
+    let nodes = nodes.list(&ListParams::default()).await.map_err(unreachable)?;
+    let ready = |node: &Node| {
+        let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+        conditions.filter(|condition| condition.type_ == "Ready").any(|condition| condition.status == "True")
+    };
+    Ok((checks, nodes.items.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), ready(node))).collect()))
+}
+
+fn show(arguments: &Arguments, clusters: &[Value]) -> Result<(), Failure> {
+    if !arguments.output.is_table() {
+        return output::value(&arguments.output, &Value::Array(clusters.to_vec()));
+    }
+    if clusters.is_empty() {
+        return output::line("no embedded cluster is running; mainstay up starts one");
+    }
+    for cluster in clusters {
+        let text = |key: &str| cluster[key].as_str().unwrap_or_default();
+        let names = |key: &str| cluster[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+        output::line(format!("Server:      {}", text("server")))?;
+        output::line(format!("Process:     {}", cluster["pid"]))?;
+        output::line(format!(
+            "Ready:       {}",
+            if cluster["ready"] == true { "yes".to_owned() } else { format!("no {}", text("problem")) }
+        ))?;
+        output::line(format!("Kubeconfig:  {}", text("kubeconfig")))?;
+        output::line(format!("Data:        {}", text("dataDir")))?;
+        output::line(format!("Components:  {}", names("components")))?;
+        let mut table = Table::new(&["CHECK OR NODE", "STATE"]);
+        for check in cluster["checks"].as_array().into_iter().flatten() {
+            table.row([check["name"].as_str().unwrap_or_default(), if check["ok"] == true { "ok" } else { "failing" }]);
+        }
+        for node in cluster["nodes"].as_array().into_iter().flatten() {
+            table.row([
+                format!("node {}", node["name"].as_str().unwrap_or_default()),
+                if node["ready"] == true { "Ready".to_owned() } else { "NotReady".to_owned() },
+            ]);
+        }
+        output::print(&table.render(2))?;
+    }
+    Ok(())
+}
