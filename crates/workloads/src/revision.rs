@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::api::{Delete, Patch};
-use crate::hash::template_hash;
+use crate::hash::of_data;
 use crate::live::Live;
 use crate::object::{Object, Read as _, controlled_by, controller_reference};
 
@@ -54,7 +54,7 @@ pub async fn current(revisions: &Live, api_version: &str, kind: &str, owner: &Dy
         }
         return Ok(known.clone());
     }
-    let hash = template_hash(&wanted, owner.int("/status/collisionCount").filter(|count| *count > 0));
+    let hash = of_data(&wanted, owner.int("/status/collisionCount").filter(|count| *count > 0));
     let mut labels = owner.at("/spec/template/metadata/labels").clone();
     labels[HASH] = json!(hash);
     let body = json!({

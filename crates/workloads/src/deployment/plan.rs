@@ -12,9 +12,8 @@ use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::status;
-use crate::hash::template_hash;
 use crate::object::{Object, Read as _, condition, controller_reference, parse_time};
-use crate::pod;
+use crate::{hash, pod};
 
 /// The revision of a ReplicaSet, and of its Deployment.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -263,7 +262,7 @@ impl<'a> Rollout<'a> {
             return;
         }
         let template = bare(deployment.at("/spec/template"));
-        let hash = template_hash(&template, deployment.int("/status/collisionCount"));
+        let hash = hash::of_template(&template, deployment.int("/status/collisionCount"));
         let name = format!("{}-{hash}", deployment.name());
         let replicas = self.replicas_of_new(0);
         self.plan.actions.push(Action::Create(self.new_set(&name, &hash, &template, replicas, revision)));
