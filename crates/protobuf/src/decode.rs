@@ -333,6 +333,7 @@ fn is_omitted(field: &Field, value: &Value) -> bool {
         // Structs are never empty for `omitempty`.
         (Kind::Time | Kind::MicroTime, Value::Null) => field.omitzero,
         (Kind::Message(_) | Kind::Quantity | Kind::IntOrString, _) => false,
+        (Kind::Json | Kind::Extension, value) => field.omitempty && value.is_null(),
         (_, Value::Null | Value::Bool(false)) => field.omitempty,
         (_, Value::String(text)) => field.omitempty && text.is_empty(),
         (_, Value::Number(number)) => field.omitempty && number.as_f64() == Some(0.0),
