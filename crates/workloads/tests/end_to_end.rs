@@ -324,3 +324,54 @@ async fn pods_that_fit_nowhere_say_why() {
     up.until_gone(&path).await;
     up.down().await;
 }
+
+/// KAPI-WL-01, KAPI-WL-03: StatefulSets in order, DaemonSets on every node that fits, Jobs to their end, endpoints of Services.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_workloads_live() {
+    let up = Up::start(Options::default()).await;
+    up.until("/api/v1/nodes/worker-2", |node| node["status"]["allocatable"].is_object()).await;
+    let template = |restart: &str| {
+        let ports = json!([{"name": "web", "containerPort": 8080}]);
+        json!({"metadata": {"labels": {"app": "w"}}, "spec": {"restartPolicy": restart, "containers": [{"name": "main", "image": "a:1", "ports": ports}]}})
+    };
+    let make =
+        |kind: &str, name: &str, spec: Value| json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let selector = json!({"matchLabels": {"app": "w"}});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {"selector": {"statefulset.kubernetes.io/pod-name": "s-1"}, "ports": [{"port": 80, "targetPort": "web"}]}});
+    up.post(&format!("{CORE}/services"), service).await;
+    let set = make("StatefulSet", "s", json!({"replicas": 2, "serviceName": "s", "selector": selector, "template": template("Always")}));
+    up.post(&format!("{APPS}/statefulsets"), set).await;
+    let sets = format!("{APPS}/statefulsets/s");
+    up.until(&sets, |set| set["status"]["availableReplicas"] == 2).await;
+    let endpoints = up.until(&format!("{CORE}/endpoints/s"), |all| all["subsets"][0]["addresses"].is_array()).await;
+    assert_eq!(endpoints["subsets"][0]["ports"][0]["port"], 8080);
+    up.merge(&sets, json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}})).await;
+    let rolled = |set: &Value| {
+        let status = &set["status"];
+        status["observedGeneration"] == 2 && status["currentRevision"] == status["updateRevision"] && status["readyReplicas"] == 2
+    };
+    up.until(&sets, rolled).await;
+    up.merge(&sets, json!({"spec": {"replicas": 0}})).await;
+    up.until_gone(&format!("{CORE}/pods/s-0")).await;
+
+    up.post(&format!("{APPS}/daemonsets"), make("DaemonSet", "d", json!({"selector": selector, "template": template("Always")}))).await;
+    let sets = format!("{APPS}/daemonsets/d");
+    up.until(&sets, |set| set["status"]["numberAvailable"] == 2 && set["status"]["desiredNumberScheduled"] == 2).await;
+    up.merge(&sets, json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}})).await;
+    let rolled = |set: &Value| {
+        set["status"]["observedGeneration"] == 2 && set["status"]["updatedNumberScheduled"] == 2 && set["status"]["numberAvailable"] == 2
+    };
+    up.until(&sets, rolled).await;
+    up.delete(&sets, "Background").await;
+
+    let spec = json!({"completions": 3, "parallelism": 2, "template": template("Never")});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec});
+    up.post("/apis/batch/v1/namespaces/default/jobs", job).await;
+    let complete = |job: &Value| job["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(|one| one["type"] == "Complete"));
+    let job = up.until("/apis/batch/v1/namespaces/default/jobs/j", complete).await;
+    assert_eq!((&job["status"]["succeeded"], &job["status"]["uncountedTerminatedPods"]), (&json!(3), &json!({})));
+    up.delete("/apis/batch/v1/namespaces/default/jobs/j", "Background").await;
+    up.until(&format!("{CORE}/pods"), |pods| pods["items"] == json!([])).await;
+    up.down().await;
+}

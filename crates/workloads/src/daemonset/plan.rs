@@ -139,12 +139,12 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         match running.first() {
             Some(pod) => {
                 let available = pod::available(pod, min_ready, facts.now);
-                unavailable += i64::from(!available);
+                unavailable += i64::from(begin && !available);
                 if pod.labels().get(HASH).map(String::as_str) != Some(facts.hash) {
                     old.push((available, (***pod).clone()));
                 }
             }
-            None => unavailable += 1,
+            None => unavailable += i64::from(begin),
         }
     }
     // A node that is gone takes its pods along.
