@@ -52,7 +52,7 @@ pub async fn pull(reference: &str) -> Result<Files, Failure> {
 /// [`pull`] with a client of one's own.
 pub async fn pull_with(client: &mainstay_oci::Client, reference: &str) -> Result<Files, Failure> {
     let mut folders = Vec::new();
-    let content = images::read(client, reference, |labels| {
+    let files = images::read(client, reference, |labels| {
         let folder = |label: &str, default: &str| labels.get(label).map_or(default, String::as_str).trim_matches('/').to_owned();
         folders = vec![(folder(MANIFESTS, "manifests"), "manifests"), (folder(METADATA, "metadata"), "metadata")];
         folders.iter().map(|(folder, _)| folder.clone()).collect()
@@ -63,5 +63,5 @@ pub async fn pull_with(client: &mainstay_oci::Client, reference: &str) -> Result
             .iter()
             .find_map(|(folder, name)| path.strip_prefix(folder.as_str())?.strip_prefix('/').map(|below| format!("{name}/{below}")))
     };
-    Ok(content.files.into_iter().map(|(path, bytes)| (place(&path).unwrap_or(path), bytes)).collect())
+    Ok(files.into_iter().map(|(path, bytes)| (place(&path).unwrap_or(path), bytes)).collect())
 }

@@ -66,21 +66,21 @@ pub fn looks_like_a_path(text: &str) -> bool {
 
 async fn pull(reference: &str) -> Result<Box<dyn Source>, Failure> {
     let mut root = String::new();
-    let content = images::read(&images::client()?, reference, |labels| {
-        root = labels.get(images::CATALOG_LABEL).map_or("configs", String::as_str).trim_matches('/').to_owned();
+    let files = images::read(&images::client()?, reference, |labels| {
+        labels.get(images::CATALOG_LABEL).map_or("configs", String::as_str).trim_matches('/').clone_into(&mut root);
         vec![root.clone()]
     })
     .await?;
     let prefix = format!("{root}/");
-    let below = content.files.into_iter().filter_map(|(path, bytes)| Some((path.strip_prefix(&prefix)?.to_owned(), bytes)));
+    let below = files.into_iter().filter_map(|(path, bytes)| Some((path.strip_prefix(&prefix)?.to_owned(), bytes)));
     Ok(Box::new(below.fold(MemorySource::new(), |source, (path, bytes)| source.with(&path, bytes))))
 }
 
 fn index(place: &str, source: &dyn Source) -> Result<Catalog, Failure> {
     let subject = || format!("catalog {place}");
-    let mut content = Counter(0);
+    let mut content = Counter::default();
     let bytes = mainstay_catalog::store(source, &Limits::default(), &mut content).map_err(|error| Failure::failed(subject(), &error))?;
-    let index = Index::open(bytes, content.0).map_err(|error| Failure::failed(subject(), &error))?;
+    let index = Index::open(bytes, content.bytes()).map_err(|error| Failure::failed(subject(), &error))?;
     Ok(Catalog { name: name(place), index })
 }
 
@@ -106,8 +106,16 @@ fn file(path: &Path) -> std::io::Result<Vec<u8>> {
     if bytes.len() as u64 > MAX_FILE { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// Counts what is written; the content itself is not needed.
-struct Counter(u64);
+/// Counts what is written, where the content itself is not needed.
+#[derive(Debug, Default)]
+pub struct Counter(u64);
+
+impl Counter {
+    /// How much was written.
+    pub fn bytes(&self) -> u64 {
+        self.0
+    }
+}
 
 impl std::io::Write for Counter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

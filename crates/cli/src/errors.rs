@@ -27,7 +27,7 @@ pub enum Exit {
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    finding: Finding,
+    finding: Box<Finding>,
     /// Whether the answer on stdout has said everything already.
     silent: bool,
 }
@@ -42,7 +42,7 @@ impl Failure {
             Exit::Impossible => "impossible",
             Exit::TimedOut => "timed-out",
         };
-        Self { exit, finding: Finding::error(code, subject, message), silent: false }
+        Self { exit, finding: Box::new(Finding::error(code, subject, message)), silent: false }
     }
 
     /// What failed, with the chain of errors below it as causes.
@@ -78,14 +78,14 @@ impl Failure {
     /// Adds a cause.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Cause>) -> Self {
-        self.finding = self.finding.because(cause);
+        self.finding.causes.push(cause.into());
         self
     }
 
     /// Adds what would work.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
-        self.finding = self.finding.hint(hint);
+        self.finding.hints.push(hint.into());
         self
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mainstay_oci::{
-    BlobStore, Client, ClientConfig, Credentials, Error, ErrorKind, Image, Layer, Layout, Platform, Progress, Reference, Registries,
+    BlobStore, Client, ClientConfig, Credentials, Error, ErrorKind, Layer, Layout, Platform, Progress, Reference, Registries,
     UnpackOptions, read_files,
 };
 
@@ -16,16 +16,6 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// The label that names the folder of a catalog's files (OLM1-CAT-06).
 pub const CATALOG_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
-
-/// What was found in an image.
-pub struct Content {
-    /// The image at its digest.
-    pub reference: Reference,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its files by path.
-    pub files: BTreeMap<String, Vec<u8>>,
-}
 
 /// A client with the user's credentials and mirrors.
 pub fn client() -> Result<Client, Failure> {
@@ -47,18 +37,16 @@ pub async fn read(
     client: &Client,
     reference: &str,
     keep: impl FnOnce(&BTreeMap<String, String>) -> Vec<String>,
-) -> Result<Content, Failure> {
+) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
     let subject = format!("image {reference}");
     let parsed = Reference::parse_familiar(reference).map_err(|error| failure(&subject, &error))?;
     let directory = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
     let store = BlobStore::open(directory.path()).map_err(|error| failure(&subject, &error))?;
     let image = client.pull(&parsed, &store).await.map_err(|error| failure(&subject, &error))?;
-    let labels = labels(&image);
-    let options = UnpackOptions { keep: keep(&labels), ..UnpackOptions::default() };
+    let options = UnpackOptions { keep: keep(&image.config.config.labels), ..UnpackOptions::default() };
     let layers = Layer::of(&image, &store);
     let read = tokio::task::spawn_blocking(move || read_files(&layers, &options)).await;
-    let files = read.map_err(|error| Failure::failed(&subject, &error))?.map_err(|error| failure(&subject, &error))?;
-    Ok(Content { reference: parsed.at(image.digest.clone()), labels, files })
+    read.map_err(|error| Failure::failed(&subject, &error))?.map_err(|error| failure(&subject, &error))
 }
 
 /// Where a built image goes.
@@ -94,11 +82,6 @@ pub async fn deliver(builder: &mainstay_oci::ImageBuilder, target: &Target, on_p
             Ok(image.digest.to_string())
         }
     }
-}
-
-/// The labels of an image.
-pub fn labels(image: &Image) -> BTreeMap<String, String> {
-    image.config.config.labels.clone()
 }
 
 /// A failure with the exit code and the hint that its kind deserves.

@@ -11,6 +11,7 @@ use mainstay_catalog::{Index, Limits, MemorySource};
 use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, RefusalKind, Request, Resolution, resolve};
 use mainstay_runtime::Cluster;
 
+use crate::catalogs::Counter;
 use crate::cluster::{Session, refused};
 use crate::commands;
 use crate::errors::{Exit, Failure};
@@ -39,8 +40,6 @@ pub struct Stall {
 pub struct Content {
     /// Its index.
     pub index: Index<Vec<u8>>,
-    /// Its blobs, a line each.
-    pub lines: Vec<u8>,
 }
 
 /// Why there is no content.
@@ -141,10 +140,11 @@ async fn content(http: &reqwest::Client, catalog: &ClusterCatalog) -> Result<Con
     let url = format!("{}/api/v1/all", urls.base);
     let lines = fetch(http, &url).await.map_err(|problem| Unavailable::Failed(format!("{url}: {problem}")))?;
     let source = MemorySource::of("all.json", lines);
-    let mut lines = Vec::new();
-    let index = mainstay_catalog::store(&source, &Limits::default(), &mut lines).map_err(|error| Unavailable::Failed(error.to_string()))?;
-    let index = Index::open(index, lines.len() as u64).map_err(|error| Unavailable::Failed(error.to_string()))?;
-    Ok(Content { index, lines })
+    let mut content = Counter::default();
+    let index =
+        mainstay_catalog::store(&source, &Limits::default(), &mut content).map_err(|error| Unavailable::Failed(error.to_string()))?;
+    let index = Index::open(index, content.bytes()).map_err(|error| Unavailable::Failed(error.to_string()))?;
+    Ok(Content { index })
 }
 
 async fn fetch(http: &reqwest::Client, url: &str) -> Result<Vec<u8>, String> {

@@ -110,7 +110,7 @@ impl Table {
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let shown = |cell: T| {
             let cell: String = cell.into();
-            let first = cell.lines().next().unwrap_or_default();
+            let first = cell.trim_start().lines().next().unwrap_or_default();
             if first.is_empty() { "-".to_owned() } else { first.to_owned() }
         };
         self.rows.push(cells.into_iter().map(shown).collect());

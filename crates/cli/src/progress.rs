@@ -39,15 +39,6 @@ impl Progress {
             None => note(format!("  {what}")),
         }
     }
-
-    /// Something is done and stays on the screen.
-    pub fn done(&mut self, what: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| note(format!("  {what}"))),
-            None => note(format!("  {what}")),
-        }
-        what.clone_into(&mut self.last);
-    }
 }
 
 impl Drop for Progress {

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::errors::{Exit, Failure};
 
 /// Runs a future on two to four workers.
@@ -23,10 +25,11 @@ pub async fn until_interrupt<T>(
     future: impl Future<Output = Result<T, Failure>>,
     interrupted: impl FnOnce() -> Vec<String>,
 ) -> Result<T, Failure> {
+    // From here on Ctrl-C does not end the process by itself.
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Failure::failed("Ctrl-C", &error))?;
     tokio::select! {
         outcome = future => outcome,
-        signal = tokio::signal::ctrl_c() => {
-            signal.map_err(|error| Failure::failed("Ctrl-C", &error))?;
+        _ = interrupt.recv() => {
             let failure = Failure::new(Exit::Failed, "interrupted", "stopped before the end");
             Err(interrupted().into_iter().fold(failure, Failure::hint))
         }

@@ -23,7 +23,7 @@ fn resolve() {
     let yes = check(&["resolve", "beacon", "--catalog", "examples/catalog", "--installed", "beacon.v1.0.0", "--channel", "stable"], 0);
     assert_data_eq!(
         yes.stdout,
-        str![[r#"
+        str![[r"
 PACKAGE   BUNDLE          VERSION   CHANNELS   CATALOG
 beacon    beacon.v1.1.0   1.1.0     stable     catalog
 
@@ -32,7 +32,7 @@ why:
   beacon.v1.0.0 is installed; beacon.v1.1.0 skips it in channel stable
   it is in channel stable
 
-"#]]
+"]]
     );
     let answer = parsed(&check(&["resolve", "beacon", "--catalog", "examples/catalog", "--version", "1.2.x", "-o", "json"], 0));
     assert_eq!(answer["bundle"], "beacon.v1.2.0");
@@ -82,12 +82,12 @@ fn cases_are_answered_in_order() {
 fn versions_match() {
     assert_data_eq!(
         check(&["versions", "match", ">=1.0.0 <2.0.0", "1.5.0", "2.0.0"], 4).stdout,
-        str![[r#"
+        str![[r"
 VERSION   MATCHES
 1.5.0     yes
 2.0.0     no
 
-"#]]
+"]]
     );
     check(&["versions", "match", "--dialect", "extension", "^1.2, !=1.2.5", "1.9.0"], 0);
     assert_eq!(
@@ -181,11 +181,11 @@ fn other_tools() {
     assert_eq!(linked.code, 0, "{}", linked.stderr);
     assert_data_eq!(
         check(&["opm", "serve", "catalog"], 2).stderr,
-        str![[r#"
+        str![[r"
 error: opm serve: is not part of this version of mainstay
 hint: of opm there is validate; catalogs are made with mainstay catalog
 
-"#]]
+"]]
     );
     for words in [&["operator-sdk", "init"][..], &["adm", "upgrade"], &["operator", "list"]] {
         assert!(check(words, 2).stderr.contains("is not part of this version of mainstay"));

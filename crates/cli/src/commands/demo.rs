@@ -52,7 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             manifests: Vec::new(),
         };
         let cluster =
-            Cluster::start(options, |name, detail, took| note(format!("  {name:<12} {:>5} ms  {detail}", took.as_millis()))).await?;
+            Cluster::start(options, |name, detail, took| note(format!("  {name:<12} {:>5} ms  {detail}", took.as_millis()).trim_end()))
+                .await?;
         let outcome = tokio::select! {
             outcome = walk(&cluster, folder.path(), &stop) => outcome,
             signal = up::signal() => signal.and(Err(Failure::new(Exit::Failed, "demo", "interrupted; the cluster and its data are removed"))),

@@ -1,5 +1,7 @@
 //! `mainstay describe`: how an extension stands, what it waits for, its objects and events (MS-CLI-05).
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
@@ -128,7 +130,9 @@ impl Description {
         let mut out = String::new();
         let mut say = |key: &str, value: String| {
             let value = if value.is_empty() { "-".to_owned() } else { value };
-            out.push_str(&format!("{:<12}{value}\n", format!("{key}:")));
+            let key = format!("{key}:");
+            // Writing to a string does not fail.
+            let _written = writeln!(out, "{key:<12}{value}");
         };
         say("Name", extension.metadata.name.clone().unwrap_or_default());
         say("Package", extensions::package(extension).to_owned());

@@ -188,19 +188,15 @@ impl Plan {
     fn new(arguments: &Arguments, name: &str, namespace: &str, grants: &[Grant]) -> Self {
         let namespace_object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         let mut steps = vec![Step::CreateOnce(namespace_object)];
-        let account = match &arguments.service_account {
-            Some(account) => account.clone(),
-            None => {
-                let account = format!("{name}-installer");
-                let installer = Installer { extension: name.to_owned(), service_account: account.clone(), namespace: namespace.to_owned() };
-                let objects = match arguments.grant {
-                    Rights::Minimal => manifests(grants, &installer),
-                    Rights::Admin => administrator(&installer),
-                };
-                steps.extend(objects.into_iter().map(|object| labelled(object, name)));
-                account
-            }
-        };
+        let account = arguments.service_account.clone().unwrap_or_else(|| format!("{name}-installer"));
+        if arguments.service_account.is_none() {
+            let installer = Installer { extension: name.to_owned(), service_account: account.clone(), namespace: namespace.to_owned() };
+            let objects = match arguments.grant {
+                Rights::Minimal => manifests(grants, &installer),
+                Rights::Admin => administrator(&installer),
+            };
+            steps.extend(objects.into_iter().map(|object| labelled(object, name)));
+        }
         let mut catalog = json!({"packageName": arguments.package});
         if let Some(version) = &arguments.version {
             catalog["version"] = version.as_str().into();
@@ -237,7 +233,9 @@ impl Plan {
             }
         }
         note("to be made by the cluster:");
-        objects.iter().for_each(|object| note(format!("  {}", named(object))));
+        for object in objects {
+            note(format!("  {}", named(object)));
+        }
     }
 }
 

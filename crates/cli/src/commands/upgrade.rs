@@ -104,7 +104,9 @@ async fn upgrade(session: &Session, arguments: &Arguments, extension: &ClusterEx
     say_choice(&chosen);
     if !beyond.is_empty() {
         note("rights that the installer gets in addition:");
-        beyond.iter().for_each(|grant| note(format!("  {}", extensions::in_words(grant))));
+        for grant in &beyond {
+            note(format!("  {}", extensions::in_words(grant)));
+        }
     }
     let bundle = &chosen.resolution.choice.bundle;
     confirm(&format!("upgrade {name} to {bundle}?"), arguments.yes)?;

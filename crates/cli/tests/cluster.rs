@@ -1,0 +1,161 @@
+//! The commands that speak to a cluster, against one of their own.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Run, command, run};
+use serde_json::Value;
+
+/// A home directory of its own, and whatever cluster is started in it.
+struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = command();
+        command.env("HOME", self.path()).env("XDG_STATE_HOME", self.path().join("state"));
+        command
+    }
+
+    fn run(&self, args: &[&str], code: i32) -> Run {
+        let outcome = run(self.command().args(args));
+        assert_eq!(outcome.code, code, "{args:?}\n{}\n{}", outcome.stdout, outcome.stderr);
+        outcome
+    }
+
+    /// Starts a cluster in the background.
+    fn up(&self, name: &str) {
+        let data = self.path().join(name);
+        let started = self.run(&["up", "--detach", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap(), "--nodes", "1"], 0);
+        assert!(started.stdout.starts_with("mainstay: ready kubeconfig="), "{}", started.stdout);
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A test that failed half-way leaves no process behind.
+        let _ended = self.command().args(["down", "--all"]).output();
+    }
+}
+
+/// MS-CLI-02, MS-CLI-03, MS-CLI-08: a cluster in the background is found without being named, an ambiguous choice is refused, Ctrl-C says
+/// how to go on, and the end of the cluster is waited for.
+#[test]
+fn a_cluster_in_the_background() {
+    let home = Home::new();
+    let nothing = home.run(&["list"], 3);
+    assert!(nothing.stderr.contains("mainstay up"), "{}", nothing.stderr);
+    home.run(&["down"], 3);
+    home.up("one");
+
+    let status: Value = serde_json::from_str(&home.run(&["status", "-o", "json"], 0).stdout).unwrap();
+    assert_eq!(status[0]["ready"], true, "{status:#}");
+    assert_eq!(status[0]["components"], serde_json::json!(["controllers", "scheduler", "nodes", "olm-v1"]));
+    assert!(home.run(&["list"], 0).stdout.contains("nothing is installed"));
+    home.run(&["describe", "nothing"], 3);
+    home.run(&["install", "nothing", "--yes"], 3);
+
+    // A catalog that no registry has: the wait ends by time, or by Ctrl-C.
+    let late = home.run(&["catalog", "add", "late", "--ref", "127.0.0.1:1/none:latest", "--timeout", "0"], 5);
+    assert!(late.stderr.starts_with("cluster: kubernetes-admin@mainstay (https://127.0.0.1:"), "{}", late.stderr);
+    let mut child =
+        home.command().args(["catalog", "add", "never", "--ref", "127.0.0.1:1/none:latest"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|line| line.contains("pull, verify and unpack")));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let said = lines.collect::<Vec<_>>().join("\n");
+    assert!(said.contains("hint: mainstay catalog remove never undoes it"), "{said}");
+    home.run(&["catalog", "remove", "never"], 2);
+    home.run(&["catalog", "remove", "never", "--yes"], 0);
+
+    // A kubeconfig in the usual place makes the choice ambiguous.
+    let usual = home.path().join(".kube/config");
+    std::fs::create_dir_all(usual.parent().unwrap()).unwrap();
+    std::fs::copy(home.path().join("one/kubeconfig"), &usual).unwrap();
+    let refused = home.run(&["list"], 2).stderr;
+    assert!(refused.contains("--embedded") && refused.contains(usual.to_str().unwrap()), "{refused}");
+    home.run(&["list", "--embedded"], 0);
+    assert_eq!(run(home.command().args(["list"]).env("MAINSTAY_CLUSTER", "embedded")).code, 0);
+    home.run(&["list", "--kubeconfig", usual.to_str().unwrap()], 0);
+    std::fs::remove_file(&usual).unwrap();
+
+    home.up("two");
+    let several = home.run(&["list"], 2).stderr;
+    assert!(several.contains("several embedded clusters"), "{several}");
+    home.run(&["down"], 2);
+    home.run(&["down", "--data-dir", home.path().join("two").to_str().unwrap()], 0);
+    home.run(&["list"], 0);
+    home.run(&["down"], 0);
+    home.run(&["status"], 0);
+}
+
+/// MS-CLI-03: the same data directory is not opened twice; the background process says why it did not start.
+#[test]
+fn a_second_cluster_on_the_same_data() {
+    let home = Home::new();
+    home.up("one");
+    let data = home.path().join("one");
+    let refused = home.run(&["up", "--detach", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()], 1).stderr;
+    assert!(refused.contains("is in use by process"), "{refused}");
+    home.run(&["up", "--storage", "etcd://localhost:2379"], 2);
+    home.run(&["up", "--components", "kubelet"], 2);
+    home.run(&["up", "--feature-gates", "Nothing=true"], 2);
+}
+
+/// MS-CLI-05, MS-RB-02, MS-CLI-06: the demonstration's whole walk: catalog, install with least rights, two upgrades along the channel, a
+/// custom resource that survives, and a refusal.
+#[test]
+fn the_demonstration() {
+    let home = Home::new();
+    let shown = home.run(&["demo", "--exit", "--nodes", "1"], 0);
+    for expected in [
+        "beacon.v1.0.0 installed in namespace beacon-system",
+        "beacon.v1.0.0 upgraded to beacon.v1.1.0",
+        "beacon.v1.1.0 upgraded to beacon.v1.2.0",
+        "harbour   all is well   30         false",
+        "(exit code 4: impossible as asked)",
+    ] {
+        assert!(shown.stdout.contains(expected), "{expected}\n{}\n{}", shown.stdout, shown.stderr);
+    }
+    assert!(shown.stderr.contains("deprecated: beacon 1.0.0"), "{}", shown.stderr);
+    assert!(home.run(&["status"], 0).stdout.contains("no embedded cluster is running"));
+}
+
+/// MS-RBAC-01: the least rights of a bundle, without a cluster.
+#[test]
+fn least_rights() {
+    let home = Home::new();
+    let list: Value = serde_json::from_str(
+        &home
+            .run(&["rbac", "cellar", "--bundle", "examples/bundles/cellar/0.5.0", "--scope", "namespace", "-n", "ops", "-o", "json"], 0)
+            .stdout,
+    )
+    .unwrap();
+    let kinds: Vec<&str> = list["items"].as_array().unwrap().iter().map(|object| object["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]);
+    let everything = |rule: &Value| rule["verbs"][0] == "*" || rule["resources"][0] == "*";
+    assert!(
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|object| object["rules"].as_array().into_iter().flatten())
+            .all(|rule| !everything(rule))
+    );
+    home.run(&["rbac", "beacon", "--bundle", "examples/bundles/beacon/1.0.0", "--scope", "namespace"], 4);
+}
