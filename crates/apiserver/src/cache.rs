@@ -96,6 +96,8 @@ pub struct Change {
     pub before: Option<Arc<Entry>>,
     /// The event as it is sent in the storage version, made when first asked for.
     pub frame: OnceLock<Bytes>,
+    /// The same in protobuf.
+    pub protobuf_frame: OnceLock<Bytes>,
 }
 
 impl Change {
@@ -318,12 +320,15 @@ impl ResourceCache {
                 let entry = Entry::new(resource, now)?;
                 let key = entry.key.clone();
                 let before = inner.entries.insert(key.clone(), entry.clone());
-                (Change { revision: now.modified, now: Some(entry), before, frame: OnceLock::new() }, key)
+                (Change { revision: now.modified, now: Some(entry), before, frame: OnceLock::new(), protobuf_frame: OnceLock::new() }, key)
             }
             Event::Delete { revision, before } => {
                 let key = before.key.get(ROOT.len() + resource.len() + 1..).map(str::to_owned)?;
                 let gone = inner.entries.remove(&key).or_else(|| Entry::new(resource, before))?;
-                (Change { revision: *revision, now: None, before: Some(gone), frame: OnceLock::new() }, key)
+                (
+                    Change { revision: *revision, now: None, before: Some(gone), frame: OnceLock::new(), protobuf_frame: OnceLock::new() },
+                    key,
+                )
             }
         };
         let change = Arc::new(change);
@@ -377,7 +382,7 @@ impl ResourceCache {
             }
             Event::Delete { revision, before } => (*revision, None, Some(Entry::new(resource, before)?)),
         };
-        Some(Arc::new(Change { revision, now, before, frame: OnceLock::new() }))
+        Some(Arc::new(Change { revision, now, before, frame: OnceLock::new(), protobuf_frame: OnceLock::new() }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Content negotiation: what a client can read, and what it sent (KAPI-SRV-07: JSON and YAML).
+//! Content negotiation: what a client can read, and what it sent (KAPI-SRV-07).
 
 use http::{HeaderMap, header};
 use serde_json::Value;
@@ -18,6 +18,8 @@ pub enum Format {
     Pretty,
     /// `application/yaml`.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`: built-in kinds only.
+    Protobuf,
 }
 
 /// As what an object or list is sent.
@@ -51,13 +53,21 @@ impl Format {
         match self {
             Self::Json | Self::Pretty => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => mainstay_protobuf::MEDIA_TYPE,
         }
+    }
+
+    /// Whether it is a form of JSON.
+    pub fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Pretty)
     }
 
     /// Writes a value.
     pub fn write(self, value: &Value) -> Vec<u8> {
         match self {
             Self::Yaml => mainstay_yaml::to_string(value).into_bytes(),
+            // What cannot be written is told in a Status, which always can.
+            Self::Protobuf => protobuf(value).or_else(|error| protobuf(&error.status())).unwrap_or_default(),
             Self::Json => {
                 // Writing a `Value` into memory has no way to fail.
                 let mut out = serde_json::to_vec(value).unwrap_or_default();
@@ -73,8 +83,18 @@ impl Format {
     }
 }
 
-/// Chooses the first media type of `Accept` that can be given.
-pub fn agree(headers: &HeaderMap, pretty: Option<bool>) -> Result<Agreed> {
+/// Writes an object of a kind that has a protobuf form.
+pub fn protobuf(value: &Value) -> Result<Vec<u8>> {
+    mainstay_protobuf::encode(value).map_err(|error| ApiError::internal(format!("the answer cannot be encoded as protobuf: {error}")))
+}
+
+/// Whether a request is for a resource whose objects have a protobuf form: those of Kubernetes itself.
+pub fn has_protobuf(info: &crate::request::RequestInfo) -> bool {
+    info.is_resource && mainstay_kinds::registry().resource(&info.group, &info.version, &info.resource).is_some()
+}
+
+/// Chooses the first media type of `Accept` that can be given; `protobuf` says whether the resource's objects have that form.
+pub fn agree(headers: &HeaderMap, pretty: Option<bool>, protobuf: bool) -> Result<Agreed> {
     let agent = text(headers, header::USER_AGENT);
     let human = ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name));
     let json = if pretty.unwrap_or(human) { Format::Pretty } else { Format::Json };
@@ -95,6 +115,7 @@ pub fn agree(headers: &HeaderMap, pretty: Option<bool>) -> Result<Agreed> {
         let format = match clause.split(';').next().unwrap_or_default().trim() {
             "application/json" | "application/*" | "*/*" => json,
             "application/yaml" => Format::Yaml,
+            mainstay_protobuf::MEDIA_TYPE => Format::Protobuf,
             _ => continue,
         };
         let find = |name: &str| parameters(clause).find(|(key, _)| *key == name).map_or("", |(_, value)| value);
@@ -106,6 +127,13 @@ pub fn agree(headers: &HeaderMap, pretty: Option<bool>) -> Result<Agreed> {
             ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Shape::Discovery,
             _ => continue,
         };
+        if format == Format::Protobuf {
+            match shape {
+                Shape::Object if protobuf => {}
+                Shape::Metadata | Shape::MetadataList => {}
+                _ => continue,
+            }
+        }
         return Ok(Agreed { format, shape });
     }
     Err(ApiError::not_acceptable(&BODY_TYPES))
@@ -139,11 +167,22 @@ pub struct Decoded {
 /// Reads a body by its media type. `kind` is the kind that is expected there.
 pub fn decode(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Decoded> {
     let yaml = match content_type(headers) {
+        mainstay_protobuf::MEDIA_TYPE => return decode_protobuf(body, kind),
         "" | "application/json" | "*/*" => false,
         "application/yaml" | "text/yaml" | "application/x-yaml" => true,
         _ => return Err(ApiError::unsupported_media_type(&BODY_TYPES).without_details()),
     };
     decode_as(body, kind, yaml)
+}
+
+/// Reads a protobuf object. Nothing in it can be unknown or twice.
+fn decode_protobuf(body: &[u8], kind: &str) -> Result<Decoded> {
+    // Options go with every group version and may leave out theirs; objects state it.
+    let api_version = if kind.ends_with("Options") { "v1" } else { "" };
+    match mainstay_protobuf::decode_as(body, api_version, kind, &mainstay_protobuf::Limits::default()) {
+        Ok(value) => Ok(Decoded { value, duplicates: Vec::new(), text: bytes::Bytes::new() }),
+        Err(error) => Err(ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error}"))),
+    }
 }
 
 /// Reads a JSON or YAML document with duplicates noted.

@@ -11,7 +11,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Result};
-use crate::negotiate::{Format, Shape};
+use crate::negotiate::{self, Format, Shape};
 use crate::object;
 use crate::served::Served;
 use crate::server::Context;
@@ -42,6 +42,12 @@ pub enum AnswerBody {
 impl Answer {
     /// A value in a format.
     pub fn value(status: StatusCode, format: Format, value: &Value) -> Self {
+        if format == Format::Protobuf {
+            return match negotiate::protobuf(value) {
+                Ok(body) => Self::bytes(status, format.content_type(), body),
+                Err(error) => Self::bytes(error.code, format.content_type(), format.write(&error.status())),
+            };
+        }
         Self::bytes(status, format.content_type(), format.write(value))
     }
 

@@ -98,7 +98,7 @@ async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
     let _inflight = api.metrics.begin(&verb);
     let gzip = negotiate::text(&parts.headers, header::ACCEPT_ENCODING).contains("gzip");
     let head = parts.method == Method::HEAD;
-    let error_format = negotiate::agree(&parts.headers, None).map_or(Format::Json, |agreed| agreed.format);
+    let error_format = negotiate::agree(&parts.headers, None, negotiate::has_protobuf(&info)).map_or(Format::Json, |agreed| agreed.format);
     let answer = match run(&api, parts, body, query, info).await {
         Ok(answer) => answer,
         Err(error) => Answer::from_error(&error, error_format),
@@ -116,9 +116,9 @@ async fn run(api: &Arc<Api>, parts: Parts, body: Body, query: Query, info: Reque
     api.access.authorize(&user, &info).await?;
     let pretty = query.first("pretty").map(|_| query.flag("pretty"));
     let agreed = if info.is_resource {
-        negotiate::agree(&parts.headers, pretty)?
+        negotiate::agree(&parts.headers, pretty, negotiate::has_protobuf(&info))?
     } else {
-        negotiate::agree(&parts.headers, pretty).unwrap_or_default()
+        negotiate::agree(&parts.headers, pretty, false).unwrap_or_default()
     };
     let context =
         Context { api: api.clone(), info, method: parts.method, query, headers: parts.headers, user, agreed, warnings: Mutex::default() };
@@ -150,6 +150,6 @@ pub async fn read_body(body: Body) -> Result<bytes::Bytes> {
 
 /// A JSON answer outside of the resources.
 pub fn json(context: &Context, value: &Value) -> Answer {
-    let format = if context.agreed.format == Format::Yaml { Format::Json } else { context.agreed.format };
+    let format = if context.agreed.format.is_json() { context.agreed.format } else { Format::Json };
     Answer::value(StatusCode::OK, format, value)
 }

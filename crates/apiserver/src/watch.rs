@@ -61,7 +61,7 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
             // A request that was understood fails with an event, as watchers expect it.
             Err(error) if error.code == StatusCode::GONE => {
                 let event = json!({"type": "ERROR", "object": error.status()});
-                return Ok(Answer::bytes(StatusCode::OK, "application/json", Format::Json.write(&event)));
+                return Ok(Answer::bytes(StatusCode::OK, content_type(context.agreed.format), write_event(context.agreed.format, &event)));
             }
             other => other?,
         },
@@ -107,8 +107,32 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
             pump,
             |mut pump| async move { pump.next().await.map(|frame| (Ok::<_, std::convert::Infallible>(frame), pump)) },
         );
-    let content_type = if context.agreed.format == Format::Yaml { "application/yaml;stream=watch" } else { "application/json" };
+    let content_type = content_type(context.agreed.format);
     Ok(Answer { status: StatusCode::OK, headers: Vec::new(), content_type, body: AnswerBody::Stream(Body::from_stream(stream)) })
+}
+
+fn content_type(format: Format) -> &'static str {
+    match format {
+        Format::Yaml => "application/yaml;stream=watch",
+        Format::Protobuf => mainstay_protobuf::WATCH_MEDIA_TYPE,
+        Format::Json | Format::Pretty => "application/json",
+    }
+}
+
+/// The frame of an event.
+fn write_event(format: Format, event: &Value) -> Bytes {
+    match format {
+        Format::Yaml => {
+            let mut out = b"---\n".to_vec();
+            out.extend(Format::Yaml.write(event));
+            Bytes::from(out)
+        }
+        Format::Protobuf => match crate::negotiate::protobuf(&event["object"]) {
+            Ok(object) => mainstay_protobuf::encode_watch_event(event["type"].as_str().unwrap_or_default(), &object).into(),
+            Err(error) => mainstay_protobuf::encode_watch_event("ERROR", &format.write(&error.status())).into(),
+        },
+        Format::Json | Format::Pretty => Bytes::from(Format::Json.write(event)),
+    }
 }
 
 /// Reads the store's history up to where the ring begins, then follows the ring.
@@ -180,11 +204,12 @@ impl View {
             _ => "MODIFIED",
         };
         if kind == natural && self.plain() && *self.served.storage_version == *self.served.facts.version {
-            if let Some(frame) = change.frame.get() {
+            let kept = if self.format == Format::Protobuf { &change.protobuf_frame } else { &change.frame };
+            if let Some(frame) = kept.get() {
                 return Ok(Some(frame.clone()));
             }
             let frame = self.frame(kind, entry, change.revision)?;
-            return Ok(Some(change.frame.get_or_init(|| frame).clone()));
+            return Ok(Some(kept.get_or_init(|| frame).clone()));
         }
         self.frame(kind, entry, change.revision).map(Some)
     }
@@ -198,7 +223,7 @@ impl View {
     }
 
     fn frame(&mut self, kind: &str, entry: &Entry, revision: Revision) -> Result<Bytes> {
-        if self.shape == Shape::Object && self.format != Format::Yaml && self.served.sends_stored_bytes() {
+        if self.shape == Shape::Object && self.format.is_json() && self.served.sends_stored_bytes() {
             let mut out = BytesMut::with_capacity(entry.stored.len() + 96);
             out.put_slice(b"{\"type\":\"");
             out.put_slice(kind.as_bytes());
@@ -244,14 +269,7 @@ impl View {
     }
 
     fn write(&self, event: &Value) -> Bytes {
-        match self.format {
-            Format::Yaml => {
-                let mut out = b"---\n".to_vec();
-                out.extend(Format::Yaml.write(event));
-                Bytes::from(out)
-            }
-            _ => Bytes::from(Format::Json.write(event)),
-        }
+        write_event(self.format, event)
     }
 }
 

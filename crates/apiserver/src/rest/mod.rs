@@ -14,6 +14,7 @@ use std::sync::Arc;
 use axum::body::Body;
 
 use crate::error::{ApiError, Result};
+use crate::negotiate;
 use crate::respond::Answer;
 use crate::served::Served;
 use crate::server::Context;
@@ -42,6 +43,14 @@ pub async fn route(context: &Context, body: Body) -> Result<Answer> {
     }
     if !served.facts.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
         return Err(ApiError::no_such_resource());
+    }
+    // A custom resource has no message; its Scale does.
+    if served.custom.is_some()
+        && matches!(info.verb.as_str(), "create" | "update")
+        && info.subresource != "scale"
+        && negotiate::content_type(&context.headers) == mainstay_protobuf::MEDIA_TYPE
+    {
+        return Err(ApiError::unsupported_media_type(&negotiate::BODY_TYPES[..2]).without_details());
     }
     if !info.subresource.is_empty() {
         return subresource(context, &served, body).await;
