@@ -4,6 +4,7 @@
 //! text names every field in the order of its declaration, so the order is kept as facts beside this crate.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -90,7 +91,8 @@ fn print(value: &Value, kind: &str, typed: bool, out: &mut String) {
     } else if kind == "intstr.IntOrString" {
         let (number, name) = (value.as_i64().unwrap_or_default(), value.as_str().unwrap_or_default());
         let variant = u8::from(value.is_string());
-        out.push_str(&format!("{{Type:(intstr.Type){variant} IntVal:(int32){number} StrVal:(string){name}}}"));
+        // Writing to a text does not fail.
+        let _ = write!(out, "{{Type:(intstr.Type){variant} IntVal:(int32){number} StrVal:(string){name}}}");
     } else if let Some(fields) = TYPES.get(kind) {
         out.push('{');
         separated(fields, out, |field, out| {
@@ -137,10 +139,12 @@ fn quantity(text: &str, out: &mut String) {
         Some(index) => (digits.saturating_mul(1024_i64.saturating_pow(index as u32 + 1)), 0, "BinarySI"),
         None => (digits, power - fraction.len() as i64, "DecimalSI"),
     };
-    out.push_str(&format!(
+    // Writing to a text does not fail.
+    let _ = write!(
+        out,
         "{{i:(resource.int64Amount){{value:(int64){value} scale:(resource.Scale){scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec)<nil>}} \
          s:(string){text} Format:(resource.Format){form}}}"
-    ));
+    );
 }
 
 #[cfg(test)]
