@@ -161,28 +161,35 @@ impl<'a> Roles<'a> {
     }
 }
 
-fn aggregated(role: &Value) -> bool {
-    role["aggregationRule"].is_object()
+/// Whether holding a role's rules is no way to be allowed to write it: nobody can know what an aggregated role will hold, and who holds
+/// the rules of a role that may itself `escalate` needs none of the others.
+fn beyond_rules(role: &Value) -> bool {
+    let escalates = |rule: &PolicyRule| {
+        rule.matches_verb("escalate")
+            && rule.matches_api_group(RBAC)
+            && ["roles", "clusterroles"].iter().any(|resource| rule.matches_resource(resource, ""))
+    };
+    role["aggregationRule"].is_object() || rules(role).any(|rule| escalates(&rule))
+}
+
+fn rules(role: &Value) -> impl Iterator<Item = PolicyRule> + '_ {
+    role["rules"].as_array().into_iter().flatten().filter_map(|rule| serde_json::from_value(rule.clone()).ok())
 }
 
 /// What escalation prevention asks of whoever writes the role or binding.
 fn escalation(object: &Value, target: &Target, roles: &Roles<'_>, scope: &Scope) -> Vec<Grant> {
     let grant = |rule| Grant { scope: scope.clone(), rule };
     match target.kind.as_str() {
-        "Role" | "ClusterRole" if aggregated(object) => {
-            // Nobody can know what the role will hold, so holding its rules cannot be asked for.
+        "Role" | "ClusterRole" if beyond_rules(object) => {
             vec![grant(PolicyRule::resources(&["escalate"], &[RBAC], &[&target.resource]).named(&[&target.name]))]
         }
-        "Role" | "ClusterRole" => {
-            let held = object["rules"].as_array().into_iter().flatten();
-            held.filter_map(|rule| serde_json::from_value(rule.clone()).ok()).map(grant).collect()
-        }
+        "Role" | "ClusterRole" => rules(object).map(grant).collect(),
         "RoleBinding" | "ClusterRoleBinding" => {
             let reference = &object["roleRef"];
             let text = |key: &str| reference[key].as_str().unwrap_or_default().to_owned();
             let (kind, name) = (text("kind"), text("name"));
             let namespace = (kind == "Role").then(|| target.namespace.clone()).flatten();
-            let known = roles.0.get(&(kind.clone(), name.clone(), namespace)).is_some_and(|role| !aggregated(role));
+            let known = roles.0.get(&(kind.clone(), name.clone(), namespace)).is_some_and(|role| !beyond_rules(role));
             if known {
                 // The role's own rules are held already, at the same scope or wider.
                 return Vec::new();

@@ -111,9 +111,7 @@ impl Check<'_> {
         }
         match object["kind"].as_str() {
             Some("Role" | "ClusterRole") if !self.allows(&target.namespace, "escalate", RBAC_GROUP, &target.resource, &target.name) => {
-                let aggregated = object["aggregationRule"].is_object();
-                let everything = || vec![PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])];
-                let rules = if aggregated { Ok(everything()) } else { parse_rules(object) };
+                let rules = granted(object);
                 self.must_hold(&target.namespace, rules.map_err(|error| error.to_string()));
             }
             Some("RoleBinding" | "ClusterRoleBinding") => {
@@ -123,7 +121,7 @@ impl Check<'_> {
                 if !self.allows(&target.namespace, "bind", RBAC_GROUP, resource, &reference.name) {
                     let in_manifest = objects.iter().find(|role| is_role(role, &reference, &target.namespace));
                     let rules = match in_manifest {
-                        Some(role) => parse_rules(role),
+                        Some(role) => granted(role),
                         None => self.policy.referenced(&reference, &target.namespace).map(|rules| rules.to_vec()),
                     };
                     self.must_hold(&target.namespace, rules.map_err(|error| error.to_string()));
@@ -144,6 +142,14 @@ impl Check<'_> {
             Err(error) => self.report.errors.push(error),
         }
     }
+}
+
+/// What a role of the manifest grants. What will be aggregated nobody knows, so it may be everything.
+fn granted(role: &Value) -> Result<Vec<PolicyRule>, mainstay_rbac::Error> {
+    if role["aggregationRule"].is_object() {
+        return Ok(vec![PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])]);
+    }
+    parse_rules(role)
 }
 
 fn is_role(object: &Value, reference: &RoleRef, namespace: &str) -> bool {

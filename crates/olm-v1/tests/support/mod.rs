@@ -1,0 +1,200 @@
+//! An embedded API server with the definitions of OLM v1, and ways to it, for tests against the real API.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Extensions;
+use mainstay_apiserver::access::{AnonymousAccess, pki::ServingNames};
+use mainstay_apiserver::{Config, Endpoint, Server, TrustedIdentity};
+use mainstay_apply::{Expect, ObjectRef, Propagation, Writer};
+use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, Image, ImageBuilder, Reference};
+use mainstay_olm_v1::Setup;
+use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER, manifests};
+use mainstay_rbac::UserInfo;
+use mainstay_runtime::{Cluster, Env, Kinds};
+use serde_json::{Value, json};
+
+pub const SYSTEM: &str = "olmv1-system";
+
+fn administrator(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::new("admin", &["system:masters"]))));
+}
+
+pub fn operator_controller(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(SYSTEM, OPERATOR_CONTROLLER))));
+}
+
+pub fn catalogd(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(SYSTEM, CATALOGD))));
+}
+
+/// An embedded cluster.
+pub struct Api {
+    pub admin: Writer,
+    pub server: Server,
+    pub folder: tempfile::TempDir,
+}
+
+impl Api {
+    pub async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::open(Config {
+            data_dir: folder.path().join("cluster"),
+            endpoint: Endpoint { address: "127.0.0.1".to_owned(), port: 6443 },
+            names: ServingNames::default(),
+            anonymous: AnonymousAccess::HealthOnly,
+            token_file: None,
+            store: mainstay_store::Options::default(),
+        })
+        .await
+        .unwrap();
+        let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
+        let api = Self { admin: Writer::new(client.clone(), Kinds::new(client), "test"), server, folder };
+        let crds = mainstay_api::manifests().unwrap().into_iter().map(|manifest| manifest.definition);
+        for object in crds.chain(manifests(SYSTEM)) {
+            api.apply(object).await;
+        }
+        for plural in ["clusterextensions", "clustercatalogs"] {
+            api.established(&format!("{plural}.olm.operatorframework.io")).await;
+        }
+        api
+    }
+
+    pub async fn established(&self, crd: &str) {
+        let holds = |crd: &Value| condition(crd, "Established")["status"] == "True";
+        self.until(&place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", crd), holds).await;
+    }
+
+    pub async fn apply(&self, object: Value) -> Value {
+        self.admin.apply(&object, true, &Expect::default()).await.unwrap_or_else(|error| panic!("{error:?}: {object}")).0
+    }
+
+    pub async fn get(&self, place: &ObjectRef) -> Option<Value> {
+        self.admin.get(place).await.unwrap()
+    }
+
+    pub async fn delete(&self, place: &ObjectRef) {
+        self.admin.delete(place, &Expect::default(), Propagation::Background).await.unwrap();
+    }
+
+    pub async fn until(&self, place: &ObjectRef, holds: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..3000 {
+            last = self.get(place).await.unwrap_or_default();
+            if holds(&last) {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{place} did not become as expected: {last:#}");
+    }
+
+    pub async fn gone(&self, place: &ObjectRef) {
+        self.until(place, Value::is_null).await;
+    }
+
+    /// Pushes an image.
+    pub async fn push(&self, client: ClientConfig, reference: &str, builder: ImageBuilder) -> Image {
+        let store = BlobStore::open(self.folder.path().join("push")).unwrap();
+        let image = builder.build(&store).unwrap();
+        Registries::new(client).unwrap().push(&image, &store, &Reference::parse(reference).unwrap()).await.unwrap();
+        image
+    }
+
+    pub async fn close(self) {
+        self.server.end_watches();
+        self.server.close().await;
+    }
+}
+
+/// A registry on a loopback address; it ends with the token.
+pub async fn registry(
+    options: mainstay_oci::registry::Options,
+    stop: &tokio_util::sync::CancellationToken,
+) -> (mainstay_oci::registry::Registry, String) {
+    let registry = mainstay_oci::registry::Registry::new(options).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let stopped = stop.clone();
+    tokio::spawn(registry.clone().serve(listener, async move { stopped.cancelled().await }));
+    (registry, address)
+}
+
+/// Both controllers on the router, with their caches in the API's folder.
+pub fn setup(api: &Api, router: axum::Router) -> Setup {
+    Setup {
+        catalogd: Cluster::Embedded { router: api.server.router(), identity: catalogd },
+        operator_controller: Cluster::Embedded { router, identity: operator_controller },
+        env: Env::system(),
+        gates: FeatureGates::defaults(Profile::Up),
+        system_namespace: SYSTEM.to_owned(),
+        cache: api.folder.path().join("cache"),
+        external_address: "https://127.0.0.1:6443".to_owned(),
+        authority: Vec::new(),
+        registries: ClientConfig::default(),
+        gc_interval: Duration::from_secs(3600),
+        ignore_service_account: false,
+    }
+}
+
+/// The image of a catalog.
+pub fn catalog_image(text: &str) -> ImageBuilder {
+    ImageBuilder::new()
+        .file("configs/catalog.json", text.as_bytes().to_vec())
+        .label("operators.operatorframework.io.index.configs.v1", "/configs")
+}
+
+/// A catalog of one package in which every version replaces the one before.
+pub fn catalog_text(package: &str, bundles: &[(&str, &str)]) -> String {
+    let name = |version: &str| format!("{package}.v{version}");
+    let entry = |(index, (version, _)): (usize, &(&str, &str))| match index.checked_sub(1) {
+        Some(before) => json!({"name": name(version), "replaces": name(bundles[before].0)}),
+        None => json!({"name": name(version)}),
+    };
+    let entries: Vec<Value> = bundles.iter().enumerate().map(entry).collect();
+    let mut blobs = vec![
+        json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": entries}),
+    ];
+    blobs.extend(bundles.iter().map(|(version, image)| {
+        json!({"schema": "olm.bundle", "package": package, "name": name(version), "image": image,
+            "properties": [{"type": "olm.package", "value": {"packageName": package, "version": version}}]})
+    }));
+    blobs.iter().map(|blob| format!("{blob}\n")).collect()
+}
+
+pub fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> ObjectRef {
+    ObjectRef { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+pub fn extension(name: &str) -> ObjectRef {
+    place("olm.operatorframework.io/v1", "ClusterExtension", "", name)
+}
+
+pub fn catalog(name: &str) -> ObjectRef {
+    place("olm.operatorframework.io/v1", "ClusterCatalog", "", name)
+}
+
+pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    object["status"]["conditions"].as_array().and_then(|all| all.iter().find(|each| each["type"] == kind)).unwrap_or(&Value::Null)
+}
+
+pub fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+pub fn catalog_object(name: &str, image: &str) -> Value {
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
+        "spec": {"source": {"type": "Image", "image": {"ref": image}}}})
+}
+
+/// A ClusterExtension of a package, installed by the account `installer` of the namespace.
+pub fn extension_object(name: &str, package: &str, namespace: &str) -> Value {
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
+        "spec": {"namespace": namespace, "serviceAccount": {"name": "installer"},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": package}}}})
+}
