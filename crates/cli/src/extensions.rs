@@ -65,7 +65,11 @@ pub async fn choose(session: &Session, wanted: &Wanted, progress: &mut Progress)
     let resolution = market.resolve(&request)?;
     let image = resolution.choice.image.clone();
     progress.doing(&format!("{}: pull {image}", resolution.choice.bundle));
-    let files = bundles::pull_with(&images::client()?, &image).await?;
+    let mut client = images::client()?;
+    if let Some(told) = progress.transfer(&format!("{}: pull", resolution.choice.bundle)) {
+        client = client.with_progress(told);
+    }
+    let files = bundles::pull_with(&client, &image).await?;
     let bundle = bundles::read(&image, &files)?;
     Ok(Chosen { resolution, bundle })
 }

@@ -1,11 +1,15 @@
 //! Progress on stderr: a spinner or a bar on a terminal, plain lines elsewhere (MS-CLI-06).
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use mainstay_oci::Progress as Transferred;
+
 use crate::errors::{Exit, Failure, note};
+use crate::images::OnProgress;
 
 /// What is being done, step by step.
 pub struct Progress {
@@ -25,6 +29,13 @@ impl Progress {
             bar
         });
         Self { bar, last: String::new() }
+    }
+
+    /// Told how far a transfer is; nothing where nobody would see it.
+    pub fn transfer(&self, what: &str) -> Option<OnProgress> {
+        let (bar, what) = (self.bar.clone()?, what.to_owned());
+        let told = move |now: Transferred| bar.set_message(format!("{what} ({} of {} KiB)", now.done / 1024, now.total / 1024));
+        Some(Arc::new(told))
     }
 
     /// Something is going on; the same text again is not said again.

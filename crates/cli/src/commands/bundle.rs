@@ -25,7 +25,7 @@ pub enum Commands {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mainstay bundle render examples/bundles/cockpit/1.0.0 --install-namespace cockpit
+  mainstay bundle render examples/bundles/beacon/1.0.0 --install-namespace beacon
   mainstay bundle render REGISTRY/BUNDLE:TAG --install-namespace ops --watch-namespace team-a -o json
   mainstay bundle render --cases questions.jsonl --root bundles/
 
@@ -57,8 +57,8 @@ pub struct Render {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mainstay bundle build examples/bundles/cockpit/1.0.0 --push REGISTRY/cockpit-bundle:v1.0.0
-  mainstay bundle build examples/bundles/cockpit/1.0.0 --layout out/")]
+  mainstay bundle build examples/bundles/beacon/1.0.0 --push REGISTRY/beacon-bundle:v1.0.0
+  mainstay bundle build examples/bundles/beacon/1.0.0 --layout out/")]
 pub struct Build {
     /// The bundle directory
     directory: PathBuf,
@@ -97,7 +97,10 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
         });
     }
     let place = arguments.bundle.clone().unwrap_or_default();
-    let bundle = bundles::open(&place)?;
+    let bundle = match bundles::open(&place) {
+        Err(failure) if arguments.output == Format::Json => return Err(answered(failure)?),
+        outcome => outcome?,
+    };
     let options = RenderOptions {
         install_namespace: arguments.install_namespace.clone().unwrap_or_default(),
         target_namespaces: (!arguments.watch_namespace.is_empty()).then(|| arguments.watch_namespace.clone()),
@@ -107,11 +110,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
         Ok(objects) => objects,
         Err(error) => {
             let failure = Failure::of(Exit::Impossible, format!("bundle {place}"), &error);
-            if arguments.output != Format::Json {
-                return Err(failure);
-            }
-            output::value(&Format::Json, &failure.to_json())?;
-            return Err(Failure::silent(failure.exit));
+            return Err(if arguments.output == Format::Json { answered(failure)? } else { failure });
         }
     };
     for warning in &bundle.warnings {
@@ -122,6 +121,12 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
         Format::Name => objects.iter().try_for_each(|object| output::value(&Format::Name, object)),
         other => output::value(other, &Value::Array(objects)),
     }
+}
+
+/// The refusal as an answer on stdout; what is left of it is the exit code.
+fn answered(failure: Failure) -> Result<Failure, Failure> {
+    output::value(&Format::Json, &failure.to_json())?;
+    Ok(Failure::silent(failure.exit))
 }
 
 fn run_build(arguments: &Build) -> Result<(), Failure> {

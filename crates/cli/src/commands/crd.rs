@@ -25,6 +25,9 @@ Examples:
   mainstay crd check --cases pairs.jsonl --root crds/
 
 With --cases every line is {\"old\", \"new\"}, files below --root; the answer is what -o json gives.
+
+-o json gives {\"safe\", \"findings\": [{\"version\", \"path\", \"rule\", \"severity\", \"message\"}], \"message\"}.
+
 Exit codes: 0 safe, 4 not safe, 1 bad input.")]
 pub struct Check {
     /// The CRD as it is

@@ -20,6 +20,7 @@ use crate::commands::catalog::{build, from_bundles};
 use crate::errors::{Exit, Failure, note};
 use crate::images::{self, Target};
 use crate::output::{self, Table};
+use crate::progress::Progress;
 use crate::runtime;
 use crate::up::{self, Cluster, Components, Options};
 
@@ -218,7 +219,8 @@ async fn publish(folder: &Path, registry: &str) -> Result<String, Failure> {
         let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, bytes));
         written.map_err(|error| Failure::failed(path.display().to_string(), &error))?;
     }
-    let made = from_bundles::make(&bundles, &format!("{registry}/examples"), &author::Options::default(), true).await?;
+    let made =
+        from_bundles::make(&bundles, &format!("{registry}/examples"), &author::Options::default(), true, &mut Progress::start()).await?;
     from_bundles::write(&made.catalog, &catalog)?;
     let reference = format!("{registry}/examples/catalog:latest");
     images::deliver(&build::image(&catalog)?, &Target::Push(reference.clone()), None).await?;

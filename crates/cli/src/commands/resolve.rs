@@ -18,13 +18,17 @@ use crate::output::{self, Format, Table};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mainstay resolve cockpit --catalog examples/catalog
-  mainstay resolve cockpit --catalog catalog.json.gz --version '>=1.2 <2' --channel stable
-  mainstay resolve cockpit --catalog REGISTRY/CATALOG:TAG --installed cockpit.v1.1.0
+  mainstay resolve beacon --catalog examples/catalog
+  mainstay resolve beacon --catalog catalog.json.gz --version '>=1.2 <2' --channel stable
+  mainstay resolve beacon --catalog REGISTRY/CATALOG:TAG --installed beacon.v1.1.0
   mainstay resolve --cases questions.jsonl --catalog catalog.json
 
 With --cases every line is {\"package\", \"version\", \"channels\", \"installed\": {\"name\", \"version\"}, \"upgradeConstraintPolicy\"};
 the answer is what -o json gives.
+
+-o json gives {\"package\", \"bundle\", \"version\", \"channels\", \"catalog\", \"image\", \"reasons\": [...]}, or
+{\"error\": {\"message\", \"causes\": [...], \"hints\": [...]}}.
+
 Exit codes: 0 there is a bundle, 4 there is none, 1 bad input.")]
 pub struct Arguments {
     /// The package

@@ -25,6 +25,9 @@ Examples:
   mainstay versions match --dialect extension '^1.2' 1.3.0       the dialect of a ClusterExtension's version
 
 With --cases every line is {\"dialect\", \"range\", \"versions\"}; the answer is what -o json gives.
+
+-o json gives {\"matches\", \"versions\": [{\"version\", \"matches\"}]}.
+
 Exit codes: 0 all versions lie in the range, 4 at least one does not, 1 bad input.")]
 pub struct Match {
     /// Whose way of writing ranges

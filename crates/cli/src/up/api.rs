@@ -35,7 +35,10 @@ pub struct Apis {
 impl Apis {
     /// Binds, opens the data directory and serves.
     pub async fn open(options: &Options) -> Result<Self, Failure> {
-        let listening = |error: mainstay_serve::Error| Failure::failed(format!("listener {}", options.listen), &error);
+        let listening = |error: mainstay_serve::Error| {
+            Failure::failed(format!("listener {}", options.listen), &error)
+                .hint("--listen ADDR:PORT chooses another place, port 0 a free port")
+        };
         let listener = mainstay_serve::Server::bind(options.listen).await.map_err(listening)?;
         let address = listener.address();
         // Clients of a wildcard address are on this machine, as far as the kubeconfig goes.

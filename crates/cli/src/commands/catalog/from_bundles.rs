@@ -13,6 +13,7 @@ use crate::commands::bundle;
 use crate::errors::{Exit, Failure};
 use crate::images::{self, Target};
 use crate::output::Table;
+use crate::progress::Progress;
 use crate::runtime;
 
 /// How deep bundles are looked for.
@@ -67,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Edges::SemverSkippatch => Mode::SemverSkipPatch,
     };
     let options = Options { mode, fallback_channel: arguments.channel.clone(), default_channel: None };
-    let made = runtime::block_on(make(&arguments.directory, &arguments.registry, &options, !arguments.no_push))?;
+    let made = runtime::block_on(make(&arguments.directory, &arguments.registry, &options, !arguments.no_push, &mut Progress::start()))?;
     write(&made.catalog, &arguments.out)?;
     let mut table = Table::new(&["PACKAGE", "BUNDLE", "VERSION", "IMAGE"]);
     for image in &made.images {
@@ -97,7 +98,7 @@ pub struct Pushed {
 }
 
 /// Builds the bundles' images, pushes them, and composes the catalog.
-pub async fn make(directory: &Path, registry: &str, options: &Options, push: bool) -> Result<Made, Failure> {
+pub async fn make(directory: &Path, registry: &str, options: &Options, push: bool, progress: &mut Progress) -> Result<Made, Failure> {
     let subject = format!("bundles {}", directory.display());
     let mut found = Found::default();
     search(directory, 0, &mut found).map_err(|error| Failure::failed(&subject, &error))?;
@@ -113,8 +114,9 @@ pub async fn make(directory: &Path, registry: &str, options: &Options, push: boo
         let repository = format!("{}/{}-bundle", registry.trim_end_matches('/'), facts.package);
         // A tag has no place for build metadata's plus sign.
         let target = Target::Push(format!("{repository}:v{}", facts.version.replace('+', "_")));
+        progress.doing(&format!("{}: {}", facts.name, if push { "push" } else { "build" }));
         let image = if push {
-            images::deliver(&builder, &target, None).await?
+            images::deliver(&builder, &target, progress.transfer(&format!("{}: push", facts.name))).await?
         } else {
             format!("{repository}@{}", images::deliver(&builder, &Target::Layout(scratch.path().to_owned()), None).await?)
         };
