@@ -67,6 +67,11 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
         let bad = mainstay_kinds::quantity::Quantity::parse(text).is_err();
         return if bad { Err(NOT_A_QUANTITY.to_owned()) } else { Ok(()) };
     }
+    if let (Some(name @ ("Time" | "MicroTime")), Value::String(text)) =
+        (schema.definition.as_deref().and_then(|name| name.rsplit('.').next()), value)
+    {
+        return crate::gotime::check(text, name == "MicroTime");
+    }
     if let Some(
         "Quantity"
         | "Time"

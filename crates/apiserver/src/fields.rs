@@ -50,6 +50,10 @@ fn record(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str,
 fn reset(served: &Served, sub: Option<&str>) -> FieldSet {
     let has_status = served.subresource("status").is_some();
     match sub {
+        // What a request asks for is fixed with it; nobody owns it.
+        None if served.is("certificates.k8s.io", "certificatesigningrequests") => {
+            [Path::fields(["spec"]), Path::fields(["status"])].into_iter().collect()
+        }
         None if has_status => [Path::fields(["status"])].into_iter().collect(),
         Some("status") => strategy::reset_by_status(served).into_iter().collect(),
         _ => FieldSet::new(),

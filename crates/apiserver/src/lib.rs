@@ -29,6 +29,7 @@ mod discovery;
 pub mod error;
 mod eviction;
 mod fields;
+mod gotime;
 mod health;
 mod jsonpath;
 mod metrics;

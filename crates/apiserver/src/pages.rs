@@ -1,6 +1,5 @@
 //! Paths outside of the resources: discovery, OpenAPI, health, version, metrics.
 
-use axum::body::Body;
 use http::{Method, StatusCode};
 use serde_json::json;
 
@@ -10,7 +9,7 @@ use crate::respond::Answer;
 use crate::server::{self, Context};
 
 /// Answers one of these paths.
-pub async fn route(context: &Context, _body: Body) -> Result<Answer> {
+pub async fn route(context: &Context) -> Result<Answer> {
     let path = context.info.path.trim_matches('/').to_owned();
     let parts: Vec<&str> = path.split('/').collect();
     let read = matches!(context.method, Method::GET | Method::HEAD);

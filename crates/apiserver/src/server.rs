@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -20,6 +20,10 @@ use crate::respond::Answer;
 
 /// The largest request body.
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// How much of a body that nobody wants is read before the answer is sent, and how long that may take.
+const UNREAD_LIMIT: usize = 256 * 1024;
+const UNREAD_TIME: Duration = Duration::from_secs(1);
 
 /// A request on its way.
 pub struct Context {
@@ -99,10 +103,12 @@ async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
     let gzip = negotiate::text(&parts.headers, header::ACCEPT_ENCODING).contains("gzip");
     let head = parts.method == Method::HEAD;
     let error_format = negotiate::agree(&parts.headers, None, negotiate::has_protobuf(&info)).map_or(Format::Json, |agreed| agreed.format);
-    let answer = match run(&api, parts, body, query, info).await {
+    let mut body = body;
+    let answer = match run(&api, parts, &mut body, query, info).await {
         Ok(answer) => answer,
         Err(error) => Answer::from_error(&error, error_format),
     };
+    drain(body).await;
     api.metrics.end(&verb, &group, &resource, answer.status, begun.elapsed());
     let mut response = answer.into_response(gzip);
     if head {
@@ -111,7 +117,7 @@ async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
     response
 }
 
-async fn run(api: &Arc<Api>, parts: Parts, body: Body, query: Query, info: RequestInfo) -> Result<Answer> {
+async fn run(api: &Arc<Api>, parts: Parts, body: &mut Body, query: Query, info: RequestInfo) -> Result<Answer> {
     let user = api.access.identify(&parts).await?;
     api.access.authorize(&user, &info).await?;
     let pretty = query.first("pretty").map(|_| query.flag("pretty"));
@@ -122,8 +128,7 @@ async fn run(api: &Arc<Api>, parts: Parts, body: Body, query: Query, info: Reque
     };
     let context =
         Context { api: api.clone(), info, method: parts.method, query, headers: parts.headers, user, agreed, warnings: Mutex::default() };
-    let answered =
-        if context.info.is_resource { crate::rest::route(&context, body).await } else { crate::pages::route(&context, body).await };
+    let answered = if context.info.is_resource { crate::rest::route(&context, body).await } else { crate::pages::route(&context).await };
     let mut answer = match answered {
         Ok(answer) => answer,
         Err(error) => Answer::from_error(&error, context.agreed.format),
@@ -139,9 +144,17 @@ async fn run(api: &Arc<Api>, parts: Parts, body: Body, query: Query, info: Reque
     Ok(answer)
 }
 
-/// Reads a body within the limit.
-pub async fn read_body(body: Body) -> Result<bytes::Bytes> {
-    match Limited::new(body, BODY_LIMIT).collect().await {
+/// Reads what a refusal left of a body, within reason: a client that is still writing when the connection closes may never see the
+/// answer.
+async fn drain(body: Body) {
+    let rest = Limited::new(body, UNREAD_LIMIT).collect();
+    // Whatever goes wrong here, the answer is decided.
+    let _ = tokio::time::timeout(UNREAD_TIME, rest).await;
+}
+
+/// Reads a body within the limit; it is empty afterwards.
+pub async fn read_body(body: &mut Body) -> Result<bytes::Bytes> {
+    match Limited::new(std::mem::take(body), BODY_LIMIT).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
         Err(error) => Err(ApiError::bad_request(format!("error reading the request body: {error}"))),

@@ -129,6 +129,41 @@ async fn rights_are_enforced() {
     assert_eq!(answer["status"]["allowed"], true);
 }
 
+/// KAPI-AUTHZ-01: an update or an apply that creates needs the right to create as well.
+#[tokio::test]
+async fn writes_that_create_need_the_right_to_create() {
+    let cluster = Cluster::new().await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/ns";
+    let grant = async |name: &str, verbs: &[&str]| {
+        let rules = json!([{"apiGroups": ["", "coordination.k8s.io"], "resources": ["configmaps", "leases"], "verbs": verbs}]);
+        cluster.post(&format!("{rbac}/roles"), json!({"metadata": {"name": name}, "rules": rules})).await.ok();
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
+        let subjects = json!([{"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}]);
+        cluster
+            .post(&format!("{rbac}/rolebindings"), json!({"metadata": {"name": name}, "roleRef": role, "subjects": subjects}))
+            .await
+            .ok();
+    };
+    grant("change", &["get", "update", "patch"]).await;
+    let ann = cluster.server.in_process(UserInfo::new("ann", &["system:authenticated"]));
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let path = format!("{MAPS}/a?fieldManager=ann");
+    let denied = send(&ann, "PATCH", &path, &apply, map.clone()).await;
+    assert_eq!(denied.status, StatusCode::FORBIDDEN);
+    assert_eq!(
+        denied.message(),
+        "configmaps \"a\" is forbidden: User \"ann\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"ns\""
+    );
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l";
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}).to_string();
+    let put = [("content-type", "application/json")];
+    assert_eq!(send(&ann, "PUT", leases, &put, lease.clone()).await.status, StatusCode::FORBIDDEN);
+    grant("create", &["create"]).await;
+    assert_eq!(send(&ann, "PATCH", &path, &apply, map).await.status, StatusCode::CREATED);
+    assert_eq!(send(&ann, "PUT", leases, &put, lease).await.status, StatusCode::CREATED);
+}
+
 /// KAPI-AUTH-02: an account's token identifies it.
 #[tokio::test]
 async fn tokens_identify_accounts() {

@@ -1,12 +1,12 @@
 //! Validation (KAPI-REST-04, KAPI-REST-07, KAPI-REST-08): what Kubernetes refuses of each built-in kind, in its order and words.
 //!
-//! Objects come in the form that [`crate::default`] and the strategies leave. Expressions (CEL) are checked by the server that compiles
-//! them; CustomResourceDefinitions by `mainstay-schema`. Kinds without rules of their own here are named by [`known_gaps`].
+//! Objects come in the form that [`crate::default`] and the strategies leave. CustomResourceDefinitions are checked by `mainstay-schema`. Kinds without rules of their own here are named by [`known_gaps`].
 
 mod admission;
 mod batch;
 mod container;
 mod csi;
+mod expressions;
 mod labels;
 mod meta;
 mod misc;

@@ -129,13 +129,13 @@ pub(crate) fn float_text(scientific: &str, plain: impl FnOnce() -> String) -> St
 fn block_fits(text: &str) -> bool {
     text.contains('\n')
         && text.bytes().any(|byte| byte != b'\n')
-        && text.chars().all(|letter| letter == '\n' || letter == '\t' || is_printable(letter))
-        && !text.lines().any(|line| line.ends_with([' ', '\t']))
+        && text.chars().all(|letter| letter == '\n' || is_printable(letter))
+        && !text.lines().any(|line| line.ends_with(' '))
 }
 
 fn block(out: &mut String, text: &str, depth: usize) {
     out.push('|');
-    if text.starts_with([' ', '\t', '\n']) {
+    if text.starts_with([' ', '\n']) {
         out.push('2');
     }
     let body = text.trim_end_matches('\n');

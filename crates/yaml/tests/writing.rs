@@ -70,6 +70,7 @@ fn texts_that_look_like_something_else_are_quoted() {
     }
     for (text, written) in [
         ("a\tb", "a\\tb"),
+        ("a\nb\tc \"d\"", "a\\nb\\tc \\\"d\\\""),
         ("\r", "\\r"),
         ("\n", "\\n"),
         ("a \nb", "a \\nb"),

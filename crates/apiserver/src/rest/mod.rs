@@ -23,7 +23,7 @@ pub use create::{create_object, generate_name};
 pub use delete::delete_object;
 
 /// Answers a request below `/api/V/` or `/apis/G/V/`.
-pub async fn route(context: &Context, body: Body) -> Result<Answer> {
+pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
     let info = &context.info;
     let snapshot = context.api.served();
     let served = match snapshot.resource(&info.group, &info.version, &info.resource) {
@@ -91,7 +91,7 @@ fn allowed(served: &Served, verb: &str, on_collection: bool) -> bool {
     fits && served.serves(verb)
 }
 
-async fn subresource(context: &Context, served: &Arc<Served>, body: Body) -> Result<Answer> {
+async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body) -> Result<Answer> {
     let info = &context.info;
     let Some(sub) = served.subresource(&info.subresource) else {
         return Err(ApiError::no_such_resource());
@@ -111,6 +111,12 @@ async fn subresource(context: &Context, served: &Arc<Served>, body: Body) -> Res
         (name, "patch") => patch::patch(context, served, Some(name), &body).await,
         _ => Err(ApiError::method_not_allowed()),
     }
+}
+
+/// An update or an apply that creates needs the right to create, too (KAPI-AUTHZ-01).
+async fn may_create(context: &Context) -> Result<()> {
+    let info = crate::request::RequestInfo { verb: "create".to_owned(), ..context.info.clone() };
+    context.api.access.authorize(&context.user, &info).await
 }
 
 /// The first part of a request's namespace checks: an object may not name another one than the path.

@@ -206,6 +206,7 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
             if sub.is_some() {
                 return Err(ApiError::not_found(&facts.group, &facts.plural, &info.name));
             }
+            super::may_create(context).await?;
             let uid = meta(&wanted, "uid");
             if !uid.is_empty() {
                 let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");

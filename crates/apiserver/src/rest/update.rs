@@ -35,6 +35,7 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
         if !meta(&wanted, "resourceVersion").is_empty() {
             return Err(ApiError::not_found(&served.facts.group, &served.facts.plural, &context.info.name));
         }
+        super::may_create(context).await?;
         fields::written(served, None, &mut wanted, &options.field_manager, None);
         let created = super::create_object(context, served, wanted, &options).await?;
         return respond::object(context, served, StatusCode::CREATED, created);

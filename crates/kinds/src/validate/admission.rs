@@ -1,8 +1,10 @@
-//! Webhooks and admission policies. Expressions are compiled, and refused, by the server.
+//! Webhooks and admission policies.
 
+use mainstay_cel::Env;
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Value, json};
 
+use super::expressions::{self, Wanted};
 use super::{Errors, all_invalid, has, int, labels, list, names, one_of_if_set, text, texts};
 use crate::Gvk;
 
@@ -235,19 +237,25 @@ fn url(given: &str, path: &Path) -> Errors {
     errors
 }
 
-/// Names of match conditions; their expressions are the server's to compile.
+/// An expression that must be there, and compile.
+fn expression(holder: &Value, field: &str, missing: &str, env: &Env, wanted: Wanted, path: &Path) -> Option<Error> {
+    let (path, text) = (path.child(field), text(holder, field));
+    if text.trim().is_empty() { Some(Error::required(&path, missing)) } else { expressions::problem(text, env, wanted, &path) }
+}
+
+/// Names and expressions of match conditions.
 fn match_conditions(holder: &Value, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     let given = list(holder, "matchConditions");
     if given.len() > 64 {
         errors.push(Error::too_many(path, given.len() as u64, 64));
+        return errors;
     }
+    let env = expressions::conditions();
     for (index, condition) in given.iter().enumerate() {
         let path = path.index(index);
-        if text(condition, "expression").trim().is_empty() {
-            errors.push(Error::required(&path.child("expression"), ""));
-        }
+        errors.extend(expression(condition, "expression", "", &env, Wanted::Bool, &path));
         let name = text(condition, "name");
         if name.is_empty() {
             errors.push(Error::required(&path.child("name"), ""));
@@ -285,6 +293,7 @@ pub(super) fn policy(object: &Value) -> Errors {
         }
     }
     errors.extend(match_conditions(spec, &path.child("matchConditions")));
+    let env = expressions::validations(has(spec, "paramKind"));
     let mut seen: Vec<&str> = Vec::new();
     for (index, variable) in list(spec, "variables").iter().enumerate() {
         let path = path.child("variables").index(index);
@@ -297,9 +306,7 @@ pub(super) fn policy(object: &Value) -> Errors {
             errors.push(Error::duplicate(&path.child("name"), name));
         }
         seen.push(name);
-        if text(variable, "expression").trim().is_empty() {
-            errors.push(Error::required(&path.child("expression"), "expression is not specified"));
-        }
+        errors.extend(expression(variable, "expression", "expression is not specified", &env, Wanted::Any, &path));
     }
     if list(spec, "validations").is_empty() && list(spec, "auditAnnotations").is_empty() {
         let words = "validations or auditAnnotations must contain at least one item";
@@ -308,7 +315,7 @@ pub(super) fn policy(object: &Value) -> Errors {
         return errors;
     }
     for (index, validation) in list(spec, "validations").iter().enumerate() {
-        errors.extend(self::validation(validation, &path.child("validations").index(index)));
+        errors.extend(self::validation(validation, &env, &path.child("validations").index(index)));
     }
     for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
         let path = path.child("auditAnnotations").index(index);
@@ -319,17 +326,17 @@ pub(super) fn policy(object: &Value) -> Errors {
             let whole = format!("{name}/{key}");
             errors.extend(all_invalid(&path.child("key"), &whole, names::qualified(&whole)));
         }
-        if text(annotation, "valueExpression").trim().is_empty() {
-            errors.push(Error::required(&path.child("valueExpression"), "valueExpression is not specified"));
-        }
+        errors.extend(expression(annotation, "valueExpression", "valueExpression is not specified", &env, Wanted::TextOrNull, &path));
     }
     errors
 }
 
-fn validation(validation: &Value, path: &Path) -> Errors {
-    let mut errors = Vec::new();
-    if text(validation, "expression").trim().is_empty() {
-        errors.push(Error::required(&path.child("expression"), "expression is not specified"));
+fn validation(validation: &Value, env: &Env, path: &Path) -> Errors {
+    let mut errors = Errors::new();
+    errors.extend(expression(validation, "expression", "expression is not specified", env, Wanted::Bool, path));
+    let told = text(validation, "messageExpression");
+    if !told.trim().is_empty() {
+        errors.extend(expressions::problem(told, env, Wanted::Text, &path.child("messageExpression")));
     }
     let message = text(validation, "message");
     if has(validation, "message") && message.trim().is_empty() {
