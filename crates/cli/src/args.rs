@@ -8,7 +8,7 @@ use crate::commands::{
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
 #[derive(Debug, Parser)]
-#[command(name = "mainstay", version, about, after_help = EXAMPLES)]
+#[command(name = "mainstay", version, after_help = EXAMPLES)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]

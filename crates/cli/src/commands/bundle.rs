@@ -98,7 +98,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
     }
     let place = arguments.bundle.clone().unwrap_or_default();
     let bundle = match bundles::open(&place) {
-        Err(failure) if arguments.output == Format::Json => return Err(answered(failure)?),
+        Err(failure) if arguments.output == Format::Json => return Err(answered(&failure)?),
         outcome => outcome?,
     };
     let options = RenderOptions {
@@ -110,7 +110,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
         Ok(objects) => objects,
         Err(error) => {
             let failure = Failure::of(Exit::Impossible, format!("bundle {place}"), &error);
-            return Err(if arguments.output == Format::Json { answered(failure)? } else { failure });
+            return Err(if arguments.output == Format::Json { answered(&failure)? } else { failure });
         }
     };
     for warning in &bundle.warnings {
@@ -124,7 +124,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
 }
 
 /// The refusal as an answer on stdout; what is left of it is the exit code.
-fn answered(failure: Failure) -> Result<Failure, Failure> {
+fn answered(failure: &Failure) -> Result<Failure, Failure> {
     output::value(&Format::Json, &failure.to_json())?;
     Ok(Failure::silent(failure.exit))
 }

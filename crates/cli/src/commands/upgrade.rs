@@ -8,13 +8,13 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL, UpgradeConstraintPolicy as Declared};
 use mainstay_bundle::rights::{Grant, Installer, Scope, manifests, missing};
 use mainstay_rbac::parse_rules;
-use mainstay_resolver::UpgradeConstraintPolicy;
+use mainstay_resolver::{InstalledBundle, UpgradeConstraintPolicy};
 use serde_json::{Value, json};
 
 use super::install::{INSTALLER_LABEL, apply, finish, labelled, say_choice};
 use crate::cluster::{ClusterArgs, MANAGER, Session, refused};
 use crate::errors::{Exit, Failure, note};
-use crate::extensions::{self, Wanted};
+use crate::extensions::{self, Chosen, Wanted};
 use crate::output::{self, Format};
 use crate::progress::{Progress, confirm};
 use crate::runtime;
@@ -73,6 +73,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
+/// The bundles that the cluster goes through, one resolution after the other, until one stays (OLM1-UPG-07).
+async fn path(session: &Session, wanted: &Wanted, progress: &mut Progress) -> Result<Vec<Chosen>, Failure> {
+    /// No channel is so long; only a catalog that leads round in a circle is.
+    const STEPS: usize = 100;
+    let mut path: Vec<Chosen> = Vec::new();
+    let mut next = wanted.clone();
+    while path.len() < STEPS {
+        let chosen = extensions::choose(session, &next, progress).await?;
+        let choice = &chosen.resolution.choice;
+        let installed = InstalledBundle { name: choice.bundle.clone(), version: choice.version.clone() };
+        if chosen.resolution.stays && !path.is_empty() {
+            break;
+        }
+        let stays = chosen.resolution.stays;
+        next.installed = Some(installed);
+        path.push(chosen);
+        if stays {
+            break;
+        }
+    }
+    Ok(path)
+}
+
 async fn upgrade(session: &Session, arguments: &Arguments, extension: &ClusterExtension) -> Result<(), Failure> {
     let begun = Instant::now();
     let name = &arguments.name;
@@ -93,15 +116,22 @@ async fn upgrade(session: &Session, arguments: &Arguments, extension: &ClusterEx
     let wanted =
         Wanted { package: catalog.package_name.clone(), channels, version: arguments.version.clone(), catalog: only, policy, installed };
     let mut progress = Progress::start();
-    let chosen = extensions::choose(session, &wanted, &mut progress).await?;
+    let path = path(session, &wanted, &mut progress).await?;
     let namespace = &extension.spec.namespace;
-    let objects = extensions::rendered(&chosen.bundle, namespace, extensions::watch_namespace(extension))?;
     let granted = Granted::read(session, extension).await?;
-    let needed = extensions::rights(&objects, name);
+    let (mut objects, mut needed) = (Vec::new(), Vec::new());
+    for chosen in &path {
+        // The last one's objects stay; each one's rights are needed on the way.
+        objects = extensions::rendered(&chosen.bundle, namespace, extensions::watch_namespace(extension))?;
+        needed.extend(extensions::rights(&objects, name));
+    }
     let beyond = granted.as_ref().map(|granted| missing(&granted.grants, &needed)).unwrap_or_default();
     drop(progress);
 
-    say_choice(&chosen);
+    path.iter().for_each(say_choice);
+    let Some(chosen) = path.last() else {
+        return Err(Failure::new(Exit::Impossible, format!("clusterextension {name}"), "no bundle fits"));
+    };
     if !beyond.is_empty() {
         note("rights that the installer gets in addition:");
         for grant in &beyond {
@@ -132,7 +162,7 @@ async fn upgrade(session: &Session, arguments: &Arguments, extension: &ClusterEx
     drop(progress);
     let from = wanted.installed.map_or_else(|| "nothing".to_owned(), |bundle| bundle.name);
     finish(&arguments.output, &after, || {
-        if chosen.resolution.stays {
+        if path.len() == 1 && chosen.resolution.stays {
             format!("clusterextension {name}: {bundle} is installed already and stays")
         } else {
             format!("clusterextension {name}: {from} upgraded to {bundle} in {:.1} s", begun.elapsed().as_secs_f64())
