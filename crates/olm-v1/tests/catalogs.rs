@@ -293,7 +293,8 @@ async fn catalogs_over_http() {
     assert_eq!(text(head).await.1, "");
 
     let (old, late) = ("Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT");
-    let cases: [(&str, &[(header::HeaderName, &str)], u16, &str); 11] = [
+    type Case<'a> = (&'a str, &'a [(header::HeaderName, &'a str)], u16, &'a str);
+    let cases: [Case<'_>; 11] = [
         ("GET", &[(header::IF_MODIFIED_SINCE, &modified)], 304, ""),
         ("HEAD", &[(header::IF_MODIFIED_SINCE, late)], 304, ""),
         ("GET", &[(header::IF_MODIFIED_SINCE, old)], 200, &lines),
@@ -318,7 +319,7 @@ async fn catalogs_over_http() {
     let lines: Vec<&str> = lines.lines().collect();
     let line = |wanted: &[&str]| {
         let picked = lines.iter().filter(|line| wanted.iter().any(|schema| line.contains(&format!("\"schema\":\"{schema}\""))));
-        picked.map(|line| format!("{line}\n")).collect::<String>()
+        picked.flat_map(|line| [line, "\n"]).collect::<String>()
     };
     let everything = line(&["olm.package", "olm.channel", "olm.bundle"]);
     let plain = |text: &str| text.to_owned();

@@ -48,7 +48,12 @@ impl Actor<'_> {
     /// moment is finished by the next reconcile.
     pub async fn act(&self, plan: &Plan, history: &mut History) -> Result<usize, ActError> {
         let (Action::Install | Action::Upgrade, Some(record)) = (&plan.action, &plan.record) else {
-            return self.steps(&plan.steps).await;
+            let changed = self.steps(&plan.steps).await?;
+            if let (Action::Reassert, Some(latest)) = (&plan.action, history.latest().map(|latest| latest.number)) {
+                // A crash after the newest revision began to count may have left an older one that counts too.
+                self.finish(history, latest, State::Deployed).await?;
+            }
+            return Ok(changed);
         };
         let number = match history.latest() {
             // A try of the same content that was left half-way goes on under its number.

@@ -164,7 +164,7 @@ pub fn catalog_text(package: &str, bundles: &[(&str, &str)]) -> String {
         json!({"schema": "olm.bundle", "package": package, "name": name(version), "image": image,
             "properties": [{"type": "olm.package", "value": {"packageName": package, "version": version}}]})
     }));
-    blobs.iter().map(|blob| format!("{blob}\n")).collect()
+    blobs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 pub fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> ObjectRef {
