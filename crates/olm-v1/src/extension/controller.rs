@@ -275,6 +275,8 @@ impl Extensions {
         }
         self.report(live, extension, &plan, &verdict, history.as_ref().map_err(String::as_str)).await?;
         Ok(match verdict {
+            // A direct successor is one step; the next one may be waiting (OLM1-UPG-07).
+            Verdict::Reached if matches!(plan.action, Action::Install | Action::Upgrade) => Outcome::After(Duration::ZERO),
             Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,
             Verdict::Retrying(_) | Verdict::NoAccount { .. } | Verdict::Unreadable(_) => Outcome::Retry,
         })
