@@ -22,7 +22,6 @@ mod apiservices;
 mod bootstrap;
 pub mod cache;
 mod clock;
-mod convert;
 pub mod crd;
 mod decode;
 mod discovery;

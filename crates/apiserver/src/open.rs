@@ -15,11 +15,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::pki::{self, Pair, Pki, ServingNames};
-use crate::access::{AnonymousAccess, Escalation, Gate, Kubeconfig, Policy, StaticTokens};
+use crate::access::{AnonymousAccess, Escalation, Gate, Kubeconfig, StaticTokens};
 use crate::admission::Chain;
 use crate::api::Api;
 use crate::bootstrap::{self, Authorities, Endpoint};
-use crate::cache::{Cache, Change};
+use crate::cache::Cache;
 use crate::crd::Establisher;
 use crate::error::ApiError;
 use crate::server;
@@ -121,7 +121,7 @@ impl Server {
     async fn begin(&mut self, endpoint: &Endpoint) -> Result<(), OpenError> {
         let api = &self.api;
         let policy = self.gate.policy.clone();
-        api.cache.observe(Box::new(move |resource, change| follow_policy(&policy, resource, change)));
+        api.cache.observe(Box::new(move |resource, change| policy.observe(resource, change)));
         let follower = api.cache.clone();
         self.tasks.push(tokio::spawn(async move {
             if let Err(error) = follower.run().await {
@@ -195,26 +195,6 @@ impl Server {
             // A task that ended by itself has said why.
             let _ = task.await;
         }
-    }
-}
-
-/// Keeps the policy at what the cache shows.
-fn follow_policy(policy: &Policy, resource: &str, change: &Change) {
-    let kind = match resource {
-        "rbac.authorization.k8s.io/clusterroles" => "ClusterRole",
-        "rbac.authorization.k8s.io/clusterrolebindings" => "ClusterRoleBinding",
-        "rbac.authorization.k8s.io/roles" => "Role",
-        "rbac.authorization.k8s.io/rolebindings" => "RoleBinding",
-        _ => return,
-    };
-    let Some(entry) = change.shown() else { return };
-    let applied = change.now.as_ref().map(|now| policy.apply(&now.value()));
-    if let Some(Err(error)) = &applied {
-        tracing::error!(%error, "role or binding without effect");
-    }
-    // What is gone, or cannot be read, gives no right.
-    if !matches!(applied, Some(Ok(()))) {
-        policy.delete(kind, entry.namespace(), entry.name());
     }
 }
 

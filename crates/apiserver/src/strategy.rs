@@ -12,7 +12,7 @@ use crate::object::{meta, metadata_mut};
 use crate::options::FieldValidation;
 use crate::served::Served;
 use crate::server::Context;
-use crate::{convert, decode, fields};
+use crate::{decode, fields};
 
 /// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
 pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Decoded, validation: FieldValidation) -> Result<Value> {
@@ -251,12 +251,12 @@ pub fn shown_key(served: &Served, object: &Value) -> String {
 
 /// Changes a built-in object from one of its versions into another.
 pub fn convert(value: &mut Value, facts: &kinds::Resource, version: &str) -> Result<()> {
-    match (facts.kind.as_str(), version) {
-        ("HorizontalPodAutoscaler", "v1") => convert::autoscaler_to_v1(value),
-        ("HorizontalPodAutoscaler", "v2") => convert::autoscaler_to_v2(value),
-        _ => return Err(ApiError::internal(format!("no conversion of {} {} into {version}", facts.group, facts.kind))),
+    let to = kinds::Gvk::new(&facts.group, version, &facts.kind);
+    kinds::convert(value, &to);
+    if value.get("apiVersion").and_then(Value::as_str) == Some(to.api_version().as_str()) {
+        return Ok(());
     }
-    Ok(())
+    Err(ApiError::internal(format!("no conversion of {} {} into {version}", facts.group, facts.kind)))
 }
 
 /// Refuses a field that selectors of the kind do not know.

@@ -310,8 +310,8 @@ impl Pump {
             let closing = self.api.closing.clone();
             let woken = tokio::select! {
                 biased;
-                change = self.changes.recv() => Woken::Change(change),
                 () = closing.cancelled() => Woken::Closing,
+                change = self.changes.recv() => Woken::Change(change),
                 () = tokio::time::sleep_until(self.deadline) => Woken::Deadline,
                 () = tokio::time::sleep_until(self.bookmark), if self.view.options.allow_watch_bookmarks => Woken::Bookmark,
             };

@@ -44,8 +44,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate over the watch cache: certificates of this CA, tokens of this key. The policy begins with what the cache shows; spawn
-    /// [`Policy::follow`] to keep it so.
+    /// A gate over the watch cache: certificates of this CA, tokens of this key. The policy begins with what the cache shows;
+    /// [`Policy::observe`] keeps it so.
     pub fn over(cache: &Arc<Cache>, client_ca: &str, signing_key: SigningKey) -> Result<Self, PkiError> {
         let policy = Arc::new(Policy::default());
         policy.fill(cache);

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use mainstay_rbac::PolicyIndex;
 use serde_json::Value;
-use tokio::sync::mpsc::Receiver;
-use tokio_util::sync::CancellationToken;
 
 use super::policy::Policy;
 use super::tokens::{LiveObject, LivePod, TokenObjects};
-use crate::cache::{Begin, Cache, Change, Entry, Scope};
+use crate::cache::{Cache, Change, Entry, Scope};
 
 /// Objects of tokens, as the watch cache shows them.
 pub struct CachedObjects(pub Arc<Cache>);
@@ -75,56 +73,17 @@ impl Policy {
         self.replace(index);
     }
 
-    /// Keeps the policy equal to the cache until cancelled.
-    pub async fn follow(self: Arc<Self>, cache: Arc<Cache>, closing: CancellationToken) {
-        while !closing.is_cancelled() {
-            let Some(mut changes) = self.subscribe(&cache) else {
-                tokio::task::yield_now().await;
-                continue;
-            };
-            let [cluster_roles, cluster_bindings, roles, bindings] = &mut changes;
-            loop {
-                let (change, kind) = tokio::select! {
-                    () = closing.cancelled() => return,
-                    change = cluster_roles.recv() => (change, POLICY[0].1),
-                    change = cluster_bindings.recv() => (change, POLICY[1].1),
-                    change = roles.recv() => (change, POLICY[2].1),
-                    change = bindings.recv() => (change, POLICY[3].1),
-                };
-                // A closed queue means that we were too slow: begin again with what there is.
-                let Some(change) = change else { break };
-                self.change(kind, &change);
-            }
+    /// Keeps the policy at what the cache shows: to be called with each of its changes.
+    pub fn observe(&self, resource: &str, change: &Change) {
+        let Some((_, kind)) = POLICY.iter().find(|(known, _)| *known == resource) else { return };
+        let Some(entry) = change.shown() else { return };
+        let applied = change.now.as_ref().map(|now| self.apply(&now.value()));
+        if let Some(Err(error)) = &applied {
+            tracing::error!(%error, "role or binding without effect");
         }
-    }
-
-    /// Opens a watch of each resource and starts from what they hold.
-    fn subscribe(&self, cache: &Cache) -> Option<[Receiver<Arc<Change>>; 4]> {
-        let mut index = PolicyIndex::default();
-        let mut changes = Vec::with_capacity(POLICY.len());
-        for (resource, _) in POLICY {
-            // `Begin::Now` never lies too far back.
-            let subscription = cache.resource(resource).subscribe(Scope::default(), Begin::Now, cache).ok()?;
-            for entry in &subscription.entries {
-                take(&mut index, entry);
-            }
-            changes.push(subscription.changes);
-        }
-        self.replace(index);
-        changes.try_into().ok()
-    }
-
-    fn change(&self, kind: &str, change: &Change) {
-        match (&change.now, &change.before) {
-            (Some(entry), _) => {
-                if let Err(error) = self.apply(&entry.value()) {
-                    // What can not be read gives no right: forget what it said before.
-                    tracing::error!(%error, "role or binding without effect");
-                    self.delete(kind, entry.namespace(), entry.name());
-                }
-            }
-            (None, Some(gone)) => self.delete(kind, gone.namespace(), gone.name()),
-            (None, None) => {}
+        // What is gone, or cannot be read, gives no right.
+        if !matches!(applied, Some(Ok(()))) {
+            self.delete(kind, entry.namespace(), entry.name());
         }
     }
 }
@@ -151,9 +110,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::open(&dir.path().join("store"), &Options::default()).unwrap());
         let cache = Cache::fill(store.clone()).await.unwrap();
-        let closing = CancellationToken::new();
         let policy = Arc::new(Policy::default());
-        let following = tokio::spawn(policy.clone().follow(cache.clone(), closing.clone()));
+        let observer = policy.clone();
+        cache.observe(Box::new(move |resource, change| observer.observe(resource, change)));
         let feeding = tokio::spawn(cache.clone().run());
 
         let write = async |resource: &str, kind: &str, body: Value| {
@@ -185,8 +144,6 @@ mod tests {
         store.delete("/registry/rbac.authorization.k8s.io/clusterrolebindings/x", Expect::Revision(bound.modified)).await.unwrap();
         settled(false).await;
 
-        closing.cancel();
-        following.await.unwrap();
         store.close().await;
         feeding.await.unwrap().unwrap();
     }

@@ -29,7 +29,7 @@ pub(super) fn problem(text: &str, env: &Env, wanted: Wanted, path: &Path) -> Opt
         Ok(program) => program,
         // Whether the authorizer's functions are used well is known where the policies run.
         Err(CompileError::Invalid(_)) if text.contains("authorizer") => return None,
-        Err(error) => return Some(Error::invalid(path, text, &error.to_string())),
+        Err(error) => return Some(Error::invalid(path, text, error.to_string())),
     };
     let (fits, name) = match (wanted, program.kind()) {
         (Wanted::Any, _) => return None,
@@ -38,5 +38,5 @@ pub(super) fn problem(text: &str, env: &Env, wanted: Wanted, path: &Path) -> Opt
         (Wanted::TextOrNull, kind) => (matches!(kind, Type::String | Type::Null), "one of string or null"),
     };
     // A value whose type only shows when it runs fits nowhere but where any does.
-    (!fits).then(|| Error::invalid(path, text, &format!("must evaluate to {name} but got {}", program.kind())))
+    (!fits).then(|| Error::invalid(path, text, format!("must evaluate to {name} but got {}", program.kind())))
 }
