@@ -170,6 +170,12 @@ pub fn read_yaml(path: &Path) -> Value {
 /// Pushes the bundles below a folder and their catalog; each version replaces the one before. The catalog's reference, by tag.
 #[track_caller]
 pub fn publish(registry: &Registry, bundles: &Path, scratch: &Path, tag: &str) -> String {
+    publish_as(registry, bundles, scratch, tag, "semver")
+}
+
+/// [`publish`] with another source of update edges: `replaces` takes those that the bundles name.
+#[track_caller]
+pub fn publish_as(registry: &Registry, bundles: &Path, scratch: &Path, tag: &str, mode: &str) -> String {
     let catalog = scratch.join(format!("catalog-{tag}"));
     let at = format!("{}/tests", registry.address());
     offline(&[
@@ -179,7 +185,7 @@ pub fn publish(registry: &Registry, bundles: &Path, scratch: &Path, tag: &str) -
         "--registry",
         &at,
         "--mode",
-        "semver",
+        mode,
         "--out",
         &catalog.to_string_lossy(),
     ])
@@ -246,7 +252,7 @@ pub fn extension(name: &str, namespace: &str, package: &str, version: &str, watc
         }),
         extension,
     ];
-    items.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n")
+    items.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// A condition of an object.

@@ -203,18 +203,18 @@ fn missing_rights() {
     cluster.apply(&catalog("team", &reference, None));
     until_serving(&cluster, "team");
     let manifests = extension("gadget", "gadgets", "gadget", "1.0.0", None);
-    let (without, binding): (Vec<&str>, Vec<&str>) = manifests.split("\n---\n").partition(|one| !one.contains("ClusterRoleBinding"));
+    let (without, binding): (Vec<&str>, Vec<&str>) = manifests.lines().partition(|one| !one.contains("ClusterRoleBinding"));
     let account = without.iter().position(|one| one.contains("\"ServiceAccount\"")).unwrap();
     let rest: Vec<&str> = without.iter().enumerate().filter(|(index, _)| *index != account).map(|(_, one)| *one).collect();
 
-    cluster.apply(&rest.join("\n---\n"));
+    cluster.apply(&rest.join("\n"));
     let words = "service account \"gadget-installer\" not found in namespace \"gadgets\"";
     until_said(&cluster, "clusterextension", "gadget", "Installed", words);
     cluster.apply(without[account]);
     let said = until_said(&cluster, "clusterextension", "gadget", "Progressing", "pre-authorization failed");
     assert!(condition(&said, "Progressing")["message"].as_str().unwrap().contains("Resources:[customresourcedefinitions]"), "{said:#}");
     assert!(cluster.get(&["deployment", "gadget", "-n", "gadgets"]).is_none());
-    cluster.apply(&binding.join("\n---\n"));
+    cluster.apply(&binding.join("\n"));
     until_installed(&cluster, "gadget", "1.0.0");
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use mainstay_e2e::bundles::{self, extension, publish, read_yaml, until_installed, until_said, until_serving};
+use mainstay_e2e::bundles::{self, extension, publish, publish_as, read_yaml, until_installed, until_said, until_serving};
 use mainstay_e2e::{Cluster, Registry, need_kubectl, shared, unpacked};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -16,36 +16,53 @@ struct Walk<'a> {
     package: &'a str,
     versions: &'a [&'a str],
     watch: Option<&'a str>,
+    /// Where the update edges come from.
+    edges: &'a str,
 }
 
 /// OLM1-INST-13..14, OLM1-INST-08, OLM1-UPG-01, OLM1-CTRL-03, OLM1-CTRL-10, OLM1-OWN-01, OLM1-INST-15: several CRDs, one of which changes its schema.
 #[test]
 fn several_crds() {
-    walk(&Walk { package: "grafana-operator", versions: &["5.0.1", "5.0.2", "5.1.0"], watch: None }, Some(Registry::ours()));
+    walk(
+        &Walk { package: "grafana-operator", versions: &["5.0.1", "5.0.2", "5.1.0"], watch: None, edges: "replaces" },
+        Some(Registry::ours()),
+    );
 }
 
 /// OLM1-INST-11, OLM1-INST-13..14: an operator that looks after its own namespace only, with the recorded render of its second version.
 #[test]
 fn own_namespace() {
-    walk(&Walk { package: "koku-metrics-operator", versions: &["4.3.1", "4.4.0", "4.4.1"], watch: Some(INSTALL) }, Some(Registry::ours()));
+    walk(
+        &Walk { package: "koku-metrics-operator", versions: &["4.3.1", "4.4.0", "4.4.1"], watch: Some(INSTALL), edges: "semver" },
+        Some(Registry::ours()),
+    );
 }
 
-/// OLM1-INST-13..14, OLM1-CAT-06: seven CRDs, pulled from Debian's registry, with the recorded render of the first version.
+/// OLM1-INST-13..14, OLM1-CAT-06: pulled from Debian's registry; the last version brings a CRD more.
 #[test]
 fn through_docker_registry() {
-    walk(&Walk { package: "ack-iam-controller", versions: &["1.7.3", "1.8.0", "1.8.1"], watch: None }, Registry::debian());
+    walk(
+        &Walk { package: "community-trivy-operator", versions: &["2.2.0", "2.3.0", "2.4.0"], watch: None, edges: "semver" },
+        Registry::debian(),
+    );
 }
 
 /// OLM1-INST-13..14: an operator without a CRD of its own; objects come and go between versions.
 #[test]
 fn without_crds() {
-    walk(&Walk { package: "skupper-operator", versions: &["1.9.3", "1.9.4", "1.9.6"], watch: None }, Some(Registry::ours()));
+    walk(
+        &Walk { package: "skupper-operator", versions: &["1.9.3", "1.9.4", "1.9.6"], watch: None, edges: "semver" },
+        Some(Registry::ours()),
+    );
 }
 
 /// OLM1-INST-13..14: package and bundles have different names; the recorded render is of the last version.
 #[test]
 fn bundles_named_otherwise() {
-    walk(&Walk { package: "hyperfoil-bundle", versions: &["0.21.0", "0.24.2", "0.26.0"], watch: None }, Some(Registry::ours()));
+    walk(
+        &Walk { package: "hyperfoil-bundle", versions: &["0.21.0", "0.24.2", "0.26.0"], watch: None, edges: "semver" },
+        Some(Registry::ours()),
+    );
 }
 
 /// OLM1-GEN-04: rendered manifests of more than 1.5 MiB. The recorded operator with the largest bundle has one version only, and no
@@ -77,7 +94,7 @@ fn more_than_a_mebibyte() {
     let rendered = render(&folder.path().join("strimzi-kafka-operator/1.2.0"), None);
     let size = Value::Array(rendered).to_string().len();
     assert!(size > 3 << 19, "{size} bytes are not more than 1.5 MiB");
-    let walk = Walk { package: "strimzi-kafka-operator", versions: &["1.2.0", "1.2.1", "1.2.2"], watch: None };
+    let walk = Walk { package: "strimzi-kafka-operator", versions: &["1.2.0", "1.2.1", "1.2.2"], watch: None, edges: "semver" };
     walk_in(&walk, &Registry::ours(), folder.path());
 }
 
@@ -124,7 +141,7 @@ fn walk(walk: &Walk<'_>, registry: Option<Registry>) {
 
 fn walk_in(walk: &Walk<'_>, registry: &Registry, folder: &Path) {
     let cluster = Cluster::up(&[]);
-    let reference = publish(registry, &folder.join(walk.package), cluster.folder(), "latest");
+    let reference = publish_as(registry, &folder.join(walk.package), cluster.folder(), "latest", walk.edges);
     cluster.apply(&bundles::catalog("real", &reference, None));
     until_serving(&cluster, "real");
 

@@ -57,7 +57,8 @@ fn recorded_answers() {
         eprintln!("  passes and is not listed: {name}");
     }
     let lost: Vec<_> = listed.difference(&passed).collect();
-    let differences: Vec<String> = scenarios.iter().filter(|one| lost.iter().any(|name| one["name"] == ***name)).map(|one| format!("{one:#}")).collect();
+    let differences: Vec<String> =
+        scenarios.iter().filter(|one| lost.iter().any(|name| one["name"] == ***name)).map(|one| format!("{one:#}")).collect();
     assert!(lost.is_empty(), "these transcripts passed before: {lost:#?}\n{}", differences.join("\n"));
 }
 

@@ -122,7 +122,7 @@ fn install(cluster: &Cluster) -> anyhow::Result<(Duration, Duration)> {
     let installed = median(packages.len(), || {
         let package = round.next().copied().unwrap_or_default();
         let manifests = extension(package, &format!("{package}-system"), package, "1.0.0", None);
-        let (before, last) = manifests.rsplit_once("\n---\n").unwrap_or_default();
+        let (before, last) = manifests.rsplit_once('\n').unwrap_or_default();
         cluster.apply(before);
         let begun = Instant::now();
         proxy.create("/apis/olm.operatorframework.io/v1/clusterextensions", last)?;
