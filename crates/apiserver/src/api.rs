@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
+use mainstay_kinds::Gvk;
 use mainstay_rbac::UserInfo;
 use mainstay_store::{Expect, Revision, Store};
 use serde_json::Value;
@@ -150,14 +151,19 @@ impl Served {
     pub fn convert(&self, value: &mut Value) -> Result<()> {
         if let Some(custom) = &self.custom {
             custom.after_read(value, &self.api_version())?;
-        } else if *self.storage_version != *self.facts.version {
-            crate::strategy::convert(value, &self.facts, &self.facts.version)?;
+        } else if !self.stores_as_shown() {
+            crate::strategy::convert(value, &Gvk::new(&self.facts.group, &self.facts.version, &self.facts.kind))?;
         }
         if let Value::Object(map) = value {
             map.insert("apiVersion".into(), self.api_version().into());
             map.insert("kind".into(), self.facts.kind.clone().into());
         }
         Ok(())
+    }
+
+    /// Whether a built-in kind is stored in the form that this resource shows. Events have two groups and are stored as core ones.
+    fn stores_as_shown(&self) -> bool {
+        *self.storage_version == *self.facts.version && self.facts.group != "events.k8s.io"
     }
 
     /// The bytes to store.
@@ -167,9 +173,9 @@ impl Served {
             "events.k8s.io" => "v1".to_owned(),
             group => format!("{group}/{}", self.storage_version),
         };
-        if self.custom.is_none() && *self.storage_version != *self.facts.version {
+        if self.custom.is_none() && !self.stores_as_shown() {
             let mut stored = object.clone();
-            crate::strategy::convert(&mut stored, &self.facts, &self.storage_version)?;
+            crate::strategy::convert(&mut stored, &Gvk::of(&api_version, &self.facts.kind))?;
             return Ok(object::encode(&api_version, &self.facts.kind, &stored));
         }
         Ok(object::encode(&api_version, &self.facts.kind, object))
@@ -179,7 +185,7 @@ impl Served {
     pub fn sends_stored_bytes(&self) -> bool {
         match &self.custom {
             Some(custom) => !custom.changes_on_read,
-            None => *self.storage_version == *self.facts.version || self.facts.group == "events.k8s.io",
+            None => self.stores_as_shown(),
         }
     }
 }

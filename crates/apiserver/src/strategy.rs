@@ -250,13 +250,12 @@ pub fn shown_key(served: &Served, object: &Value) -> String {
 }
 
 /// Changes a built-in object from one of its versions into another.
-pub fn convert(value: &mut Value, facts: &kinds::Resource, version: &str) -> Result<()> {
-    let to = kinds::Gvk::new(&facts.group, version, &facts.kind);
-    kinds::convert(value, &to);
+pub fn convert(value: &mut Value, to: &kinds::Gvk) -> Result<()> {
+    kinds::convert(value, to);
     if value.get("apiVersion").and_then(Value::as_str) == Some(to.api_version().as_str()) {
         return Ok(());
     }
-    Err(ApiError::internal(format!("no conversion of {} {} into {version}", facts.group, facts.kind)))
+    Err(ApiError::internal(format!("no conversion into {} {}", to.api_version(), to.kind)))
 }
 
 /// Refuses a field that selectors of the kind do not know.

@@ -294,3 +294,23 @@ async fn every_listed_resource_is_served() {
     let second = cluster.get("/apis/autoscaling/v2/namespaces/ns/horizontalpodautoscalers/h").await.ok();
     assert_eq!(second["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
 }
+
+/// KAPI-REST-07: events and autoscalers are stored once and shown in every version.
+#[tokio::test]
+async fn two_versions_show_one_object() {
+    let cluster = Cluster::new().await;
+    let event = json!({"metadata": {"name": "e"}, "eventTime": "2024-01-01T00:00:00.000000Z", "note": "said", "reason": "R", "action": "A",
+        "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "i", "regarding": {"kind": "Pod", "name": "p", "namespace": "ns"}});
+    cluster.post("/apis/events.k8s.io/v1/namespaces/ns/events", event).await.ok();
+    let core = cluster.get("/api/v1/namespaces/ns/events/e").await.ok();
+    assert_eq!((&core["message"], &core["involvedObject"]["name"]), (&json!("said"), &json!("p")));
+    let listed = cluster.get("/apis/events.k8s.io/v1/namespaces/ns/events").await.ok();
+    assert_eq!((&listed["items"][0]["note"], &listed["items"][0]["regarding"]["name"]), (&json!("said"), &json!("p")));
+    let spec = json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 70, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}});
+    let path = "/namespaces/ns/horizontalpodautoscalers";
+    cluster.post(&format!("/apis/autoscaling/v1{path}"), json!({"metadata": {"name": "h"}, "spec": spec})).await.ok();
+    let newer = cluster.get(&format!("/apis/autoscaling/v2{path}/h")).await.ok();
+    assert_eq!(newer["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 70);
+    let older = cluster.get(&format!("/apis/autoscaling/v1{path}/h")).await.ok();
+    assert_eq!(older["spec"]["targetCPUUtilizationPercentage"], 70);
+}
