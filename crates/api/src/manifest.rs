@@ -68,7 +68,9 @@ fn put_schema_right(schema: &mut Value) {
                 }
             }
             // A default that only restates "nothing" is no default.
-            if matches!(map.get("default"), Some(Value::Null)) || matches!(map.get("default"), Some(Value::Array(items)) if items.is_empty()) {
+            if matches!(map.get("default"), Some(Value::Null))
+                || matches!(map.get("default"), Some(Value::Array(items)) if items.is_empty())
+            {
                 map.remove("default");
             }
             for (key, value) in map.iter_mut() {

@@ -270,6 +270,9 @@ async fn stored_content_is_served_after_a_restart() {
     world.end().await;
 }
 
+/// Method, preconditions, and the status and body that are expected.
+type Case<'a> = (&'a str, &'a [(header::HeaderName, &'a str)], u16, &'a str);
+
 /// OLM1-CAT-16, OLM1-CAT-17, OLM1-GEN-08: the HTTP interface: whole and part, preconditions, methods, unknown places, queries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn catalogs_over_http() {
@@ -293,7 +296,6 @@ async fn catalogs_over_http() {
     assert_eq!(text(head).await.1, "");
 
     let (old, late) = ("Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT");
-    type Case<'a> = (&'a str, &'a [(header::HeaderName, &'a str)], u16, &'a str);
     let cases: [Case<'_>; 11] = [
         ("GET", &[(header::IF_MODIFIED_SINCE, &modified)], 304, ""),
         ("HEAD", &[(header::IF_MODIFIED_SINCE, late)], 304, ""),

@@ -1,5 +1,5 @@
 //! Both controllers against the embedded API, with bundles from a registry: install, upgrade, drift, refusal, removal.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::too_many_lines)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +134,7 @@ impl World {
     }
 
     async fn catalog(&self, blobs: &[Value]) -> String {
-        let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+        let text = blobs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
         let builder = ImageBuilder::new().file("configs/catalog.json", text.into_bytes());
         self.push("test/catalog:latest", builder.label("operators.operatorframework.io.index.configs.v1", "/configs")).await
     }
