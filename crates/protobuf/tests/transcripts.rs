@@ -49,17 +49,21 @@ fn recorded_objects_survive() {
                 let Ok(back) = there_and_back(&object) else { return };
                 requests += 1;
                 let gvk = Gvk::of(object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
-                let mut again = there_and_back(&back).unwrap();
-                assert_eq!(again, back, "{place}: a second time differs");
-                // What both say after the server's own normalization is the same.
-                let mut known = back.clone();
-                mainstay_kinds::go_form(&gvk, &mut known);
-                mainstay_kinds::go_form(&gvk, &mut again);
-                assert_eq!(known, again, "{place}");
+                assert_eq!(there_and_back(&back).unwrap(), back, "{place}: a second time differs");
+                // In Kubernetes' own form both are the same.
+                let mut back = back;
+                forget_inner_types(&mut object);
+                mainstay_kinds::go_form(&gvk, &mut object);
+                mainstay_kinds::go_form(&gvk, &mut back);
+                unset(&mut object);
+                unset(&mut back);
+                if without_nulls(&back) != without_nulls(&object) {
+                    wrong.push(format!("{place} request:\n{}", difference(&without_nulls(&object), &without_nulls(&back), "")));
+                }
             });
         }
     }
-    assert!(wrong.is_empty(), "{} of {answers} differ:\n{}", wrong.len(), wrong[..wrong.len().min(40)].join("\n"));
+    assert!(wrong.is_empty(), "{} of {answers} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(answers > 600 && requests > 300, "{answers} answers and {requests} requests were found");
 }
 
@@ -102,6 +106,20 @@ fn forget_inner_types(object: &mut Value) {
                 item.as_object_mut().unwrap().remove(name);
             }
         }
+    }
+}
+
+/// Values that Go writes for fields which were not set, and which defaults treat as such; microseconds where a time had none.
+fn unset(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(unset),
+        Value::Object(map) => {
+            map.retain(|key, value| !(key == "targetPort" && *value == json!(0) || key == "divisor" && value == "0"));
+            map.values_mut().for_each(unset);
+        }
+        Value::String(text) if text.ends_with(".000000Z") => text.truncate(text.len() - 8),
+        Value::String(text) if text.ends_with('Z') => text.truncate(text.len() - 1),
+        _ => {}
     }
 }
 
