@@ -168,7 +168,7 @@ fn deployments() {
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
     let kubectl = |arguments: &[&str]| cluster.kubectl(arguments);
-    assert_eq!(kubectl(&["get", "nodes", "-o", "name"]).ok().lines().count(), 3);
+    cluster.until("three nodes register", &["nodes"], |list| list["items"].as_array().is_some_and(|items| items.len() == 3));
     kubectl(&["wait", "--for=condition=Ready", "nodes", "--all", "--timeout=30s"]).ok();
     kubectl(&["create", "deployment", "web", "--image=example.com/web:1", "--replicas=2"]).ok();
     kubectl(&["wait", "--for=condition=Available", "deployment/web", "--timeout=60s"]).ok();
