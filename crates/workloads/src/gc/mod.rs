@@ -83,6 +83,9 @@ pub async fn run(world: World, discovery: Discovery, shared: Vec<Live>) {
     }
 }
 
+/// How soon an owner that is not watched yet is asked for again.
+const UNSEEN: Duration = Duration::from_secs(1);
+
 impl Collector {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -241,7 +244,11 @@ impl Collector {
                 state.graph.decide(uid, &state.gone, &there)
             };
             match decision {
-                Decision::Keep => return Ok(Outcome::Done),
+                Decision::Keep => {
+                    // An owner that is there, but is not watched yet: that it goes before it is would not be seen.
+                    let unseen = there.iter().any(|owner| self.state().graph.get(owner).is_none());
+                    return Ok(if unseen { Outcome::After(UNSEEN) } else { Outcome::Done });
+                }
                 Decision::Ask(owners) => {
                     for owner in owners {
                         match self.ask(uid, &owner).await? {
