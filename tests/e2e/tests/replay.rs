@@ -33,6 +33,7 @@ fn recorded_answers() {
     let all_time = std::env::var_os("MAINSTAY_UPDATE_TRANSCRIPTS").is_some();
     let mut scenarios = play(&cluster, &tool, &must, "1");
     scenarios.extend(play(&cluster, &tool, &rest, if all_time { "1" } else { "0.1" }));
+    again(&cluster, &tool, &transcripts, &listed, &mut scenarios);
     let results: BTreeMap<String, bool> =
         scenarios.iter().map(|one| (one["name"].as_str().unwrap().to_owned(), one["pass"].as_bool().unwrap())).collect();
     let passed: BTreeSet<&str> = results.iter().filter(|(_, passed)| **passed).map(|(name, _)| name.as_str()).collect();
@@ -60,6 +61,24 @@ fn recorded_answers() {
     let differences: Vec<String> =
         scenarios.iter().filter(|one| lost.iter().any(|name| one["name"] == ***name)).map(|one| format!("{one:#}")).collect();
     assert!(lost.is_empty(), "these transcripts passed before: {lost:#?}\n{}", differences.join("\n"));
+}
+
+/// Plays listed scenarios that failed once more, one by one: they watch controllers by the clock, and a busy machine may be late once.
+/// Those that pass only then are named.
+fn again(cluster: &Cluster, tool: &Path, transcripts: &Path, listed: &BTreeSet<&str>, scenarios: &mut [Value]) {
+    for one in scenarios.iter_mut().filter(|one| one["pass"] == false && one["name"].as_str().is_some_and(|name| listed.contains(name))) {
+        let name = one["name"].as_str().unwrap().to_owned();
+        let folder = cluster.folder().join("again").join(name.replace('/', "-"));
+        let target = folder.join(format!("{name}.json"));
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(transcripts.join(format!("{name}.json")), target).unwrap();
+        if let Some(second) = play(cluster, tool, &folder, "1").into_iter().next() {
+            if second["pass"] == true {
+                eprintln!("  passes the second time only: {name}");
+            }
+            *one = second;
+        }
+    }
 }
 
 /// The scenarios' names: topic and file, without its extension.
