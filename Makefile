@@ -43,7 +43,7 @@ fmt: ## Format the sources
 
 bench: ## Measure speed and size, write BENCHMARKS.md
 	cargo build --profile demo -p mainstay-cli
-	cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md
+	MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md
 
 requirements: ## Which test proves which requirement, after `make test`
 	@cargo xtask requirements --results $(TARGET)/test.log

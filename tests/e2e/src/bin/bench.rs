@@ -84,14 +84,14 @@ fn measure(binary: &Path, out: &Path) -> anyhow::Result<()> {
         add(time(&format!("catalog-60, {bundles} bundles: open again"), micros(&once["open"]), "50 ms", 50));
         let many = index_of(&text, 8)?;
         let bundles = many["bundles"].as_u64().unwrap_or(0);
-        add(time(&format!("catalog of {bundles} bundles: load, check, index, store"), micros(&many["put"]), "2 s", 2_000));
+        add(time(&format!("catalog of {bundles} bundles in 8 files: load, check, index, store"), micros(&many["put"]), "2 s", 2_000));
         add(memory(
-            &format!("catalog of {bundles} bundles: peak memory of that"),
+            &format!("catalog of {bundles} bundles in 8 files: peak memory of that"),
             many["peak"].as_u64().unwrap_or(u64::MAX),
             "100 MiB",
             100,
         ));
-        add(time(&format!("catalog of {bundles} bundles: open again"), micros(&many["open"]), "50 ms", 50));
+        add(time(&format!("catalog of {bundles} bundles in 8 files: open again"), micros(&many["open"]), "50 ms", 50));
     }
 
     if kubectl().is_some() {
