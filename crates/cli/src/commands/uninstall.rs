@@ -194,13 +194,30 @@ async fn instances(session: &Session, definition: &Value) -> Result<usize, Failu
     }
 }
 
-/// Puts our finalizer on the extension, or takes it off.
+/// Puts our finalizer on the extension, or takes it off. The controller changes the same list at the same time, so a conflict is
+/// answered by looking again.
 async fn hold(session: &Session, extension: &ClusterExtension, on: bool) -> Result<(), Failure> {
-    let mut live = serde_json::to_value(extension).map_err(|error| Failure::failed("clusterextension", &error))?;
-    live["apiVersion"] = API_VERSION.into();
-    live["kind"] = "ClusterExtension".into();
-    let outcome = if on { session.writer.add_finalizer(&live, KEEPER).await } else { session.writer.remove_finalizer(&live, KEEPER).await };
-    outcome.map(drop).map_err(|error| not_written(&error))
+    const TRIES: usize = 20;
+    let place = ObjectRef {
+        api_version: API_VERSION.to_owned(),
+        kind: "ClusterExtension".to_owned(),
+        namespace: String::new(),
+        name: extension.metadata.name.clone().unwrap_or_default(),
+    };
+    let mut tries = 0;
+    loop {
+        let Some(live) = session.writer.get(&place).await.map_err(|error| not_written(&error))? else {
+            return Ok(());
+        };
+        let outcome =
+            if on { session.writer.add_finalizer(&live, KEEPER).await } else { session.writer.remove_finalizer(&live, KEEPER).await };
+        tries += 1;
+        match outcome {
+            Ok(_) => return Ok(()),
+            Err(error) if error.reason() == Some(&mainstay_apply::Reason::Conflict) && tries < TRIES => {}
+            Err(error) => return Err(not_written(&error)),
+        }
+    }
 }
 
 /// Takes the owner off an object.
