@@ -115,7 +115,9 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
     progress.doing("delete the clusterextension");
     session.writer.delete(&place, &Expect::default(), Propagation::Background).await.map_err(failed)?;
     if arguments.keep_crds {
-        // The controller lets go of an extension that is being deleted, so nobody puts the owner back.
+        // Only when the controller has let go of the extension does nobody put the owner back.
+        progress.doing("wait until the controller has let go of the extension");
+        released(session, &place, timeout).await?;
         for definition in &definitions {
             progress.doing(&format!("keep {}", named(&definition.object)));
             disown(session, &definition.object).await?;
@@ -191,6 +193,24 @@ async fn instances(session: &Session, definition: &Value) -> Result<usize, Failu
             Some(token) => page = page.continue_token(&token),
             None => return Ok(count),
         }
+    }
+}
+
+/// Waits until no finalizer but ours is on the extension: then no reconcile of it is under way any more (OLM1-CTRL-07).
+async fn released(session: &Session, place: &ObjectRef, timeout: Duration) -> Result<(), Failure> {
+    const LOOK: Duration = Duration::from_millis(50);
+    let begun = Instant::now();
+    loop {
+        let live = session.writer.get(place).await.map_err(|error| not_written(&error))?;
+        let others = live.as_ref().and_then(|live| live.pointer("/metadata/finalizers")).and_then(Value::as_array);
+        if others.is_none_or(|all| all.iter().all(|finalizer| finalizer == KEEPER)) {
+            return Ok(());
+        }
+        if begun.elapsed() > timeout {
+            let problem = format!("the controller still holds it after {} s; nothing was deleted yet", timeout.as_secs());
+            return Err(Failure::new(Exit::TimedOut, place.to_string(), problem).hint("is the operator-controller running?"));
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 
