@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/.cache/cargo/bin:$(PATH)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 DEMO_FLAGS := $(if $(filter-out 0,$(DEMO_EXIT)),--exit)
 
-.PHONY: help demo test setup lint fmt deny bench requirements clean
+.PHONY: help demo test soak setup lint fmt deny bench fuzz requirements clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,11 @@ test: ## Everything that proves the project
 	@failed=0; MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" \
 		cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(TARGET)/test.log || failed=1; \
 		scripts/summary $(TARGET)/test.log; exit $$failed
+
+soak: ## The long proofs: power cuts, kills and histories, for minutes
+	cargo build --workspace --bins
+	MAINSTAY_SOAK=1 cargo test -p mainstay-store --lib power_cut -- --show-output
+	MAINSTAY_SOAK=1 MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" cargo test -p mainstay-e2e --test crash --test history -- --show-output
 
 setup: ## Get what is needed beside Rust, into .cache
 	@scripts/setup all
@@ -44,6 +49,9 @@ fmt: ## Format the sources
 bench: ## Measure speed and size, write BENCHMARKS.md
 	cargo build --profile demo -p mainstay-cli
 	MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md
+
+fuzz: ## Every fuzz target for FUZZ_SECONDS (120) seconds; TARGETS names fewer
+	@scripts/fuzz $(TARGETS)
 
 requirements: ## Which test proves which requirement, after `make test`
 	@cargo xtask requirements --results $(TARGET)/test.log

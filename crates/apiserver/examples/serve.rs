@@ -52,16 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let begun = std::time::Instant::now();
     let listener = mainstay_serve::Server::bind((Ipv4Addr::LOCALHOST, port).into()).await?;
     let address = listener.address();
-    let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.to_string(), port: address.port() };
-    let server = Server::open(Config {
-        data_dir,
-        endpoint,
-        names: ServingNames::default(),
-        anonymous: AnonymousAccess::Everything,
-        token_file: None,
-        store: mainstay_store::Options::default(),
-    })
-    .await?;
+    let server = Server::open(Config { anonymous: AnonymousAccess::Everything, ..Config::local(data_dir, address.port()) }).await?;
     let kubeconfig = server.write_kubeconfig(&format!("https://{address}"))?;
     println!("ready after {:?}: {}", begun.elapsed(), kubeconfig.display());
     let shutdown = CancellationToken::new();

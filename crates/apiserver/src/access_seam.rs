@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::request::Parts;
-use mainstay_rbac::UserInfo;
+use mainstay_rbac::{Decision, UserInfo};
 
 use crate::error::Result;
 use crate::request::RequestInfo;
@@ -20,6 +20,9 @@ pub trait Access: Send + Sync + 'static {
 
     /// Whether they may; 403 with the recorded words.
     async fn authorize(&self, user: &UserInfo, info: &RequestInfo) -> Result<()>;
+
+    /// Whether somebody may, and why; for those who only ask.
+    fn decide(&self, user: &UserInfo, info: &RequestInfo) -> Decision;
 
     /// Pages of its own (`/.well-known/...`, `/openid/...`).
     async fn page(&self, _context: &Context, _parts: &[&str]) -> Option<Result<Answer>> {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::Chain;
 use crate::cache::{Cache, Entry};
+use crate::crd::{Converter, stored_version};
 use crate::error::{ApiError, Result};
 use crate::object;
 use crate::served::{Served, Snapshot};
@@ -23,6 +24,12 @@ pub struct Api {
     pub cache: Arc<Cache>,
     /// Admission, in order.
     pub admission: Chain,
+    /// API servers of others behind this one.
+    pub(crate) aggregation: Arc<crate::aggregation::Aggregation>,
+    /// Other processes: webhooks, converters, aggregated API servers.
+    pub remotes: Arc<crate::remote::Remotes>,
+    /// Requests in flight.
+    pub inflight: crate::inflight::InFlight,
     /// Figures for `/metrics`.
     pub metrics: crate::metrics::Metrics,
     /// Cancelled when the server ends.
@@ -32,7 +39,8 @@ pub struct Api {
     pub(crate) documents: crate::discovery::Documents,
     pub(crate) access: Arc<dyn crate::access_seam::Access>,
     pub(crate) readiness: crate::health::Readiness,
-    pub(crate) services: crate::services::Allocators,
+    pub(crate) services: Arc<crate::services::Allocators>,
+    pub(crate) backup: crate::backup::Source,
 }
 
 /// An object of the store, in the version that was asked for.
@@ -42,21 +50,33 @@ pub struct Loaded {
     pub value: Value,
     /// Its revision.
     pub revision: Revision,
+    /// Whether it is stored in another version than it would be now: even an update that changes nothing is a change.
+    pub outdated: bool,
 }
 
 impl Api {
-    pub(crate) fn new(store: Arc<dyn Store>, cache: Arc<Cache>, access: Arc<dyn crate::access_seam::Access>, admission: Chain) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        cache: Arc<Cache>,
+        access: Arc<dyn crate::access_seam::Access>,
+        admission: Chain,
+        remotes: crate::remote::Remotes,
+    ) -> Self {
         Self {
+            aggregation: Arc::default(),
+            remotes: Arc::new(remotes),
             store,
             cache,
             admission,
             access,
+            backup: crate::backup::Source::default(),
+            inflight: crate::inflight::InFlight::default(),
             metrics: crate::metrics::Metrics::default(),
             closing: CancellationToken::new(),
             served: RwLock::new(Arc::new(Snapshot::built_in())),
             documents: crate::discovery::Documents::default(),
             readiness: crate::health::Readiness::default(),
-            services: crate::services::Allocators::default(),
+            services: Arc::default(),
         }
     }
 
@@ -83,7 +103,10 @@ impl Api {
     /// Reads an object.
     pub async fn load(&self, served: &Served, namespace: &str, name: &str) -> Result<Option<Loaded>> {
         let (found, _) = self.store.get(&served.store_key(namespace, name)).await.map_err(store_error)?;
-        found.map(|found| served.read(&found.value, found.modified)).transpose()
+        match found {
+            None => Ok(None),
+            Some(found) => served.load(&found.value, found.modified).await.map(Some),
+        }
     }
 
     /// Reads an object; 404 where there is none.
@@ -95,7 +118,7 @@ impl Api {
     /// Writes an object; gives it the revision of the write. 409 where the key is not as expected.
     pub async fn save(&self, served: &Served, object: &mut Value, expect: Expect) -> Result<Revision> {
         let (namespace, name) = (object::meta(object, "namespace").to_owned(), object::meta(object, "name").to_owned());
-        let bytes = served.write(object)?;
+        let bytes = served.write(object).await?;
         let facts = &served.facts;
         let written = self.store.put(&served.store_key(&namespace, &name), bytes, expect).await.map_err(|error| match error {
             mainstay_store::Error::Conflict { .. } if expect == Expect::Absent => {
@@ -105,6 +128,10 @@ impl Api {
             mainstay_store::Error::Conflict { .. } => ApiError::modified(&facts.group, &facts.plural, &name),
             other => store_error(other),
         })?;
+        if served.converts_to_store() {
+            // What the way to the store and back loses is not there: the answer shows it.
+            *object = served.load(&written.value, written.modified).await?.value;
+        }
         object::metadata_mut(object).insert("resourceVersion".into(), written.modified.to_string().into());
         self.settle(served, written.modified).await;
         Ok(written.modified)
@@ -144,13 +171,38 @@ impl Served {
         let mut value = object::decode(stored, revision)
             .map_err(|error| ApiError::internal(format!("a stored object of {} is not JSON: {error}", self.facts.plural)))?;
         self.convert(&mut value)?;
-        Ok(Loaded { value, revision })
+        Ok(Loaded { value, revision, outdated: self.is_outdated(stored) })
+    }
+
+    /// The same for what comes straight from the store: a webhook converts it where it has another version.
+    pub async fn load(&self, stored: &Bytes, revision: Revision) -> Result<Loaded> {
+        let api_version = self.api_version();
+        let Some(converter) = self.converter().filter(|_| stored_version(stored) != Some(&api_version)) else {
+            return self.read(stored, revision);
+        };
+        let value = object::decode(stored, revision).map_err(|error| ApiError::internal(error.to_string()))?;
+        let mut value = converter.convert(vec![value], &api_version).await?.swap_remove(0);
+        self.convert(&mut value)?;
+        Ok(Loaded { value, revision, outdated: self.is_outdated(stored) })
+    }
+
+    /// The webhook that converts between the versions.
+    pub fn converter(&self) -> Option<&Arc<Converter>> {
+        self.custom.as_ref()?.converter.as_ref()
+    }
+
+    fn converts_to_store(&self) -> bool {
+        self.converter().is_some() && *self.storage_version != *self.facts.version
+    }
+
+    fn is_outdated(&self, stored: &[u8]) -> bool {
+        self.custom.is_some() && stored_version(stored).and_then(|version| version.rsplit('/').next()) != Some(&*self.storage_version)
     }
 
     /// Makes a stored object one of this version: defaults of a CRD's schema, then the version's name.
     pub fn convert(&self, value: &mut Value) -> Result<()> {
         if let Some(custom) = &self.custom {
-            custom.after_read(value, &self.api_version())?;
+            custom.after_read(value);
         } else if !self.stores_as_shown() {
             crate::strategy::convert(value, &Gvk::new(&self.facts.group, &self.facts.version, &self.facts.kind))?;
         }
@@ -167,12 +219,16 @@ impl Served {
     }
 
     /// The bytes to store.
-    fn write(&self, object: &Value) -> Result<Bytes> {
+    async fn write(&self, object: &Value) -> Result<Bytes> {
         let api_version = match &*self.facts.group {
             "" => self.storage_version.to_string(),
             "events.k8s.io" => "v1".to_owned(),
             group => format!("{group}/{}", self.storage_version),
         };
+        if let Some(converter) = self.converter().filter(|_| self.converts_to_store()) {
+            let stored = converter.convert(vec![object.clone()], &api_version).await?.swap_remove(0);
+            return Ok(object::encode(&api_version, &self.facts.kind, &stored));
+        }
         if self.custom.is_none() && !self.stores_as_shown() {
             let mut stored = object.clone();
             crate::strategy::convert(&mut stored, &Gvk::of(&api_version, &self.facts.kind))?;
@@ -195,10 +251,24 @@ pub fn store_error(error: mainstay_store::Error) -> ApiError {
     match error {
         mainstay_store::Error::Compacted { .. } => expired(),
         mainstay_store::Error::Future { asked, latest } => too_large_version(asked, latest),
+        mainstay_store::Error::Remote { problem, fate } => remote_error(problem, fate),
+        mainstay_store::Error::TooLarge { limit, .. } => ApiError::too_large(limit),
         other => {
             tracing::error!(error = &other as &dyn std::error::Error, "store failed");
-            ApiError::internal(other.to_string())
+            let causes = std::iter::successors(std::error::Error::source(&other), |cause| cause.source());
+            ApiError::internal(causes.fold(other.to_string(), |text, cause| format!("{text}: {cause}")))
         }
+    }
+}
+
+/// What a failing storage cluster means. A client may try again by itself only where nothing was done.
+fn remote_error(problem: String, fate: mainstay_store::Fate) -> ApiError {
+    use mainstay_store::Fate;
+    tracing::warn!(problem, ?fate, "the storage cluster failed");
+    match fate {
+        Fate::Unavailable => ApiError::new(http::StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", problem).retry_after(1),
+        Fate::Busy => ApiError::new(http::StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", problem).retry_after(1),
+        Fate::Refused | Fate::Unknown => ApiError::untyped(problem),
     }
 }
 

@@ -17,6 +17,9 @@ use crate::{clock, fields, strategy};
 /// Says who looks after the object.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
+/// The priorities of custom groups and their versions.
+const CUSTOM: (i64, i64) = (1_000, 100);
+
 /// Where clients look first: the priority of a group, and of a version in it.
 fn priorities(group: &str, version: &str) -> (i64, i64) {
     let of_group = match group {
@@ -43,6 +46,16 @@ fn priorities(group: &str, version: &str) -> (i64, i64) {
     (of_group, 15)
 }
 
+/// Where clients look first among groups.
+pub fn group_priority(group: &str) -> i64 {
+    match group {
+        // Always the first one of the list.
+        "apiregistration.k8s.io" => 20_000,
+        _ if registry().group(group).is_some() => priorities(group, "").0,
+        _ => CUSTOM.0,
+    }
+}
+
 /// Makes the objects of the built-in groups.
 pub async fn built_in(api: &Api) -> Result<()> {
     let groups = registry().groups().iter().filter(|group| group.name != "apiregistration.k8s.io");
@@ -54,7 +67,7 @@ pub async fn built_in(api: &Api) -> Result<()> {
 pub async fn custom(api: &Api, groups: &BTreeMap<String, Vec<String>>) -> Result<()> {
     for (group, versions) in groups {
         for version in versions {
-            ensure(api, group, version, (1_000, 100), "true").await?;
+            ensure(api, group, version, CUSTOM, "true").await?;
         }
     }
     let services = api.built_in("apiregistration.k8s.io", "apiservices")?;

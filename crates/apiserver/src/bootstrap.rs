@@ -1,18 +1,24 @@
 //! The objects that every cluster has, made by the API server itself (KAPI-SRV-08).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures::future::try_join_all;
 use mainstay_rbac::{Reconciled, bootstrap, reconcile};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::api::Api;
+use crate::cache::Change;
 use crate::error::Result;
 use crate::object::{meta, metadata_mut};
 use crate::served::Served;
 use crate::strategy;
 
 /// Where the API is reached, for the `kubernetes` Service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// An IP address.
     pub address: String,
@@ -30,21 +36,9 @@ pub struct Authorities<'a> {
 
 /// Creates what is missing and brings the bootstrap policy up to date.
 pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) -> Result<()> {
-    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-        ensure(
-            api,
-            "",
-            "namespaces",
-            json!({
-                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-                "spec": {"finalizers": ["kubernetes"]},
-                "status": {"phase": "Active"},
-            }),
-        )
-        .await?;
-    }
+    namespaces(api).await?;
     // Writes that wait together share a commit.
-    try_join_all(bootstrap::objects().into_iter().map(|object| policy(api, object))).await?;
+    try_join_all(bootstrap::objects().into_iter().map(|object| agreed(move || policy(api, object.clone())))).await?;
     for (name, value, description) in [
         (
             "system-cluster-critical",
@@ -66,29 +60,115 @@ pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) 
         )
         .await?;
     }
-    service(api, endpoint).await?;
-    crate::apiservices::built_in(api).await?;
-    follow(
-        api,
-        "",
-        "configmaps",
-        json!({
-            "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
-            "data": {
-                "client-ca-file": authorities.clients,
-                "requestheader-allowed-names": "[\"front-proxy-client\"]",
-                "requestheader-client-ca-file": authorities.front_proxy,
-                "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
-                "requestheader-group-headers": "[\"X-Remote-Group\"]",
-                "requestheader-username-headers": "[\"X-Remote-User\"]",
-            },
-        }),
-    )
-    .await?;
+    agreed(|| reachable(api, endpoint)).await?;
+    agreed(|| crate::apiservices::built_in(api)).await?;
+    let authentication = json!({
+        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+        "data": {
+            "client-ca-file": authorities.clients,
+            "requestheader-allowed-names": "[\"front-proxy-client\"]",
+            "requestheader-client-ca-file": authorities.front_proxy,
+            "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+            "requestheader-group-headers": "[\"X-Remote-Group\"]",
+            "requestheader-uid-headers": "[\"X-Remote-Uid\"]",
+            "requestheader-username-headers": "[\"X-Remote-User\"]",
+        },
+    });
+    agreed(|| follow(api, "", "configmaps", authentication.clone())).await?;
+    if api.store.shared() {
+        // What other servers give out is seen here, so that it is not tried in vain.
+        let services = api.services.clone();
+        api.cache.observe(Box::new(move |resource, change| {
+            if resource == "core/services" {
+                let (now, before) = (change.now.as_ref().map(|now| now.value()), change.before.as_ref().map(|before| before.value()));
+                if let Some(before) = &before {
+                    services.forget(before, now.as_ref());
+                }
+                if let Some(now) = &now {
+                    services.note(now);
+                }
+            }
+        }));
+    }
     for entry in api.cache.resource("core/services").list(&crate::cache::Scope::default()) {
         api.services.note(&entry.value());
     }
     Ok(())
+}
+
+async fn namespaces(api: &Api) -> Result<()> {
+    for name in NAMESPACES {
+        ensure(
+            api,
+            "",
+            "namespaces",
+            json!({
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            }),
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// Brings back what is deleted of the built-in namespaces and of the Service `kubernetes` with its endpoints, until the server ends
+/// (KAPI-SRV-08). Everything else is made at start only, as in Kubernetes.
+pub async fn keep(api: Arc<Api>, endpoint: Endpoint) {
+    let changed = Arc::new(Notify::new());
+    let wake = changed.clone();
+    api.cache.observe(Box::new(move |resource, change| {
+        if is_kept(resource, change) {
+            wake.notify_one();
+        }
+    }));
+    let closing = api.closing.clone();
+    loop {
+        let kept = match agreed(|| namespaces(&api)).await {
+            // Where several servers share a store, the endpoints are looked after by `members`.
+            Ok(()) if api.store.shared() => agreed(|| service(&api, &endpoint)).await,
+            Ok(()) => agreed(|| reachable(&api, &endpoint)).await,
+            refused => refused,
+        };
+        if let Err(error) = &kept {
+            tracing::warn!(%error, "the built-in objects are not complete");
+        }
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = changed.notified() => {}
+            () = tokio::time::sleep(AGAIN), if kept.is_err() => {}
+        }
+    }
+}
+
+/// Whether a change takes away, or alters, one of the objects that are kept.
+fn is_kept(resource: &str, change: &Change) -> bool {
+    let Some(before) = &change.before else { return false };
+    match resource {
+        "core/namespaces" => change.now.is_none() && NAMESPACES.contains(&before.name()),
+        "core/services" => change.now.is_none() && (before.namespace(), before.name()) == ("default", "kubernetes"),
+        "core/endpoints" | "discovery.k8s.io/endpointslices" => (before.namespace(), before.name()) == ("default", "kubernetes"),
+        _ => false,
+    }
+}
+
+/// The namespaces that every cluster has.
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+/// How long until what failed is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// How often another server may have been quicker.
+const ATTEMPTS: usize = 16;
+
+/// Does a step again where another server did it at the same time: the next look finds what that one wrote.
+pub async fn agreed<F: Future<Output = Result<()>>>(step: impl Fn() -> F) -> Result<()> {
+    for _ in 1..ATTEMPTS {
+        match step().await {
+            Err(error) if matches!(error.code, http::StatusCode::CONFLICT | http::StatusCode::NOT_FOUND) => {}
+            other => return other,
+        }
+    }
+    step().await
 }
 
 async fn ensure(api: &Api, group: &str, plural: &str, mut object: Value) -> Result<()> {
@@ -100,7 +180,14 @@ async fn ensure(api: &Api, group: &str, plural: &str, mut object: Value) -> Resu
     complete(&served, &mut object);
     match api.save(&served, &mut object, Expect::Absent).await {
         Err(error) if error.reason == "AlreadyExists" => Ok(()),
-        other => other.map(|_| ()),
+        Err(error) => Err(error),
+        Ok(_) => {
+            if served.is("", "services") {
+                // Nobody else gets the address.
+                api.services.note(&object);
+            }
+            Ok(())
+        }
     }
 }
 
@@ -158,23 +245,54 @@ async fn service(api: &Api, endpoint: &Endpoint) -> Result<()> {
             "status": {"loadBalancer": {}},
         }),
     )
-    .await?;
+    .await
+}
+
+/// The Service `kubernetes`, and this server among its endpoints.
+async fn reachable(api: &Api, endpoint: &Endpoint) -> Result<()> {
+    service(api, endpoint).await?;
+    if api.store.shared() {
+        crate::members::Members::default().renew(api, endpoint).await
+    } else {
+        endpoints(api, &BTreeSet::from([endpoint.clone()])).await
+    }
+}
+
+/// Makes these servers the endpoints of the Service `kubernetes`.
+pub async fn endpoints(api: &Api, all: &BTreeSet<Endpoint>) -> Result<()> {
+    let mut ports: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for endpoint in all {
+        ports.entry(endpoint.port).or_default().push(&endpoint.address);
+    }
+    let subset = |(port, addresses): (&u16, &Vec<&str>)| {
+        let addresses: Vec<Value> = addresses.iter().map(|address| json!({"ip": address})).collect();
+        json!({"addresses": addresses, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]})
+    };
     follow(
         api,
         "",
         "endpoints",
         json!({
             "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
-            "subsets": [{"addresses": [{"ip": endpoint.address}], "ports": [{"name": "https", "port": endpoint.port, "protocol": "TCP"}]}],
+            "subsets": ports.iter().map(subset).collect::<Vec<_>>(),
         }),
     )
     .await?;
-    follow(api, "discovery.k8s.io", "endpointslices", json!({
-        "metadata": {"name": "kubernetes", "namespace": "default", "generation": 1, "labels": {"kubernetes.io/service-name": "kubernetes"}},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": [endpoint.address], "conditions": {"ready": true}}],
-        "ports": [{"name": "https", "port": endpoint.port, "protocol": "TCP"}],
-    }))
+    // A slice has one list of ports; servers of one cluster listen on the same one, unless they share a machine.
+    let (port, addresses) = ports.into_iter().next().unwrap_or_default();
+    let conditions = json!({"ready": true});
+    let slice_endpoints: Vec<Value> = addresses.iter().map(|address| json!({"addresses": [address], "conditions": conditions})).collect();
+    follow(
+        api,
+        "discovery.k8s.io",
+        "endpointslices",
+        json!({
+            "metadata": {"name": "kubernetes", "namespace": "default", "generation": 1, "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "addressType": "IPv4",
+            "endpoints": slice_endpoints,
+            "ports": if addresses.is_empty() { json!([]) } else { json!([{"name": "https", "port": port, "protocol": "TCP"}]) },
+        }),
+    )
     .await
 }
 

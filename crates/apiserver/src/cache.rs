@@ -7,24 +7,35 @@
 //! An event's bytes are made once, when the first watcher needs them, and shared by all. A watcher that does not keep up
 //! is dropped: its stream ends and its client starts again, so it never holds memory without bound.
 
+mod queue;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use mainstay_store::{Event, KeyValue, Range, Revision, Store};
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
+
+pub use queue::Receiver;
+use queue::{Sender, queue};
 
 use crate::object;
 use crate::selector::{Labels, labels_of};
 
 /// Below this every key of the API lies.
 pub const ROOT: &str = "/registry/";
-/// How many changes a resource remembers beyond the initial amount only while they are young.
+/// How many changes a resource remembers.
 const RING: usize = 1_024;
-/// How many changes may wait for one watcher.
-const QUEUE: usize = 1_024;
+/// How many bytes of objects a resource's ring holds; what falls out is read from the store's history.
+const RING_BYTES: usize = 16 << 20;
+/// How many objects are read at once to fill the cache.
+const PAGE: usize = 5_000;
+/// How long a read waits before it asks a shared store for a position.
+const QUIET: Duration = Duration::from_millis(20);
+/// Between attempts to read everything anew.
+const PAUSE: Duration = Duration::from_millis(500);
 /// How long a read waits for the cache to catch up with the store.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -94,13 +105,21 @@ pub struct Change {
     pub now: Option<Arc<Entry>>,
     /// The object before; `None` when it was created.
     pub before: Option<Arc<Entry>>,
-    /// The event as it is sent in the storage version, made when first asked for.
-    pub frame: OnceLock<Bytes>,
-    /// The same in protobuf.
-    pub protobuf_frame: OnceLock<Bytes>,
+    /// The event as it is sent, made when first asked for.
+    pub frames: crate::watch::Frames,
 }
 
 impl Change {
+    /// A change that nobody has encoded yet.
+    pub fn new(revision: Revision, now: Option<Arc<Entry>>, before: Option<Arc<Entry>>) -> Self {
+        Self { revision, now, before, frames: crate::watch::Frames::default() }
+    }
+
+    /// About how much memory it holds.
+    pub fn bytes(&self) -> usize {
+        self.shown().map_or(0, |entry| entry.stored.len()) + 256
+    }
+
     /// The object that the event shows: the one now, or the last state.
     pub fn shown(&self) -> Option<&Arc<Entry>> {
         self.now.as_ref().or(self.before.as_ref())
@@ -116,7 +135,8 @@ pub struct ResourceCache {
 #[derive(Default)]
 struct Inner {
     entries: BTreeMap<String, Arc<Entry>>,
-    ring: VecDeque<(Instant, Arc<Change>)>,
+    ring: VecDeque<Arc<Change>>,
+    ring_bytes: usize,
     /// Changes at or before this revision are no longer in the ring.
     floor: Revision,
     watchers: Vec<Slot>,
@@ -125,7 +145,7 @@ struct Inner {
 struct Slot {
     /// `NAMESPACE/`, `NAMESPACE/NAME` or empty.
     scope: Scope,
-    sender: mpsc::Sender<Arc<Change>>,
+    sender: Sender,
 }
 
 /// What part of a resource is asked for.
@@ -154,7 +174,7 @@ pub struct Subscription {
     /// The revision of the subscription.
     pub revision: Revision,
     /// What follows; closed when the watcher is too slow or the server ends.
-    pub changes: mpsc::Receiver<Arc<Change>>,
+    pub changes: Receiver,
 }
 
 /// Where a watch begins.
@@ -189,47 +209,83 @@ pub type Observer = Box<dyn Fn(&str, &Change) + Send + Sync>;
 impl Cache {
     /// Reads everything there is.
     pub async fn fill(store: Arc<dyn Store>) -> Result<Arc<Self>, mainstay_store::Error> {
-        let (mut after, mut revision) = (None, None);
-        let resources: RwLock<HashMap<String, Arc<ResourceCache>>> = RwLock::default();
-        loop {
-            let range = Range { prefix: ROOT.into(), after: after.take(), limit: 5_000, revision };
-            let listing = store.list(range).await?;
-            revision = Some(listing.revision);
-            for item in &listing.items {
-                let Some(resource) = resource_of(&item.key) else { continue };
-                let cache = resource_in(&resources, resource, listing.revision);
-                if let Some(entry) = Entry::new(resource, item) {
-                    cache.inner.write().unwrap_or_else(PoisonError::into_inner).entries.insert(entry.key.clone(), entry);
-                }
-            }
-            match listing.items.last() {
-                Some(last) if listing.remaining > 0 => after = Some(last.key.clone()),
-                _ => break,
-            }
-        }
-        let origin = revision.unwrap_or_default();
+        let (found, origin) = read_all(&*store).await?;
+        let resources = found
+            .into_iter()
+            .map(|(name, entries)| {
+                (name, Arc::new(ResourceCache { inner: RwLock::new(Inner { entries, floor: origin, ..Inner::default() }) }))
+            })
+            .collect();
         let (progress, _) = watch::channel(origin);
-        Ok(Arc::new(Self { resources, progress, store, origin, observers: RwLock::default() }))
+        Ok(Arc::new(Self { resources: RwLock::new(resources), progress, store, origin, observers: RwLock::default() }))
     }
 
     /// Follows the store until it closes.
     pub async fn run(self: Arc<Self>) -> Result<(), mainstay_store::Error> {
-        let mut changes = self.store.watch(ROOT, self.origin).await?;
+        let mut from = self.origin;
         loop {
-            let batch = match changes.next().await {
-                Ok(batch) => batch,
-                Err(mainstay_store::Error::Closed) => break,
-                Err(error) => return Err(error),
-            };
-            for event in &batch.events {
-                self.take(event);
+            match self.follow(from).await {
+                mainstay_store::Error::Closed => break,
+                error @ mainstay_store::Error::Compacted { .. } => {
+                    tracing::warn!(%error, "the watch cache fell behind; reading everything anew");
+                    match self.refill().await {
+                        Ok(revision) => from = revision,
+                        Err(mainstay_store::Error::Closed) => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                error => return Err(error),
             }
-            self.progress.send_replace(batch.revision);
         }
-        for cache in self.resources.read().unwrap_or_else(PoisonError::into_inner).values() {
-            cache.inner.write().unwrap_or_else(PoisonError::into_inner).watchers.clear();
-        }
+        self.close();
         Ok(())
+    }
+
+    async fn follow(&self, from: Revision) -> mainstay_store::Error {
+        let mut changes = match self.store.watch(ROOT, from).await {
+            Ok(changes) => changes,
+            Err(error) => return error,
+        };
+        loop {
+            match changes.next().await {
+                Ok(batch) => {
+                    for event in &batch.events {
+                        self.take(event);
+                    }
+                    self.progress.send_if_modified(|shown| {
+                        let news = batch.revision > *shown;
+                        *shown = batch.revision.max(*shown);
+                        news
+                    });
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Reads everything anew. Watchers are let go of, since what happened meanwhile can not be told to them; observers are told the
+    /// difference.
+    async fn refill(&self) -> Result<Revision, mainstay_store::Error> {
+        let (mut found, revision) = loop {
+            match read_all(&*self.store).await {
+                Err(error @ mainstay_store::Error::Remote { .. }) => {
+                    tracing::warn!(%error, "the store can not be read; trying again");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                other => break other?,
+            }
+        };
+        for name in self.resources.read().unwrap_or_else(PoisonError::into_inner).keys() {
+            found.entry(name.clone()).or_default();
+        }
+        for (name, entries) in found {
+            let changes = resource_in(&self.resources, &name, revision).replace(entries, revision);
+            for change in changes {
+                self.tell(&name, &change);
+            }
+        }
+        self.progress.send_replace(revision);
+        Ok(revision)
     }
 
     /// Ends every watch.
@@ -243,9 +299,13 @@ impl Cache {
         let Some(resource) = resource_of(event.key()) else { return };
         let cache = self.resource(resource);
         if let Some(change) = cache.apply(resource, event) {
-            for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter() {
-                observer(resource, &change);
-            }
+            self.tell(resource, &change);
+        }
+    }
+
+    fn tell(&self, resource: &str, change: &Change) {
+        for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            observer(resource, change);
         }
     }
 
@@ -278,19 +338,63 @@ impl Cache {
         *self.progress.borrow()
     }
 
-    /// Waits until the cache shows everything that the store has acknowledged; returns the revision it shows.
+    /// Waits until the cache shows everything that the store has acknowledged to anybody; returns the revision it shows. `None` when
+    /// that takes too long.
     pub async fn catch_up(&self) -> Option<Revision> {
-        let target = *self.store.revision().borrow();
-        self.reach(target).await
+        match self.store.latest().await {
+            Ok(target) => self.reach(target).await,
+            Err(error) => {
+                tracing::warn!(%error, "the store does not tell its revision");
+                None
+            }
+        }
     }
 
     /// Waits until the cache shows a revision; `None` when that takes too long.
     pub async fn reach(&self, target: Revision) -> Option<Revision> {
+        let shown = self.revision();
+        if shown >= target {
+            return Some(shown);
+        }
         let mut progress = self.progress.subscribe();
-        let reached = tokio::time::timeout(PATIENCE, progress.wait_for(|revision| *revision >= target)).await;
-        match reached {
+        let mut reached = async |patience| match tokio::time::timeout(patience, progress.wait_for(|revision| *revision >= target)).await {
             Ok(Ok(revision)) => Some(*revision),
             _ => None,
+        };
+        if self.store.shared() {
+            if let Some(revision) = reached(QUIET).await {
+                return Some(revision);
+            }
+            // Others may have written outside of what the cache watches: no change will tell.
+            if let Err(error) = self.store.tell_position().await {
+                tracing::warn!(%error, "the store does not tell its position");
+            }
+        }
+        reached(PATIENCE).await
+    }
+}
+
+/// Everything below the root at one revision, by resource.
+async fn read_all(store: &dyn Store) -> Result<(HashMap<String, BTreeMap<String, Arc<Entry>>>, Revision), mainstay_store::Error> {
+    let (mut after, mut revision) = (None, None);
+    let mut found: HashMap<String, BTreeMap<String, Arc<Entry>>> = HashMap::new();
+    loop {
+        let range = Range { prefix: ROOT.into(), after: after.take(), limit: PAGE, revision };
+        let listing = store.list(range).await?;
+        revision = Some(listing.revision);
+        for item in &listing.items {
+            let Some(resource) = resource_of(&item.key) else { continue };
+            if let Some(entry) = Entry::new(resource, item) {
+                if let Some(entries) = found.get_mut(resource) {
+                    entries.insert(entry.key.clone(), entry);
+                } else {
+                    found.insert(resource.to_owned(), BTreeMap::from([(entry.key.clone(), entry)]));
+                }
+            }
+        }
+        match listing.items.last() {
+            Some(last) if listing.remaining > 0 => after = Some(last.key.clone()),
+            _ => return Ok((found, listing.revision)),
         }
     }
 }
@@ -320,35 +424,48 @@ impl ResourceCache {
                 let entry = Entry::new(resource, now)?;
                 let key = entry.key.clone();
                 let before = inner.entries.insert(key.clone(), entry.clone());
-                (Change { revision: now.modified, now: Some(entry), before, frame: OnceLock::new(), protobuf_frame: OnceLock::new() }, key)
+                (Change::new(now.modified, Some(entry), before), key)
             }
             Event::Delete { revision, before } => {
                 let key = before.key.get(ROOT.len() + resource.len() + 1..).map(str::to_owned)?;
                 let gone = inner.entries.remove(&key).or_else(|| Entry::new(resource, before))?;
-                (
-                    Change { revision: *revision, now: None, before: Some(gone), frame: OnceLock::new(), protobuf_frame: OnceLock::new() },
-                    key,
-                )
+                (Change::new(*revision, None, Some(gone)), key)
             }
         };
         let change = Arc::new(change);
-        inner.ring.push_back((Instant::now(), change.clone()));
-        while inner.ring.len() > RING {
-            if let Some((_, old)) = inner.ring.pop_front() {
-                inner.floor = old.revision;
+        inner.remember(change.clone());
+        // A full queue means a watcher that does not read: dropping its sender ends its stream.
+        inner.watchers.retain(|slot| if slot.scope.holds(&key) { slot.sender.offer(&change) } else { !slot.sender.is_closed() });
+        Some(change)
+    }
+
+    /// Takes other entries in place of what there is, and says what that changed.
+    fn replace(&self, entries: BTreeMap<String, Arc<Entry>>, revision: Revision) -> Vec<Change> {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        *inner = Inner { floor: revision, entries: std::mem::take(&mut inner.entries), ..Inner::default() };
+        let mut old = std::mem::replace(&mut inner.entries, entries);
+        let mut changes = Vec::new();
+        for (key, entry) in &inner.entries {
+            let before = old.remove(key);
+            if before.as_ref().is_none_or(|before| before.revision != entry.revision) {
+                changes.push(Change::new(entry.revision, Some(entry.clone()), before));
             }
         }
-        // A full queue means a watcher that does not read: dropping its sender ends its stream.
-        inner
-            .watchers
-            .retain(|slot| if slot.scope.holds(&key) { slot.sender.try_send(change.clone()).is_ok() } else { !slot.sender.is_closed() });
-        Some(change)
+        changes.extend(old.into_values().map(|gone| Change::new(revision, None, Some(gone))));
+        changes
     }
 
     /// The objects of a part of the resource, in key order.
     pub fn list(&self, scope: &Scope) -> Vec<Arc<Entry>> {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         inner.list(scope)
+    }
+
+    /// The same with the revision that it is of: neither older nor newer than any of the objects, even in the middle of a commit.
+    pub fn list_at(&self, scope: &Scope, cache: &Cache) -> (Vec<Arc<Entry>>, Revision) {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let shown = inner.ring.back().map_or(inner.floor, |change| change.revision);
+        (inner.list(scope), cache.revision().max(shown))
     }
 
     /// One object as the cache shows it.
@@ -359,17 +476,17 @@ impl ResourceCache {
     /// Opens a watch. `current` is the revision that the cache shows.
     pub fn subscribe(&self, scope: Scope, begin: Begin, cache: &Cache) -> Result<Subscription, TooOld> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-        let revision = cache.revision().max(inner.ring.back().map_or(0, |(_, change)| change.revision));
+        let revision = cache.revision().max(inner.ring.back().map_or(0, |change| change.revision));
         let (mut past, mut entries) = (Vec::new(), Vec::new());
         match begin {
             Begin::Now => entries = inner.list(&scope),
             Begin::After(after) if after < inner.floor => return Err(TooOld { floor: inner.floor }),
             Begin::After(after) => {
-                let late = inner.ring.iter().map(|(_, change)| change).filter(|change| change.revision > after);
+                let late = inner.ring.iter().filter(|change| change.revision > after);
                 past.extend(late.filter(|change| change.shown().is_some_and(|entry| scope.holds(&entry.key))).cloned());
             }
         }
-        let (sender, changes) = mpsc::channel(QUEUE);
+        let (sender, changes) = queue();
         inner.watchers.push(Slot { scope, sender });
         Ok(Subscription { past, entries, revision, changes })
     }
@@ -382,11 +499,21 @@ impl ResourceCache {
             }
             Event::Delete { revision, before } => (*revision, None, Some(Entry::new(resource, before)?)),
         };
-        Some(Arc::new(Change { revision, now, before, frame: OnceLock::new(), protobuf_frame: OnceLock::new() }))
+        Some(Arc::new(Change::new(revision, now, before)))
     }
 }
 
 impl Inner {
+    fn remember(&mut self, change: Arc<Change>) {
+        self.ring_bytes += change.bytes();
+        self.ring.push_back(change);
+        while self.ring.len() > RING || self.ring_bytes > RING_BYTES {
+            let Some(old) = self.ring.pop_front() else { break };
+            self.ring_bytes -= old.bytes();
+            self.floor = old.revision;
+        }
+    }
+
     fn list(&self, scope: &Scope) -> Vec<Arc<Entry>> {
         if scope.namespace.is_empty() {
             return self.entries.values().filter(|entry| scope.holds(&entry.key)).cloned().collect();

@@ -10,6 +10,7 @@ use mainstay_kinds::{discovery, openapi, registry};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256, Sha512};
 
+use crate::aggregation::{Placed, RemoteApi, discovered, merge_groups, merge_v2};
 use crate::error::{ApiError, Result};
 use crate::negotiate::{self, Shape};
 use crate::respond::Answer;
@@ -31,18 +32,17 @@ pub struct Document {
 }
 
 impl Documents {
-    fn get(&self, snapshot: &Snapshot, name: &str, make: impl FnOnce() -> Option<Value>) -> Option<Arc<Document>> {
+    fn get(&self, snapshot: &Snapshot, name: &str, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Arc<Document>> {
         {
             let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
             if made.0 != snapshot.generation {
                 *made = (snapshot.generation, BTreeMap::new());
             }
             if let Some(document) = made.1.get(name) {
-                return Some(document.clone());
+                return Ok(document.clone());
             }
         }
-        let value = make()?;
-        let body = serde_json::to_vec(&value).unwrap_or_default();
+        let body = make()?;
         let hash = hex(&Sha512::digest(&body));
         let document = Arc::new(Document { body: body.into(), hash });
         // The large documents of the built-in kinds are made again when asked for: few clients do, and idle memory is scarce.
@@ -50,7 +50,7 @@ impl Documents {
         if made.0 == snapshot.generation && document.body.len() < 64 * 1024 {
             made.1.insert(name.to_owned(), document.clone());
         }
-        Some(document)
+        Ok(document)
     }
 }
 
@@ -81,15 +81,34 @@ pub fn api(context: &Context) -> Answer {
 pub fn apis(context: &Context) -> Answer {
     let snapshot = context.api.served();
     if context.agreed.shape == Shape::Discovery {
-        let mut groups: Vec<Value> = built_in_groups().map(discovery::aggregated_group).collect();
-        for (name, versions) in &snapshot.custom_groups {
-            groups.push(aggregated_custom(&snapshot, name, versions));
-        }
-        return aggregated(context, &groups);
+        let built_in = built_in_groups().map(|group| placed(&group.name, discovery::aggregated_group(group)));
+        let custom = snapshot.custom_groups.iter().map(|(name, versions)| placed(name, aggregated_custom(&snapshot, name, versions)));
+        let mut groups: Vec<Placed> = built_in.chain(custom).collect();
+        let group = |name: &str, versions| json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions});
+        merge_groups(&mut groups, &context.api.aggregation.index(), |remote| discovered(&context.api, remote), group);
+        return aggregated(context, &groups.into_iter().map(|group| group.shown).collect::<Vec<_>>());
     }
-    let mut groups: Vec<Value> = built_in_groups().map(discovery::api_group).collect();
-    groups.extend(snapshot.custom_groups.iter().map(|(name, versions)| custom_group(name, versions)));
+    let built_in = built_in_groups().map(|group| placed(&group.name, discovery::api_group(group)));
+    let custom = snapshot.custom_groups.iter().map(|(name, versions)| placed(name, custom_group(name, versions)));
+    let mut groups: Vec<Placed> = built_in.chain(custom).collect();
+    merge_groups(&mut groups, &context.api.aggregation.index(), remote_version, group_of);
+    let groups: Vec<Value> = groups.into_iter().map(|group| group.shown).collect();
     crate::server::json(context, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+}
+
+fn placed(name: &str, shown: Value) -> Placed {
+    Placed { name: name.to_owned(), priority: crate::apiservices::group_priority(name), shown }
+}
+
+/// A version of another API server, as `/apis` lists it.
+fn remote_version(remote: &RemoteApi) -> Value {
+    json!({"groupVersion": format!("{}/{}", remote.group, remote.version), "version": remote.version})
+}
+
+/// A group with these versions, the preferred first.
+#[allow(clippy::needless_pass_by_value, reason = "the shape that groups are merged by")]
+fn group_of(name: &str, versions: Vec<Value>) -> Value {
+    json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
 fn built_in_groups() -> impl Iterator<Item = &'static mainstay_kinds::Group> {
@@ -153,12 +172,12 @@ fn tagged(context: &Context, hash: &str, mut answer: Answer) -> Answer {
 /// `/apis/GROUP`.
 pub fn group(context: &Context, name: &str) -> Result<Answer> {
     let snapshot = context.api.served();
-    let mut group = if let Some(group) = built_in_groups().find(|group| group.name == name) {
-        discovery::api_group(group)
-    } else {
-        let versions = snapshot.custom_groups.get(name).ok_or_else(ApiError::page_not_found)?;
-        custom_group(name, versions)
-    };
+    let built_in = built_in_groups().find(|group| group.name == name).map(discovery::api_group);
+    let known = built_in.or_else(|| snapshot.custom_groups.get(name).map(|versions| custom_group(name, versions)));
+    let mut groups: Vec<Placed> = known.map(|shown| placed(name, shown)).into_iter().collect();
+    merge_groups(&mut groups, &context.api.aggregation.index(), remote_version, group_of);
+    let found = groups.into_iter().find(|group| group.name == name);
+    let mut group = found.ok_or_else(ApiError::page_not_found)?.shown;
     group["kind"] = "APIGroup".into();
     group["apiVersion"] = "v1".into();
     Ok(crate::server::json(context, &group))
@@ -195,12 +214,19 @@ pub fn openapi_index(context: &Context) -> Answer {
             context
                 .api
                 .documents
-                .get(&snapshot, &name, || custom_document(&snapshot, &name))
+                .get(&snapshot, &name, || json_text(custom_document(&snapshot, &name)))
                 .map(|document| document.hash.clone())
                 .unwrap_or_default()
         };
         let hash = hex(&Sha512::digest(format!("{name} {content}").as_bytes()));
         paths.insert(name.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{name}?hash={hash}")}));
+    }
+    for remote in context.api.aggregation.index().values() {
+        let path = format!("apis/{}/{}", remote.group, remote.version);
+        match context.api.aggregation.documents(&remote.name).and_then(|documents| documents.v3.clone()) {
+            Some(url) => paths.insert(path, json!({"serverRelativeURL": url})),
+            None => paths.remove(&path),
+        };
     }
     let body = serde_json::to_vec(&json!({"paths": paths})).unwrap_or_default();
     let hash = hex(&Sha512::digest(&body));
@@ -210,121 +236,46 @@ pub fn openapi_index(context: &Context) -> Answer {
 /// `/openapi/v3/PATH`.
 pub fn openapi_v3(context: &Context, path: &str) -> Result<Answer> {
     let snapshot = context.api.served();
-    let document = context
-        .api
-        .documents
-        .get(&snapshot, path, || openapi::v3(path).or_else(|| custom_document(&snapshot, path)))
-        .ok_or_else(ApiError::page_not_found)?;
+    let document =
+        context.api.documents.get(&snapshot, path, || json_text(openapi::v3(path).or_else(|| custom_document(&snapshot, path))))?;
     Ok(tagged(context, &document.hash, Answer::bytes(StatusCode::OK, "application/json", document.body.clone())))
 }
 
-/// `/openapi/v2`.
+/// The text of a document that there is.
+fn json_text(document: Option<Value>) -> Result<Vec<u8>> {
+    let document = document.ok_or_else(ApiError::page_not_found)?;
+    serde_json::to_vec(&document).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+/// `/openapi/v2`: JSON, or protobuf for clients that ask for it.
 pub fn openapi_v2(context: &Context) -> Result<Answer> {
     let snapshot = context.api.served();
-    let document = context
-        .api
-        .documents
-        .get(&snapshot, "v2", || {
-            let mut document = openapi::v2();
-            for served in snapshot.custom.values() {
-                let name = definition_name(served);
-                let mut definition = custom_definition(served);
-                rewrite_references(&mut definition, "#/definitions/");
-                document["definitions"][name] = definition;
-            }
-            Some(document)
-        })
-        .ok_or_else(ApiError::page_not_found)?;
-    Ok(tagged(context, &document.hash, Answer::bytes(StatusCode::OK, "application/json", document.body.clone())))
-}
-
-fn definition_name(served: &Served) -> String {
-    let group: Vec<&str> = served.facts.group.split('.').rev().collect();
-    format!("{}.{}.{}", group.join("."), served.facts.version, served.facts.kind)
-}
-
-fn custom_definition(served: &Served) -> Value {
-    let facts = &served.facts;
-    let mut schema = served.custom.as_ref().map_or_else(|| json!({"type": "object"}), |custom| custom.openapi.clone());
-    if schema.get("type").is_none() {
-        schema["type"] = "object".into();
-    }
-    schema["properties"]["apiVersion"] = json!({"type": "string"});
-    schema["properties"]["kind"] = json!({"type": "string"});
-    schema["properties"]["metadata"] = json!({"allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}]});
-    schema["x-kubernetes-group-version-kind"] = json!([{"group": facts.group, "version": facts.version, "kind": facts.kind}]);
-    schema
-}
-
-fn rewrite_references(value: &mut Value, prefix: &str) {
-    match value {
-        Value::Object(map) => {
-            // Version 2 has references beside nothing else, so `allOf` of one is the reference itself.
-            if let Some(Value::Array(all)) = map.get("allOf")
-                && let [only] = all.as_slice()
-                && let Some(name) = only.get("$ref").and_then(Value::as_str).and_then(|name| name.rsplit('/').next())
-            {
-                let name = format!("{prefix}{name}");
-                map.remove("allOf");
-                map.insert("$ref".into(), name.into());
-            }
-            map.values_mut().for_each(|value| rewrite_references(value, prefix));
+    let make = || {
+        let mut document = openapi::v2();
+        for served in snapshot.custom.values() {
+            crate::crd::openapi::add_v2(&mut document, served);
         }
-        Value::Array(items) => items.iter_mut().for_each(|value| rewrite_references(value, prefix)),
-        _ => {}
-    }
+        let index = context.api.aggregation.index();
+        let others: Vec<_> = index.values().filter_map(|remote| context.api.aggregation.documents(&remote.name)).collect();
+        merge_v2(&mut document, &others);
+        document
+    };
+    let (name, content_type) = if negotiate::openapi_v2_as_protobuf(&context.headers)? {
+        ("v2 as protobuf", mainstay_protobuf::OPENAPI_V2_MEDIA_TYPE)
+    } else {
+        ("v2", "application/json")
+    };
+    let document = context.api.documents.get(&snapshot, name, || {
+        if content_type == "application/json" {
+            return json_text(Some(make()));
+        }
+        mainstay_protobuf::encode_openapi_v2(&make())
+            .map_err(|error| ApiError::internal(format!("the document cannot be encoded as protobuf: {error}")))
+    })?;
+    Ok(tagged(context, &document.hash, Answer::bytes(StatusCode::OK, content_type, document.body.clone())))
 }
 
 fn custom_document(snapshot: &Snapshot, path: &str) -> Option<Value> {
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
-    let mut schemas = openapi::v3_shared_definitions();
-    let mut paths = Map::new();
-    let mut any = false;
-    for served in custom_of(snapshot, group, version) {
-        any = true;
-        let facts = &served.facts;
-        let name = definition_name(served);
-        schemas.insert(name.clone(), custom_definition(served));
-        let list = json!({
-            "type": "object",
-            "required": ["items"],
-            "properties": {
-                "apiVersion": {"type": "string"},
-                "kind": {"type": "string"},
-                "metadata": {"allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"}]},
-                "items": {"type": "array", "items": {"allOf": [{"$ref": format!("#/components/schemas/{name}")}]}},
-            },
-            "x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": served.list_kind()}],
-        });
-        schemas.insert(format!("{name}List"), list);
-        let base = if facts.namespaced {
-            format!("/apis/{group}/{version}/namespaces/{{namespace}}/{}", facts.plural)
-        } else {
-            format!("/apis/{group}/{version}/{}", facts.plural)
-        };
-        let kind = json!({"group": group, "version": version, "kind": facts.kind});
-        let parameters = json!(
-            ["dryRun", "fieldManager", "fieldValidation"]
-                .map(|name| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}}))
-        );
-        let operation = |action: &str, body: bool| {
-            let mut operation = json!({
-                "x-kubernetes-action": action,
-                "x-kubernetes-group-version-kind": kind,
-                "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{name}")}}}}},
-            });
-            if body {
-                operation["parameters"] = parameters.clone();
-                operation["requestBody"] =
-                    json!({"content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{name}")}}}});
-            }
-            operation
-        };
-        paths.insert(base.clone(), json!({"get": operation("list", false), "post": operation("post", true)}));
-        paths.insert(
-            format!("{base}/{{name}}"),
-            json!({"get": operation("get", false), "put": operation("put", true), "patch": operation("patch", true), "delete": operation("delete", false)}),
-        );
-    }
-    any.then(|| json!({"openapi": "3.0.0", "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}, "paths": paths, "components": {"schemas": schemas}}))
+    crate::crd::openapi::document(custom_of(snapshot, group, version).map(|served| &**served))
 }

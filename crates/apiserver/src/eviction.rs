@@ -15,15 +15,17 @@ use crate::server::Context;
 
 /// Evicts the pod of a request.
 pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
-    let eviction = negotiate::decode(&context.headers, body, "Eviction")?.value;
+    let mut eviction = negotiate::decode(&context.headers, body, "Eviction")?.value;
     let info = &context.info;
     let named = meta(&eviction, "name");
     if !named.is_empty() && named != info.name {
         return Err(ApiError::bad_request(format!("name in URL does not match name in Eviction object: {} != {named}", info.name)));
     }
-    let mut options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
-    options.dry_run |= crate::options::WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?.dry_run;
     let pods = context.api.built_in("", "pods")?;
+    let dry_run = crate::options::WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?.dry_run;
+    crate::admission::posted(context, &pods, "eviction", &info.name, &mut eviction, dry_run).await?;
+    let mut options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
+    options.dry_run |= dry_run;
     let pod = context.api.require(&pods, &info.namespace, &info.name).await?.value;
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     let ignores_budgets = matches!(phase, "Succeeded" | "Failed" | "Pending") || !meta(&pod, "deletionTimestamp").is_empty();

@@ -68,12 +68,11 @@ pub fn applied(served: &Served, live: Option<&Value>, wanted: &Value, manager: &
         Write { manager, api_version: &api_version, subresource: sub.unwrap_or_default(), schema: &schema, reset: &reset, now: &now };
     let applied = managed::apply(live.unwrap_or(&Value::Null), wanted, &write, force).map_err(|error| refused(&error))?;
     let mut object = applied.object;
-    match live {
+    // Applying leaves null where the last part of a map or list went; ObjectMeta has no place for it.
+    metadata_mut(&mut object).retain(|_, member| !member.is_null());
+    if let Some(live) = live {
         // Nothing but time stamps may have moved: then nothing has.
-        Some(live) => managed::keep_times(live, &mut object),
-        None => {
-            metadata_mut(&mut object);
-        }
+        managed::keep_times(live, &mut object);
     }
     strategy::default(served, &mut object);
     Ok(object)

@@ -73,6 +73,47 @@ fn zone(text: &str) -> Option<Result<&str, ()>> {
     Some(if two(1) > 24 || two(4) > 60 { Err(()) } else { Ok(&text[6..]) })
 }
 
+/// Reads a length of time as Go writes it: `1m30s`, `250ms`. What is negative is no time at all.
+pub fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let refuse = |what: &str| format!("time: {what}duration {}", go_quote(text));
+    let (negative, mut rest) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if rest == "0" {
+        return Ok(std::time::Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(refuse("invalid "));
+    }
+    let mut seconds = 0.0_f64;
+    while !rest.is_empty() {
+        let number = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+        let value: f64 = rest[..number].parse().map_err(|_| refuse("invalid "))?;
+        rest = &rest[number..];
+        let unit = rest.bytes().take_while(|byte| !byte.is_ascii_digit() && *byte != b'.').count();
+        let (name, after) = rest.split_at(unit);
+        rest = after;
+        seconds += value
+            * match name {
+                "" => return Err(refuse("missing unit in ")),
+                "ns" => 1e-9,
+                "us" | "\u{b5}s" | "\u{3bc}s" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                other => return Err(refuse(&format!("unknown unit {} in ", go_quote(other)))),
+            };
+    }
+    // Go counts nanoseconds in 63 bits.
+    if seconds >= 9_223_372_036.854_775 {
+        return Err(refuse("invalid "));
+    }
+    Ok(if negative { std::time::Duration::ZERO } else { std::time::Duration::from_secs_f64(seconds) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +142,23 @@ mod tests {
         ] {
             let error = check(text, micro).err().unwrap_or_default();
             assert_eq!(error, format!("parsing time {}{wanted}", go_quote(text)));
+        }
+    }
+
+    /// KAPI-SRV-06: lengths of time, with Go's words for what is none.
+    #[test]
+    fn durations() {
+        for (text, millis) in [("0", 0), ("1s", 1_000), ("1m30s", 90_000), ("1.5s", 1_500), ("250ms", 250), ("-5s", 0), ("1h", 3_600_000)] {
+            assert_eq!(duration(text).map(|read| read.as_millis()), Ok(millis), "{text}");
+        }
+        for (text, words) in [
+            ("", "time: invalid duration \"\""),
+            ("x", "time: invalid duration \"x\""),
+            ("5", "time: missing unit in duration \"5\""),
+            ("5q", "time: unknown unit \"q\" in duration \"5q\""),
+            ("9999999h", "time: invalid duration \"9999999h\""),
+        ] {
+            assert_eq!(duration(text), Err(words.to_owned()));
         }
     }
 }

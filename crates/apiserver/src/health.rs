@@ -1,9 +1,11 @@
 //! /livez, /readyz, /healthz with their checks (KAPI-SRV-03).
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 
+use crate::api::Api;
 use crate::error::{ApiError, Result};
 use crate::respond::Answer;
 use crate::server::Context;
@@ -15,53 +17,115 @@ pub struct Readiness {
     pub bootstrapped: AtomicBool,
 }
 
-const LIVE: [&str; 3] = ["ping", "log", "etcd"];
-const READY: [&str; 6] = ["ping", "log", "etcd", "informer-sync", "poststarthook/bootstrap-objects", "shutdown"];
+/// How long the store may take to answer a check.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers a health path.
+/// The checks of `/livez` and `/healthz`, by their names in Kubernetes.
+const LIVE: [&str; 4] = ["ping", "log", "etcd", "poststarthook/bootstrap-objects"];
+/// The checks of `/readyz`.
+const READY: [&str; 7] = ["ping", "log", "etcd", "etcd-readiness", "informer-sync", "poststarthook/bootstrap-objects", "shutdown"];
+
+/// Answers a health path: `/readyz`, or `/readyz/CHECK`.
 pub async fn answer(context: &Context, parts: &[&str]) -> Result<Answer> {
     let page = parts[0];
-    let checks: &[&str] = if page == "readyz" { &READY } else { &LIVE };
+    let checks: &[&'static str] = if page == "readyz" { &READY } else { &LIVE };
     if parts.len() > 1 {
         let name = parts[1..].join("/");
-        if !checks.contains(&name.as_str()) {
-            return Err(ApiError::page_not_found());
-        }
-        return Ok(if passes(context, &name).await {
-            Answer::text(StatusCode::OK, "ok")
-        } else {
-            Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "internal server error: failed\n")
+        let Some(name) = checks.iter().find(|check| **check == name) else { return Err(ApiError::page_not_found()) };
+        return Ok(match check(&context.api, name).await {
+            Ok(()) => text(StatusCode::OK, "ok".to_owned()),
+            Err(problem) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {problem}\n")),
         });
     }
+    let mut outcomes = Vec::with_capacity(checks.len());
     let excluded: Vec<&str> = context.query.all("exclude").collect();
-    let mut lines = String::new();
-    let mut healthy = true;
     for name in checks {
-        if excluded.contains(name) {
-            lines.extend(["[+]", name, " excluded: ok\n"]);
-        } else if passes(context, name).await {
-            lines.extend(["[+]", name, " ok\n"]);
-        } else {
-            healthy = false;
-            lines.extend(["[-]", name, " failed: reason withheld\n"]);
-        }
+        outcomes.push((*name, if excluded.contains(name) { None } else { Some(check(&context.api, name).await) }));
     }
-    if !healthy {
-        return Ok(Answer::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{page} check failed\n")));
-    }
-    if context.query.first("verbose").is_some() {
-        return Ok(Answer::text(StatusCode::OK, format!("{lines}{page} check passed\n")));
-    }
-    Ok(Answer::text(StatusCode::OK, "ok"))
+    Ok(page_of(page, &outcomes, &excluded, context.query.first("verbose").is_some()))
 }
 
-async fn passes(context: &Context, name: &str) -> bool {
-    let api = &context.api;
+/// The outcome of a check; `None` where it was excluded.
+type Outcome = Option<std::result::Result<(), String>>;
+
+fn page_of(page: &str, outcomes: &[(&str, Outcome)], excluded: &[&str], verbose: bool) -> Answer {
+    let mut lines = String::new();
+    let mut failed = Vec::new();
+    for (name, outcome) in outcomes {
+        match outcome {
+            None => lines.extend(["[+]", name, " excluded: ok\n"]),
+            Some(Ok(())) => lines.extend(["[+]", name, " ok\n"]),
+            Some(Err(_)) => {
+                failed.push(*name);
+                lines.extend(["[-]", name, " failed: reason withheld\n"]);
+            }
+        }
+    }
+    let mut unknown: Vec<String> =
+        excluded.iter().filter(|name| outcomes.iter().all(|(known, _)| known != *name)).map(|name| format!("{name:?}")).collect();
+    unknown.sort();
+    unknown.dedup();
+    if !unknown.is_empty() {
+        lines.extend(["warn: some health checks cannot be excluded: no matches for ", &unknown.join(", "), "\n"]);
+    }
+    if !failed.is_empty() {
+        tracing::warn!(page, checks = failed.join(","), "health check failed");
+        return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{page} check failed\n"));
+    }
+    text(StatusCode::OK, if verbose { format!("{lines}{page} check passed\n") } else { "ok".to_owned() })
+}
+
+fn text(status: StatusCode, text: String) -> Answer {
+    let mut answer = Answer::text(status, text);
+    answer.headers.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+    answer
+}
+
+async fn check(api: &Api, name: &str) -> std::result::Result<(), String> {
+    let holds = |held: bool, problem: &str| if held { Ok(()) } else { Err(problem.to_owned()) };
     match name {
-        "etcd" => api.store.figures().await.is_ok(),
-        "informer-sync" => api.cache.catch_up().await.is_some(),
-        "poststarthook/bootstrap-objects" => api.readiness.bootstrapped.load(Ordering::Acquire),
-        "shutdown" => !api.closing.is_cancelled(),
-        _ => true,
+        "etcd" | "etcd-readiness" => match tokio::time::timeout(PATIENCE, stored(api)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("etcd failed: the store does not answer in time".to_owned()),
+        },
+        "informer-sync" => {
+            let shown = tokio::time::timeout(PATIENCE, api.cache.catch_up()).await;
+            holds(matches!(shown, Ok(Some(_))), "the watch cache does not follow the store")
+        }
+        "poststarthook/bootstrap-objects" => holds(api.readiness.bootstrapped.load(Ordering::Acquire), "not finished"),
+        "shutdown" => holds(!api.closing.is_cancelled(), "process is shutting down"),
+        // The server answers, and its log does not block.
+        _ => Ok(()),
+    }
+}
+
+/// Reads something of the store.
+async fn stored(api: &Api) -> std::result::Result<(), mainstay_store::Error> {
+    if api.store.shared() { api.store.latest().await.map(|_| ()) } else { api.store.get(crate::cache::ROOT).await.map(|_| ()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// KAPI-SRV-03: what a health page says, in Kubernetes' words.
+    #[test]
+    fn pages() {
+        let check = |outcomes: &[(&str, Outcome)], excluded: &[&str], verbose, status: u16, body: &str| {
+            let answer = page_of("readyz", outcomes, excluded, verbose);
+            let crate::respond::AnswerBody::Whole(bytes) = answer.body else { panic!("a whole body") };
+            assert_eq!((answer.status.as_u16(), std::str::from_utf8(&bytes)), (status, Ok(body)));
+        };
+        let good: [(&str, Outcome); 2] = [("ping", Some(Ok(()))), ("etcd", Some(Ok(())))];
+        check(&good, &[], false, 200, "ok");
+        check(&good, &[], true, 200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n");
+        let bad: [(&str, Outcome); 2] = [("ping", Some(Ok(()))), ("etcd", Some(Err("secret".into())))];
+        check(&bad, &[], false, 500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n");
+        let without: [(&str, Outcome); 2] = [("ping", Some(Ok(()))), ("etcd", None)];
+        let warned = "[+]ping ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"a\", \"b\"\n\
+                      readyz check passed\n";
+        check(&without, &["etcd", "b", "a", "b"], true, 200, warned);
+        check(&without, &["etcd"], false, 200, "ok");
     }
 }

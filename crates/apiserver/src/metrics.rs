@@ -1,122 +1,222 @@
-//! Figures in Prometheus' text format (KAPI-SRV-03).
+//! Figures in Prometheus' text format, under Kubernetes' names where it has them (KAPI-SRV-03).
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::fmt::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::StatusCode;
+use http::request::Parts;
+use http::{StatusCode, header};
 
 use crate::api::Api;
+use crate::request::RequestInfo;
 
-/// Upper bounds of the request durations' buckets, in seconds.
-const BUCKETS: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+/// Upper bounds of the request durations' buckets, in seconds: kube-apiserver's.
+const BUCKETS: [f64; 23] =
+    [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
+/// More series than the resources of a cluster need; what comes beyond is not counted.
+const SERIES: usize = 20_000;
 
 /// What is counted.
 #[derive(Default)]
 pub struct Metrics {
-    requests: Mutex<BTreeMap<(String, String, String, u16), u64>>,
-    durations: Mutex<BTreeMap<String, Durations>>,
-    reading: AtomicI64,
-    writing: AtomicI64,
+    requests: Mutex<BTreeMap<(Series, u16), u64>>,
+    durations: Mutex<BTreeMap<Series, Durations>>,
+    terminated: Mutex<BTreeMap<Series, u64>>,
 }
 
-#[derive(Default, Clone)]
+/// The requests that are counted together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Series {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    dry_run: &'static str,
+}
+
+#[derive(Default)]
 struct Durations {
     buckets: [u64; BUCKETS.len()],
     count: u64,
     sum: f64,
 }
 
-/// A request that is being answered.
-pub struct InFlight<'a>(&'a AtomicI64);
+impl Series {
+    /// The series of a request. Names that are no resource's come from clients alone and are left out.
+    pub fn of(api: &Api, info: &RequestInfo, parts: &Parts) -> Self {
+        let verb = match info.verb.as_str() {
+            "list" => "LIST",
+            "watch" => "WATCH",
+            "create" | "post" => "POST",
+            "update" | "put" => "PUT",
+            "patch"
+                if parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch")) =>
+            {
+                "APPLY"
+            }
+            "patch" => "PATCH",
+            "delete" => "DELETE",
+            "deletecollection" => "DELETECOLLECTION",
+            "get" => "GET",
+            "head" => "HEAD",
+            _ => "other",
+        };
+        let dry_run = if parts.uri.query().is_some_and(|query| query.contains("dryRun=All")) { "All" } else { "" };
+        let snapshot = api.served();
+        let Some(served) = snapshot.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource) else {
+            return Self { verb, dry_run, ..Self::default() };
+        };
+        let scope = match (info.name.is_empty(), info.namespace.is_empty()) {
+            (false, _) => "resource",
+            (true, false) => "namespace",
+            (true, true) => "cluster",
+        };
+        let known = served.subresource(&info.subresource).is_some();
+        let subresource = if known { info.subresource.clone() } else { String::new() };
+        let (group, version, resource) = (info.group.clone(), info.version.clone(), info.resource.clone());
+        Self { verb, group, version, resource, subresource, scope, dry_run }
+    }
+}
 
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+impl fmt::Display for Series {
+    /// The labels.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, group, version, resource, subresource, scope, dry_run } = self;
+        write!(
+            out,
+            "component=\"apiserver\",dry_run=\"{dry_run}\",group=\"{group}\",resource=\"{resource}\",scope=\"{scope}\",\
+             subresource=\"{subresource}\",verb=\"{verb}\",version=\"{version}\""
+        )
     }
 }
 
 impl Metrics {
-    /// A request begins.
-    pub fn begin(&self, verb: &str) -> InFlight<'_> {
-        let gauge = if matches!(verb, "get" | "list" | "watch") { &self.reading } else { &self.writing };
-        gauge.fetch_add(1, Ordering::Relaxed);
-        InFlight(gauge)
-    }
-
     /// A request was answered.
-    pub fn end(&self, verb: &str, group: &str, resource: &str, status: StatusCode, took: Duration) {
-        let key = (verb.to_owned(), group.to_owned(), resource.to_owned(), status.as_u16());
+    pub fn answered(&self, series: Series, status: StatusCode, took: Duration) {
+        let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);
+        // How long a watch took says nothing.
+        if series.verb != "WATCH" && (durations.len() < SERIES || durations.contains_key(&series)) {
+            let entry = durations.entry(series.clone()).or_default();
+            let seconds = took.as_secs_f64();
+            entry.count += 1;
+            entry.sum += seconds;
+            for (bucket, bound) in entry.buckets.iter_mut().zip(BUCKETS) {
+                *bucket += u64::from(seconds <= bound);
+            }
+        }
+        drop(durations);
+        let key = (series, status.as_u16());
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        // Names come from clients: no more of them are kept than a cluster has.
-        if requests.len() < 10_000 || requests.contains_key(&key) {
+        if requests.len() < SERIES || requests.contains_key(&key) {
             *requests.entry(key).or_default() += 1;
         }
-        drop(requests);
-        let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);
-        if durations.len() >= 32 && !durations.contains_key(verb) {
-            return;
-        }
-        let entry = durations.entry(verb.to_owned()).or_default();
-        let seconds = took.as_secs_f64();
-        entry.count += 1;
-        entry.sum += seconds;
-        for (bucket, bound) in entry.buckets.iter_mut().zip(BUCKETS) {
-            *bucket += u64::from(seconds <= bound);
+    }
+
+    /// A request was ended because it took too long.
+    pub fn terminated(&self, series: &Series) {
+        let mut terminated = self.terminated.lock().unwrap_or_else(PoisonError::into_inner);
+        if terminated.len() < SERIES || terminated.contains_key(series) {
+            *terminated.entry(series.clone()).or_default() += 1;
         }
     }
 }
 
 /// The page.
 pub async fn page(api: &Api) -> String {
-    let mut out = String::new();
-    let metrics = &api.metrics;
-    let kind = |out: &mut String, name: &str, kind: &str| {
-        let _ = writeln!(out, "# TYPE {name} {kind}");
-    };
-    kind(&mut out, "apiserver_request_total", "counter");
-    for ((verb, group, resource, code), count) in metrics.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        let (verb, group, resource) = (verb.to_uppercase(), group.escape_default(), resource.escape_default());
-        let _ =
-            writeln!(out, "apiserver_request_total{{verb=\"{verb}\",group=\"{group}\",resource=\"{resource}\",code=\"{code}\"}} {count}");
+    let mut page = Page::default();
+    requests(&mut page, &api.metrics);
+    page.family("apiserver_current_inflight_requests", "gauge", "Requests that are being answered, without those that last by nature.");
+    let lanes = [("mutating", &api.inflight.writing), ("readOnly", &api.inflight.reading)];
+    for (kind, lane) in lanes {
+        page.line("apiserver_current_inflight_requests", &format!("request_kind=\"{kind}\""), lane.now());
     }
-    kind(&mut out, "apiserver_request_duration_seconds", "histogram");
-    for (verb, durations) in metrics.durations.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        let verb = verb.to_uppercase();
+    page.family("apiserver_dropped_requests_total", "counter", "Requests that were turned away because too many were in flight.");
+    for (kind, lane) in lanes {
+        page.line("apiserver_dropped_requests_total", &format!("request_kind=\"{kind}\""), lane.refused());
+    }
+    cached(&mut page, api);
+    match tokio::time::timeout(Duration::from_secs(2), api.store.figures()).await {
+        Ok(Ok(figures)) => store(&mut page, &figures),
+        // Whoever reads the page sees that these figures are missing; why is in the log.
+        Ok(Err(error)) => tracing::warn!(%error, "the store gives no figures"),
+        Err(_) => tracing::warn!("the store gives no figures in time"),
+    }
+    page.0
+}
+
+fn requests(page: &mut Page, metrics: &Metrics) {
+    page.family("apiserver_request_total", "counter", "Requests that were answered.");
+    for ((series, code), count) in metrics.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        page.line("apiserver_request_total", &format!("code=\"{code}\",{series}"), count);
+    }
+    page.family("apiserver_request_duration_seconds", "histogram", "How long requests took.");
+    for (series, durations) in metrics.durations.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         for (bound, count) in BUCKETS.iter().zip(durations.buckets) {
-            let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{verb=\"{verb}\",le=\"{bound}\"}} {count}");
+            page.line("apiserver_request_duration_seconds_bucket", &format!("{series},le=\"{bound}\""), count);
         }
-        let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{verb=\"{verb}\",le=\"+Inf\"}} {}", durations.count);
-        let _ = writeln!(out, "apiserver_request_duration_seconds_sum{{verb=\"{verb}\"}} {}", durations.sum);
-        let _ = writeln!(out, "apiserver_request_duration_seconds_count{{verb=\"{verb}\"}} {}", durations.count);
+        page.line("apiserver_request_duration_seconds_bucket", &format!("{series},le=\"+Inf\""), durations.count);
+        page.line("apiserver_request_duration_seconds_sum", &series.to_string(), durations.sum);
+        page.line("apiserver_request_duration_seconds_count", &series.to_string(), durations.count);
     }
-    kind(&mut out, "apiserver_current_inflight_requests", "gauge");
-    for (name, gauge) in [("readOnly", &metrics.reading), ("mutating", &metrics.writing)] {
-        let _ = writeln!(out, "apiserver_current_inflight_requests{{request_kind=\"{name}\"}} {}", gauge.load(Ordering::Relaxed));
+    page.family("apiserver_request_terminations_total", "counter", "Requests that were ended because they took too long.");
+    for (series, count) in metrics.terminated.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        page.line("apiserver_request_terminations_total", &format!("code=\"504\",{series}"), count);
     }
-    kind(&mut out, "apiserver_storage_objects", "gauge");
-    let counts = api.cache.counts();
-    for (resource, objects, _) in &counts {
-        let _ = writeln!(out, "apiserver_storage_objects{{resource=\"{resource}\"}} {objects}");
+}
+
+fn cached(page: &mut Page, api: &Api) {
+    let counts: Vec<_> = api
+        .cache
+        .counts()
+        .into_iter()
+        .map(|(storage, objects, watchers)| {
+            // `core/pods` is `pods`, `apps/deployments` is `deployments.apps`.
+            let (group, resource) = storage.split_once('/').unwrap_or(("", &storage));
+            let group = if group == "core" { "" } else { group };
+            (group.to_owned(), resource.to_owned(), objects, watchers)
+        })
+        .collect();
+    page.family("apiserver_storage_objects", "gauge", "Stored objects.");
+    for (group, resource, objects, _) in &counts {
+        page.line("apiserver_storage_objects", &format!("resource=\"{}\"", crate::error::qualified(resource, group)), objects);
     }
-    kind(&mut out, "apiserver_longrunning_requests", "gauge");
-    for (resource, _, watchers) in &counts {
-        let _ = writeln!(out, "apiserver_longrunning_requests{{verb=\"WATCH\",resource=\"{resource}\"}} {watchers}");
+    page.family("apiserver_longrunning_requests", "gauge", "Open watches.");
+    for (group, resource, _, watchers) in counts.iter().filter(|(.., watchers)| *watchers > 0) {
+        let labels = format!("component=\"apiserver\",group=\"{group}\",resource=\"{resource}\",verb=\"WATCH\"");
+        page.line("apiserver_longrunning_requests", &labels, watchers);
     }
-    if let Ok(figures) = api.store.figures().await {
-        for (name, value) in [
-            ("mainstay_store_keys", figures.keys),
-            ("mainstay_store_bytes", figures.bytes),
-            ("mainstay_store_revision", figures.revision),
-            ("mainstay_store_compacted_revision", figures.compacted),
-            ("mainstay_store_commits_total", figures.commits),
-            ("mainstay_store_writes_total", figures.writes),
-        ] {
-            let kind_name = if name.ends_with("_total") { "counter" } else { "gauge" };
-            let _ = writeln!(out, "# TYPE {name} {kind_name}\n{name} {value}");
-        }
+}
+
+fn store(page: &mut Page, figures: &mainstay_store::Figures) {
+    page.family("apiserver_storage_size_bytes", "gauge", "The size of the store.");
+    page.line("apiserver_storage_size_bytes", "storage_cluster_id=\"etcd-0\"", figures.bytes);
+    for (name, kind, help, value) in [
+        ("mainstay_store_keys", "gauge", "Live keys.", figures.keys),
+        ("mainstay_store_bytes", "gauge", "The size of the store.", figures.bytes),
+        ("mainstay_store_revision", "gauge", "The latest revision.", figures.revision),
+        ("mainstay_store_compacted_revision", "gauge", "The revision up to which history is gone.", figures.compacted),
+        ("mainstay_store_commits_total", "counter", "Commits of this process.", figures.commits),
+        ("mainstay_store_writes_total", "counter", "Writes of this process.", figures.writes),
+    ] {
+        page.family(name, kind, help);
+        page.line(name, "", value);
     }
-    out
+}
+
+/// A page in the making.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing into a string has no way to fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, labels: &str, value: impl fmt::Display) {
+        let _ = if labels.is_empty() { writeln!(self.0, "{name} {value}") } else { writeln!(self.0, "{name}{{{labels}}} {value}") };
+    }
 }

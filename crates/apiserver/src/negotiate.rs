@@ -98,21 +98,12 @@ pub fn agree(headers: &HeaderMap, pretty: Option<bool>, protobuf: bool) -> Resul
     let agent = text(headers, header::USER_AGENT);
     let human = ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name));
     let json = if pretty.unwrap_or(human) { Format::Pretty } else { Format::Json };
-    let accept: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let accept = accept.join(",");
-    if accept.trim().is_empty() {
+    let clauses = accepted(headers);
+    if clauses.is_empty() {
         return Ok(Agreed { format: json, shape: Shape::Object });
     }
-    let mut clauses: Vec<(f32, &str)> = accept
-        .split(',')
-        .map(|clause| {
-            let weight = parameters(clause).find(|(key, _)| *key == "q").and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
-            (weight, clause)
-        })
-        .collect();
-    clauses.sort_by(|left, right| right.0.total_cmp(&left.0));
-    for (_, clause) in clauses {
-        let format = match clause.split(';').next().unwrap_or_default().trim() {
+    for clause in clauses {
+        let format = match media_type(clause) {
             "application/json" | "application/*" | "*/*" => json,
             "application/yaml" => Format::Yaml,
             mainstay_protobuf::MEDIA_TYPE => Format::Protobuf,
@@ -139,8 +130,60 @@ pub fn agree(headers: &HeaderMap, pretty: Option<bool>, protobuf: bool) -> Resul
     Err(ApiError::not_acceptable(&BODY_TYPES))
 }
 
+/// Whether `/openapi/v2` is asked for as protobuf; neither that nor JSON is refused (KAPI-DISC-02).
+pub fn openapi_v2_as_protobuf(headers: &HeaderMap) -> Result<bool> {
+    let clauses = accepted(headers);
+    let found = clauses.iter().find_map(|clause| match media_type(clause) {
+        "application/json" | "application/*" | "*/*" => Some(false),
+        mainstay_protobuf::OPENAPI_V2_MEDIA_TYPE | mainstay_protobuf::OPENAPI_V2_MEDIA_TYPE_ASKED => Some(true),
+        _ => None,
+    });
+    match found {
+        Some(protobuf) => Ok(protobuf),
+        None if clauses.is_empty() => Ok(false),
+        None => Err(ApiError::not_acceptable(&["application/json", mainstay_protobuf::OPENAPI_V2_MEDIA_TYPE])),
+    }
+}
+
+/// The clauses of `Accept`, the preferred first.
+fn accepted(headers: &HeaderMap) -> Vec<&str> {
+    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut clauses: Vec<(f32, &str)> = values
+        .flat_map(|value| value.split(','))
+        .filter(|clause| !clause.trim().is_empty())
+        .map(|clause| {
+            let weight = parameters(clause).find(|(key, _)| *key == "q").and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
+            (weight, clause)
+        })
+        .collect();
+    clauses.sort_by(|left, right| right.0.total_cmp(&left.0));
+    clauses.into_iter().map(|(_, clause)| clause).collect()
+}
+
+fn media_type(clause: &str) -> &str {
+    clause.split(';').next().unwrap_or_default().trim()
+}
+
 fn parameters(clause: &str) -> impl Iterator<Item = (&str, &str)> {
     clause.split(';').skip(1).filter_map(|pair| pair.trim().split_once('='))
+}
+
+/// Whether a client takes compressed answers: gzip by name or by `*`, with a quality above zero.
+pub fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let mut wildcard = false;
+    for value in headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()) {
+        for clause in value.split(',') {
+            let coding = clause.split(';').next().unwrap_or_default().trim();
+            let refused =
+                parameters(clause).any(|(key, value)| key == "q" && value.trim().parse::<f32>().is_ok_and(|weight| weight <= 0.0));
+            match coding {
+                "gzip" => return !refused,
+                "*" => wildcard = !refused,
+                _ => {}
+            }
+        }
+    }
+    wildcard
 }
 
 /// The text of a header; empty when absent.
@@ -154,10 +197,12 @@ pub fn content_type(headers: &HeaderMap) -> &str {
 }
 
 /// A decoded body.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Decoded {
     /// The document.
     pub value: Value,
+    /// What is to be said of the body before its fields, in words.
+    pub problems: Vec<String>,
     /// Fields that occurred twice, as dotted paths.
     pub duplicates: Vec<String>,
     /// The JSON text, for the order of its fields; empty where there is none.
@@ -180,7 +225,7 @@ fn decode_protobuf(body: &[u8], kind: &str) -> Result<Decoded> {
     // Options go with every group version and may leave out theirs; objects state it.
     let api_version = if kind.ends_with("Options") { "v1" } else { "" };
     match mainstay_protobuf::decode_as(body, api_version, kind, &mainstay_protobuf::Limits::default()) {
-        Ok(value) => Ok(Decoded { value, duplicates: Vec::new(), text: bytes::Bytes::new() }),
+        Ok(value) => Ok(Decoded { value, ..Decoded::default() }),
         Err(error) => Err(ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error}"))),
     }
 }
@@ -200,20 +245,26 @@ pub fn decode_as(body: &[u8], kind: &str, yaml: bool) -> Result<Decoded> {
         let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error converting YAML to JSON: the body is not UTF-8"))?;
         let value =
             mainstay_yaml::parse(text).map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
-        return Ok(Decoded { value, duplicates: Vec::new(), text: bytes::Bytes::new() });
+        return Ok(Decoded { value, ..Decoded::default() });
     }
     let (value, duplicates) = crate::strict::parse(body).map_err(|error| {
-        let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { go_syntax_error(&error, body) };
+        let why = if error.is_eof() {
+            "unexpected end of JSON input".to_owned()
+        } else if error.to_string().starts_with("recursion limit") {
+            "exceeded max depth".to_owned()
+        } else {
+            go_syntax_error(&error, body)
+        };
         unrecognized(&why, &shown())
     })?;
     match value {
-        Value::Object(_) => Ok(Decoded { value, duplicates, text: bytes::Bytes::copy_from_slice(body) }),
+        Value::Object(_) => Ok(Decoded { value, duplicates, text: bytes::Bytes::copy_from_slice(body), ..Decoded::default() }),
         other => {
             let found = match other {
                 Value::Array(_) => "array",
                 Value::String(_) => "string",
                 Value::Bool(_) => "bool",
-                Value::Null => return Ok(Decoded { value: Value::Object(serde_json::Map::new()), duplicates, text: bytes::Bytes::new() }),
+                Value::Null => return Ok(Decoded { value: Value::Object(serde_json::Map::new()), duplicates, ..Decoded::default() }),
                 _ => "number",
             };
             let head = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";

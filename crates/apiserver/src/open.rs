@@ -10,18 +10,20 @@ use axum::Router;
 use jiff::Timestamp;
 use mainstay_rbac::UserInfo;
 use mainstay_serve::{Certificates, ClientCertificates, Ended, Tls};
-use mainstay_store::{Embedded, Options, Store};
+use mainstay_store::{Embedded, Etcd, Store, etcd};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::pki::{self, Pair, Pki, ServingNames};
-use crate::access::{AnonymousAccess, Escalation, Gate, Kubeconfig, StaticTokens};
-use crate::admission::Chain;
+use crate::access::{AnonymousAccess, Escalation, FrontProxy, Gate, Kubeconfig, StaticTokens};
+use crate::admission::{Chain, Plugins};
 use crate::api::Api;
 use crate::bootstrap::{self, Authorities, Endpoint};
 use crate::cache::Cache;
 use crate::crd::Establisher;
 use crate::error::ApiError;
+use crate::members;
+use crate::remote::{Identity, LocalService, Remotes};
 use crate::server;
 
 /// How a server is set up.
@@ -37,8 +39,63 @@ pub struct Config {
     pub anonymous: AnonymousAccess,
     /// A file of static tokens.
     pub token_file: Option<PathBuf>,
-    /// How the store is set up.
-    pub store: Options,
+    /// The admission plugins that are on.
+    pub plugins: Plugins,
+    /// Where objects are stored.
+    pub store: Storage,
+    /// Keys and certificates that several servers have in common; `None` is a folder of the data directory.
+    pub pki_dir: Option<PathBuf>,
+    /// How many requests may be in flight (KAPI-SRV-06).
+    pub limits: crate::inflight::Limits,
+    /// Services that are processes on this machine (KAPI-WL-06).
+    pub local_services: Vec<LocalService>,
+}
+
+impl Config {
+    /// A server on this machine alone, reached at this port of the loopback address; everything else as it is unless somebody asks.
+    pub fn local(data_dir: impl Into<PathBuf>, port: u16) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            endpoint: Endpoint { address: std::net::Ipv4Addr::LOCALHOST.to_string(), port },
+            names: ServingNames::default(),
+            anonymous: AnonymousAccess::default(),
+            token_file: None,
+            plugins: Plugins::default(),
+            store: Storage::default(),
+            pki_dir: None,
+            limits: crate::inflight::Limits::default(),
+            local_services: Vec::new(),
+        }
+    }
+}
+
+/// Where objects are stored.
+#[derive(Clone, Debug)]
+pub enum Storage {
+    /// In the data directory, for this server alone.
+    Embedded(mainstay_store::Options),
+    /// In an etcd cluster that several servers may share (KAPI-STORE-03).
+    Etcd(etcd::Options),
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Self::Embedded(mainstay_store::Options::default())
+    }
+}
+
+impl Storage {
+    async fn open(self, data_dir: &Path) -> Result<Arc<dyn Store>, OpenError> {
+        let options = match self {
+            Self::Etcd(options) => return Ok(Arc::new(Etcd::open(options).await?)),
+            Self::Embedded(options) => options,
+        };
+        let earlier = data_dir.join("store.redb");
+        if earlier.exists() {
+            return Err(mainstay_store::Error::Foreign { path: earlier }.into());
+        }
+        Ok(Arc::new(Embedded::open(&data_dir.join("store"), &options)?))
+    }
 }
 
 /// Why a server could not be opened.
@@ -89,6 +146,7 @@ pub struct Server {
     admin: Pair,
     front_proxy_ca: String,
     data_dir: PathBuf,
+    endpoint: Endpoint,
     tasks: Vec<JoinHandle<()>>,
     _lock: File,
 }
@@ -99,21 +157,38 @@ impl Server {
         let lock = lock(&config.data_dir)?;
         let mut names = config.names.clone();
         names.host = names.host.or_else(pki::host_name);
-        let pki = Pki::open(&config.data_dir, &names, Timestamp::now())?;
-        let store: Arc<dyn Store> = Arc::new(Embedded::open(&config.data_dir.join("store.redb"), &config.store)?);
+        let own = config.data_dir.join("pki");
+        let pki = Pki::open_in(config.pki_dir.as_deref().unwrap_or(&own), &own, &names, Timestamp::now())?;
+        let store = config.store.open(&config.data_dir).await?;
         let cache = Cache::fill(store.clone()).await?;
-        let Pki { ca, serving, admin, signing_key, front_proxy_ca, .. } = pki;
+        let Pki { ca, serving, admin, signing_key, front_proxy_ca, front_proxy } = pki;
         let front_proxy_ca = front_proxy_ca.certificate;
         let mut gate = Gate::over(&cache, &ca.certificate, signing_key)?;
-        gate.authenticator = gate.authenticator.anonymous(config.anonymous);
+        gate.authenticator = gate.authenticator.anonymous(config.anonymous).front_proxy(FrontProxy::new(&front_proxy_ca)?);
         if let Some(path) = &config.token_file {
             gate.authenticator = gate.authenticator.static_tokens(StaticTokens::read(path)?);
         }
         let gate = Arc::new(gate);
-        let mut chain = Chain::default();
+        let mut chain = Chain::new(config.plugins.clone());
         chain.push(Box::new(Escalation(gate.policy.clone())));
-        let api = Arc::new(Api::new(store, cache, gate.clone(), chain));
-        let mut server = Self { api, gate, ca, serving, admin, front_proxy_ca, data_dir: config.data_dir, tasks: Vec::new(), _lock: lock };
+        let identity = Identity { certificate: front_proxy.certificate, key: front_proxy.key };
+        let remotes = Remotes::new(cache.clone(), config.local_services).front_proxy(identity);
+        let mut api = Api::new(store, cache, gate.clone(), chain, remotes);
+        api.inflight = crate::inflight::InFlight::new(config.limits);
+        api.backup = crate::backup::Source([Some(own), config.pki_dir].into_iter().flatten().collect());
+        let api = Arc::new(api);
+        let mut server = Self {
+            api,
+            gate,
+            ca,
+            serving,
+            admin,
+            front_proxy_ca,
+            data_dir: config.data_dir,
+            endpoint: config.endpoint.clone(),
+            tasks: Vec::new(),
+            _lock: lock,
+        };
         server.begin(&config.endpoint).await?;
         Ok(server)
     }
@@ -122,6 +197,7 @@ impl Server {
         let api = &self.api;
         let policy = self.gate.policy.clone();
         api.cache.observe(Box::new(move |resource, change| policy.observe(resource, change)));
+        api.aggregation.follow(&api.cache);
         let follower = api.cache.clone();
         self.tasks.push(tokio::spawn(async move {
             if let Err(error) = follower.run().await {
@@ -136,6 +212,12 @@ impl Server {
         let mut establisher = Establisher::new(api.clone());
         establisher.once().await?;
         self.tasks.push(tokio::spawn(establisher.run()));
+        self.tasks.push(tokio::spawn(crate::admission::PolicyStatus::new(api.clone()).run()));
+        self.tasks.push(tokio::spawn(crate::aggregation::run(api.clone())));
+        self.tasks.push(tokio::spawn(bootstrap::keep(api.clone(), endpoint.clone())));
+        if api.store.shared() {
+            self.tasks.push(tokio::spawn(members::run(api.clone(), endpoint.clone(), members::Members::default())));
+        }
         api.readiness.bootstrapped.store(true, Ordering::Release);
         Ok(())
     }
@@ -153,6 +235,11 @@ impl Server {
         let (ca, certificate, key) = (&self.ca.certificate, &self.admin.certificate, &self.admin.key);
         Kubeconfig { name: "mainstay", server, user: "kubernetes-admin", ca, certificate, key }.write(&path)?;
         Ok(path)
+    }
+
+    /// The CA's key, PEM: for whoever signs certificates of the cluster.
+    pub fn ca_key(&self) -> &str {
+        &self.ca.key
     }
 
     /// The CA's certificate, PEM: what clients trust, and what `kube-root-ca.crt` holds.
@@ -188,6 +275,9 @@ impl Server {
 
     /// Ends watches, finishes writes and closes the store (KAPI-SRV-04). Listeners are to be stopped before.
     pub async fn close(self) {
+        if self.api.store.shared() {
+            members::leave(&self.api, &self.endpoint).await;
+        }
         self.api.closing.cancel();
         self.api.cache.close();
         self.api.store.close().await;

@@ -73,27 +73,28 @@ impl ListOptions {
                 return refuse(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
             }
             if !matching.is_empty() {
+                let mut causes = Vec::new();
+                let mut forbid = |why| causes.push(Cause::forbidden("resourceVersionMatch", why));
                 if version.is_empty() {
-                    let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-                    return refuse(Cause::forbidden("resourceVersionMatch", why));
+                    forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
                 }
                 if !self.continue_token.is_empty() {
-                    return refuse(Cause::forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"));
-                }
-                if !matches!(matching, "Exact" | "NotOlderThan") {
-                    let cause = Cause::unsupported("resourceVersionMatch", &format!("{matching:?}"), &["Exact", "NotOlderThan", ""]);
-                    return refuse(cause);
+                    forbid("resourceVersionMatch is forbidden when continue is provided");
                 }
                 if matching == "Exact" && version == "0" {
-                    let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                    return refuse(Cause::forbidden("resourceVersionMatch", why));
+                    forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+                }
+                if !matches!(matching, "Exact" | "NotOlderThan") {
+                    causes.push(Cause::unsupported("resourceVersionMatch", &format!("{matching:?}"), &["Exact", "NotOlderThan", ""]));
+                }
+                if !causes.is_empty() {
+                    return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", causes));
                 }
             }
         }
-        if !self.continue_token.is_empty() && !version.is_empty() && version != "0" {
-            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
-        }
-        self.resource_version = resource_version(version)?;
+        self.resource_version = resource_version(version).map_err(|why| {
+            if self.watch { ApiError::untyped(why) } else { ApiError::bad_request(format!("invalid resource version: {why}")) }
+        })?;
         self.resource_version_match = match matching {
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
@@ -103,15 +104,14 @@ impl ListOptions {
     }
 }
 
-/// Reads a `resourceVersion` parameter.
-pub fn resource_version(text: &str) -> Result<Option<u64>> {
+/// Reads a `resourceVersion` parameter, or says what is wrong with it.
+pub fn resource_version(text: &str) -> Result<Option<u64>, String> {
     match text {
         "" => Ok(None),
-        _ => text.parse().map(Some).map_err(|_| {
-            ApiError::bad_request(format!(
-                "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            ))
-        }),
+        _ => text
+            .parse()
+            .map(Some)
+            .map_err(|_| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")),
     }
 }
 
@@ -181,12 +181,11 @@ pub fn check_patch(query: &Query, apply: bool) -> Result<()> {
 }
 
 fn dry_run(values: &[&str], causes: &mut Vec<Cause>) -> bool {
-    let given: Vec<_> = values.iter().filter(|value| !value.is_empty()).copied().collect();
-    if given.iter().any(|value| *value != "All") {
-        let shown = serde_json::to_string(&given).unwrap_or_default();
+    if values.iter().any(|value| *value != "All") {
+        let shown = serde_json::json!(values).to_string();
         causes.push(Cause::unsupported("dryRun", &shown, &["All"]));
     }
-    !given.is_empty()
+    !values.is_empty()
 }
 
 fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
@@ -225,6 +224,8 @@ pub struct DeleteOptions {
     pub dry_run: bool,
     pub grace_period_seconds: Option<i64>,
     pub propagation: Option<Propagation>,
+    /// As it was given; what follows from it stands in `propagation`.
+    pub orphan_dependents: Option<bool>,
     pub uid: Option<String>,
     pub resource_version: Option<String>,
 }
@@ -269,8 +270,9 @@ impl DeleteOptions {
                 None
             }
         };
-        if policy.is_some() && orphan.is_some() {
-            let why = "Invalid value: orphanDependents and deletionPropagation cannot be both set";
+        options.orphan_dependents = orphan;
+        if let (Some(policy), Some(_)) = (&policy, orphan) {
+            let why = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
             causes.push(Cause::new("FieldValueInvalid", why, "propagationPolicy"));
         }
         if causes.is_empty() { Ok(options) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", causes)) }

@@ -31,6 +31,7 @@ pub async fn route(context: &Context) -> Result<Answer> {
         ["openapi", "v3", ..] => discovery::openapi_v3(context, &parts[2..].join("/")),
         ["version"] => Ok(server::json(context, &version())),
         ["livez" | "readyz" | "healthz", ..] => crate::health::answer(context, &parts).await,
+        ["mainstay", "backup"] => crate::backup::answer(context).await,
         ["metrics"] => {
             let text = crate::metrics::page(&context.api).await;
             Ok(Answer::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))

@@ -37,6 +37,8 @@ pub enum AnswerBody {
     Whole(Bytes),
     /// A stream (watches).
     Stream(Body),
+    /// The whole answer of another server, status and headers included.
+    Sent(Box<Response<Body>>),
 }
 
 impl Answer {
@@ -73,8 +75,18 @@ impl Answer {
         answer
     }
 
+    /// What another server answered.
+    pub fn sent(response: Response<Body>) -> Self {
+        let status = response.status();
+        Self { status, headers: Vec::new(), content_type: "", body: AnswerBody::Sent(Box::new(response)) }
+    }
+
     /// As HTTP.
     pub fn into_response(self, gzip: bool) -> Response<Body> {
+        let body = match self.body {
+            AnswerBody::Sent(response) => return *response,
+            body => body,
+        };
         let mut response = Response::new(Body::empty());
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -84,9 +96,10 @@ impl Answer {
         if self.status != StatusCode::NOT_MODIFIED {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         }
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        let body = match self.body {
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+        let body = match body {
             AnswerBody::Stream(body) => body,
+            AnswerBody::Sent(response) => response.into_body(),
             AnswerBody::Whole(bytes) if gzip && bytes.len() >= COMPRESS_FROM => match compress(&bytes) {
                 Some(packed) => {
                     headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -58,8 +58,5 @@ pub fn problems(schema: &Schema, path: &Path) -> Vec<FieldError> {
     let of = |error: RuleError| {
         finding(error.reason, &Path::new(error.path), error.value.map_or(BadValue::Omitted, BadValue::Json), error.detail)
     };
-    match CompiledRules::compile(schema, path.as_str()) {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.into_iter().map(of).collect(),
-    }
+    CompiledRules::refusals(schema, path.as_str()).into_iter().map(of).collect()
 }

@@ -12,8 +12,11 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mainstay_rbac::UserInfo;
 use serde_json::Value;
 
+use crate::aggregation;
 use crate::api::{Api, TrustedIdentity};
 use crate::error::{ApiError, Result};
+use crate::inflight;
+use crate::metrics::Series;
 use crate::negotiate::{self, Agreed, Format};
 use crate::request::{Query, RequestInfo};
 use crate::respond::Answer;
@@ -95,21 +98,27 @@ pub fn in_process(api: Arc<Api>, user: Arc<UserInfo>) -> Router {
 
 async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
     let begun = Instant::now();
-    let (parts, body) = request.into_parts();
+    let (parts, mut body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::new(&parts.method, parts.uri.path(), &query);
-    let (verb, group, resource) = (info.verb.clone(), info.group.clone(), info.resource.clone());
-    let _inflight = api.metrics.begin(&verb);
-    let gzip = negotiate::text(&parts.headers, header::ACCEPT_ENCODING).contains("gzip");
+    let series = Series::of(&api, &info, &parts);
+    let gzip = negotiate::accepts_gzip(&parts.headers);
     let head = parts.method == Method::HEAD;
     let error_format = negotiate::agree(&parts.headers, None, negotiate::has_protobuf(&info)).map_or(Format::Json, |agreed| agreed.format);
-    let mut body = body;
-    let answer = match run(&api, parts, &mut body, query, info).await {
-        Ok(answer) => answer,
-        Err(error) => Answer::from_error(&error, error_format),
+    let answered = if inflight::long_running(&info) {
+        run(&api, parts, &mut body, query, info).await
+    } else {
+        match inflight::patience(&query) {
+            Err(error) => Err(error),
+            Ok(patience) => tokio::time::timeout(patience, run(&api, parts, &mut body, query, info)).await.unwrap_or_else(|_| {
+                api.metrics.terminated(&series);
+                Err(inflight::out_of_time())
+            }),
+        }
     };
+    let answer = answered.unwrap_or_else(|error| Answer::from_error(&error, error_format));
     drain(body).await;
-    api.metrics.end(&verb, &group, &resource, answer.status, begun.elapsed());
+    api.metrics.answered(series, answer.status, begun.elapsed());
     let mut response = answer.into_response(gzip);
     if head {
         *response.body_mut() = Body::empty();
@@ -118,8 +127,21 @@ async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
 }
 
 async fn run(api: &Arc<Api>, parts: Parts, body: &mut Body, query: Query, info: RequestInfo) -> Result<Answer> {
-    let user = api.access.identify(&parts).await?;
-    api.access.authorize(&user, &info).await?;
+    let user = match api.access.identify(&parts).await {
+        Err(refusal) if is_behind(api, &refusal).await => api.access.identify(&parts).await?,
+        outcome => outcome?,
+    };
+    let _slot = match api.inflight.admit(&info, &user) {
+        Ok(slot) => slot,
+        Err(full) => return Ok(full.into()),
+    };
+    match api.access.authorize(&user, &info).await {
+        Err(refusal) if is_behind(api, &refusal).await => api.access.authorize(&user, &info).await?,
+        outcome => outcome?,
+    }
+    if let Some(remote) = api.aggregation.route(parts.uri.path()) {
+        return Ok(Answer::sent(aggregation::forward(api, &remote, parts, std::mem::take(body), &user).await));
+    }
     let pretty = query.first("pretty").map(|_| query.flag("pretty"));
     let agreed = if info.is_resource {
         negotiate::agree(&parts.headers, pretty, negotiate::has_protobuf(&info))?
@@ -142,6 +164,15 @@ async fn run(api: &Arc<Api>, parts: Parts, body: &mut Body, query: Query, info: 
         }
     }
     Ok(answer)
+}
+
+/// Whether a refusal came of not having heard yet what another server on the same store has written; it has been heard then.
+async fn is_behind(api: &Api, refusal: &ApiError) -> bool {
+    if !api.store.shared() || !matches!(refusal.code, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return false;
+    }
+    let shown = api.cache.revision();
+    api.cache.catch_up().await.is_some_and(|now| now > shown)
 }
 
 /// Reads what a refusal left of a body, within reason: a client that is still writing when the connection closes may never see the

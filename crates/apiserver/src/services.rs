@@ -1,12 +1,21 @@
 //! The pools of cluster addresses and node ports (KAPI-REST-07).
+//!
+//! One server alone keeps in memory what is taken. Several on one store also claim each item there, see [`claims`].
+
+mod claims;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mainstay_kinds::{AllocationError, Allocator, allocate_service, released_by_service};
 use mainstay_schema::field::Error as FieldError;
+use mainstay_store::Store;
 use serde_json::Value;
+
+use claims::Item;
+
+use crate::error::ApiError;
 
 /// 10.96.0.0/16.
 const NETWORK: u32 = 0x0a60_0000;
@@ -14,6 +23,16 @@ const HOSTS: u32 = 1 << 16;
 /// Addresses from here on are given out; those below are for wishes.
 const DYNAMIC: u32 = 256;
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
+/// How often another item is tried where another server was quicker.
+const ATTEMPTS: usize = 64;
+
+/// Why a Service was not given what it needs.
+pub enum Refused {
+    /// It asks for what it can not have, or nothing is left.
+    Fields(Vec<FieldError>),
+    /// The store failed.
+    Store(ApiError),
+}
 
 /// What is taken. Filled from the stored Services at start.
 #[derive(Default)]
@@ -37,18 +56,77 @@ impl Allocators {
     }
 
     /// Gives a Service its addresses and ports; nothing is kept when that fails, or for a dry run.
-    pub fn allocate(&self, new: &mut Value, old: Option<&Value>, dry_run: bool) -> Result<(), Vec<FieldError>> {
+    pub async fn allocate(&self, store: &dyn Store, new: &mut Value, old: Option<&Value>, dry_run: bool) -> Result<(), Refused> {
+        // What other servers' Services hold counts for this allocation alone: that it is free again, nobody would tell later.
+        let mut lost = Vec::new();
+        for _ in 0..ATTEMPTS {
+            let mut attempt = new.clone();
+            self.pick(&mut attempt, old, &lost, dry_run).map_err(Refused::Fields)?;
+            if dry_run || !store.shared() {
+                *new = attempt;
+                return Ok(());
+            }
+            let Some(held) = self.claim_all(store, &attempt, old).await? else {
+                *new = attempt;
+                return Ok(());
+            };
+            self.forget(&attempt, old);
+            lost.push(held);
+        }
+        Err(Refused::Store(ApiError::internal("addresses and ports are given out by other servers faster than by this one")))
+    }
+
+    /// Claims what a Service has gained; the item that another one holds, if any, and then nothing stays claimed.
+    async fn claim_all(&self, store: &dyn Store, service: &Value, old: Option<&Value>) -> Result<Option<Item>, Refused> {
+        let mut claimed = Vec::new();
+        for item in Item::gained(service, old) {
+            let outcome = claims::claim(store, &item, service).await;
+            if matches!(outcome, Ok(true)) {
+                claimed.push(item);
+                continue;
+            }
+            claims::release_all(store, claimed).await;
+            return match outcome {
+                Ok(_) => Ok(Some(item)),
+                Err(error) => {
+                    self.forget(service, old);
+                    Err(Refused::Store(crate::api::store_error(error)))
+                }
+            };
+        }
+        Ok(None)
+    }
+
+    /// Gives a Service what is free, without what is `lost`.
+    fn pick(&self, new: &mut Value, old: Option<&Value>, lost: &[Item], dry_run: bool) -> Result<(), Vec<FieldError>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let mut attempt = taken.clone();
+        let added: Vec<&Item> = lost.iter().filter(|item| attempt.add(item)).collect();
         allocate_service(new, old, &mut attempt)?;
         if !dry_run {
+            for item in added {
+                attempt.remove(item);
+            }
             *taken = attempt;
         }
         Ok(())
     }
 
     /// Takes back what `old` held and `new` does not.
-    pub fn release(&self, old: &Value, new: Option<&Value>) {
+    pub fn release(&self, store: &Arc<dyn Store>, old: &Value, new: Option<&Value>) {
+        self.forget(old, new);
+        if store.shared() {
+            let items = Item::gained(old, new);
+            if !items.is_empty() {
+                let store = store.clone();
+                // Nobody waits for it: until then the items are only not given out again.
+                tokio::spawn(async move { claims::release_all(&*store, items).await });
+            }
+        }
+    }
+
+    /// No longer counts what `old` held and `new` does not.
+    pub fn forget(&self, old: &Value, new: Option<&Value>) {
         let (addresses, ports) = released_by_service(old, new);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         for address in addresses.iter().filter_map(|address| address.parse::<Ipv4Addr>().ok()) {
@@ -56,6 +134,29 @@ impl Allocators {
         }
         for port in ports {
             taken.ports.remove(&port);
+        }
+    }
+}
+
+impl Taken {
+    /// Whether it was free.
+    fn add(&mut self, item: &Item) -> bool {
+        match item {
+            Item::Address(address) => address.parse::<Ipv4Addr>().is_ok_and(|address| self.addresses.insert(u32::from(address))),
+            Item::Port(port) => self.ports.insert(*port),
+        }
+    }
+
+    fn remove(&mut self, item: &Item) {
+        match item {
+            Item::Address(address) => {
+                if let Ok(address) = address.parse::<Ipv4Addr>() {
+                    self.addresses.remove(&u32::from(address));
+                }
+            }
+            Item::Port(port) => {
+                self.ports.remove(port);
+            }
         }
     }
 }

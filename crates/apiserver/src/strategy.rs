@@ -16,7 +16,7 @@ use crate::{decode, fields};
 
 /// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
 pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Decoded, validation: FieldValidation) -> Result<Value> {
-    let Decoded { mut value, duplicates, text } = decoded;
+    let Decoded { mut value, problems: mut said, duplicates, text } = decoded;
     let unknown = match &served.custom {
         Some(custom) => custom.decode(gvk, &mut value)?,
         None => decode::built_in(gvk, &mut value)?,
@@ -30,7 +30,8 @@ pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Dec
             let order = crate::strict::order(&text);
             problems.sort_by_key(|(path, _)| order.iter().position(|known| known == path));
         }
-        let problems: Vec<String> = problems.into_iter().map(|(_, problem)| problem).collect();
+        said.extend(problems.into_iter().map(|(_, problem)| problem));
+        let problems = said;
         if !problems.is_empty() && validation == FieldValidation::Strict {
             let why = format!("strict decoding error: {}", problems.join(", "));
             return Err(decode::refused(gvk, &why));
@@ -137,34 +138,44 @@ pub fn validate_update(served: &Served, new: &Value, old: &Value, sub: Option<&s
 }
 
 /// What the client should know of an accepted object.
-pub fn warnings(served: &Served, new: &Value, old: Option<&Value>) -> Vec<String> {
-    if is_crd(served) { crd::warnings(new, old) } else { Vec::new() }
+pub fn warnings(served: &Served, new: &Value, old: Option<&Value>, sub: Option<&str>) -> Vec<String> {
+    match &served.custom {
+        Some(_) => Vec::new(),
+        None if is_crd(served) => crd::warnings(new, old),
+        None => kinds::warnings(&served.gvk(), new, old, sub),
+    }
 }
 
 /// After validation, before a new object is stored: addresses and ports.
-pub fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
+pub async fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
     if served.is("", "services") {
-        context.api.services.allocate(value, None, dry_run).map_err(|errors| invalid(served, value, &errors))?;
+        let given = context.api.services.allocate(&*context.api.store, value, None, dry_run).await;
+        given.map_err(|refused| not_given(served, value, refused))?;
     }
     Ok(())
 }
 
 /// After preparation, before a changed object is validated.
-pub fn before_update(context: &Context, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<()> {
+pub async fn before_update(context: &Context, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<()> {
     if served.is("", "services") {
-        context.api.services.allocate(new, Some(old), dry_run).map_err(|errors| invalid(served, old, &errors))?;
+        let given = context.api.services.allocate(&*context.api.store, new, Some(old), dry_run).await;
+        given.map_err(|refused| not_given(served, old, refused))?;
     }
     Ok(())
 }
 
-fn invalid(served: &Served, value: &Value, errors: &[FieldError]) -> ApiError {
-    ApiError::invalid_fields(&served.facts.group, &served.facts.kind, meta(value, "name"), errors)
+fn not_given(served: &Served, value: &Value, refused: crate::services::Refused) -> ApiError {
+    use crate::services::Refused;
+    match refused {
+        Refused::Fields(errors) => ApiError::invalid_fields(&served.facts.group, &served.facts.kind, meta(value, "name"), &errors),
+        Refused::Store(error) => error,
+    }
 }
 
 /// Gives back what an object held and no longer holds.
 pub fn release(context: &Context, served: &Served, old: &Value, new: Option<&Value>) {
     if served.is("", "services") {
-        context.api.services.release(old, new);
+        context.api.services.release(&context.api.store, old, new);
     }
 }
 
@@ -331,16 +342,17 @@ pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
 }
 
 /// The columns of a built-in kind's table.
-pub fn columns(served: &Served) -> Vec<Value> {
-    kinds::table(&served.gvk()).iter().map(|column| serde_json::json!(column)).collect()
+pub fn columns(gvk: &kinds::Gvk) -> Vec<Value> {
+    kinds::table(gvk).iter().map(|column| serde_json::json!(column)).collect()
 }
 
 /// The cells of a built-in object's row.
-pub fn cells(served: &Served, object: &Value) -> crate::table::Cells {
-    let cells = kinds::row(&served.gvk(), object, Timestamp::now());
+pub fn cells(gvk: &kinds::Gvk, object: &Value) -> crate::table::Cells {
+    let cells = kinds::row(gvk, object, Timestamp::now());
+    let is_pod = gvk.group.is_empty() && gvk.kind == "Pod";
     let over = match object.pointer("/status/phase").and_then(Value::as_str) {
-        Some("Succeeded") if served.is("", "pods") => Some(("Succeeded", "The pod has completed successfully.")),
-        Some("Failed") if served.is("", "pods") => Some(("Failed", "The pod failed.")),
+        Some("Succeeded") if is_pod => Some(("Succeeded", "The pod has completed successfully.")),
+        Some("Failed") if is_pod => Some(("Failed", "The pod failed.")),
         _ => None,
     };
     let condition = |(reason, message)| serde_json::json!({"type": "Completed", "status": "True", "reason": reason, "message": message});

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mainstay_kinds::Gvk;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Result};
@@ -13,10 +14,13 @@ use crate::server::Context;
 
 /// What the rows of a table hold beside their cells (`includeObject`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Include {
+pub enum Include {
+    /// The metadata.
     #[default]
     Metadata,
+    /// The whole object.
     Object,
+    /// Nothing.
     None,
 }
 
@@ -25,6 +29,7 @@ pub struct Columns {
     include: Include,
     problem: Option<String>,
     custom: Option<Arc<crate::crd::CustomVersion>>,
+    gvk: Gvk,
 }
 
 impl Columns {
@@ -41,11 +46,21 @@ impl Columns {
                 )),
             ),
         };
-        Self { include, problem, custom: served.custom.clone() }
+        // Scales have columns of their own, but those of custom resources show the columns of the resource.
+        let gvk = match context.info.subresource.as_str() {
+            "scale" => Gvk::new("autoscaling", "v1", "Scale"),
+            _ => served.gvk(),
+        };
+        Self { include, problem, custom: served.custom.clone(), gvk }
+    }
+
+    /// What rows hold beside their cells; `None` where tables can not be made as asked.
+    pub fn include(&self) -> Option<Include> {
+        self.problem.is_none().then_some(self.include)
     }
 
     /// The table of these objects; without column definitions for all but the first event of a watch.
-    pub fn table(&self, served: &Served, objects: &mut [Value], metadata: &Value, definitions: bool) -> Result<Value> {
+    pub fn table(&self, objects: &mut [Value], metadata: &Value, definitions: bool) -> Result<Value> {
         if let Some(problem) = &self.problem {
             return Err(ApiError::bad_request(problem.clone()));
         }
@@ -53,7 +68,7 @@ impl Columns {
         for object in objects.iter_mut() {
             let cells = match &self.custom {
                 Some(custom) => custom_cells(custom, object),
-                None => crate::strategy::cells(served, object),
+                None => crate::strategy::cells(&self.gvk, object),
             };
             let mut row = json!({"cells": cells.cells});
             if !cells.conditions.is_empty() {
@@ -69,7 +84,7 @@ impl Columns {
         let columns = if definitions {
             match &self.custom {
                 Some(custom) => custom_definitions(custom),
-                None => crate::strategy::columns(served),
+                None => crate::strategy::columns(&self.gvk),
             }
         } else {
             Vec::new()
@@ -90,7 +105,7 @@ pub struct Cells {
 
 /// The table of a list or an object.
 pub fn of(context: &Context, served: &Served, objects: &mut [Value], metadata: &Value) -> Result<Value> {
-    Columns::of(context, served).table(served, objects, metadata, true)
+    Columns::of(context, served).table(objects, metadata, true)
 }
 
 fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {

@@ -1,5 +1,7 @@
 //! Watches: from the cache's state or ring, or from the store's history, to a stream of frames (KAPI-WATCH-01).
 
+mod frames;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +11,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use mainstay_store::Revision;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use frames::Form;
+pub use frames::Frames;
+
 use crate::api::{store_error, too_large_version};
-use crate::cache::{Begin, Change, Entry, ResourceCache, Subscription};
+use crate::cache::{Begin, Change, Entry, Receiver, ResourceCache, Subscription};
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Shape};
 use crate::object;
@@ -25,6 +29,8 @@ use crate::server::Context;
 
 /// How often a quiet watch is told its position.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// Events that are ready together are sent in pieces of about this size.
+const PIECE: usize = 64 * 1024;
 /// A watch without a timeout ends after a time between this and twice this.
 const DEFAULT_TIMEOUT: u64 = 1_800;
 
@@ -37,7 +43,7 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
     read::check_fields(served, &options)?;
     let api = &context.api;
     let scope = read::scope(context, served, &options);
-    let latest = *api.store.revision().borrow();
+    let latest = api.store.latest().await.map_err(store_error)?;
     let initial = options.send_initial_events == Some(true);
     let after = options.resource_version.filter(|revision| *revision > 0);
     if let Some(after) = after
@@ -68,33 +74,26 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
     };
     let timeout =
         options.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT));
-    let mut view = View {
+    let table = crate::table::Columns::of(context, served);
+    let view = View {
         served: served.clone(),
         format: context.agreed.format,
         shape: context.agreed.shape,
-        table: crate::table::Columns::of(context, served),
+        include: table.include(),
+        table,
         first: true,
         options,
     };
-    let mut ready = VecDeque::new();
     let Subscription { past, entries, revision, changes } = subscription;
-    for entry in entries {
-        if read::selected(served, &view.options, &entry) {
-            ready.push_back(view.frame("ADDED", &entry, entry.revision)?);
-        }
-    }
-    for change in history.iter().chain(&past) {
-        if let Some(frame) = view.event(change)? {
-            ready.push_back(frame);
-        }
-    }
+    let mut begin: VecDeque<Piece> = entries.into_iter().map(Piece::Shown).collect();
+    begin.extend(history.into_iter().chain(past).map(Piece::Changed));
     if initial && view.options.allow_watch_bookmarks {
-        ready.push_back(view.bookmark(revision, true));
+        begin.push_back(Piece::Complete(revision));
     }
     let now = Instant::now();
     let pump = Pump {
         view,
-        ready,
+        begin,
         changes,
         seen: revision,
         deadline: now + Duration::from_secs(timeout),
@@ -168,6 +167,10 @@ async fn from_history(
                     );
                     seen = batch.revision.max(seen);
                 }
+                // The store may be ahead of the cache, which must not show again what history has shown.
+                if api.cache.reach(seen).await.is_none() {
+                    return Err(too_large_version(seen, api.cache.revision()));
+                }
             }
         }
     }
@@ -183,6 +186,7 @@ struct View {
     options: ListOptions,
     format: Format,
     shape: Shape,
+    include: Option<crate::table::Include>,
     table: crate::table::Columns,
     first: bool,
 }
@@ -198,28 +202,11 @@ impl View {
             (true, false) => ("DELETED", &change.before),
         };
         let Some(entry) = entry else { return Ok(None) };
-        let natural = match (&change.before, &change.now) {
-            (None, _) => "ADDED",
-            (_, None) => "DELETED",
-            _ => "MODIFIED",
-        };
-        if kind == natural && self.plain() && *self.served.storage_version == *self.served.facts.version {
-            let kept = if self.format == Format::Protobuf { &change.protobuf_frame } else { &change.frame };
-            if let Some(frame) = kept.get() {
-                return Ok(Some(frame.clone()));
-            }
-            let frame = self.frame(kind, entry, change.revision)?;
-            return Ok(Some(kept.get_or_init(|| frame).clone()));
-        }
-        self.frame(kind, entry, change.revision).map(Some)
-    }
-
-    /// Whether the stored bytes are what is sent.
-    fn plain(&self) -> bool {
-        self.shape == Shape::Object
-            && self.format != Format::Yaml
-            && self.served.sends_stored_bytes()
-            && self.served.facts.group != "events.k8s.io"
+        // The first event of a table holds the columns, too.
+        let shared = self.include.filter(|_| self.shape != Shape::Table || !self.first);
+        let Some(include) = shared else { return self.frame(kind, entry, change.revision).map(Some) };
+        let form = Form { served: self.served.clone(), kind, format: self.format, shape: self.shape, include };
+        change.frames.get_or_make(&form, || self.frame(kind, entry, change.revision)).map(Some)
     }
 
     fn frame(&mut self, kind: &str, entry: &Entry, revision: Revision) -> Result<Bytes> {
@@ -243,12 +230,8 @@ impl View {
             Shape::Object | Shape::Discovery => value,
             Shape::Metadata | Shape::MetadataList => crate::respond::partial(&mut value),
             Shape::Table => {
-                let table = self.table.table(
-                    &self.served,
-                    std::slice::from_mut(&mut value),
-                    &json!({"resourceVersion": revision.to_string()}),
-                    self.first,
-                )?;
+                let table =
+                    self.table.table(std::slice::from_mut(&mut value), &json!({"resourceVersion": revision.to_string()}), self.first)?;
                 self.first = false;
                 table
             }
@@ -279,11 +262,21 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
     (now + BOOKMARK_EVERY).min(last.max(now + Duration::from_secs(1)))
 }
 
-/// The running stream of one watcher.
+/// What a watch begins with.
+enum Piece {
+    /// An object there is.
+    Shown(Arc<Entry>),
+    /// A change before the watch was opened.
+    Changed(Arc<Change>),
+    /// The end of the initial events.
+    Complete(Revision),
+}
+
+/// The running stream of one watcher. Events are encoded when the client is ready to take them.
 struct Pump {
     view: View,
-    ready: VecDeque<Bytes>,
-    changes: mpsc::Receiver<Arc<Change>>,
+    begin: VecDeque<Piece>,
+    changes: Receiver,
     seen: Revision,
     deadline: Instant,
     bookmark: Instant,
@@ -301,8 +294,15 @@ enum Woken {
 impl Pump {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(frame) = self.ready.pop_front() {
-                return Some(self.joined(frame));
+            if self.ended {
+                return None;
+            }
+            if let Err(error) = self.convert().await {
+                self.ended = true;
+                return Some(self.view.write(&json!({"type": "ERROR", "object": error.status()})));
+            }
+            if let Some(frames) = self.ready() {
+                return Some(frames);
             }
             if self.ended {
                 return None;
@@ -316,56 +316,106 @@ impl Pump {
                 () = tokio::time::sleep_until(self.bookmark), if self.view.options.allow_watch_bookmarks => Woken::Bookmark,
             };
             match woken {
-                Woken::Change(Some(change)) => {
-                    self.seen = self.seen.max(change.revision);
-                    match self.view.event(&change) {
-                        Ok(Some(frame)) => return Some(self.joined(frame)),
-                        Ok(None) => {}
-                        Err(error) => {
-                            self.ended = true;
-                            return Some(self.view.write(&json!({"type": "ERROR", "object": error.status()})));
-                        }
-                    }
-                }
+                Woken::Change(Some(change)) => self.begin.push_back(Piece::Changed(change)),
                 Woken::Change(None) | Woken::Closing => return None,
                 Woken::Deadline => {
                     self.ended = true;
-                    self.tell_position();
+                    return self.position();
                 }
                 Woken::Bookmark => {
                     self.bookmark = next_bookmark(Instant::now(), self.deadline);
-                    self.tell_position();
+                    if let Some(frame) = self.position() {
+                        return Some(frame);
+                    }
                 }
             }
         }
     }
 
-    fn tell_position(&mut self) {
+    /// Brings what waits into the watched version, where a webhook converts between versions.
+    async fn convert(&mut self) -> Result<()> {
+        let Some(converter) = self.view.served.converter().cloned() else { return Ok(()) };
+        while let Some(change) = self.changes.try_recv() {
+            self.begin.push_back(Piece::Changed(change));
+        }
+        let version = self.view.served.api_version();
+        let entries = |piece: &Piece| match piece {
+            Piece::Shown(entry) => vec![entry.clone()],
+            Piece::Changed(change) => [&change.now, &change.before].into_iter().flatten().cloned().collect(),
+            Piece::Complete(_) => Vec::new(),
+        };
+        let all = self.begin.iter().flat_map(entries).collect();
+        let mut converted = converter.entries(all, &version).await?.into_iter();
+        for piece in &mut self.begin {
+            match piece {
+                Piece::Shown(entry) => *entry = converted.next().unwrap_or_else(|| entry.clone()),
+                Piece::Changed(change) => {
+                    let now = change.now.as_ref().and_then(|_| converted.next());
+                    let before = change.before.as_ref().and_then(|_| converted.next());
+                    *change = Arc::new(Change::new(change.revision, now, before));
+                }
+                Piece::Complete(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The bookmark of what was seen, where the watcher wants it.
+    fn position(&mut self) -> Option<Bytes> {
         if !self.view.options.allow_watch_bookmarks {
-            return;
+            return None;
         }
         // Changes reach the queue before the revision that covers them, so an empty queue has shown everything up to it.
         let revision = self.api.cache.revision();
-        if self.changes.is_empty() {
+        self.changes.is_empty().then(|| {
             self.seen = self.seen.max(revision);
-            let frame = self.view.bookmark(self.seen, false);
-            self.ready.push_back(frame);
-        }
+            self.view.bookmark(self.seen, false)
+        })
     }
 
-    /// Puts what is ready into one piece, up to a size.
-    fn joined(&mut self, first: Bytes) -> Bytes {
-        if self.ready.is_empty() {
-            return first;
-        }
-        let mut out = BytesMut::from(first.as_ref());
-        while let Some(frame) = self.ready.front() {
-            if out.len() + frame.len() > 256 * 1024 {
+    /// What can be sent without waiting, up to a size.
+    fn ready(&mut self) -> Option<Bytes> {
+        let mut only = None;
+        let mut joined = BytesMut::new();
+        while joined.len() < PIECE {
+            // What a webhook converts is fetched by `convert`.
+            let fetched = self.view.served.converter().is_some();
+            let news = |changes: &mut Receiver| if fetched { None } else { changes.try_recv().map(Piece::Changed) };
+            let Some(piece) = self.begin.pop_front().or_else(|| news(&mut self.changes)) else { break };
+            let frame = match self.encode(&piece) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => continue,
+                Err(error) => {
+                    self.ended = true;
+                    self.view.write(&json!({"type": "ERROR", "object": error.status()}))
+                }
+            };
+            // One event alone, the usual case, is not copied.
+            match only.take() {
+                None if joined.is_empty() => only = Some(frame),
+                first => {
+                    joined.extend(first);
+                    joined.put(frame);
+                }
+            }
+            if self.ended || only.as_ref().is_some_and(|frame| frame.len() >= PIECE) {
                 break;
             }
-            out.put_slice(frame);
-            self.ready.pop_front();
         }
-        out.freeze()
+        only.or_else(|| (!joined.is_empty()).then(|| joined.freeze()))
+    }
+
+    fn encode(&mut self, piece: &Piece) -> Result<Option<Bytes>> {
+        match piece {
+            Piece::Shown(entry) if read::selected(&self.view.served, &self.view.options, entry) => {
+                self.view.frame("ADDED", entry, entry.revision).map(Some)
+            }
+            Piece::Shown(_) => Ok(None),
+            Piece::Changed(change) => {
+                self.seen = self.seen.max(change.revision);
+                self.view.event(change)
+            }
+            Piece::Complete(revision) => Ok(Some(self.view.bookmark(*revision, true))),
+        }
     }
 }

@@ -80,7 +80,7 @@ async fn rules_are_enforced() {
     let spec = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
         "x-kubernetes-validations": [
             {"rule": "self.a <= self.b", "message": "a may not exceed b"},
-            {"rule": "self.a >= oldSelf.a", "messageExpression": "'a shrank from ' + string(oldSelf.a)", "fieldPath": ".a"}]});
+            {"rule": "self.a >= oldSelf.a", "messageExpression": "oldSelf.a > 1 ? 'a shrank from many' : 'a shrank'", "fieldPath": ".a"}]});
     cluster.define("t.example.com", json!({"type": "object", "properties": {"spec": spec}}), json!({})).await;
     cluster.post(THINGS, thing("x", json!({"a": 2, "b": 3}))).await.ok();
     let refused = cluster.post(THINGS, thing("y", json!({"a": 2, "b": 1}))).await;
@@ -91,7 +91,7 @@ async fn rules_are_enforced() {
     );
     let shrunk = cluster.patch(&format!("{THINGS}/x"), "merge", json!({"spec": {"a": 1}})).await;
     assert_eq!(shrunk.body["details"]["causes"][0]["field"], "spec.a", "{}", shrunk.text);
-    assert!(shrunk.message().contains("a shrank from 2"), "{}", shrunk.text);
+    assert!(shrunk.message().contains("a shrank from many"), "{}", shrunk.text);
 
     let bad = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "bads.u.example.com"},
         "spec": {"group": "u.example.com", "scope": "Namespaced", "names": {"plural": "bads", "kind": "Bad"}, "versions": [{"name": "v1", "served": true, "storage": true,

@@ -88,6 +88,66 @@ async fn built_in_kinds_come_and_go_as_protobuf() {
     assert_eq!((headers["content-type"].to_str().unwrap(), &table["kind"]), ("application/json", &json!("Table")));
 }
 
+/// KAPI-SRV-07: a list in protobuf, which is written item by item, is the list in JSON; so is one of metadata.
+#[tokio::test]
+async fn lists_are_those_of_json() {
+    let cluster = Cluster::new().await;
+    for name in ["a", "b", "c"] {
+        cluster.post(MAPS, map(name, json!({"k": name.repeat(9)}))).await.ok();
+    }
+    for path in [MAPS.to_owned(), format!("{MAPS}?labelSelector=none"), "/api/v1/services".into()] {
+        for shape in ["", ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"] {
+            let (_, headers, listed) = call(&cluster, "GET", &path, &format!("{MEDIA_TYPE}{shape}"), None).await;
+            assert_eq!(headers["content-type"], MEDIA_TYPE);
+            let (_, _, mut wanted) = call(&cluster, "GET", &path, &format!("application/json{shape}"), None).await;
+            // Items of typed lists state no kind of their own; those of metadata do in JSON alone.
+            for item in wanted["items"].as_array_mut().unwrap() {
+                item.as_object_mut().unwrap().retain(|key, _| key != "kind" && key != "apiVersion");
+            }
+            assert_eq!(listed, wanted, "{path}{shape}");
+        }
+    }
+}
+
+/// KAPI-DISC-02: `/openapi/v2` as protobuf has a type and a tag of its own; a type that it does not have is refused.
+#[tokio::test]
+async fn openapi_v2_goes_out_as_protobuf() {
+    let cluster = Cluster::new().await;
+    let ask = async |accept: &str| {
+        let request = Request::builder().uri("/openapi/v2").header("accept", accept).body(Body::empty()).unwrap();
+        let (parts, body) = cluster.admin.clone().oneshot(request).await.unwrap().into_parts();
+        (parts.status, parts.headers, body.collect().await.unwrap().to_bytes())
+    };
+    let (_, json_headers, json) = ask("application/json").await;
+    for accept in [
+        "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+        "application/com.github.proto-openapi.spec.v2.v1.0+protobuf, */*;q=0.1",
+    ] {
+        let (status, headers, bytes) = ask(accept).await;
+        assert_eq!((status, headers["content-type"].to_str().unwrap()), (StatusCode::OK, mainstay_protobuf::OPENAPI_V2_MEDIA_TYPE));
+        assert_ne!(headers["etag"], json_headers["etag"]);
+        let document: Value = serde_json::from_slice(&json).unwrap();
+        assert!(bytes == mainstay_protobuf::encode_openapi_v2(&document).unwrap());
+    }
+    assert_eq!(ask("*/*").await.1["content-type"], "application/json");
+    assert_eq!(ask("text/html").await.0, StatusCode::NOT_ACCEPTABLE);
+}
+
+/// KAPI-REST-06: a scale as a table has the columns of a scale.
+#[tokio::test]
+async fn scales_are_tables_of_their_own() {
+    let cluster = Cluster::new().await;
+    let body = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "web"}, "spec": {"replicas": 3, "selector": {"a": "b"},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let controllers = "/api/v1/namespaces/ns/replicationcontrollers";
+    cluster.post(controllers, body).await.ok();
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let (_, _, table) = call(&cluster, "GET", &format!("{controllers}/web/scale"), table, None).await;
+    let names: Vec<_> = table["columnDefinitions"].as_array().unwrap().iter().map(|column| column["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Name", "Desired", "Available", "Age"]);
+    assert_eq!((&table["rows"][0]["cells"][0], &table["rows"][0]["cells"][1]), (&json!("web"), &json!(3)));
+}
+
 /// KAPI-SRV-07: custom resources are JSON and YAML; only their metadata goes out as protobuf.
 #[tokio::test]
 async fn custom_resources_are_not_protobuf() {

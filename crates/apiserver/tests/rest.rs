@@ -3,6 +3,7 @@
 
 mod common;
 
+use base64::Engine as _;
 use common::{Cluster, MAPS, map};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -97,6 +98,163 @@ async fn refusals_have_the_upstream_words() {
         );
         assert!(answer.message().contains(text), "{method} {path}: {}", answer.message());
     }
+}
+
+/// KAPI-REST-02: the words for versions and tokens that are none, and what limits a list.
+#[tokio::test]
+async fn lists_have_the_upstream_bounds() {
+    let cluster = Cluster::new().await;
+    for name in ["a", "b", "c"] {
+        let map = json!({"metadata": {"name": name, "labels": {"of": "this"}}});
+        cluster.post(MAPS, map).await.ok();
+    }
+    let token = |json: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(json);
+    let own = format!("{MAPS}?labelSelector=of");
+    let invalid = "invalid continue token: continue key is not valid";
+    let number = "resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax";
+    for (path, status, text) in [
+        (format!("{MAPS}/a?resourceVersion=abc"), 500, number.to_owned()),
+        (format!("{own}&watch=1&resourceVersion=abc"), 500, number.to_owned()),
+        (format!("{own}&resourceVersion=abc"), 400, format!("invalid resource version: {number}")),
+        (
+            format!("{own}&resourceVersionMatch=foo"),
+            422,
+            "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided, \
+             resourceVersionMatch: Unsupported value: \"foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"]"
+                .to_owned(),
+        ),
+        (format!("{own}&continue={}", token("{}")), 400, format!("{invalid}: server does not recognize this encoded version ")),
+        (
+            format!("{own}&continue={}", token(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#)),
+            400,
+            format!("{invalid}: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
+        ),
+        (
+            format!("{own}&resourceVersion=1&continue={}", token(r#"{"v":"meta.k8s.io/v1","rv":-1,"start":"a"}"#)),
+            400,
+            "specifying resource version is not allowed when using continue".to_owned(),
+        ),
+    ] {
+        let answer = cluster.get(&path).await;
+        assert_eq!((answer.status.as_u16(), answer.message()), (status, text.as_str()), "{path}");
+    }
+    let count = |list: &Value| list["items"].as_array().unwrap().len();
+    let paged = cluster.get(&format!("{own}&limit=1")).await.ok();
+    assert_eq!((count(&paged), paged["metadata"]["continue"].is_string()), (1, true));
+    // The cache has seen what a list of the latest has shown.
+    assert_eq!(count(&cluster.get(&own).await.ok()), 3);
+    let any = cluster.get(&format!("{own}&limit=1&resourceVersion=0")).await.ok();
+    assert_eq!((count(&any), &any["metadata"]["continue"]), (3, &Value::Null), "the cache knows no limit");
+    let one = cluster.get(&format!("{MAPS}?fieldSelector=metadata.name=a&limit=1")).await.ok();
+    assert_eq!((count(&one), &one["metadata"]["continue"]), (1, &Value::Null), "one object has no second page");
+    let latest = token(r#"{"v":"meta.k8s.io/v1","rv":-1,"start":"b\u0000"}"#);
+    assert_eq!(count(&cluster.get(&format!("{own}&continue={latest}")).await.ok()), 1, "a negative revision is the latest one");
+    let deleted = cluster.delete(&format!("{own}&limit=1")).await.ok();
+    assert_eq!((count(&deleted), deleted["metadata"]["continue"].is_string()), (1, true));
+    assert_eq!(count(&cluster.get(&own).await.ok()), 2);
+}
+
+/// KAPI-REST-01, KAPI-REST-03: what may not be written or deleted, in the words of kube-apiserver v1.34.
+#[tokio::test]
+async fn writes_and_deletions_have_the_upstream_bounds() {
+    let cluster = Cluster::new().await;
+    let live = cluster.post(MAPS, map("a", json!({"x": "1"}))).await.ok();
+    let uid = live["metadata"]["uid"].as_str().unwrap();
+    let path = format!("{MAPS}/a");
+    let preconditions = |what: Value| json!({"preconditions": what});
+    let not_allowed = "the server does not allow this method on the requested resource";
+    let moment = "2020-01-01T00:00:00Z";
+    let immutable = format!("metadata.deletionTimestamp: Invalid value: \"{moment}\": field is immutable");
+    for (method, path, body, status, text) in [
+        ("DELETE", "/api/v1/configmaps", json!({}), 405, not_allowed.to_owned()),
+        ("POST", "/api/v1/configmaps", map("x", json!({})), 405, not_allowed.to_owned()),
+        (
+            "POST",
+            &format!("{MAPS}?dryRun="),
+            map("x", json!({})),
+            422,
+            "dryRun: Unsupported value: [\"\"]: supported values: \"All\"".to_owned(),
+        ),
+        (
+            "PUT",
+            &path,
+            json!({"metadata": {}}),
+            400,
+            "the name of the object (a based on URL) was undeterminable: name must be provided".to_owned(),
+        ),
+        ("PUT", &path, json!({"metadata": {"name": "a", "deletionTimestamp": moment}}), 422, immutable),
+        (
+            "DELETE",
+            &path,
+            preconditions(json!({"uid": "x"})),
+            409,
+            format!(
+                "Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (x) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+            ),
+        ),
+        (
+            "DELETE",
+            &path,
+            preconditions(json!({"resourceVersion": "1"})),
+            409,
+            "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record".to_owned(),
+        ),
+        (
+            "DELETE",
+            &path,
+            json!({"propagationPolicy": "Orphan", "orphanDependents": true}),
+            422,
+            "Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set".to_owned(),
+        ),
+    ] {
+        let answer = cluster.send(method, path, &[("content-type", "application/json")], body.to_string()).await;
+        assert_eq!(answer.status.as_u16(), status, "{method} {path}: {}", answer.text);
+        assert!(answer.message().contains(&text), "{method} {path}: {}", answer.message());
+    }
+    // What is held is accepted only, where the old option asks for dependents to go first.
+    cluster.patch(&path, "merge", json!({"metadata": {"finalizers": ["a.b/c"]}})).await.ok();
+    let held = cluster.send("DELETE", &path, &[("content-type", "application/json")], json!({"orphanDependents": false}).to_string()).await;
+    assert_eq!(held.status, StatusCode::ACCEPTED, "{}", held.text);
+
+    let pods = "/api/v1/namespaces/ns/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    cluster.post(pods, pod).await.ok();
+    let ending = cluster.send("DELETE", &format!("{pods}/p?gracePeriodSeconds=-3"), &[], "").await.ok();
+    assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 1, "a negative period is the shortest one");
+
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l", "resourceVersion": "5"}});
+    let created = cluster.put("/apis/coordination.k8s.io/v1/namespaces/ns/leases/l", lease).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
+}
+
+/// KAPI-REST-03: fields that a patch names twice or does not know, for each kind of patch; warnings of built-in kinds.
+#[tokio::test]
+async fn patches_and_templates_are_warned_of() {
+    let cluster = Cluster::new().await;
+    cluster.post(MAPS, map("a", json!({"x": "1"}))).await.ok();
+    let fields = r#"{"bad": 1, "bad": 2}"#;
+    let operations = r#"[{"op": "add", "path": "/bad", "value": 2, "foo": 1, "op": "add"}]"#;
+    let of_fields = ["duplicate field \"bad\"", "unknown field \"bad\""];
+    let of_operations = ["json patch duplicate field \"[0].op\"", "json patch unknown field \"[0].foo\"", "unknown field \"bad\""];
+    for (kind, body, expected) in
+        [("merge", fields, &of_fields[..]), ("strategic-merge", fields, &of_fields), ("json", operations, &of_operations)]
+    {
+        let content_type = format!("application/{kind}-patch+json");
+        let headers = [("content-type", content_type.as_str())];
+        let warned = cluster.send("PATCH", &format!("{MAPS}/a"), &headers, body).await;
+        let said: Vec<_> = warned.headers.get_all("warning").iter().map(|text| text.to_str().unwrap().replace('\\', "")).collect();
+        let wanted: Vec<_> = expected.iter().map(|text| format!("299 - \"{text}\"")).collect();
+        assert_eq!(said, wanted, "{kind}");
+        let refused = cluster.send("PATCH", &format!("{MAPS}/a?fieldValidation=Strict"), &headers, body).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert!(refused.message().ends_with(&format!("strict decoding error: {}", expected.join(", "))), "{}", refused.message());
+        assert_eq!(refused.message().contains("\"map[bad:2]\""), kind == "strategic-merge", "{}", refused.message());
+    }
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"nodeSelector": {"beta.kubernetes.io/os": "linux"}, "containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let created = cluster.post("/apis/apps/v1/namespaces/ns/deployments", deployment).await;
+    let said = created.headers.get("warning").unwrap().to_str().unwrap();
+    assert!(said.starts_with("299 - \"spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14"), "{said}");
 }
 
 /// KAPI-REST-01: generated names, generations, finalizers.

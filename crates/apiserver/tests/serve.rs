@@ -22,7 +22,7 @@ async fn the_server_is_ready_with_its_objects() {
     assert_eq!(cluster.get("/livez/nothing").await.status, StatusCode::NOT_FOUND);
     let version = cluster.get("/version").await.ok();
     assert_eq!((&version["major"], &version["minor"], &version["emulationMinor"]), (&json!("1"), &json!("34"), &json!("34")));
-    assert!(cluster.get("/metrics").await.text.contains("apiserver_request_total{verb=\"GET\""));
+    assert!(cluster.get("/metrics").await.text.contains("subresource=\"\",verb=\"GET\""));
     for path in [
         "/api/v1/namespaces/kube-node-lease",
         "/api/v1/namespaces/default/services/kubernetes",
@@ -33,6 +33,49 @@ async fn the_server_is_ready_with_its_objects() {
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
     ] {
         assert_eq!(cluster.get(path).await.status, StatusCode::OK, "{path}");
+    }
+}
+
+/// KAPI-SRV-08: the server itself brings back the Service `kubernetes`, its endpoints and the built-in namespaces.
+#[tokio::test]
+async fn what_the_server_keeps_comes_back() {
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+    const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let cluster = Cluster::new().await;
+    let watch = |collection: &str| format!("{collection}?watch=1&fieldSelector=metadata.name=kubernetes");
+    for collection in [SERVICES, "/api/v1/namespaces/default/endpoints", SLICES] {
+        let before = cluster.get(&format!("{collection}/kubernetes")).await.ok();
+        let mut events = cluster.watch(&watch(collection)).await;
+        assert_eq!(events.take(1).await, ["ADDED kubernetes"]);
+        cluster.delete(&format!("{collection}/kubernetes")).await.ok();
+        assert_eq!(events.take(1).await, ["DELETED kubernetes"]);
+        let back = events.next().await.unwrap();
+        assert_eq!(back["type"], "ADDED", "{collection}");
+        assert_ne!(back["object"]["metadata"]["uid"], before["metadata"]["uid"]);
+        for field in ["spec", "subsets", "endpoints", "ports"] {
+            assert_eq!(back["object"][field], before[field], "{collection} {field}");
+        }
+    }
+    // The address of the Service is nobody else's.
+    let taken = json!({"metadata": {"name": "other"}, "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 1}]}});
+    let refused = cluster.post(SERVICES, taken).await;
+    assert!(refused.message().contains("provided IP is already allocated"), "{}", refused.text);
+
+    let mut events = cluster.watch("/api/v1/namespaces?watch=1&fieldSelector=metadata.name=kube-node-lease").await;
+    assert_eq!(events.take(1).await, ["ADDED kube-node-lease"]);
+    cluster.delete("/api/v1/namespaces/kube-node-lease").await.ok();
+    let mut ending = events.next().await.unwrap()["object"].take();
+    ending["spec"] = json!({});
+    cluster.put("/api/v1/namespaces/kube-node-lease/finalize", ending).await.ok();
+    while events.next().await.unwrap()["type"] != "DELETED" {}
+    assert_eq!(events.take(1).await, ["ADDED kube-node-lease"]);
+
+    // What others write into the endpoints is put right.
+    let mut events = cluster.watch(&watch(SLICES)).await;
+    assert_eq!(events.take(1).await, ["ADDED kubernetes"]);
+    cluster.patch(&format!("{SLICES}/kubernetes"), "merge", json!({"endpoints": [{"addresses": ["10.9.9.9"]}]})).await.ok();
+    for address in ["10.9.9.9", "127.0.0.1"] {
+        assert_eq!(events.next().await.unwrap()["object"]["endpoints"][0]["addresses"], json!([address]));
     }
 }
 

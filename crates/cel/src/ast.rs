@@ -2,11 +2,23 @@
 
 use std::sync::Arc;
 
+use crate::cost::charge::Charge;
+use crate::types::Type;
+use crate::value::Value;
+
 /// An expression and where it stands: the byte offset that messages point at (of an operator, a dot, an opening parenthesis).
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) at: usize,
     pub(crate) node: Node,
+    /// Set by the checker.
+    pub(crate) kind: Type,
+}
+
+impl Expr {
+    pub(crate) fn new(at: usize, node: Node) -> Self {
+        Self { at, node, kind: Type::Dyn }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -23,6 +35,8 @@ pub(crate) enum Literal {
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Literal(Literal),
+    /// A value that is known before the expression runs: a type's name, a list of literals.
+    Constant(Value),
     Ident(Arc<str>),
     Select(Select),
     /// A function or an operator; a member call has its target as first argument.
@@ -30,6 +44,8 @@ pub(crate) enum Node {
         function: Arc<str>,
         member: bool,
         arguments: Vec<Expr>,
+        /// What it takes to run, set by the checker.
+        charge: Charge,
     },
     And(Box<Expr>, Box<Expr>),
     Or(Box<Expr>, Box<Expr>),

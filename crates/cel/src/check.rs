@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ast::{Expr, Literal, Macro, MacroKind, Node, Select};
+use crate::cost::charge::Charge;
 use crate::error::Issue;
 use crate::library::{self, regex_of};
 use crate::signatures::{comparison, overloads};
 use crate::types::Type;
+use crate::value::Value;
 
 /// Names of types that are values.
 pub(crate) const TYPE_NAMES: [&str; 13] = [
@@ -36,7 +38,7 @@ pub(crate) struct Checker<'a> {
     mixed: bool,
 }
 
-type Bindings = HashMap<char, Type>;
+pub(crate) type Bindings = HashMap<char, Type>;
 
 /// Checks an expression in place; the type is of use only when there are no issues.
 pub(crate) fn check(expr: &mut Expr, variables: &[(Arc<str>, Type)], issues: &mut Vec<Issue>) -> Type {
@@ -54,23 +56,40 @@ impl Checker<'_> {
     }
 
     fn expr(&mut self, expr: &mut Expr) -> Type {
+        let kind = self.infer(expr);
+        expr.kind = kind.clone();
+        kind
+    }
+
+    fn infer(&mut self, expr: &mut Expr) -> Type {
         let at = expr.at;
         match &mut expr.node {
             Node::Literal(literal) => literal_type(literal),
-            Node::Ident(name) => match self.variable(name) {
-                Some(kind) => kind.clone(),
-                None if TYPE_NAMES.contains(&&**name) => Type::Type,
-                None => {
-                    let problem = format!("undeclared reference to '{name}' (in container '')");
-                    self.issue(at, problem)
+            Node::Constant(_) => Type::Type,
+            Node::Ident(name) => {
+                if let Some(kind) = self.variable(name) {
+                    return kind.clone();
                 }
-            },
+                if let Some(known) = TYPE_NAMES.into_iter().find(|known| *known == &**name) {
+                    expr.node = Node::Constant(Value::Type(known));
+                    return Type::Type;
+                }
+                let problem = format!("undeclared reference to '{name}' (in container '')");
+                self.issue(at, problem)
+            }
             Node::Select(select) => {
                 if let Some(name) = qualified(select, &self.scopes)
-                    && TYPE_NAMES.contains(&name.as_str())
+                    && let Some(known) = TYPE_NAMES.into_iter().find(|known| *known == name)
+                {
+                    expr.node = Node::Constant(Value::Type(known));
+                    return Type::Type;
+                }
+                // The longest name wins: `authorizer.requestResource` is a variable beside `authorizer`.
+                if let Some(name) = dotted(select)
+                    && let Some(kind) = self.variable(&name).cloned()
                 {
                     expr.node = Node::Ident(name.into());
-                    return Type::Type;
+                    return kind;
                 }
                 self.select(at, select)
             }
@@ -164,6 +183,10 @@ impl Checker<'_> {
                 Some(kind) => kind,
                 None => return self.issue(at, format!("undefined field '{}'", select.field)),
             },
+            Type::Record(record) => match record.field(&select.field) {
+                Some(kind) => kind.clone(),
+                None => return self.issue(at, format!("undefined field '{}'", select.field)),
+            },
             other => return self.issue(at, format!("type '{other}' does not support field selection")),
         };
         match (select.test, optional, found) {
@@ -175,7 +198,7 @@ impl Checker<'_> {
 
     fn call(&mut self, expr: &mut Expr) -> Type {
         let at = expr.at;
-        let Node::Call { function, member, arguments } = &mut expr.node else { return Type::Wrong };
+        let Node::Call { function, member, arguments, charge } = &mut expr.node else { return Type::Wrong };
         if *member && let Some(prefix) = arguments.first().and_then(|target| qualified_target(target, &self.scopes)) {
             let name = format!("{prefix}.{function}");
             if !overloads(&name).is_empty() {
@@ -201,10 +224,12 @@ impl Checker<'_> {
             return Type::Wrong;
         }
         let mut result: Option<Type> = None;
+        let mut fitting = Vec::new();
         for candidate in candidates.iter().filter(|one| one.member == member && one.arguments.len() == types.len()) {
             let mut bindings = Bindings::new();
             if candidate.arguments.iter().zip(&types).all(|(wanted, given)| assignable(wanted, given, &mut bindings)) {
                 let found = substitute(&candidate.result, &bindings);
+                fitting.push(candidate);
                 result = Some(match result {
                     None => found,
                     Some(before) => {
@@ -217,6 +242,8 @@ impl Checker<'_> {
                 });
             }
         }
+        // Which of several overloads is meant shows only when it runs; what it takes is then that of the simplest.
+        *charge = Charge::of(&name, if let [only] = fitting[..] { Some(only) } else { None });
         self.literals(&name, expr);
         match result {
             Some(kind) => kind,
@@ -228,7 +255,7 @@ impl Checker<'_> {
     fn literals(&mut self, name: &str, expr: &Expr) {
         let Node::Call { arguments, .. } = &expr.node else { return };
         let literal = |index: usize| match arguments.get(index) {
-            Some(Expr { at, node: Node::Literal(Literal::Text(text)) }) => Some((*at, text.clone())),
+            Some(Expr { at, node: Node::Literal(Literal::Text(text)), .. }) => Some((*at, text.clone())),
             _ => None,
         };
         let (found, valid): (_, fn(&str) -> bool) = match name {
@@ -330,6 +357,14 @@ fn literal_type(literal: &Literal) -> Type {
     }
 }
 
+/// `a.b` as one name.
+fn dotted(select: &Select) -> Option<String> {
+    match &select.operand.node {
+        Node::Ident(name) if !select.test && !select.optional => Some(format!("{name}.{}", select.field)),
+        _ => None,
+    }
+}
+
 /// `a.b.c` when `a` is no variable.
 fn qualified_target(expr: &Expr, scopes: &[(Arc<str>, Type)]) -> Option<String> {
     match &expr.node {
@@ -347,7 +382,7 @@ fn qualified(select: &Select, scopes: &[(Arc<str>, Type)]) -> Option<String> {
 }
 
 /// Whether a value of type `given` may stand where `wanted` is demanded; binds type parameters of `wanted`.
-fn assignable(wanted: &Type, given: &Type, bindings: &mut Bindings) -> bool {
+pub(crate) fn assignable(wanted: &Type, given: &Type, bindings: &mut Bindings) -> bool {
     match (wanted, given) {
         (Type::Parameter(name), _) => match bindings.get(name).cloned() {
             None => {
@@ -396,7 +431,9 @@ fn join(left: &Type, right: &Type) -> Option<Type> {
         (Type::Parameter(OPEN), other) | (other, Type::Parameter(OPEN)) => Some(other.clone()),
         (Type::Dyn, _) | (_, Type::Dyn) => Some(Type::Dyn),
         (Type::Null, other) | (other, Type::Null) => match other {
-            Type::Null | Type::Object(_) | Type::Optional(_) | Type::Timestamp | Type::Duration | Type::Library(_) => Some(other.clone()),
+            Type::Null | Type::Object(_) | Type::Record(_) | Type::Optional(_) | Type::Timestamp | Type::Duration | Type::Library(_) => {
+                Some(other.clone())
+            }
             _ => None,
         },
         (Type::List(left), Type::List(right)) => Some(Type::List(Arc::new(join(left, right)?))),
@@ -429,6 +466,7 @@ fn same(left: &Type, right: &Type) -> bool {
         (Type::Map(left_keys, left), Type::Map(right_keys, right)) => same(left_keys, right_keys) && same(left, right),
         (Type::Object(left), Type::Object(right)) => left.same(right),
         (Type::Library(left), Type::Library(right)) => left == right,
+        (Type::Record(left), Type::Record(right)) => left.same(right),
         (Type::Parameter(left), Type::Parameter(right)) => left == right,
         _ => std::mem::discriminant(left) == std::mem::discriminant(right),
     }

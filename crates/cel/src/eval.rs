@@ -4,38 +4,52 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ast::{Expr, Literal, Macro, MacroKind, Node, Select};
-use crate::check::TYPE_NAMES;
+use crate::cost::charge::{self, Charge};
+use crate::cost::{LIST, MAP, SELECT};
 use crate::error::{COST_LIMIT, EvalError};
+use crate::fold::is_constant;
 use crate::functions;
 use crate::value::{Key, Value};
 
 type Outcome = Result<Value, EvalError>;
 
-/// Names and their values, the innermost last.
+/// One run of an expression: names and their values, the innermost last, and a meter that stops it.
 pub(crate) struct Evaluation {
     scope: Vec<(Arc<str>, Value)>,
-    steps: u64,
+    limit: u64,
+    cost: u64,
 }
 
 impl Evaluation {
-    pub(crate) fn new(variables: impl IntoIterator<Item = (Arc<str>, Value)>, steps: u64) -> Self {
-        Self { scope: variables.into_iter().collect(), steps }
+    pub(crate) fn new(variables: impl IntoIterator<Item = (Arc<str>, Value)>, limit: u64) -> Self {
+        Self { scope: variables.into_iter().collect(), limit, cost: 0 }
+    }
+
+    /// What it has taken so far.
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.limit { Err(EvalError::new(COST_LIMIT)) } else { Ok(()) }
     }
 
     pub(crate) fn run(&mut self, expr: &Expr) -> Outcome {
-        self.steps = self.steps.checked_sub(1).ok_or_else(|| EvalError::new(COST_LIMIT))?;
         match &expr.node {
             Node::Literal(literal) => Ok(literal_value(literal)),
-            Node::Ident(name) => self.variable(name),
-            Node::Select(select) => self.select(select),
+            Node::Constant(value) => Ok(value.clone()),
+            Node::Select(select) if select.test => self.presence(select),
+            Node::Ident(_) | Node::Select(_) => self.chain(expr, SELECT),
+            Node::Call { function, .. } if is_index(function) => self.chain(expr, SELECT),
             Node::And(left, right) => self.logic(left, right, false),
             Node::Or(left, right) => self.logic(left, right, true),
             Node::Conditional(condition, yes, no) => match self.run(condition)? {
-                Value::Bool(true) => self.run(yes),
-                Value::Bool(false) => self.run(no),
+                Value::Bool(true) => self.chain(yes, 0),
+                Value::Bool(false) => self.chain(no, 0),
                 _ => Err(EvalError::overload()),
             },
-            Node::Call { function, arguments, .. } => {
+            Node::Call { function, arguments, charge, .. } => {
                 // `or` and `orValue` look at their argument only when they need it.
                 if let ("or" | "orValue", [target, other]) = (&**function, &arguments[..]) {
                     let target = self.run(target)?;
@@ -46,9 +60,11 @@ impl Evaluation {
                         _ => Err(EvalError::overload()),
                     };
                 }
-                let arguments = arguments.iter().map(|argument| self.run(argument)).collect::<Result<Vec<_>, _>>()?;
-                self.charge(&arguments)?;
-                functions::call(function, &arguments)
+                let arguments = self.arguments(arguments, *charge)?;
+                // A call that fails has been made all the same.
+                let result = functions::call(function, &arguments);
+                self.charge(charge.cost(&arguments, result.as_ref().unwrap_or(&Value::Null)))?;
+                result
             }
             Node::List(items) => {
                 let mut out = Vec::with_capacity(items.len());
@@ -60,6 +76,7 @@ impl Evaluation {
                         (true, _) => return Err(EvalError::overload()),
                     }
                 }
+                self.charge(LIST)?;
                 Ok(Value::list(out))
             }
             Node::Map(entries) => {
@@ -74,56 +91,107 @@ impl Evaluation {
                     };
                     out.insert(key, value);
                 }
+                self.charge(MAP)?;
                 Ok(Value::Map(Arc::new(out)))
             }
             Node::Macro(inner) => self.comprehension(inner),
         }
     }
 
-    /// Functions that walk their arguments cost as much as these are long.
-    fn charge(&mut self, arguments: &[Value]) -> Result<(), EvalError> {
-        let length: usize = arguments
-            .iter()
-            .map(|argument| match argument {
-                Value::Text(text) => text.len() / 10,
-                Value::Bytes(bytes) => bytes.len() / 10,
-                Value::List(list) => list.items.len(),
-                Value::Map(map) => map.len(),
-                _ => 0,
-            })
-            .sum();
-        self.steps = self.steps.checked_sub(length as u64).ok_or_else(|| EvalError::new(COST_LIMIT))?;
-        Ok(())
+    /// The values of a call's arguments. A call of one or two of which one fails is made all the same, as far as its price goes.
+    fn arguments(&mut self, arguments: &[Expr], charge: Charge) -> Result<Vec<Value>, EvalError> {
+        let mut values = Vec::with_capacity(arguments.len());
+        let mut failure = None;
+        for argument in arguments {
+            match self.run(argument) {
+                Ok(value) => values.push(value),
+                Err(error) if arguments.len() > 2 || error.is_cost_limit() => return Err(error),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    values.push(Value::Null);
+                }
+            }
+        }
+        let Some(failure) = failure else { return Ok(values) };
+        self.charge(charge.cost(&values, &Value::Null))?;
+        Err(failure)
     }
 
     fn variable(&self, name: &str) -> Outcome {
-        if let Some((_, value)) = self.scope.iter().rev().find(|(known, _)| &**known == name) {
-            return Ok(value.clone());
-        }
-        match TYPE_NAMES.iter().find(|known| **known == name) {
-            Some(name) => Ok(Value::Type(name)),
+        match self.scope.iter().rev().find(|(known, _)| &**known == name) {
+            Some((_, value)) => Ok(value.clone()),
             None => Err(EvalError::new(format!("no such attribute(s): {name}"))),
         }
     }
 
-    fn select(&mut self, select: &Select) -> Outcome {
-        let operand = self.run(&select.operand)?;
+    /// A variable or another value with selections and indexes behind it. `head` is the price of its beginning; each step has its own.
+    /// Where a whole chain is a branch of a conditional or an index itself, upstream counts no beginning.
+    fn chain(&mut self, expr: &Expr, head: u64) -> Outcome {
+        match &expr.node {
+            Node::Ident(name) => {
+                self.charge(head)?;
+                self.variable(name)
+            }
+            Node::Select(select) if !select.test => {
+                let operand = self.operand(&select.operand, head)?;
+                self.select(select, operand)
+            }
+            Node::Call { function, arguments, .. } if is_index(function) => {
+                let [container, at] = &arguments[..] else { return Err(EvalError::overload()) };
+                let container = self.operand(container, head)?;
+                let price = if matches!(at.node, Node::Conditional(..)) { 0 } else { SELECT };
+                let at = self.chain(at, 0)?;
+                let found = functions::call(function, &[container, at]);
+                // What may be absent, and is, costs nothing.
+                if !matches!(found, Ok(Value::Optional(None))) {
+                    self.charge(price)?;
+                }
+                found
+            }
+            _ => self.run(expr),
+        }
+    }
+
+    /// What a selection or an index is applied to. A value that is no chain becomes the beginning of one.
+    fn operand(&mut self, expr: &Expr, head: u64) -> Outcome {
+        let begins = match &expr.node {
+            Node::Ident(_) | Node::Conditional(..) => false,
+            Node::Select(select) => select.test,
+            Node::Call { function, .. } => !is_index(function),
+            _ => true,
+        };
+        if begins {
+            self.charge(head)?;
+        }
+        self.chain(expr, head)
+    }
+
+    fn select(&mut self, select: &Select, operand: Value) -> Outcome {
         let (operand, optional) = match operand {
             Value::Optional(Some(inner)) => (Value::clone(&inner), true),
-            Value::Optional(None) if select.test => return Ok(Value::Bool(false)),
-            Value::Optional(None) => return Ok(Value::Optional(None)),
+            Value::Optional(None) => return Ok(operand),
             other => (other, select.optional),
         };
-        let Value::Map(map) = &operand else {
-            return Err(EvalError::new(format!("no such key: {}", select.field)));
-        };
-        let found = map.get(&Key::Text(select.field.clone()));
-        match (select.test, optional, found) {
-            (true, _, found) => Ok(Value::Bool(found.is_some())),
-            (false, true, Some(inner @ Value::Optional(_))) | (false, false, Some(inner)) => Ok(inner.clone()),
-            (false, true, found) => Ok(Value::Optional(found.cloned().map(Arc::new))),
-            (false, false, None) => Err(EvalError::new(format!("no such key: {}", select.field))),
+        let found = field(&operand, &select.field)?;
+        if !optional || found.is_some() {
+            self.charge(SELECT)?;
         }
+        match (optional, found) {
+            (true, Some(inner @ Value::Optional(_))) | (false, Some(inner)) => Ok(inner),
+            (true, found) => Ok(Value::Optional(found.map(Arc::new))),
+            (false, None) => Err(EvalError::new(format!("no such key: {}", select.field))),
+        }
+    }
+
+    /// `has(operand.field)`
+    fn presence(&mut self, select: &Select) -> Outcome {
+        let operand = match self.operand(&select.operand, 0)? {
+            Value::Optional(None) => return Ok(Value::Bool(false)),
+            Value::Optional(Some(inner)) => Value::clone(&inner),
+            other => other,
+        };
+        self.charge(SELECT)?;
+        Ok(Value::Bool(field(&operand, &select.field)?.is_some()))
     }
 
     /// One side may decide alone, even when the other fails.
@@ -151,20 +219,15 @@ impl Evaluation {
         outcome
     }
 
+    /// Macros cost what the loops do that upstream expands them to, the reading of their hidden accumulators included.
     fn comprehension(&mut self, inner: &Macro) -> Outcome {
         use MacroKind as Kind;
+        let before = self.cost;
         let range = self.run(&inner.range)?;
+        let own = self.cost - before;
         match inner.kind {
-            Kind::OptMap | Kind::OptFlatMap => {
-                return match range {
-                    Value::Optional(None) => Ok(range),
-                    Value::Optional(Some(value)) => {
-                        let result = self.bound(inner, vec![Value::clone(&value)], &inner.bodies[0])?;
-                        Ok(if inner.kind == Kind::OptMap { Value::some(result) } else { result })
-                    }
-                    _ => Err(EvalError::overload()),
-                };
-            }
+            Kind::OptMap | Kind::OptFlatMap => return self.optional(inner, &range, own),
+            Kind::SortBy => self.charge(2)?,
             _ => {}
         }
         let rounds = rounds(&range, inner.variables.len())?;
@@ -174,8 +237,12 @@ impl Evaluation {
             Kind::ExistsOne => {
                 let mut count = 0;
                 for values in rounds {
-                    count += u32::from(self.condition(inner, values)?);
+                    if self.condition(inner, values)? {
+                        count += 1;
+                        self.charge(2)?;
+                    }
                 }
+                self.charge(2)?;
                 Ok(Value::Bool(count == 1))
             }
             Kind::Filter => {
@@ -183,9 +250,11 @@ impl Evaluation {
                 for values in rounds {
                     let item = values[0].clone();
                     if self.condition(inner, values)? {
+                        self.charge(LIST + 3)?;
                         out.push(item);
                     }
                 }
+                self.charge(1)?;
                 Ok(Value::list(out))
             }
             Kind::SortBy => {
@@ -194,10 +263,40 @@ impl Evaluation {
                 for values in rounds {
                     items.push(values[0].clone());
                     keys.push(self.bound(inner, values, &inner.bodies[0])?);
+                    self.charge(appended(&inner.bodies[0]))?;
                 }
-                crate::library::lists::sorted(&items, &keys)
+                let keys = Value::list(keys);
+                self.charge(1 + charge::sorted(&keys))?;
+                match &keys {
+                    Value::List(keys) => crate::library::lists::sorted(&items, &keys.items),
+                    _ => Err(EvalError::overload()),
+                }
             }
             _ => self.transform(inner, rounds),
+        }
+    }
+
+    /// `own` is what reading the optional value took; the body's variable reads it again.
+    fn optional(&mut self, inner: &Macro, range: &Value, own: u64) -> Outcome {
+        self.charge(1)?;
+        match range {
+            Value::Optional(None) => {
+                self.charge(1)?;
+                Ok(Value::Optional(None))
+            }
+            Value::Optional(Some(value)) => {
+                let body = &inner.bodies[0];
+                if inner.variables.iter().any(|name| mentions(body, name)) {
+                    self.charge(own + 1)?;
+                }
+                let result = self.bound(inner, vec![Value::clone(value)], body)?;
+                if inner.kind == MacroKind::OptFlatMap {
+                    return Ok(result);
+                }
+                self.charge(1)?;
+                Ok(Value::some(result))
+            }
+            _ => Err(EvalError::overload()),
         }
     }
 
@@ -211,15 +310,25 @@ impl Evaluation {
     /// Stops at the first decisive item; an error counts only when none decides.
     fn quantifier(&mut self, inner: &Macro, rounds: Vec<Vec<Value>>, decisive: bool) -> Outcome {
         let mut failure = None;
+        let mut decided = false;
         for values in rounds {
+            // Is the accumulator still open? For `exists` it is negated first.
+            self.charge(if decisive { 3 } else { 2 })?;
+            if decided {
+                break;
+            }
+            self.charge(1)?;
             match self.condition(inner, values) {
-                Ok(flag) if flag == decisive => return Ok(Value::Bool(decisive)),
-                Ok(_) => {}
+                Ok(flag) => decided = flag == decisive,
                 Err(error) if error.is_cost_limit() => return Err(error),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        failure.map_or(Ok(Value::Bool(!decisive)), Err)
+        self.charge(1)?;
+        match failure {
+            Some(failure) if !decided => Err(failure),
+            _ => Ok(Value::Bool(decided == decisive)),
+        }
     }
 
     fn transform(&mut self, inner: &Macro, rounds: Vec<Vec<Value>>) -> Outcome {
@@ -232,6 +341,11 @@ impl Evaluation {
             }
             let key = values[0].clone();
             let result = self.bound(inner, values, body)?;
+            self.charge(match inner.kind {
+                MacroKind::TransformMap => 3,
+                MacroKind::TransformMapEntry => 2,
+                _ => appended(body),
+            })?;
             match (inner.kind, result) {
                 (MacroKind::TransformMap, result) => insert(&mut map, key.key()?, result)?,
                 (MacroKind::TransformMapEntry, Value::Map(entries)) => {
@@ -243,11 +357,37 @@ impl Evaluation {
                 (_, result) => list.push(result),
             }
         }
+        self.charge(1)?;
         Ok(match inner.kind {
             MacroKind::TransformMap | MacroKind::TransformMapEntry => Value::Map(Arc::new(map)),
             _ => Value::list(list),
         })
     }
+}
+
+/// What appending one item takes: the accumulator, a list of the item (unless that is a constant), their sum.
+fn appended(item: &Expr) -> u64 {
+    2 + if is_constant(item) { 0 } else { LIST }
+}
+
+fn is_index(function: &str) -> bool {
+    matches!(function, "_[_]" | "_[?_]")
+}
+
+/// A field of a map or of an object.
+fn field(operand: &Value, name: &Arc<str>) -> Result<Option<Value>, EvalError> {
+    match operand {
+        Value::Map(map) => Ok(map.get(&Key::Text(name.clone())).cloned()),
+        Value::Lazy(fields) => fields.field(name),
+        _ => Err(EvalError::new(format!("no such key: {name}"))),
+    }
+}
+
+/// Whether an expression names a variable.
+fn mentions(expr: &Expr, name: &str) -> bool {
+    let mut found = false;
+    crate::program::names(expr, &mut |known| found |= &**known == name);
+    found
 }
 
 fn insert(map: &mut BTreeMap<Key, Value>, key: Key, value: Value) -> Result<(), EvalError> {

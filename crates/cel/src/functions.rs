@@ -14,6 +14,14 @@ type Outcome = Result<Value, EvalError>;
 
 /// Calls a function; a member's target is the first argument.
 pub(crate) fn call(name: &str, arguments: &[Value]) -> Outcome {
+    if let [Value::Library(target), texts @ ..] = arguments
+        && let Library::Authz(authz) = &**target
+        && !texts.is_empty()
+        && texts.iter().all(|text| matches!(text, Value::Text(_)))
+    {
+        let texts: Vec<&str> = texts.iter().map(|text| if let Value::Text(text) = text { &**text } else { "" }).collect();
+        return authz.call(name, &texts);
+    }
     match arguments {
         [] => without_arguments(name),
         [one] => unary(name, one),
@@ -173,6 +181,7 @@ fn unary_library(name: &str, value: &Library) -> Outcome {
         (Library::Semver(version), "minor") => whole(version.minor())?,
         (Library::Semver(version), "patch") => whole(version.patch())?,
         (_, "optional.of" | "optional.ofNonZeroValue") => Value::some(Value::library(value.clone())),
+        (Library::Authz(authz), name) => return authz.call(name, &[]),
         _ => return Err(EvalError::overload()),
     })
 }
@@ -243,7 +252,9 @@ fn binary_library(name: &str, left: &Library, right: &Value) -> Outcome {
     let problem = |problem: String| EvalError::new(problem);
     Ok(match (left, name, other, right) {
         (Library::Cidr(cidr), "containsIP", Some(Library::Ip(ip)), _) => Value::Bool(cidr.contains(*ip)),
-        (Library::Cidr(cidr), "containsIP", _, Value::Text(text)) => Value::Bool(cidr.contains(net::parse_ip(text).map_err(problem)?)),
+        (Library::Cidr(cidr), "containsIP", _, Value::Text(text)) => {
+            Value::Bool(cidr.contains(net::parse_ip(text).map_err(|_| EvalError::overload())?))
+        }
         (Library::Cidr(cidr), "containsCIDR", Some(Library::Cidr(other)), _) => Value::Bool(cidr.contains_network(*other)),
         (Library::Cidr(cidr), "containsCIDR", _, Value::Text(text)) => {
             Value::Bool(cidr.contains_network(net::Cidr::parse(text).map_err(problem)?))

@@ -11,12 +11,16 @@
 //!   rules: x-kubernetes-validations of a whole schema, compiled once, run over objects (KAPI-CRD-03)
 //! ```
 
+mod admission;
 mod ast;
 mod check;
+mod composition;
 mod convert;
+mod cost;
 mod error;
 mod eval;
 mod field_path;
+mod fold;
 mod functions;
 mod lexer;
 mod library;
@@ -27,9 +31,14 @@ mod signatures;
 mod types;
 mod value;
 
+pub use admission::{AdmissionVariables, admission_env, typed_admission_env};
+pub use composition::{Composed, Composition};
 pub use convert::from_schema;
+pub use cost::range::Range;
+pub use cost::{MATCH_CONDITIONS_BUDGET, PER_CALL_LIMIT, RUNTIME_BUDGET};
 pub use error::{CompileError, EvalError};
-pub use program::{Activation, Env, Program};
+pub use library::authz::{AccessCheck, AccessDecision, AccessQuestion, Authorizer};
+pub use program::{Activation, Env, Program, Run};
 pub use rules::{CompiledRules, Reason, RuleError, Violation, validate_rules};
-pub use types::Type;
-pub use value::{Key, List, Value};
+pub use types::{Record, Type};
+pub use value::{Fields, Key, List, Value};

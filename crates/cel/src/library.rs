@@ -1,5 +1,6 @@
 //! What the functions of Kubernetes' libraries do, one module a library.
 
+pub(crate) mod authz;
 pub(crate) mod format;
 pub(crate) mod lists;
 pub(crate) mod net;

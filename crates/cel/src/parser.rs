@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ast::{Entry, Expr, Item, Literal, Macro, MacroKind, Node, Select};
+use crate::cost::charge::Charge;
 use crate::error::Issue;
 use crate::lexer::{Token, tokens};
 
@@ -139,7 +140,7 @@ impl Parser {
             let yes = parser.or()?;
             parser.expect(":")?;
             let no = parser.expression()?;
-            Ok(Expr { at, node: Node::Conditional(Box::new(condition), Box::new(yes), Box::new(no)) })
+            Ok(Expr::new(at, Node::Conditional(Box::new(condition), Box::new(yes), Box::new(no))))
         })
     }
 
@@ -241,7 +242,7 @@ impl Parser {
         };
         if let Some(literal) = literal {
             self.next += 1;
-            return self.members(Expr { at, node: Node::Literal(literal) });
+            return self.members(Expr::new(at, Node::Literal(literal)));
         }
         let operand = self.nested(Self::unary)?;
         Ok(call(at, "-_", false, vec![operand]))
@@ -268,7 +269,7 @@ impl Parser {
                     let arguments = self.arguments(")")?;
                     expr = member_call(open, &field, expr, arguments)?;
                 } else {
-                    expr = Expr { at, node: Node::Select(Select { operand: Box::new(expr), field, test: false, optional }) };
+                    expr = Expr::new(at, Node::Select(Select { operand: Box::new(expr), field, test: false, optional }));
                 }
             } else if self.eat("[") {
                 let function = if self.eat("?") { "_[?_]" } else { "_[_]" };
@@ -298,7 +299,7 @@ impl Parser {
 
     fn primary(&mut self) -> Result<Expr, Issue> {
         let at = self.at();
-        let literal = |literal| Ok(Expr { at, node: Node::Literal(literal) });
+        let literal = |literal| Ok(Expr::new(at, Node::Literal(literal)));
         match self.peek().clone() {
             Token::Int(number) => {
                 self.next += 1;
@@ -348,7 +349,7 @@ impl Parser {
         };
         self.next += 1;
         if let Some(literal) = literal {
-            return Ok(Expr { at, node: Node::Literal(literal) });
+            return Ok(Expr::new(at, Node::Literal(literal)));
         }
         if RESERVED.contains(&&**name) {
             return Err(Issue::new(at, format!("reserved identifier: {name}")));
@@ -358,7 +359,7 @@ impl Parser {
             let arguments = self.arguments(")")?;
             return global_call(open, name, arguments);
         }
-        Ok(Expr { at, node: Node::Ident(name.clone()) })
+        Ok(Expr::new(at, Node::Ident(name.clone())))
     }
 
     fn list(&mut self, at: usize) -> Result<Expr, Issue> {
@@ -374,7 +375,7 @@ impl Parser {
                 break;
             }
         }
-        Ok(Expr { at, node: Node::List(items) })
+        Ok(Expr::new(at, Node::List(items)))
     }
 
     fn map(&mut self, at: usize) -> Result<Expr, Issue> {
@@ -392,7 +393,7 @@ impl Parser {
                 break;
             }
         }
-        Ok(Expr { at, node: Node::Map(entries) })
+        Ok(Expr::new(at, Node::Map(entries)))
     }
 }
 
@@ -405,18 +406,18 @@ fn balanced(mut terms: Vec<(usize, Expr)>, join: fn(Box<Expr>, Box<Expr>) -> Nod
     }
     let right = terms.split_off(terms.len().div_ceil(2));
     let at = right.first().map_or(0, |(at, _)| *at);
-    Expr { at, node: join(Box::new(balanced(terms, join)), Box::new(balanced(right, join))) }
+    Expr::new(at, join(Box::new(balanced(terms, join)), Box::new(balanced(right, join))))
 }
 
 fn call(at: usize, function: &str, member: bool, arguments: Vec<Expr>) -> Expr {
-    Expr { at, node: Node::Call { function: function.into(), member, arguments } }
+    Expr::new(at, Node::Call { function: function.into(), member, arguments, charge: Charge::default() })
 }
 
 fn global_call(at: usize, name: &Arc<str>, mut arguments: Vec<Expr>) -> Result<Expr, Issue> {
     if &**name == "has" && arguments.len() == 1 {
         return match arguments.pop() {
             Some(Expr { node: Node::Select(select), .. }) if !select.test => {
-                Ok(Expr { at, node: Node::Select(Select { test: true, ..select }) })
+                Ok(Expr::new(at, Node::Select(Select { test: true, ..select })))
             }
             Some(other) => Err(Issue::new(other.at, "invalid argument to has() macro")),
             None => Err(Issue::new(at, "invalid argument to has() macro")),
@@ -456,7 +457,7 @@ fn member_call(at: usize, name: &Arc<str>, target: Expr, mut arguments: Vec<Expr
     {
         return Err(Issue::new(at, format!("duplicate variable name: {first}")));
     }
-    Ok(Expr { at, node: Node::Macro(Box::new(Macro { kind, range: target, variables, bodies })) })
+    Ok(Expr::new(at, Node::Macro(Box::new(Macro { kind, range: target, variables, bodies }))))
 }
 
 fn variable_name(expr: Expr) -> Result<Arc<str>, Issue> {

@@ -3,10 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use mainstay_schema::SchemaRef;
+
 use crate::ast::{Expr, Node};
 use crate::check::check;
+use crate::cost::PER_CALL_LIMIT;
+use crate::cost::decl::Decl;
+use crate::cost::estimate::estimate;
+use crate::cost::range::Range;
 use crate::error::{CompileError, EvalError, Issue};
 use crate::eval::Evaluation;
+use crate::fold::fold;
 use crate::parser::parse;
 use crate::types::Type;
 use crate::value::Value;
@@ -14,19 +21,29 @@ use crate::value::Value;
 /// The longest expression that is read.
 const MAX_BYTES: usize = 100_000;
 
-/// The most steps of one evaluation, about a second's worth.
-const MAX_STEPS: u64 = 5_000_000;
-
 /// The variables that an expression may use, with their types.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     variables: Vec<(Arc<str>, Type)>,
+    sizes: Option<Arc<Decl>>,
 }
 
 impl Env {
     /// An environment without variables.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Knows how large values under a schema get, so that programs are estimated. Every variable is taken to hold such a value.
+    #[must_use]
+    pub fn sized(mut self, schema: &SchemaRef) -> Self {
+        self.sizes = Decl::of_schema(schema, false);
+        self
+    }
+
+    pub(crate) fn with_sizes(mut self, sizes: Option<Arc<Decl>>) -> Self {
+        self.sizes = sizes;
+        self
     }
 
     /// Declares a variable.
@@ -63,6 +80,16 @@ pub struct Program {
     expr: Expr,
     kind: Type,
     identifiers: BTreeSet<Arc<str>>,
+    estimate: Option<Range>,
+}
+
+/// One run of a program.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its value, or why there is none.
+    pub result: Result<Value, EvalError>,
+    /// What it took; more than the limit when it was stopped.
+    pub cost: u64,
 }
 
 impl Program {
@@ -83,8 +110,12 @@ impl Program {
             return Err(invalid(issues));
         }
         let mut identifiers = BTreeSet::new();
-        collect(&expr, &mut identifiers)?;
-        Ok(Self { expr, kind, identifiers })
+        names(&expr, &mut |name| {
+            identifiers.insert(name.clone());
+        });
+        let estimate = env.sizes.as_ref().map(|sizes| estimate(&expr, sizes));
+        fold(&mut expr)?;
+        Ok(Self { expr, kind, identifiers, estimate })
     }
 
     /// Compiles an expression that must be a bool.
@@ -115,38 +146,40 @@ impl Program {
         self.identifiers.contains(variable)
     }
 
-    /// Runs it.
+    /// Least and most that it can cost, where the environment knows the sizes of its values ([`Env::sized`]).
+    pub fn estimate(&self) -> Option<Range> {
+        self.estimate
+    }
+
+    /// Runs it, and says what that took. Stopped at [`PER_CALL_LIMIT`].
+    pub fn run(&self, activation: &Activation) -> Run {
+        let mut evaluation = Evaluation::new(activation.variables.iter().cloned(), PER_CALL_LIMIT);
+        let result = evaluation.run(&self.expr);
+        Run { result, cost: evaluation.cost() }
+    }
+
+    /// Runs it, for callers that have no budget to keep.
     pub fn eval(&self, activation: &Activation) -> Result<Value, EvalError> {
-        Evaluation::new(activation.variables.iter().cloned(), MAX_STEPS).run(&self.expr)
+        self.run(activation).result
     }
 }
 
-/// Collects the identifiers, and tries conversions of literals: one that can only fail makes the program useless.
-fn collect(expr: &Expr, out: &mut BTreeSet<Arc<str>>) -> Result<(), CompileError> {
-    let mut all = |expressions: &[&Expr]| expressions.iter().try_for_each(|expr| collect(expr, out));
+/// Every identifier of an expression. A macro's own variables may hide outer ones; naming such a one too many is harmless.
+pub(crate) fn names(expr: &Expr, found: &mut dyn FnMut(&Arc<str>)) {
+    let mut all = |expressions: &[&Expr]| {
+        for expr in expressions {
+            names(expr, found);
+        }
+    };
     match &expr.node {
-        Node::Literal(_) => Ok(()),
-        Node::Ident(name) => {
-            out.insert(name.clone());
-            Ok(())
-        }
+        Node::Literal(_) | Node::Constant(_) => {}
+        Node::Ident(name) => found(name),
         Node::Select(select) => all(&[&select.operand]),
-        Node::Call { function, arguments, .. } => {
-            if let ("bool" | "int" | "uint" | "double" | "string" | "bytes", [Expr { node: Node::Literal(_), .. }]) =
-                (&**function, &arguments[..])
-            {
-                let tried = Evaluation::new([], MAX_STEPS).run(expr);
-                tried.map_err(|error| CompileError::Instantiation(error.to_string()))?;
-            }
-            all(&arguments.iter().collect::<Vec<_>>())
-        }
+        Node::Call { arguments, .. } => all(&arguments.iter().collect::<Vec<_>>()),
         Node::And(left, right) | Node::Or(left, right) => all(&[left, right]),
         Node::Conditional(condition, yes, no) => all(&[condition, yes, no]),
         Node::List(items) => all(&items.iter().map(|item| &item.value).collect::<Vec<_>>()),
         Node::Map(entries) => all(&entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect::<Vec<_>>()),
-        Node::Macro(inner) => {
-            // A macro's own variables may hide outer ones; naming such a one too many is harmless.
-            all(&std::iter::once(&inner.range).chain(&inner.bodies).collect::<Vec<_>>())
-        }
+        Node::Macro(inner) => all(&std::iter::once(&inner.range).chain(&inner.bodies).collect::<Vec<_>>()),
     }
 }

@@ -4,11 +4,14 @@
 //! lists. A failure at a value that did not change is forgiven, as Kubernetes does, so that tightened rules do not lock old objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mainstay_schema::{Additional, ListType, Schema, SchemaRef, Type as Kind, ValidationRule};
 use serde_json::Value as Json;
 
 use crate::convert::from_schema;
+use crate::cost::decl::{Decl, multiplier};
+use crate::cost::{RULE_ESTIMATE_LIMIT, RUNTIME_BUDGET, SCHEMA_ESTIMATE_LIMIT};
 use crate::field_path;
 use crate::program::{Activation, Env, Program};
 use crate::types::{Type, with_metadata};
@@ -103,6 +106,8 @@ struct Node {
 struct Rule {
     program: Program,
     message_program: Option<Program>,
+    /// The text of that program.
+    message_source: String,
     uses_old: bool,
     optional_old: bool,
     reason: Reason,
@@ -114,12 +119,18 @@ struct Rule {
 }
 
 impl CompiledRules {
-    /// Compiles the rules of a custom resource's whole schema, or tells every one that is refused; paths of errors begin with `prefix`.
+    /// Compiles the rules of a custom resource's whole schema, or tells every one that cannot be; paths of errors begin with `prefix`.
+    /// Whether they could cost too much is not asked: what was accepted once stays in force.
     pub fn compile(schema: &Schema, prefix: &str) -> Result<Self, Vec<RuleError>> {
-        let mut compiler = Compiler { errors: Vec::new() };
-        let full = with_metadata(&SchemaRef::new(schema.clone()));
-        let root = compiler.node(&full, Some(&full), prefix, None);
+        let (root, compiler) = Compiler::run(schema, prefix, u64::MAX);
         if compiler.errors.is_empty() { Ok(Self { root }) } else { Err(compiler.errors) }
+    }
+
+    /// Everything for which a new schema's rules are refused: what [`CompiledRules::compile`] tells, and estimates over the limits.
+    pub fn refusals(schema: &Schema, prefix: &str) -> Vec<RuleError> {
+        let (_, mut compiler) = Compiler::run(schema, prefix, RULE_ESTIMATE_LIMIT);
+        compiler.whole_schema(prefix);
+        compiler.errors
     }
 
     /// Whether there are no rules at all.
@@ -129,11 +140,29 @@ impl CompiledRules {
 
     /// Runs every rule over an object; `old` is the object before an update.
     pub fn validate(&self, value: &Json, old: Option<&Json>) -> Vec<Violation> {
-        let mut out = Vec::new();
+        let mut pass = Pass { found: Vec::new(), budget: RUNTIME_BUDGET, ended: false };
         if let Some(root) = &self.root {
-            root.validate(value, old, false, "", &mut out);
+            root.validate(value, old, false, "", &mut pass);
         }
-        out
+        pass.found
+    }
+}
+
+/// One pass over an object, with what it may still cost.
+struct Pass {
+    found: Vec<Violation>,
+    budget: u64,
+    /// No further rules are run.
+    ended: bool,
+}
+
+impl Pass {
+    /// Takes the cost of a run; says whether the budget was enough.
+    fn pays(&mut self, cost: u64) -> bool {
+        let rest = self.budget.checked_sub(cost);
+        self.ended |= rest.is_none();
+        self.budget = rest.unwrap_or_default();
+        rest.is_some()
     }
 }
 
@@ -144,38 +173,84 @@ pub fn validate_rules(schema: &Schema, value: &Json, old: Option<&Json>) -> Resu
 
 struct Compiler {
     errors: Vec<RuleError>,
+    /// The most that one rule may be estimated at.
+    limit: u64,
+    /// What all rules are estimated at together.
+    total: u64,
+    /// The paths of those that count, with their estimates.
+    expensive: Vec<(String, u64)>,
 }
+
+/// How many rules are named when all together are too expensive.
+const NAMED: usize = 4;
 
 fn child(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 impl Compiler {
-    /// `typed` is the node whose type the rules see, which differs from `schema` only below `allOf`. `blind` is the list below which
-    /// old values cannot be found.
-    fn node(&mut self, schema: &SchemaRef, typed: Option<&SchemaRef>, path: &str, blind: Option<&str>) -> Option<Node> {
+    fn run(schema: &Schema, prefix: &str, limit: u64) -> (Option<Node>, Self) {
+        let mut compiler = Self { errors: Vec::new(), limit, total: 0, expensive: Vec::new() };
+        let full = with_metadata(&SchemaRef::new(schema.clone()));
+        let root = compiler.node(&full, Some(&full), prefix, &Above { blind: None, times: Some(1) });
+        (root, compiler)
+    }
+
+    /// The estimates of all rules together.
+    fn whole_schema(&mut self, prefix: &str) {
+        if self.total <= SCHEMA_ESTIMATE_LIMIT {
+            return;
+        }
+        self.expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+        for (path, _) in std::mem::take(&mut self.expensive).into_iter().take(NAMED) {
+            let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            self.refuse(path, Reason::Forbidden, None, detail);
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        self.refuse(prefix.to_owned(), Reason::Forbidden, None, over_budget(what, self.total, SCHEMA_ESTIMATE_LIMIT));
+    }
+
+    /// Weighs the estimate of one expression.
+    fn weigh(&mut self, path: &str, what: &str, cost: u64) {
+        if cost > self.limit {
+            self.refuse(path.to_owned(), Reason::Forbidden, None, over_budget(what, cost, self.limit));
+        }
+        self.total = self.total.saturating_add(cost);
+        if cost >= SCHEMA_ESTIMATE_LIMIT / 100 {
+            self.expensive.push((path.to_owned(), cost));
+        }
+    }
+
+    /// `typed` is the node whose type the rules see, which differs from `schema` only below `allOf`.
+    fn node(&mut self, schema: &SchemaRef, typed: Option<&SchemaRef>, path: &str, above: &Above<'_>) -> Option<Node> {
         let typed = typed.unwrap_or(schema);
+        let blind = above.blind;
+        let times = above.times.zip(multiplier(schema)).map(|(times, more)| times.saturating_mul(more));
+        let below = Above { blind, times };
         let mut node =
             Node { schema: typed.clone(), rules: Vec::new(), properties: BTreeMap::new(), values: None, items: None, all_of: Vec::new() };
         for (name, property) in &schema.properties {
             let typed = typed.properties.get(name);
-            if let Some(inner) = self.node(property, typed, &format!("{}[{name}]", child(path, "properties")), blind) {
+            if let Some(inner) = self.node(property, typed, &format!("{}[{name}]", child(path, "properties")), &below) {
                 node.properties.insert(name.clone(), inner);
             }
         }
         if let Additional::Schema(values) = &schema.additional {
-            node.values = self.node(values, None, &child(path, "additionalProperties"), blind).map(Box::new);
+            node.values = self.node(values, None, &child(path, "additionalProperties"), &below).map(Box::new);
         }
         if let Some(items) = &schema.items {
             let blind = if typed.list_type() == ListType::Map { blind } else { blind.or(Some(path)) };
-            node.items = self.node(items, None, &child(path, "items"), blind).map(Box::new);
+            node.items = self.node(items, None, &child(path, "items"), &Above { blind, times }).map(Box::new);
         }
         for (index, part) in schema.all_of.iter().enumerate() {
-            node.all_of.extend(self.node(part, Some(typed), &format!("{}[{index}]", child(path, "allOf")), blind));
+            node.all_of.extend(self.node(part, Some(typed), &format!("{}[{index}]", child(path, "allOf")), above));
         }
-        for (index, rule) in schema.validations.iter().enumerate() {
-            let path = format!("{}[{index}]", child(path, "x-kubernetes-validations"));
-            node.rules.extend(self.rule(rule, typed, &path, blind));
+        if !schema.validations.is_empty() {
+            let sizes = Decl::of_schema(typed, typed.embedded_resource);
+            for (index, rule) in schema.validations.iter().enumerate() {
+                let path = format!("{}[{index}]", child(path, "x-kubernetes-validations"));
+                node.rules.extend(self.rule(rule, typed, sizes.clone(), &path, above));
+            }
         }
         let empty =
             node.rules.is_empty() && node.properties.is_empty() && node.values.is_none() && node.items.is_none() && node.all_of.is_empty();
@@ -186,7 +261,7 @@ impl Compiler {
         self.errors.push(RuleError { path, reason, value, detail: detail.into() });
     }
 
-    fn rule(&mut self, rule: &ValidationRule, schema: &SchemaRef, path: &str, blind: Option<&str>) -> Option<Rule> {
+    fn rule(&mut self, rule: &ValidationRule, schema: &SchemaRef, sizes: Option<Arc<Decl>>, path: &str, above: &Above<'_>) -> Option<Rule> {
         let before = self.errors.len();
         let field_path = self.shape(rule, schema, path);
         if self.errors.len() > before {
@@ -194,8 +269,10 @@ impl Compiler {
         }
         let kind = Type::of_schema(schema).unwrap_or(Type::Dyn);
         let optional_old = rule.optional_old_self.unwrap_or(false);
-        let old_kind = if optional_old { Type::Optional(std::sync::Arc::new(kind.clone())) } else { kind.clone() };
-        let env = Env::new().variable("self", kind).variable("oldSelf", old_kind);
+        let old_kind = if optional_old { Type::Optional(Arc::new(kind.clone())) } else { kind.clone() };
+        // A rule below lists without a limit may run as often as its value fits into a request.
+        let times = above.times.unwrap_or_else(|| sizes.as_ref().map_or(1, |sizes| sizes.most_in_request()));
+        let env = Env::new().variable("self", kind).variable("oldSelf", old_kind).with_sizes(sizes);
         let program = match Program::compile_bool(&rule.rule, &env) {
             Ok(program) => program,
             Err(error) => {
@@ -203,9 +280,15 @@ impl Compiler {
                 return None;
             }
         };
+        let cost = program.estimate().map_or(0, |estimate| estimate.max.saturating_mul(times));
+        self.weigh(&format!("{path}.rule"), "estimated rule cost", cost);
         let message_program = match rule.message_expression.as_deref().map(|text| Program::compile_string(text, &env)) {
             None => None,
-            Some(Ok(program)) => Some(program),
+            Some(Ok(program)) => {
+                let cost = program.estimate().map_or(0, |estimate| estimate.max);
+                self.weigh(&format!("{path}.messageExpression"), "estimated messageExpression cost", cost);
+                Some(program)
+            }
             Some(Err(error)) => {
                 let detail = match error {
                     crate::CompileError::WrongType(_) => "messageExpression must evaluate to a string".to_owned(),
@@ -216,7 +299,7 @@ impl Compiler {
             }
         };
         let uses_old = program.uses("oldSelf");
-        if uses_old && let Some(blind) = blind {
+        if uses_old && let Some(blind) = above.blind {
             let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {blind}");
             self.refuse(format!("{path}.rule"), Reason::Invalid, Some(go_json(&rule.rule)), detail);
         } else if !uses_old && let Some(flag) = rule.optional_old_self {
@@ -229,7 +312,8 @@ impl Compiler {
         let name = rule.message.as_deref().unwrap_or(&rule.rule).trim().to_owned();
         let message = if rule.message.is_some() { name.clone() } else { format!("failed rule: {name}") };
         let reason = rule.reason.as_deref().and_then(Reason::parse).unwrap_or_default();
-        Some(Rule { program, message_program, uses_old, optional_old, reason, field_path, message, name })
+        let message_source = rule.message_expression.clone().unwrap_or_default();
+        Some(Rule { program, message_program, message_source, uses_old, optional_old, reason, field_path, message, name })
     }
 
     /// Everything about a rule but its expressions; the answer is the field path to append.
@@ -274,6 +358,29 @@ impl Compiler {
     }
 }
 
+/// What lies above a node.
+struct Above<'a> {
+    /// The list below which old values cannot be found.
+    blind: Option<&'a str>,
+    /// How many values there can be; `None` without a limit.
+    times: Option<u64>,
+}
+
+/// How many times over a limit an estimate is, with what would help.
+fn over_budget(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+}
+
 /// Text as JSON the way Go prints it.
 fn go_json(text: &str) -> String {
     let mut out = Json::String(text.to_owned()).to_string();
@@ -299,13 +406,16 @@ fn rule_json(rule: &ValidationRule) -> String {
 }
 
 impl Node {
-    fn validate(&self, value: &Json, old: Option<&Json>, unchanged: bool, path: &str, out: &mut Vec<Violation>) {
-        if value.is_null() {
+    fn validate(&self, value: &Json, old: Option<&Json>, unchanged: bool, path: &str, out: &mut Pass) {
+        if value.is_null() || out.ended {
             return;
         }
         let old = old.filter(|old| !old.is_null());
         let unchanged = old.map_or(unchanged, |old| old == value);
         self.run(value, old, unchanged, path, out);
+        if out.ended {
+            return;
+        }
         for part in &self.all_of {
             part.validate(value, old, unchanged, path, out);
         }
@@ -336,7 +446,7 @@ impl Node {
         self.schema.list_map_keys.iter().all(|key| left.get(key) == right.get(key))
     }
 
-    fn run(&self, value: &Json, old: Option<&Json>, unchanged: bool, path: &str, out: &mut Vec<Violation>) {
+    fn run(&self, value: &Json, old: Option<&Json>, unchanged: bool, path: &str, pass: &mut Pass) {
         if self.rules.is_empty() {
             return;
         }
@@ -347,17 +457,25 @@ impl Node {
             Some(old) => plain.clone().with("oldSelf", old.clone()),
             None => plain.clone(),
         };
-        let with_optional = plain.with("oldSelf", Value::Optional(old_this.map(std::sync::Arc::new)));
-        let type_name = Json::String(self.schema.kind.map_or("", Kind::as_str).to_owned());
+        let with_optional = plain.with("oldSelf", Value::Optional(old_this.map(Arc::new)));
         for rule in &self.rules {
             if rule.uses_old && old.is_none() && !rule.optional_old {
                 continue;
             }
             let activation = if rule.optional_old { &with_optional } else { &with_old };
-            let violation = match rule.program.eval(activation) {
-                Ok(Value::Bool(true)) => continue,
-                Ok(_) if unchanged && !rule.uses_old => continue,
-                Ok(_) => self.violation(rule, activation, value, path),
+            let run = rule.program.run(activation);
+            if !pass.pays(run.cost) {
+                let message = "validation failed due to running out of cost budget, no further validation rules will be run".to_owned();
+                pass.found.push(self.failure(path, message));
+                return;
+            }
+            match run.result {
+                Ok(Value::Bool(true)) => {}
+                Ok(_) if unchanged && !rule.uses_old => {}
+                Ok(_) => {
+                    let violation = self.violation(rule, activation, value, path, pass);
+                    pass.found.push(violation);
+                }
                 Err(error) => {
                     let name = &rule.name;
                     let message = if error.is_overload() {
@@ -365,31 +483,54 @@ impl Node {
                             "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {name}"
                         )
                     } else if error.is_cost_limit() {
+                        pass.ended = true;
                         format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {name}")
                     } else {
                         format!("{error} evaluating rule: {name}")
                     };
-                    Violation { path: path.to_owned(), reason: Reason::Invalid, message, value: Some(type_name.clone()) }
+                    pass.found.push(self.failure(path, message));
                 }
-            };
-            out.push(violation);
+            }
+            if pass.ended {
+                return;
+            }
         }
     }
 
-    fn violation(&self, rule: &Rule, activation: &Activation, value: &Json, path: &str) -> Violation {
-        // An expression that fails, or makes nothing fit to print, leaves the fixed message in force.
-        let computed = rule.message_program.as_ref().and_then(|program| match program.eval(activation) {
-            Ok(Value::Text(text)) => Some(text.trim().to_owned()),
-            _ => None,
-        });
-        let computed = computed.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains(['\n', '\r']));
-        let compound = matches!(self.schema.kind, Some(Kind::Object | Kind::Array));
+    /// A rule that could not be run to its end; the value's type stands for the value.
+    fn failure(&self, path: &str, message: String) -> Violation {
+        let type_name = Json::String(self.schema.kind.map_or("", Kind::as_str).to_owned());
+        Violation { path: path.to_owned(), reason: Reason::Invalid, message, value: Some(type_name) }
+    }
+
+    fn violation(&self, rule: &Rule, activation: &Activation, value: &Json, path: &str, pass: &mut Pass) -> Violation {
         let separator = if path.is_empty() || rule.field_path.is_empty() || rule.field_path.starts_with('[') { "" } else { "." };
-        Violation {
-            path: format!("{path}{separator}{}", rule.field_path),
-            reason: rule.reason,
-            message: computed.unwrap_or_else(|| rule.message.clone()),
-            value: (!compound).then(|| value.clone()),
+        let path = format!("{path}{separator}{}", rule.field_path);
+        let mut message = rule.message.clone();
+        if let Some(program) = &rule.message_program {
+            let run = program.run(activation);
+            if !pass.pays(run.cost) {
+                let words =
+                    "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
+                return self.failure(&path, words.to_owned());
+            }
+            match run.result {
+                Err(error) if error.is_cost_limit() => {
+                    pass.ended = true;
+                    let words = "no further validation rules will be run due to call cost exceeds limit for messageExpression";
+                    return self.failure(&path, format!("{words}: {}", go_json(&rule.message_source)));
+                }
+                // An expression that fails, or makes nothing fit to print, leaves the fixed message in force.
+                Ok(Value::Text(text)) => {
+                    let text = text.trim();
+                    if !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n') {
+                        text.clone_into(&mut message);
+                    }
+                }
+                _ => {}
+            }
         }
+        let compound = matches!(self.schema.kind, Some(Kind::Object | Kind::Array));
+        Violation { path, reason: rule.reason, message, value: (!compound).then(|| value.clone()) }
     }
 }

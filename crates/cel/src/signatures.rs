@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use crate::library::authz;
 use crate::types::Type;
 
 pub(crate) struct Signature {
@@ -87,6 +88,11 @@ fn type_of(text: &'static str) -> Type {
         "quantity" => Type::Library("kubernetes.Quantity"),
         "semver" => Type::Library("kubernetes.Semver"),
         "format" => Type::Library("kubernetes.NamedFormat"),
+        "authorizer" => Type::Library(authz::AUTHORIZER),
+        "path" => Type::Library(authz::PATH_CHECK),
+        "group" => Type::Library(authz::GROUP_CHECK),
+        "resource" => Type::Library(authz::RESOURCE_CHECK),
+        "decision" => Type::Library(authz::DECISION),
         one if one.len() == 1 => Type::Parameter(one.chars().next().unwrap_or('A')),
         _ => Type::Dyn,
     }
@@ -345,6 +351,21 @@ const SIGNATURES: &str = "
     format.byte() format
     format.date() format
     format.datetime() format
+    authorizer@path(string) path
+    authorizer@group(string) group
+    authorizer@serviceAccount(string, string) authorizer
+    path@check(string) decision
+    group@resource(string) resource
+    resource@subresource(string) resource
+    resource@namespace(string) resource
+    resource@name(string) resource
+    resource@fieldSelector(string) resource
+    resource@labelSelector(string) resource
+    resource@check(string) decision
+    decision@allowed() bool
+    decision@reason() string
+    decision@errored() bool
+    decision@error() string
     _<_(bool, bool) bool
     _<_(int, int) bool
     _<_(int, uint) bool

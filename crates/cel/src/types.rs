@@ -34,6 +34,8 @@ pub enum Type {
     Map(Arc<Type>, Arc<Type>),
     /// An object with the fields of a schema.
     Object(SchemaRef),
+    /// An object with fields that no schema declares: `request`, `variables`.
+    Record(Arc<Record>),
     /// A value that may be absent.
     Optional(Arc<Type>),
     /// A type of Kubernetes' libraries: `net.IP`, `kubernetes.Quantity` ...
@@ -46,6 +48,33 @@ pub enum Type {
     /// Already reported.
     #[doc(hidden)]
     Wrong,
+}
+
+/// The type of an object that is known by name.
+#[derive(Clone, Debug)]
+pub struct Record {
+    name: &'static str,
+    fields: Vec<(Arc<str>, Type)>,
+}
+
+impl Record {
+    /// A type of that name with these fields.
+    pub fn new<N: Into<Arc<str>>>(name: &'static str, fields: impl IntoIterator<Item = (N, Type)>) -> Self {
+        Self { name, fields: fields.into_iter().map(|(name, kind)| (name.into(), kind)).collect() }
+    }
+
+    /// The type of this record's objects.
+    pub fn kind(self) -> Type {
+        Type::Record(Arc::new(self))
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&Type> {
+        self.fields.iter().find(|(known, _)| &**known == name).map(|(_, kind)| kind)
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 impl Type {
@@ -173,6 +202,7 @@ impl fmt::Display for Type {
             Self::List(items) => write!(out, "list({items})"),
             Self::Map(keys, values) => write!(out, "map({keys}, {values})"),
             Self::Object(_) => out.write_str("object"),
+            Self::Record(record) => out.write_str(record.name),
             Self::Optional(inner) => write!(out, "optional_type({inner})"),
             Self::Library(name) => out.write_str(name),
             Self::Type => out.write_str("type"),

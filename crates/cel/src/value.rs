@@ -11,6 +11,7 @@ use mainstay_versions::Version;
 use serde_json::Value as Json;
 
 use crate::error::EvalError;
+use crate::library::authz::Authz;
 use crate::library::net::Cidr;
 use crate::library::quantity::Quantity;
 use crate::library::url::Url;
@@ -44,9 +45,17 @@ pub enum Value {
     Optional(Option<Arc<Value>>),
     /// A type, by name.
     Type(&'static str),
+    /// An object whose fields are computed when they are asked for.
+    Lazy(Arc<dyn Fields>),
     /// Of Kubernetes' libraries.
     #[doc(hidden)]
     Library(Arc<Library>),
+}
+
+/// The fields of an object, computed on demand.
+pub trait Fields: std::fmt::Debug + Send + Sync {
+    /// A field; `None` when there is none of that name.
+    fn field(&self, name: &str) -> Result<Option<Value>, EvalError>;
 }
 
 /// A list, and how its items are compared.
@@ -88,6 +97,7 @@ pub enum Library {
     Quantity(Quantity),
     Semver(Version),
     Format(&'static str),
+    Authz(Authz),
 }
 
 impl Value {
@@ -137,6 +147,7 @@ impl Value {
             Self::Bytes(_) => "bytes",
             Self::List(_) => "list",
             Self::Map(_) => "map",
+            Self::Lazy(_) => "object",
             Self::Timestamp(_) => "google.protobuf.Timestamp",
             Self::Duration(_) => "google.protobuf.Duration",
             Self::Optional(_) => "optional_type",
@@ -148,6 +159,7 @@ impl Value {
                 Library::Quantity(_) => "kubernetes.Quantity",
                 Library::Semver(_) => "kubernetes.Semver",
                 Library::Format(_) => "kubernetes.NamedFormat",
+                Library::Authz(authz) => authz.type_name(),
             },
         }
     }
@@ -238,7 +250,7 @@ impl Value {
             Self::Duration(duration) => duration.is_zero(),
             Self::Timestamp(time) => crate::library::time::seconds(*time) == 0 && time.subsec_nanosecond() == 0,
             Self::Optional(inner) => inner.is_none(),
-            Self::Type(_) | Self::Library(_) => false,
+            Self::Type(_) | Self::Lazy(_) | Self::Library(_) => false,
         }
     }
 }

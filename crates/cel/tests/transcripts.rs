@@ -31,6 +31,7 @@ fn compile(definition: &Value) -> Result<CompiledRules, Vec<RuleError>> {
 fn error_text(error: &RuleError) -> String {
     match (error.reason, &error.value) {
         (Reason::Required, _) => format!("{}: Required value: {}", error.path, error.detail),
+        (Reason::Forbidden, _) => format!("{}: Forbidden: {}", error.path, error.detail),
         (_, Some(value)) => format!("{}: Invalid value: {value}: {}", error.path, error.detail),
         (_, None) => format!("{}: Invalid value: {}", error.path, error.detail),
     }
@@ -63,6 +64,21 @@ fn rules_that_do_not_compile() {
         count += 1;
     }
     assert_eq!(count, 7);
+}
+
+/// KAPI-CRD-03: rules that could cost too much are refused, each and all together, with the recorded factors.
+#[test]
+fn rules_that_cost_too_much() {
+    let Some(steps) = steps("crd/bad-cel-cost.json") else { return };
+    for step in &steps {
+        let schema = Schema::from_json(&step["body"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]).unwrap();
+        let texts: Vec<String> = CompiledRules::refusals(&schema, PREFIX).iter().map(error_text).collect();
+        let message = step["answer"]["body"]["message"].as_str().unwrap();
+        assert_eq!(format!("[{}]", texts.join(", ")), message.split_once(" is invalid: ").unwrap().1);
+        // What is in force already stays so.
+        assert!(CompiledRules::compile(&schema, PREFIX).is_ok());
+    }
+    assert_eq!(steps.len(), 2);
 }
 
 /// KAPI-CRD-03: rules that use the extension libraries compile.

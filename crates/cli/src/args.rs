@@ -3,7 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    bundle, catalog, completion, crd, demo, describe, down, install, list, opm, rbac, resolve, status, uninstall, up, upgrade, versions,
+    backup, bundle, catalog, completion, crd, demo, describe, down, install, list, opm, rbac, resolve, restore, status, uninstall, up,
+    upgrade, versions,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -59,6 +60,10 @@ pub enum Command {
     Down(down::Arguments),
     /// The embedded clusters that are running
     Status(status::Arguments),
+    /// Everything that an embedded cluster stores, in one file
+    Backup(backup::Arguments),
+    /// A data directory from a backup
+    Restore(restore::Arguments),
     /// An embedded cluster with an example catalog, an install and upgrades, step by step
     Demo(demo::Arguments),
     /// Install a package from the cluster's catalogs

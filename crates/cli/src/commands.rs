@@ -1,5 +1,6 @@
 //! The commands, one file each: parse, call, print.
 
+pub mod backup;
 pub mod bundle;
 pub mod catalog;
 pub mod completion;
@@ -12,6 +13,7 @@ pub mod list;
 pub mod opm;
 pub mod rbac;
 pub mod resolve;
+pub mod restore;
 pub mod status;
 pub mod uninstall;
 pub mod up;
@@ -44,6 +46,8 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Up(arguments) => up::run(&arguments),
         Command::Down(arguments) => down::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),

@@ -8,6 +8,7 @@ use crate::errors::{Exit, Failure};
 
 /// Runs a future on two to four workers.
 pub fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    mainstay_serve::raise_file_limit();
     let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)

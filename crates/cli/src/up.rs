@@ -10,14 +10,22 @@
 mod api;
 pub mod components;
 pub mod kubeconfig;
+mod leader;
 pub mod registration;
+pub mod simulation;
+pub mod storage;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mainstay_apiserver::admission::Plugins;
+use mainstay_apiserver::remote::LocalService;
 use mainstay_olm_v1::gates::FeatureGates;
 use serde_json::Value;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use api::Apis;
@@ -36,6 +44,14 @@ pub struct Options {
     pub components: Components,
     /// Simulated nodes.
     pub nodes: u32,
+    /// How they behave.
+    pub simulation: simulation::Arguments,
+    /// Where objects are stored, and how servers on one store get along.
+    pub sharing: storage::Sharing,
+    /// The admission plugins that are on.
+    pub plugins: Plugins,
+    /// Services that are processes of this machine (KAPI-WL-06).
+    pub local_services: Vec<LocalService>,
     /// Gates of OLM v1.
     pub gates: FeatureGates,
     /// Objects to apply at the start.
@@ -45,10 +61,10 @@ pub struct Options {
 /// A running embedded cluster.
 pub struct Cluster {
     /// The API and its listener.
-    pub apis: Apis,
+    pub apis: Arc<Apis>,
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
-    running: components::Running,
+    running: Parts,
     registration: registration::Registration,
 }
 
@@ -59,10 +75,15 @@ impl Cluster {
     /// Starts it; `tell` hears what has come up, with the time it took.
     pub async fn start(options: Options, mut tell: impl FnMut(&str, &str, Duration)) -> Result<Self, Failure> {
         let begun = Instant::now();
-        let apis = Apis::open(&options).await?;
+        let apis = Arc::new(Apis::open(&options).await?);
         let kubeconfig = apis.server.write_kubeconfig(&apis.url).map_err(|error| Failure::failed("kubeconfig", &error))?;
         tell("api", &apis.url, begun.elapsed());
-        let running = components::start(&apis, &options, &mut tell).await?;
+        let running = if options.sharing.leader_elect {
+            tell("components", "on the server that holds the Lease", Duration::ZERO);
+            Parts::campaign(apis.clone(), options.clone())?
+        } else {
+            Parts::Running(components::start(&apis, &options, &mut tell).await?)
+        };
         let registration = registration::Registration::write(&registration::Entry {
             pid: std::process::id(),
             server: apis.url.clone(),
@@ -77,36 +98,93 @@ impl Cluster {
     /// Ends it: components, watches, requests in flight, store.
     pub async fn stop(self) {
         self.registration.remove();
-        self.running.end(COMPONENTS_END).await;
-        self.apis.close().await;
+        self.running.end().await;
+        // The campaign, the only other holder, has ended.
+        if let Ok(apis) = Arc::try_unwrap(self.apis) {
+            apis.close().await;
+        } else {
+            tracing::error!("the API is still in use; it is not closed politely");
+        }
     }
 }
 
-/// Waits for SIGINT or SIGTERM.
-pub async fn signal() -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::failed("signals", &error);
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(failed)?;
-    tokio::select! {
-        outcome = tokio::signal::ctrl_c() => outcome.map_err(failed),
-        _ = terminate.recv() => Ok(()),
+/// The components of a cluster: running, or waiting for their turn.
+enum Parts {
+    Running(components::Running),
+    Candidate { stop: CancellationToken, task: JoinHandle<()> },
+}
+
+impl Parts {
+    /// Runs the components whenever this server holds the Lease.
+    fn campaign(apis: Arc<Apis>, options: Options) -> Result<Self, Failure> {
+        let client = components::client(&apis)?;
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let task = tokio::spawn(async move {
+            let mut candidate = leader::Candidate::new(client);
+            while candidate.elected(&until).await {
+                let mut tell = |name: &str, detail: &str, _| tracing::info!(component = name, detail, "started");
+                match components::start(&apis, &options, &mut tell).await {
+                    Ok(running) => {
+                        candidate.hold(&until).await;
+                        running.end(COMPONENTS_END).await;
+                    }
+                    // Another server may be able to; this one tries again when it is its turn again.
+                    Err(failure) => failure.report(),
+                }
+                candidate.resign().await;
+                if until.is_cancelled() {
+                    break;
+                }
+            }
+        });
+        Ok(Self::Candidate { stop, task })
+    }
+
+    async fn end(self) {
+        match self {
+            Self::Running(running) => running.end(COMPONENTS_END).await,
+            Self::Candidate { stop, task } => {
+                stop.cancel();
+                if task.await.is_err() {
+                    tracing::error!("the components ended abnormally");
+                }
+            }
+        }
+    }
+}
+
+/// SIGINT and SIGTERM, from the moment that this exists: before, they end the process.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Takes the signals over.
+    pub fn take() -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| Failure::failed("signals", &error);
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
 /// Ends the cluster; a second signal ends the process at once (KAPI-SRV-04).
-pub async fn stop_unless_impatient(cluster: Cluster) -> Result<(), Failure> {
-    let impatient = CancellationToken::new();
-    let told = impatient.clone();
-    let watching = tokio::spawn(async move {
-        if signal().await.is_ok() {
-            told.cancel();
-        }
-    });
+pub async fn stop_unless_impatient(cluster: Cluster, signals: &mut Signals) -> Result<(), Failure> {
     tokio::select! {
-        () = cluster.stop() => {}
-        () = impatient.cancelled() => return Err(Failure::silent(crate::errors::Exit::Failed)),
+        () = cluster.stop() => Ok(()),
+        () = signals.next() => Err(Failure::silent(crate::errors::Exit::Failed)),
     }
-    watching.abort();
-    Ok(())
 }
 
 fn absolute(path: &std::path::Path) -> PathBuf {

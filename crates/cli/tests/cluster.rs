@@ -112,7 +112,7 @@ fn a_second_cluster_on_the_same_data() {
     let data = home.path().join("one");
     let refused = home.run(&["up", "--detach", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()], 1).stderr;
     assert!(refused.contains("is in use by process"), "{refused}");
-    home.run(&["up", "--storage", "etcd://localhost:2379"], 2);
+    home.run(&["up", "--storage", "etcd:localhost"], 2);
     home.run(&["up", "--components", "kubelet"], 2);
     home.run(&["up", "--feature-gates", "Nothing=true"], 2);
 }

@@ -195,7 +195,7 @@ hint: of opm there is validate; catalogs are made with mainstay catalog
 /// MS-CLI-07: a mistyped command is told the nearest one, and shells complete.
 #[test]
 fn suggestions_and_completion() {
-    assert!(check(&["resolv"], 2).stderr.contains("a similar subcommand exists: 'resolve'"));
+    assert!(check(&["resolv"], 2).stderr.contains("'resolve'"));
     for shell in ["bash", "zsh", "fish"] {
         assert!(check(&["completion", shell], 0).stdout.contains("mainstay"));
     }

@@ -115,7 +115,10 @@ fn structure(schema: &Schema, map: &mut Map<String, Value>) {
         for row in rows {
             // A field that is always written stands there with its empty value when nobody has set it.
             let declared = schema.properties.get(row.field).and_then(|inner| inner.default.as_ref()).filter(|value| value.is_string());
-            let unset = map.get(row.field).is_none_or(|value| Some(value) == declared);
+            // A row may also say which value counts as none.
+            let stands_for_none =
+                matches!(&row.condition, Condition::Equals(field, none) if *field == row.field && map.get(*field) == Some(none));
+            let unset = stands_for_none || map.get(row.field).is_none_or(|value| Some(value) == declared);
             if unset && row.condition.holds(map) {
                 map.insert(row.field.to_owned(), row.value.clone());
             }

@@ -156,8 +156,7 @@ fn structure(schema: &Schema, map: &mut Map<String, Value>) {
             Some(child) => {
                 value(inner, child);
                 if is_zero(child)
-                    && (declared.is_none() || omitted(name, field))
-                    && !schema.required.contains(field)
+                    && (omitted(name, field) || declared.is_none() && !schema.required.contains(field))
                     && !keeps_zero(name, field, inner)
                 {
                     map.remove(field);
@@ -168,7 +167,7 @@ fn structure(schema: &Schema, map: &mut Map<String, Value>) {
 }
 
 fn omitted(name: &str, field: &str) -> bool {
-    DECLARED_YET_OMITTED.contains(&(name, field))
+    REQUIRED_YET_OMITTED.contains(&(name, field))
 }
 
 pub(crate) fn is_zero(value: &Value) -> bool {
@@ -186,7 +185,9 @@ pub(crate) fn is_zero(value: &Value) -> bool {
 fn keeps_zero(name: &str, field: &str, schema: &Schema) -> bool {
     match schema.kind {
         Some(Type::Boolean) => POINTER_BOOLEANS.contains(&field) || (field == "readOnly" && name == "core.v1.CSIVolumeSource"),
-        Some(Type::Integer) => !PLAIN_INTEGERS.contains(&field) && !PLAIN_INTEGERS_OF.contains(&(name, field)),
+        Some(Type::Integer) => {
+            POINTER_INTEGERS_OF.contains(&(name, field)) || !PLAIN_INTEGERS.contains(&field) && !PLAIN_INTEGERS_OF.contains(&(name, field))
+        }
         Some(Type::String) => POINTER_STRINGS_SET.contains(&(name, field)),
         Some(Type::Array) => WRITTEN_NULL.contains(&(name, field)),
         // A pointer to a struct that is there stays, be it empty; an empty map goes. IntOrString and the like stay.
@@ -201,42 +202,116 @@ fn writes_null(name: &str, field: &str) -> bool {
 }
 
 const WRITTEN_NULL: &[(&str, &str)] = &[
-    ("autoscaling.v2.HorizontalPodAutoscalerStatus", "currentMetrics"),
+    ("admissionregistration.v1.MutatingWebhook", "admissionReviewVersions"),
+    ("admissionregistration.v1.ValidatingWebhook", "admissionReviewVersions"),
+    ("apiextensions.v1.CustomResourceDefinitionSpec", "versions"),
     ("apiextensions.v1.CustomResourceDefinitionStatus", "conditions"),
     ("apiextensions.v1.CustomResourceDefinitionStatus", "storedVersions"),
+    ("apiextensions.v1.WebhookConversion", "conversionReviewVersions"),
+    ("apps.v1.DaemonSetSpec", "selector"),
     ("apps.v1.DeploymentCondition", "lastUpdateTime"),
+    ("apps.v1.DeploymentSpec", "selector"),
+    ("apps.v1.ReplicaSetSpec", "selector"),
+    ("apps.v1.StatefulSetSpec", "selector"),
+    ("authentication.v1.TokenRequestSpec", "audiences"),
+    ("authentication.v1.TokenRequestStatus", "expirationTimestamp"),
+    ("authorization.v1.NonResourceRule", "verbs"),
+    ("authorization.v1.ResourceRule", "verbs"),
+    ("authorization.v1.SubjectRulesReviewStatus", "nonResourceRules"),
+    ("authorization.v1.SubjectRulesReviewStatus", "resourceRules"),
+    ("autoscaling.v2.HorizontalPodAutoscalerStatus", "currentMetrics"),
     ("batch.v1.JobCondition", "lastProbeTime"),
+    ("batch.v1.PodFailurePolicy", "rules"),
+    ("batch.v1.PodFailurePolicyOnExitCodesRequirement", "values"),
+    ("batch.v1.SuccessPolicy", "rules"),
     ("certificates.v1.CertificateSigningRequestCondition", "lastUpdateTime"),
+    ("certificates.v1.CertificateSigningRequestSpec", "request"),
+    ("core.v1.AzureFilePersistentVolumeSource", "secretNamespace"),
+    ("core.v1.CephFSPersistentVolumeSource", "monitors"),
+    ("core.v1.CephFSVolumeSource", "monitors"),
+    ("core.v1.ContainerImage", "names"),
     ("core.v1.ContainerStateRunning", "startedAt"),
     ("core.v1.ContainerStateTerminated", "finishedAt"),
     ("core.v1.ContainerStateTerminated", "startedAt"),
     ("core.v1.Event", "eventTime"),
     ("core.v1.Event", "firstTimestamp"),
     ("core.v1.Event", "lastTimestamp"),
+    ("core.v1.EventSeries", "lastObservedTime"),
+    ("core.v1.LimitRangeSpec", "limits"),
     ("core.v1.NodeCondition", "lastHeartbeatTime"),
+    ("core.v1.NodeSelector", "nodeSelectorTerms"),
     ("core.v1.PersistentVolumeClaimCondition", "lastProbeTime"),
     ("core.v1.PodCondition", "lastProbeTime"),
+    ("core.v1.PodExtendedResourceClaimStatus", "requestMappings"),
     ("core.v1.PodSpec", "containers"),
-    ("core.v1.LimitRangeSpec", "limits"),
+    ("core.v1.ProjectedVolumeSource", "sources"),
+    ("core.v1.RBDPersistentVolumeSource", "monitors"),
+    ("core.v1.RBDVolumeSource", "monitors"),
+    ("core.v1.ScaleIOPersistentVolumeSource", "secretRef"),
+    ("core.v1.ScaleIOVolumeSource", "secretRef"),
+    ("core.v1.TopologySelectorLabelRequirement", "values"),
+    ("core.v1.TypedLocalObjectReference", "apiGroup"),
+    ("core.v1.TypedObjectReference", "apiGroup"),
+    ("discovery.v1.Endpoint", "addresses"),
     ("discovery.v1.EndpointSlice", "endpoints"),
     ("discovery.v1.EndpointSlice", "ports"),
-    ("discovery.v1.Endpoint", "addresses"),
     ("events.v1.Event", "deprecatedFirstTimestamp"),
     ("events.v1.Event", "deprecatedLastTimestamp"),
     ("events.v1.Event", "eventTime"),
+    ("events.v1.EventSeries", "lastObservedTime"),
+    ("flowcontrol.v1.NonResourcePolicyRule", "nonResourceURLs"),
+    ("flowcontrol.v1.NonResourcePolicyRule", "verbs"),
+    ("flowcontrol.v1.PolicyRulesWithSubjects", "subjects"),
+    ("flowcontrol.v1.ResourcePolicyRule", "apiGroups"),
+    ("flowcontrol.v1.ResourcePolicyRule", "namespaces"),
+    ("flowcontrol.v1.ResourcePolicyRule", "resources"),
+    ("flowcontrol.v1.ResourcePolicyRule", "verbs"),
     ("meta.v1.Condition", "lastTransitionTime"),
+    ("networking.v1.HTTPIngressRuleValue", "paths"),
     ("rbac.v1.ClusterRole", "rules"),
     ("rbac.v1.PolicyRule", "verbs"),
     ("rbac.v1.Role", "rules"),
-    ("apps.v1.DeploymentSpec", "selector"),
-    ("apps.v1.DaemonSetSpec", "selector"),
-    ("apps.v1.ReplicaSetSpec", "selector"),
-    ("apps.v1.StatefulSetSpec", "selector"),
-    ("apiextensions.v1.CustomResourceDefinitionSpec", "versions"),
+    ("storage.v1.CSINodeDriver", "topologyKeys"),
+    ("storage.v1.CSINodeSpec", "drivers"),
+    ("storage.v1.VolumeError", "time"),
 ];
 
-/// Fields with a declared empty default that are not written when empty.
-const DECLARED_YET_OMITTED: &[(&str, &str)] = &[("core.v1.ReplicationControllerSpec", "minReadySeconds")];
+/// Fields that are required or have a declared default, and yet are not written when empty.
+const REQUIRED_YET_OMITTED: &[(&str, &str)] = &[
+    ("admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec", "policyName"),
+    ("authentication.v1.TokenReviewSpec", "token"),
+    ("autoscaling.v1.ScaleSpec", "replicas"),
+    ("core.v1.ConfigMapEnvSource", "name"),
+    ("core.v1.ConfigMapKeySelector", "name"),
+    ("core.v1.ConfigMapProjection", "name"),
+    ("core.v1.ConfigMapVolumeSource", "name"),
+    ("core.v1.ContainerPort", "protocol"),
+    ("core.v1.ContainerRestartRule", "action"),
+    ("core.v1.ContainerRestartRuleOnExitCodes", "operator"),
+    ("core.v1.ISCSIPersistentVolumeSource", "iscsiInterface"),
+    ("core.v1.ISCSIVolumeSource", "iscsiInterface"),
+    ("core.v1.LocalObjectReference", "name"),
+    ("core.v1.PodCertificateProjection", "keyType"),
+    ("core.v1.PodCertificateProjection", "signerName"),
+    ("core.v1.Probe", "timeoutSeconds"),
+    ("core.v1.RBDPersistentVolumeSource", "keyring"),
+    ("core.v1.RBDPersistentVolumeSource", "pool"),
+    ("core.v1.RBDPersistentVolumeSource", "user"),
+    ("core.v1.RBDVolumeSource", "keyring"),
+    ("core.v1.RBDVolumeSource", "pool"),
+    ("core.v1.RBDVolumeSource", "user"),
+    ("core.v1.ReplicationControllerSpec", "minReadySeconds"),
+    ("core.v1.ScaleIOPersistentVolumeSource", "fsType"),
+    ("core.v1.ScaleIOPersistentVolumeSource", "storageMode"),
+    ("core.v1.ScaleIOVolumeSource", "fsType"),
+    ("core.v1.ScaleIOVolumeSource", "storageMode"),
+    ("core.v1.SecretEnvSource", "name"),
+    ("core.v1.SecretKeySelector", "name"),
+    ("core.v1.SecretProjection", "name"),
+    ("core.v1.ServicePort", "protocol"),
+    ("networking.v1.ParentReference", "name"),
+    ("networking.v1.ParentReference", "resource"),
+];
 
 const POINTER_BOOLEANS: &[&str] = &[
     "allocateLoadBalancerNodePorts",
@@ -249,6 +324,7 @@ const POINTER_BOOLEANS: &[&str] = &[
     "enableServiceLinks",
     "hostProcess",
     "hostUsers",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
     "immutable",
     "manualSelector",
     "optional",
@@ -316,20 +392,37 @@ const PLAIN_INTEGERS_OF: &[(&str, &str)] = &[
     ("autoscaling.v1.ScaleSpec", "replicas"),
     ("core.v1.AWSElasticBlockStoreVolumeSource", "partition"),
     ("core.v1.GCEPersistentDiskVolumeSource", "partition"),
+    ("core.v1.Probe", "timeoutSeconds"),
+];
+
+/// Pointers whose names are plain integers elsewhere.
+const POINTER_INTEGERS_OF: &[(&str, &str)] = &[
+    ("autoscaling.v1.HorizontalPodAutoscalerStatus", "observedGeneration"),
+    ("autoscaling.v2.HorizontalPodAutoscalerStatus", "observedGeneration"),
+    ("storage.v1.VolumeNodeResources", "count"),
 ];
 
 static POINTER_STRINGS_SET: LazyLock<HashSet<(&'static str, &'static str)>> =
     LazyLock::new(|| POINTER_STRINGS.iter().flat_map(|(name, fields)| fields.split(' ').map(move |field| (*name, field))).collect());
 
 const POINTER_STRINGS: &[(&str, &str)] = &[
+    ("admissionregistration.v1.MatchResources", "matchPolicy"),
+    ("admissionregistration.v1.MutatingWebhook", "failurePolicy matchPolicy reinvocationPolicy"),
+    ("admissionregistration.v1.ParamRef", "parameterNotFoundAction"),
     ("admissionregistration.v1.ServiceReference", "path"),
+    ("admissionregistration.v1.ValidatingAdmissionPolicySpec", "failurePolicy"),
+    ("admissionregistration.v1.ValidatingWebhook", "failurePolicy matchPolicy"),
+    ("admissionregistration.v1.Validation", "reason"),
     ("admissionregistration.v1.WebhookClientConfig", "url"),
     ("apiextensions.v1.CustomResourceDefinitionVersion", "deprecationWarning"),
     ("apiextensions.v1.CustomResourceSubresourceScale", "labelSelectorPath"),
+    ("apiextensions.v1.JSONSchemaProps", "$ref x-kubernetes-list-type x-kubernetes-map-type"),
     ("apiextensions.v1.ServiceReference", "path"),
+    ("apiextensions.v1.ValidationRule", "reason"),
     ("apiextensions.v1.WebhookClientConfig", "url"),
+    ("autoscaling.v2.HPAScalingRules", "selectPolicy"),
     ("batch.v1.CronJobSpec", "timeZone"),
-    ("batch.v1.JobSpec", "managedBy"),
+    ("batch.v1.JobSpec", "completionMode managedBy podReplacementPolicy"),
     ("batch.v1.JobStatus", "failedIndexes"),
     ("batch.v1.PodFailurePolicyOnExitCodesRequirement", "containerName"),
     ("batch.v1.SuccessPolicyRule", "succeededIndexes"),
@@ -337,26 +430,49 @@ const POINTER_STRINGS: &[(&str, &str)] = &[
     ("core.v1.AppArmorProfile", "localhostProfile"),
     ("core.v1.AzureFilePersistentVolumeSource", "secretNamespace"),
     ("core.v1.CSIVolumeSource", "fsType"),
+    ("core.v1.ClusterTrustBundleProjection", "name signerName"),
+    ("core.v1.Container", "restartPolicy"),
+    ("core.v1.ContainerStatus", "stopSignal"),
     ("core.v1.EndpointAddress", "nodeName"),
     ("core.v1.EndpointPort", "appProtocol"),
+    ("core.v1.GlusterfsPersistentVolumeSource", "endpointsNamespace"),
     ("core.v1.HostPathVolumeSource", "type"),
+    ("core.v1.ISCSIPersistentVolumeSource", "initiatorName"),
+    ("core.v1.ISCSIVolumeSource", "initiatorName"),
+    ("core.v1.Lifecycle", "stopSignal"),
     ("core.v1.LoadBalancerIngress", "ipMode"),
     ("core.v1.LocalVolumeSource", "fsType"),
-    ("core.v1.PersistentVolumeClaimSpec", "storageClassName volumeAttributesClassName"),
-    ("core.v1.PersistentVolumeSpec", "volumeAttributesClassName"),
+    ("core.v1.PersistentVolumeClaimSpec", "storageClassName volumeAttributesClassName volumeMode"),
+    ("core.v1.PersistentVolumeClaimStatus", "currentVolumeAttributesClassName"),
+    ("core.v1.PersistentVolumeSpec", "volumeAttributesClassName volumeMode"),
     ("core.v1.PodDNSConfigOption", "value"),
-    ("core.v1.PodSpec", "hostnameOverride runtimeClassName"),
+    ("core.v1.PodResourceClaim", "resourceClaimName resourceClaimTemplateName"),
+    ("core.v1.PodResourceClaimStatus", "resourceClaimName"),
+    ("core.v1.PodSecurityContext", "fsGroupChangePolicy seLinuxChangePolicy supplementalGroupsPolicy"),
+    ("core.v1.PodSpec", "hostnameOverride preemptionPolicy runtimeClassName"),
+    ("core.v1.PortStatus", "error"),
     ("core.v1.SeccompProfile", "localhostProfile"),
+    ("core.v1.SecurityContext", "procMount"),
     ("core.v1.ServicePort", "appProtocol"),
-    ("core.v1.ServiceSpec", "loadBalancerClass trafficDistribution"),
+    ("core.v1.ServiceSpec", "internalTrafficPolicy ipFamilyPolicy loadBalancerClass trafficDistribution"),
+    ("core.v1.TopologySpreadConstraint", "nodeAffinityPolicy nodeTaintsPolicy"),
     ("core.v1.TypedLocalObjectReference", "apiGroup"),
     ("core.v1.TypedObjectReference", "apiGroup namespace"),
+    ("core.v1.VolumeMount", "mountPropagation recursiveReadOnly"),
+    ("core.v1.VolumeMountStatus", "recursiveReadOnly"),
     ("core.v1.WindowsSecurityContextOptions", "gmsaCredentialSpec gmsaCredentialSpecName runAsUserName"),
     ("discovery.v1.Endpoint", "hostname nodeName zone"),
-    ("discovery.v1.EndpointPort", "appProtocol name"),
+    ("discovery.v1.EndpointPort", "appProtocol name protocol"),
+    ("meta.v1.DeleteOptions", "propagationPolicy"),
     ("meta.v1.Preconditions", "resourceVersion uid"),
-    ("networking.v1.IngressClassParametersReference", "apiGroup namespace"),
+    ("networking.v1.IngressClassParametersReference", "apiGroup namespace scope"),
+    ("networking.v1.IngressPortStatus", "error"),
     ("networking.v1.IngressSpec", "ingressClassName"),
+    ("networking.v1.NetworkPolicyPort", "protocol"),
+    ("policy.v1.PodDisruptionBudgetSpec", "unhealthyPodEvictionPolicy"),
+    ("scheduling.v1.PriorityClass", "preemptionPolicy"),
+    ("storage.v1.CSIDriverSpec", "fsGroupPolicy"),
+    ("storage.v1.StorageClass", "reclaimPolicy volumeBindingMode"),
     ("storage.v1.VolumeAttachmentSource", "persistentVolumeName"),
 ];
 

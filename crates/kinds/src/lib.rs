@@ -16,12 +16,18 @@ pub mod discovery;
 mod encode;
 mod fields;
 mod gvk;
+pub mod limit_range;
 pub mod openapi;
+pub mod pod_security;
 mod prepare;
 pub mod quantity;
+pub mod quota;
 mod registry;
+pub mod resource_list;
+pub mod schedule;
 mod table;
 mod validate;
+mod warnings;
 
 pub use convert::{convert, convertible};
 pub use default::default;
@@ -34,3 +40,4 @@ pub use prepare::{
 pub use registry::{Group, Registry, Resource, Subresource, registry};
 pub use table::{Column, human_duration, row, table};
 pub use validate::{known_gaps, validate_create, validate_metadata, validate_metadata_update, validate_update};
+pub use warnings::warnings;

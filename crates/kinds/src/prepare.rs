@@ -3,6 +3,7 @@
 //! `status` belongs to controllers, `spec` to users, `metadata.generation` to the server. Which kinds count generations, and what
 //! counts as a change, stands in one table; what else a kind does is a function here.
 
+mod gates;
 mod pod;
 mod service;
 
@@ -91,6 +92,7 @@ pub fn prepare_create(gvk: &Gvk, object: &mut Value, context: &Context) {
     if has_status(gvk) && gvk.kind != "Node" {
         map.insert("status".into(), json!({}));
     }
+    gates::drop(gvk.group_kind(), map);
     match gvk.group_kind() {
         ("", "Pod") => pod::create(map),
         ("", "Namespace") => {
@@ -107,6 +109,7 @@ pub fn prepare_create(gvk: &Gvk, object: &mut Value, context: &Context) {
         }
         ("", "PersistentVolumeClaim") => {
             map.insert("status".into(), json!({"phase": "Pending"}));
+            same_data_source(map);
         }
         ("", "Service") => service::create(map),
         ("", "ServiceAccount") => only_names_of_secrets(map),
@@ -149,8 +152,12 @@ pub fn prepare_update(gvk: &Gvk, new: &mut Value, old: &Value, subresource: Opti
         Some("finalize") => {
             put(new_map, "status", old_map.get("status").cloned());
         }
+        Some(subresource @ ("resize" | "ephemeralcontainers")) if gvk.group_kind() == ("", "Pod") => {
+            pod::through_subresource(new_map, old_map, subresource);
+        }
         Some(_) => {}
         None => {
+            gates::drop(gvk.group_kind(), new_map);
             if has_status(gvk) {
                 put(new_map, "status", old_map.get("status").cloned());
             }
@@ -199,6 +206,7 @@ fn update_main(gvk: &Gvk, new: &mut Object, old: &Object) {
         ("", "Pod") => pod::update(new),
         ("", "Service") => service::update(new, old),
         ("", "ServiceAccount") => only_names_of_secrets(new),
+        ("", "PersistentVolumeClaim") => same_data_source(new),
         ("", "Secret") => {
             // A type that is not said stays.
             if let Some(kind) = old.get("type") {
@@ -287,6 +295,25 @@ fn only_names_of_secrets(map: &mut Object) {
     }
 }
 
+/// A claim's source stands in two fields; the older one only knows some kinds.
+fn same_data_source(map: &mut Object) {
+    let spec = entry(map, "spec");
+    let older = spec.get("dataSource").filter(|source| !source.is_null()).cloned();
+    let newer = spec.get("dataSourceRef").filter(|source| !source.is_null()).cloned();
+    match (older, newer) {
+        (Some(older), None) => {
+            spec.insert("dataSourceRef".into(), older);
+        }
+        (None, Some(newer)) if newer.get("namespace").and_then(Value::as_str).is_none_or(str::is_empty) => {
+            let text = |field: &str| newer.get(field).and_then(Value::as_str).unwrap_or_default();
+            if matches!((text("apiGroup"), text("kind")), ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")) {
+                spec.insert("dataSource".into(), newer);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn job_selector(map: &mut Object) {
     let metadata = entry(map, "metadata");
     let text = |map: &Object, key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -304,7 +331,13 @@ fn job_selector(map: &mut Object) {
     ] {
         labels.entry(key).or_insert(json!(value));
     }
+    let labels = labels.clone();
     entry(entry(spec, "selector"), "matchLabels").entry("batch.kubernetes.io/controller-uid").or_insert(json!(uid));
+    // A Job without labels has those of its template, whoever reads it.
+    let own = entry(entry(map, "metadata"), "labels");
+    if own.is_empty() {
+        *own = labels;
+    }
 }
 
 fn stored_version(map: &Object) -> Vec<Value> {

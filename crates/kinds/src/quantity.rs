@@ -124,7 +124,17 @@ impl Quantity {
     /// Rounded up to thousandths, as resource lists are kept.
     #[must_use]
     pub fn round_up_to_milli(self) -> Self {
-        let step = NANO / 1000;
+        self.round_up_to(NANO / 1000)
+    }
+
+    /// Rounded up to a whole number, as storage is counted.
+    #[must_use]
+    pub fn round_up_to_int(self) -> Self {
+        self.round_up_to(NANO)
+    }
+
+    /// Away from zero, to a multiple of `step` billionths.
+    fn round_up_to(self, step: i128) -> Self {
         let rest = self.nanos.rem_euclid(step);
         let nanos = if rest == 0 {
             self.nanos

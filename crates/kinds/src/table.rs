@@ -56,9 +56,19 @@ fn column(kind: &str, text: &str) -> Column {
     Column {
         name: name.to_owned(),
         kind: value_type.to_owned(),
-        format: if name == "Name" { "name".into() } else { String::new() },
-        description: of(kind).or_else(|| of("")).cloned().unwrap_or_default(),
+        // A name whose type is spelled out has no format: so it is with Scale.
+        format: if text == "Name" { "name".into() } else { String::new() },
+        description: of(kind).or_else(|| of("")).map(String::as_str).or_else(|| unrecorded(kind, name)).unwrap_or_default().to_owned(),
         priority,
+    }
+}
+
+/// Descriptions of kinds whose tables no transcript shows.
+fn unrecorded(kind: &str, column: &str) -> Option<&'static str> {
+    match (kind, column) {
+        ("Scale.autoscaling", "Desired") => Some("replicas is the desired number of instances for the scaled object."),
+        ("Scale.autoscaling", "Available") => Some("replicas is the actual number of observed instances of the scaled object."),
+        _ => None,
     }
 }
 
@@ -95,9 +105,26 @@ mod tests {
             assert_eq!(cells.len(), table(&gvk).len(), "{gvk}");
             assert!(table(&gvk).iter().any(|column| column.name == "Name" && column.format == "name"), "{gvk}");
         }
-        let kinds: Vec<String> = registry().resources().iter().map(|resource| key(&resource.gvk())).collect();
+        let of = |resource: &crate::Resource| {
+            let subresources = resource.subresources.iter().map(|sub| sub.gvk(resource));
+            std::iter::once(resource.gvk()).chain(subresources).map(|gvk| key(&gvk)).collect::<Vec<_>>()
+        };
+        let kinds: Vec<String> = registry().resources().iter().flat_map(of).collect();
         for kind in COLUMNS.keys() {
             assert!(kinds.iter().any(|known| known == kind), "{kind} is no kind");
         }
+    }
+
+    /// KAPI-REST-06: a scale shows what is wanted and what there is, in the columns that Kubernetes prints for it.
+    #[test]
+    fn scales_have_columns() {
+        let scale = Gvk::new("autoscaling", "v1", "Scale");
+        let columns: Vec<_> =
+            table(&scale).iter().map(|column| (column.name.as_str(), column.kind.as_str(), column.format.as_str())).collect();
+        assert_eq!(columns, [("Name", "string", ""), ("Desired", "integer", ""), ("Available", "integer", ""), ("Age", "string", "")]);
+        assert!(table(&scale).iter().all(|column| !column.description.is_empty()));
+        let object = json!({"metadata": {"name": "web", "creationTimestamp": "1970-01-01T00:00:00Z"}, "spec": {"replicas": 3}, "status": {"replicas": 2}});
+        assert_eq!(row(&scale, &object, Timestamp::from_second(90).unwrap()), [json!("web"), json!(3), json!(2), json!("90s")]);
+        assert_eq!(row(&scale, &json!({"metadata": {"name": "web"}}), Timestamp::UNIX_EPOCH)[1..3], [json!(0), json!(0)]);
     }
 }

@@ -2,11 +2,15 @@
 //!
 //! Objects come in the form that [`crate::default`] and the strategies leave. CustomResourceDefinitions are checked by `mainstay-schema`. Kinds without rules of their own here are named by [`known_gaps`].
 
+mod addresses;
 mod admission;
 mod batch;
 mod container;
 mod csi;
 mod expressions;
+mod flow_control;
+mod internal;
+mod job_policy;
 mod labels;
 mod meta;
 mod misc;
@@ -21,6 +25,8 @@ mod resources;
 mod scheduling;
 mod service;
 mod storage;
+mod unified;
+mod volume_plugins;
 mod volumes;
 mod workloads;
 
@@ -44,132 +50,191 @@ pub fn validate_create(gvk: &Gvk, object: &Value) -> Vec<Error> {
 
 /// What is wrong with a changed object. `subresource` is that of the request.
 pub fn validate_update(gvk: &Gvk, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<Error> {
-    let mut errors = meta::update_of_kind(gvk, new, old, subresource);
+    let mut errors = meta::of_registry(gvk, new, old);
     match subresource {
-        Some("status") => errors.extend(status(gvk, new)),
-        Some("approval") => errors.extend(misc::certificate_approval(new)),
-        Some(_) => {}
         None => {
-            errors.extend(of_update(gvk, new, old));
+            for look in looks(gvk) {
+                errors.extend(match look {
+                    Look::Metadata => meta::update_of_kind(gvk, new, old),
+                    Look::Whole => meta::create(gvk, new),
+                    Look::Kind => kind_again(gvk, new, old),
+                    Look::Change => change(gvk, new, old),
+                });
+            }
+        }
+        Some(subresource) => {
+            errors.extend(meta::update_of_kind(gvk, new, old));
+            errors.extend(match (gvk.group_kind(), subresource) {
+                (_, "status") => status(gvk, new, old),
+                (_, "approval") => misc::certificate_approval(new),
+                (("", "Pod"), "resize") => pod::resize(new, old),
+                (("", "Pod"), "ephemeralcontainers") => pod::ephemeral_containers(new, old),
+                _ => Vec::new(),
+            });
         }
     }
     errors
+}
+
+/// One thing that a kind looks at when it is changed. Kinds look in different orders and at some things more than once, and clients see all of it.
+#[derive(Clone, Copy)]
+enum Look {
+    /// How the metadata changes.
+    Metadata,
+    /// The metadata as that of a new object.
+    Whole,
+    /// The rules of the kind.
+    Kind,
+    /// What may not change.
+    Change,
+}
+
+fn looks(gvk: &Gvk) -> &'static [Look] {
+    use Look::{Change, Kind, Metadata, Whole};
+    match gvk.group_kind() {
+        ("policy", "PodDisruptionBudget") => &[Kind],
+        ("", "ConfigMap" | "Secret") => &[Metadata, Change, Whole, Kind],
+        ("", "ReplicationController") | ("networking.k8s.io", "NetworkPolicy") => &[Whole, Kind, Metadata, Kind],
+        ("", "PersistentVolume") => &[Whole, Kind, Whole, Kind, Change],
+        ("apps", "DaemonSet") => &[Metadata, Change, Kind],
+        ("storage.k8s.io", "CSINode") => &[Whole, Kind, Metadata, Kind, Change],
+        ("", "ServiceAccount" | "Endpoints" | "Namespace") | ("apps", "ControllerRevision") | ("apiregistration.k8s.io", _) => {
+            &[Metadata, Change, Whole, Kind]
+        }
+        ("rbac.authorization.k8s.io", _) | ("", "PersistentVolumeClaim") | ("storage.k8s.io", "VolumeAttributesClass") => {
+            &[Whole, Kind, Metadata, Whole, Kind, Change]
+        }
+        ("storage.k8s.io", "CSIStorageCapacity" | "StorageClass" | "VolumeAttachment")
+        | ("certificates.k8s.io" | "node.k8s.io", _)
+        | ("networking.k8s.io", "IPAddress" | "Ingress" | "IngressClass")
+        | ("batch", "Job")
+        | ("", "Node") => &[Whole, Kind, Metadata, Change],
+        _ => &[Metadata, Kind, Change],
+    }
 }
 
 fn kind(gvk: &Gvk, object: &Value) -> Errors {
-    match gvk.group_kind() {
-        ("", "Pod") => pod::create(object),
-        ("", "PodTemplate") => workloads::pod_template(object),
-        ("", "ReplicationController") => workloads::replication_controller(object),
-        ("", "Service") => service::service(object),
-        ("", "ConfigMap") => misc::config_map(object),
-        ("", "Secret") => misc::secret(object),
-        ("", "Endpoints") => network::endpoints(object),
-        ("", "LimitRange") => resources::limit_range(object),
-        ("", "ResourceQuota") => resources::resource_quota(object),
-        ("", "PersistentVolume") => storage::volume(object),
-        ("", "PersistentVolumeClaim") => storage::claim(object),
-        ("", "Event") => misc::event(object),
-        ("", "Node") => node::node(object),
-        ("apps", "Deployment") => workloads::deployment(object),
-        ("apps", "ReplicaSet") => workloads::replica_set(object),
-        ("apps", "DaemonSet") => workloads::daemon_set(object),
-        ("apps", "StatefulSet") => workloads::stateful_set(object),
-        ("batch", "Job") => batch::job(object),
-        ("batch", "CronJob") => batch::cron_job(object),
-        ("autoscaling", _) => policy::autoscaler(gvk, object),
-        ("policy", "PodDisruptionBudget") => policy::disruption_budget(object),
-        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(object),
-        ("networking.k8s.io", "Ingress") => network::ingress(object),
-        ("networking.k8s.io", "IngressClass") => network::ingress_class(object),
-        ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice(object),
-        ("rbac.authorization.k8s.io", kind) => rbac::rbac(kind, object),
-        ("coordination.k8s.io", "Lease") => misc::lease(object),
-        ("scheduling.k8s.io", "PriorityClass") => misc::priority_class(object),
-        ("storage.k8s.io", "StorageClass") => storage::class(object),
-        ("storage.k8s.io", "VolumeAttributesClass") => csi::attributes_class(object),
-        ("storage.k8s.io", "CSIDriver") => csi::driver(object),
-        ("storage.k8s.io", "CSINode") => csi::node(object),
-        ("storage.k8s.io", "CSIStorageCapacity") => csi::capacity(object),
-        ("storage.k8s.io", "VolumeAttachment") => csi::attachment(object),
-        ("events.k8s.io", "Event") => misc::new_event(object),
-        ("apiregistration.k8s.io", "APIService") => misc::api_service(object),
-        ("certificates.k8s.io", "CertificateSigningRequest") => misc::certificate_request(object),
-        ("node.k8s.io", "RuntimeClass") => misc::runtime_class(object),
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
-            admission::webhooks(gvk, object)
-        }
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => admission::policy(object),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => admission::binding(object),
-        ("authentication.k8s.io", "TokenRequest") => misc::token_request(object),
-        ("authorization.k8s.io", kind) => misc::access_review(kind, object),
-        _ => Vec::new(),
-    }
+    rules(gvk).map(|rules| rules(gvk, object)).unwrap_or_default()
 }
 
-fn of_update(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
-    let mut errors = match gvk.group_kind() {
-        ("", "Pod") => return pod::update(new, old),
+type Rules = fn(&Gvk, &Value) -> Errors;
+
+/// The rules of a kind; `None` where there are none.
+fn rules(gvk: &Gvk) -> Option<Rules> {
+    Some(match gvk.group_kind() {
+        ("", "Pod") => |_, object| pod::create(object),
+        ("", "PodTemplate") => |_, object| workloads::pod_template(object),
+        ("", "ReplicationController") => |_, object| workloads::replication_controller(object),
+        ("", "Service") => |_, object| service::service(object),
+        ("", "ConfigMap") => |_, object| misc::config_map(object),
+        ("", "Secret") => |_, object| misc::secret(object),
+        ("", "Endpoints") => |_, object| network::endpoints(object),
+        ("", "LimitRange") => |_, object| resources::limit_range(object),
+        ("", "ResourceQuota") => |_, object| resources::resource_quota(object),
+        ("", "PersistentVolume") => |_, object| storage::volume(object),
+        ("", "PersistentVolumeClaim") => |_, object| storage::claim(object),
+        ("", "Event") => |_, object| misc::event(object),
+        ("", "Namespace") => |_, object| misc::namespace(object),
+        ("apps", "ControllerRevision") => |_, object| misc::controller_revision(object),
+        ("", "Node") => |_, object| node::node(object),
+        ("apps", "Deployment") => |_, object| workloads::deployment(object),
+        ("apps", "ReplicaSet") => |_, object| workloads::replica_set(object),
+        ("apps", "DaemonSet") => |_, object| workloads::daemon_set(object),
+        ("apps", "StatefulSet") => |_, object| workloads::stateful_set(object),
+        ("batch", "Job") => |_, object| batch::job(object),
+        ("batch", "CronJob") => |_, object| batch::cron_job(object),
+        ("autoscaling", _) => policy::autoscaler,
+        ("policy", "PodDisruptionBudget") => |_, object| policy::disruption_budget(object),
+        ("networking.k8s.io", "NetworkPolicy") => |_, object| network::network_policy(object),
+        ("networking.k8s.io", "Ingress") => |_, object| network::ingress(object),
+        ("networking.k8s.io", "IngressClass") => |_, object| network::ingress_class(object),
+        ("discovery.k8s.io", "EndpointSlice") => |_, object| network::endpoint_slice(object),
+        ("rbac.authorization.k8s.io", _) => |gvk, object| rbac::rbac(&gvk.kind, object),
+        ("coordination.k8s.io", "Lease") => |_, object| misc::lease(object),
+        ("scheduling.k8s.io", "PriorityClass") => |_, object| misc::priority_class(object),
+        ("storage.k8s.io", "StorageClass") => |_, object| storage::class(object),
+        ("storage.k8s.io", "VolumeAttributesClass") => |_, object| csi::attributes_class(object),
+        ("storage.k8s.io", "CSIDriver") => |_, object| csi::driver(object),
+        ("storage.k8s.io", "CSINode") => |_, object| csi::node(object),
+        ("storage.k8s.io", "CSIStorageCapacity") => |_, object| csi::capacity(object),
+        ("storage.k8s.io", "VolumeAttachment") => |_, object| csi::attachment(object),
+        ("events.k8s.io", "Event") => |_, object| misc::new_event(object),
+        ("apiregistration.k8s.io", "APIService") => |_, object| misc::api_service(object),
+        ("certificates.k8s.io", "CertificateSigningRequest") => |_, object| misc::certificate_request(object),
+        ("node.k8s.io", "RuntimeClass") => |_, object| misc::runtime_class(object),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => |_, object| flow_control::flow_schema(object),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => |_, object| flow_control::priority_level(object),
+        ("networking.k8s.io", "IPAddress") => |_, object| addresses::ip_address(object),
+        ("networking.k8s.io", "ServiceCIDR") => |_, object| addresses::service_cidr(object),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => admission::webhooks,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => |_, object| admission::policy(object),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => |_, object| admission::binding(object),
+        ("authentication.k8s.io", "TokenRequest") => |_, object| misc::token_request(object),
+        ("authorization.k8s.io", _) => |gvk, object| misc::access_review(&gvk.kind, object),
+        _ => return None,
+    })
+}
+
+/// The rules of a kind for a changed object.
+fn kind_again(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
+    match gvk.group_kind() {
+        ("", "Pod") => pod::update(new, old),
         ("", "Service") => service::update(new, old),
-        ("batch", "Job") => batch::job_update(new, old),
-        _ => Vec::new(),
-    };
-    if gvk.group_kind() != ("", "Service") && gvk.group_kind() != ("batch", "Job") {
-        errors.extend(kind(gvk, new));
+        ("batch", "Job") => batch::job_again(new),
+        ("apps", "StatefulSet") => workloads::stateful_set_spec(new),
+        ("networking.k8s.io", "ServiceCIDR") | ("scheduling.k8s.io", "PriorityClass") => Vec::new(),
+        _ => kind(gvk, new),
     }
-    match gvk.group_kind() {
-        ("", "ConfigMap" | "Secret") => errors.extend(misc::immutable_data(new, old)),
-        ("", "PersistentVolumeClaim") => errors.extend(storage::claim_update(new, old)),
-        ("", "PersistentVolume") => errors.extend(storage::volume_update(new, old)),
-        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => errors.extend(workloads::selector_is_immutable(new, old)),
-        ("apps", "StatefulSet") => errors.extend(workloads::stateful_set_update(new, old)),
-        ("apps", "ControllerRevision") => errors.extend(misc::immutable(new, old, &["data"])),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => errors.extend(rbac::role_ref_is_immutable(new, old)),
-        ("scheduling.k8s.io", "PriorityClass") => errors.extend(misc::priority_class_update(new, old)),
-        ("storage.k8s.io", "StorageClass") => errors.extend(storage::class_update(new, old)),
-        ("", "Node") => errors.extend(node::update(new, old)),
-        ("storage.k8s.io", "VolumeAttributesClass") => {
-            errors.extend(misc::immutable(new, old, &["driverName"]));
-            errors.extend(misc::immutable(new, old, &["parameters"]));
-        }
-        ("storage.k8s.io", "VolumeAttachment") => errors.extend(misc::immutable(new, old, &["spec"])),
-        ("networking.k8s.io", "IngressClass") => errors.extend(misc::immutable(new, old, &["spec", "controller"])),
-        ("discovery.k8s.io", "EndpointSlice") => errors.extend(misc::immutable(new, old, &["addressType"])),
-        ("node.k8s.io", "RuntimeClass") => errors.extend(misc::immutable(new, old, &["handler"])),
-        _ => {}
-    }
-    errors
 }
 
-fn status(gvk: &Gvk, new: &Value) -> Errors {
+/// What may not change.
+fn change(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     match gvk.group_kind() {
-        ("", "Pod") => pod::status(new),
+        ("", "ConfigMap" | "Secret") => misc::immutable_data(new, old),
+        ("batch", "Job") => batch::job_update(new, old),
+        ("", "PersistentVolumeClaim") => storage::claim_update(new, old),
+        ("", "PersistentVolume") => storage::volume_update(new, old),
+        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => workloads::selector_is_immutable(new, old),
+        ("apps", "StatefulSet") => workloads::stateful_set_update(new, old),
+        ("apps", "ControllerRevision") => misc::immutable(new, old, &["data"]),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => rbac::role_ref_is_immutable(new, old),
+        ("scheduling.k8s.io", "PriorityClass") => misc::priority_class_update(new, old),
+        ("storage.k8s.io", "StorageClass") => storage::class_update(new, old),
+        ("", "Node") => node::update(new, old),
+        ("storage.k8s.io", "VolumeAttributesClass") => csi::attributes_class_update(new, old),
+        ("storage.k8s.io", "VolumeAttachment") => csi::attachment_update(new, old),
+        ("storage.k8s.io", "CSIDriver") => csi::driver_update(new, old),
+        ("storage.k8s.io", "CSINode") => csi::node_update(new, old),
+        ("storage.k8s.io", "CSIStorageCapacity") => csi::capacity_update(new, old),
+        ("events.k8s.io", "Event") => misc::new_event_update(new, old),
+        ("", "ResourceQuota") => resources::resource_quota_update(new, old),
+        ("networking.k8s.io", "IngressClass") => misc::immutable(new, old, &["spec", "controller"]),
+        ("networking.k8s.io", "IPAddress") => addresses::ip_address_update(new, old),
+        ("networking.k8s.io", "ServiceCIDR") => addresses::service_cidr_update(new, old),
+        ("discovery.k8s.io", "EndpointSlice") => misc::immutable(new, old, &["addressType"]),
+        ("node.k8s.io", "RuntimeClass") => misc::immutable(new, old, &["handler"]),
+        _ => Vec::new(),
+    }
+}
+
+fn status(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
+    match gvk.group_kind() {
+        ("", "Pod") => pod::status(new, old),
         ("", "Service") => service::status(new),
         ("apps" | "", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet" | "ReplicationController") => workloads::status(new),
         ("certificates.k8s.io", _) => misc::certificate_approval(new),
+        ("flowcontrol.apiserver.k8s.io", _) => flow_control::status(new),
         _ => Vec::new(),
     }
 }
 
-/// Kinds that are stored after checks of schema and metadata only: their own rules are not written yet (KAPI-REST-08).
+/// Kinds that are stored without having been looked at: none. What each kind's rules leave open is counted by the recorded answers that the tests of
+/// this crate replay (KAPI-REST-08).
 pub fn known_gaps() -> Vec<Gvk> {
-    const WRITTEN_ELSEWHERE: &[&str] = &["CustomResourceDefinition"];
-    // Nothing to check beyond schema and metadata.
-    const NOTHING_TO_CHECK: &[&str] = &["ServiceAccount", "ControllerRevision", "Namespace"];
-    const MISSING: &[(&str, &str)] = &[
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
-        ("networking.k8s.io", "IPAddress"),
-        ("networking.k8s.io", "ServiceCIDR"),
-    ];
-    registry()
-        .resources()
-        .iter()
-        .filter(|resource| resource.is_stored())
-        .map(crate::Resource::gvk)
-        .filter(|gvk| !WRITTEN_ELSEWHERE.contains(&gvk.kind.as_str()) && !NOTHING_TO_CHECK.contains(&gvk.kind.as_str()))
-        .filter(|gvk| MISSING.contains(&gvk.group_kind()))
-        .collect()
+    // Nothing to check beyond schema and metadata, or checked by `mainstay-schema`.
+    const NOTHING_OF_ITS_OWN: &[(&str, &str)] = &[("apiextensions.k8s.io", "CustomResourceDefinition"), ("", "ServiceAccount")];
+    let stored = registry().resources().iter().filter(|resource| resource.is_stored()).map(crate::Resource::gvk);
+    stored.filter(|gvk| rules(gvk).is_none() && !NOTHING_OF_ITS_OWN.contains(&gvk.group_kind())).collect()
 }
 
 // How the rules look at objects: absent and empty are the same to most of them.
@@ -238,11 +303,9 @@ pub(crate) fn one_of_if_set(object: &Value, key: &str, path: &Path, supported: &
 mod tests {
     use super::*;
 
-    /// KAPI-REST-08: kinds without rules of their own are named, not accepted silently.
+    /// KAPI-REST-08: no kind is stored without rules.
     #[test]
-    fn gaps_are_named() {
-        let gaps = known_gaps();
-        assert!(gaps.contains(&Gvk::new("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")));
-        assert!(!gaps.iter().any(|gvk| gvk.kind == "Deployment" || gvk.kind == "Service"));
+    fn every_stored_kind_has_rules() {
+        assert_eq!(known_gaps(), []);
     }
 }

@@ -73,6 +73,20 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// As `%s` writes a decoded JSON value: `text`, `%!s(int64=1)`.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "%!s(<nil>)".into(),
+        Value::Bool(_) | Value::Number(_) => format!("%!s({}={})", type_name(value), plain(value)),
+        other => plain(other),
+    }
+}
+
+/// Whether two decoded JSON values have the same Go type.
+pub fn same_type(left: &Value, right: &Value) -> bool {
+    type_name(left) == type_name(right)
+}
+
 /// As `%q` writes a string.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

@@ -21,5 +21,6 @@ pub mod typed;
 pub use change::{Change, Policy, change};
 pub use diff::{FieldChange, diff};
 pub use fieldset::{FieldSet, Path, PathElement};
+pub use go::type_name as go_type;
 pub use managed::{Applied, ApplyError, Conflicts, Managed, Manager, Operation, Write, apply, keep_times, update};
 pub use patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};

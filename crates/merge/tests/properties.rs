@@ -120,6 +120,17 @@ fn rfc(target: Value, patch: &Value) -> Value {
     Value::Object(target)
 }
 
+/// With null for all that is empty: that is what applying leaves of a map when the last of its parts goes.
+fn emptied(value: &Value) -> Value {
+    match value {
+        Value::Object(map) if map.is_empty() => Value::Null,
+        Value::Array(items) if items.is_empty() => Value::Null,
+        Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), emptied(value))).collect::<Map<_, _>>().into(),
+        Value::Array(items) => items.iter().map(emptied).collect(),
+        other => other.clone(),
+    }
+}
+
 fn paths() -> impl Strategy<Value = BTreeSet<Vec<String>>> {
     prop::collection::btree_set(prop::collection::vec(word(), 1..4), 0..8)
 }
@@ -193,7 +204,7 @@ proptest! {
         let after = apply(&with.object, &nothing, &write("ben", &schema, &reset, "2026-01-01T00:00:02Z"), false).unwrap().object;
         // Every field that ann applied is still there as she applied it.
         let node = Node::object(&schema);
-        let left = node.compare(&base, &after);
+        let left = node.compare(&emptied(&base), &emptied(&after));
         let hers = node.field_set(&theirs);
         prop_assert!(left.removed.intersection(&hers).is_empty() && left.modified.intersection(&hers).is_empty(), "{} {}", base, after);
         let managed = Managed::decode(after["metadata"].get("managedFields")).unwrap();

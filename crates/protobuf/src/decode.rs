@@ -17,7 +17,7 @@ pub struct Limits {
     pub bytes: usize,
     /// Objects and lists inside each other.
     pub depth: usize,
-    /// Values of all kinds; short bytes can stand for many.
+    /// Values of all kinds, where an object weighs as much as eight others: short bytes can stand for many.
     pub values: usize,
 }
 
@@ -40,6 +40,9 @@ pub fn decode_as(bytes: &[u8], api_version: &str, kind: &str, limits: &Limits) -
     }
     Decoder { table: table(), limits, values: 0 }.envelope(bytes, (api_version, kind), 0)
 }
+
+/// What an object counts beside itself.
+const OBJECT_WEIGHT: usize = 7;
 
 struct Decoder<'a> {
     table: &'static Table,
@@ -107,6 +110,8 @@ impl Decoder<'_> {
         if depth >= self.limits.depth {
             return Err(Error::Limit { what: "levels", limit: self.limits.depth });
         }
+        // Two bytes can be an object with all its empty fields: what it takes in memory is what has to be bounded.
+        self.count(OBJECT_WEIGHT)?;
         let mut seen = 0_u128;
         let mut reader = Reader::new(wire);
         while let Some((number, wire)) = reader.field()? {
@@ -167,6 +172,8 @@ impl Decoder<'_> {
                 }
                 let value = match value {
                     Some(wire) => self.value(kind, wire, depth + 1).map_err(|error| error.under(&format!("[{key}]")))?,
+                    // Go reads bytes that an entry leaves out as empty, not as nil.
+                    None if kind == Kind::Bytes => "".into(),
                     None => self.zero(kind, depth + 1)?,
                 };
                 map.insert(key, value);

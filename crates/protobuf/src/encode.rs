@@ -20,17 +20,73 @@ pub fn encode(object: &Value) -> Result<Vec<u8>> {
     };
     let mut raw = Vec::new();
     Encoder { table }.message(message, map, &mut raw).map_err(|error| error.under(kind))?;
+    Ok(envelope(api_version, kind, &raw))
+}
+
+/// The magic number and the `Unknown` around an object's message.
+fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let mut meta = Vec::with_capacity(api_version.len() + kind.len() + 4);
     put_bytes(&mut meta, 1, api_version.as_bytes());
     put_bytes(&mut meta, 2, kind.as_bytes());
     let mut out = Vec::with_capacity(raw.len() + meta.len() + 20);
     out.extend_from_slice(MAGIC);
     put_bytes(&mut out, 1, &meta);
-    put_bytes(&mut out, 2, &raw);
+    put_bytes(&mut out, 2, raw);
     // contentEncoding and contentType: none.
     put_bytes(&mut out, 3, &[]);
     put_bytes(&mut out, 4, &[]);
-    Ok(out)
+    out
+}
+
+/// Writes a list item by item, so that no more than one of them is held as a value.
+pub struct ListEncoder {
+    api_version: String,
+    kind: String,
+    number: u32,
+    item: &'static Message,
+    raw: Vec<u8>,
+    count: usize,
+}
+
+impl ListEncoder {
+    /// A list of that kind with that metadata.
+    ///
+    /// # Errors
+    /// The kind has no protobuf form or is no list, or the metadata is not what it should be.
+    pub fn new(api_version: &str, kind: &str, metadata: &Value) -> Result<Self> {
+        let table = table();
+        let unsupported = || Error::Unsupported { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        let message = table.kind(api_version, kind).ok_or_else(unsupported)?;
+        let items = message.fields.iter().find(|field| field.json == "items").ok_or_else(unsupported)?;
+        let (Form::Repeated, Kind::Message(item)) = (items.form, items.kind) else { return Err(unsupported()) };
+        let mut raw = Vec::new();
+        let head = Map::from_iter([("metadata".to_owned(), metadata.clone())]);
+        Encoder { table }.message(message, &head, &mut raw).map_err(|error| error.under(kind))?;
+        Ok(Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            number: items.number,
+            item: table.message(item),
+            raw,
+            count: 0,
+        })
+    }
+
+    /// Appends an item.
+    ///
+    /// # Errors
+    /// A field of the item does not hold what its type says.
+    pub fn push(&mut self, item: &Value) -> Result<()> {
+        let bytes = Encoder { table: table() }.object(self.item, item);
+        put_bytes(&mut self.raw, self.number, &bytes.map_err(|error| error.under(&format!("items[{}]", self.count)).under(&self.kind))?);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// The enveloped list.
+    pub fn finish(self) -> Vec<u8> {
+        envelope(&self.api_version, &self.kind, &self.raw)
+    }
 }
 
 /// One frame of a watch: its length, then the event with an enveloped object.

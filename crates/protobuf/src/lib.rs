@@ -11,12 +11,14 @@
 mod decode;
 mod encode;
 mod error;
+mod openapi;
 mod table;
 mod wire;
 
 pub use decode::{Limits, decode, decode_as};
-pub use encode::{encode, encode_watch_event};
+pub use encode::{ListEncoder, encode, encode_watch_event};
 pub use error::Error;
+pub use openapi::{OPENAPI_V2_MEDIA_TYPE, OPENAPI_V2_MEDIA_TYPE_ASKED, encode_openapi_v2};
 
 /// The media type of objects in this form.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

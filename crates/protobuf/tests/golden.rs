@@ -93,6 +93,14 @@ fn limits_hold() {
     assert_eq!(decode(&bytes, &Limits { bytes: 50, ..Limits::default() }), Err(Error::Limit { what: "bytes", limit: 50 }));
 }
 
+/// KAPI-SRV-07: bytes that an entry of a map leaves out are empty, as Go reads them. Found by fuzzing.
+#[test]
+fn an_entry_may_leave_out_its_bytes() {
+    let secret = decode(b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Secret\x12\x05\x12\x03\x0a\x01a", &Limits::default()).unwrap();
+    assert_eq!(secret["data"], json!({"a": ""}));
+    assert_eq!(decode(&encode(&secret).unwrap(), &Limits::default()).unwrap(), secret);
+}
+
 /// KAPI-SRV-07: a frame is its length and a bare event.
 #[test]
 fn watch_frames_have_their_length() {

@@ -12,11 +12,14 @@
 //! ```
 
 mod error;
+mod files;
 mod gzip;
 mod server;
+mod stalled;
 mod tls;
 
 pub use error::Error;
+pub use files::raise_file_limit;
 pub use gzip::{Gzip, GzipService, UnknownLength};
 pub use server::{Connection, Ended, Limits, Observer, Server};
 pub use tls::{Certificates, ClientCertificates, Tls};

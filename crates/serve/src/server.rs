@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use crate::stalled::Stalled;
 use crate::{Error, Tls};
 
 /// What a request can know of its connection; found in the request's extensions.
@@ -43,6 +44,10 @@ pub struct Limits {
     pub handshake: Duration,
     /// How long the head of a request may take, and how long an HTTP/1.1 connection may idle.
     pub header_read: Duration,
+    /// How long an answer may wait for a client that reads nothing.
+    pub write_stall: Duration,
+    /// Bytes of the head of one HTTP/1.1 request, and of what waits to be written.
+    pub buffer_bytes: usize,
     /// Streams open at once on one HTTP/2 connection.
     pub streams: u32,
     /// Bytes of the headers of one HTTP/2 request.
@@ -57,12 +62,17 @@ impl Default for Limits {
             connections: 4096,
             handshake: Duration::from_secs(10),
             header_read: Duration::from_secs(60),
+            write_stall: Duration::from_secs(60),
+            buffer_bytes: 256 * 1024,
             streams: 250,
             header_bytes: 64 * 1024,
             drain: Duration::from_secs(4),
         }
     }
 }
+
+/// Streams that a client may have reset before they were looked at.
+const RESETS: usize = 64;
 
 /// Told about connections, for metrics.
 pub trait Observer: Send + Sync + 'static {
@@ -250,15 +260,19 @@ impl Context {
             router.clone().oneshot(request)
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header_read);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header_read).max_buf_size(self.limits.buffer_bytes);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.limits.streams)
             .max_header_list_size(self.limits.header_bytes)
+            .max_send_buf_size(self.limits.buffer_bytes)
+            // Streams that are opened only to be reset again cost the server work and the client nothing: few of them end the connection.
+            .max_pending_accept_reset_streams(Some(RESETS))
+            .max_local_error_reset_streams(Some(RESETS))
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(Duration::from_secs(20));
-        let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let served = builder.serve_connection_with_upgrades(TokioIo::new(Stalled::new(stream, self.limits.write_stall)), service);
         tokio::pin!(served);
         let ended = tokio::select! {
             ended = served.as_mut() => ended,

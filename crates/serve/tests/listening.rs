@@ -38,6 +38,13 @@ fn router() -> Router {
                 "late"
             }),
         )
+        .route(
+            "/endless",
+            get(|| async {
+                let pieces = futures::stream::repeat_with(|| Ok::<_, std::convert::Infallible>(vec![0_u8; 4096]));
+                axum::body::Body::from_stream(pieces)
+            }),
+        )
         .route("/never", get(std::future::pending::<&'static str>))
 }
 
@@ -136,4 +143,32 @@ async fn address_in_use() {
     let first = Server::bind(ANY_PORT).await.unwrap();
     let error = Server::bind(first.address()).await.unwrap_err();
     assert_eq!(error.to_string(), format!("can not listen on {}", first.address()));
+}
+
+/// KAPI-SRV-06: a head that never ends, one without end and an answer that nobody reads cost a connection no longer than the limits.
+#[tokio::test]
+async fn slow_and_endless_clients_are_let_go_of() {
+    let short = Duration::from_millis(50);
+    let limits = Limits { header_read: short, write_stall: short, buffer_bytes: 16 * 1024, connections: 1, ..Limits::default() };
+    let server = Server::bind(ANY_PORT).await.unwrap().limits(limits);
+    let address = server.address();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(server.run(router(), stop.clone()));
+    // Of one connection at a time each is answered only once the one before is gone.
+    let mut dawdler = TcpStream::connect(address).await.unwrap();
+    dawdler.write_all(b"GET /who HTTP/1.1\r\nhost: x\r\nx-slow: ").await.unwrap();
+    let mut endless = TcpStream::connect(address).await.unwrap();
+    let mut head = b"GET /who HTTP/1.1\r\nhost: x\r\nx-long: ".to_vec();
+    head.extend(vec![b'a'; 64 * 1024]);
+    endless.write_all(&head).await.unwrap();
+    let mut answer = Vec::new();
+    // The connection may be reset, since more was sent than was read.
+    let _ = endless.read_to_end(&mut answer).await;
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&answer));
+    let mut deaf = TcpStream::connect(address).await.unwrap();
+    deaf.write_all(b"GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    assert_eq!(ask(TcpStream::connect(address).await.unwrap(), "/who").await, "false 0");
+    drop((dawdler, deaf));
+    stop.cancel();
+    assert_eq!(running.await.unwrap(), Ended::Drained);
 }

@@ -1,123 +1,242 @@
-//! The embedded engine: one redb file, one writer thread, any number of readers.
+//! The embedded engine: a log on disk, an index in memory, one writer thread, any number of readers.
 //!
-//! Tables: `objects` (key -> latest record), `versions` ((key, revision) -> overwritten record, or an empty one where the key was
-//! deleted), `log` (revision -> what happened), `meta`. A value moves from `objects` to `versions` when it is overwritten, so it is
-//! stored once; compaction walks the log and drops what each entry made obsolete.
+//! ```text
+//!                     ┌─ prepare ─► append + sync ─► take in ─► acknowledge, broadcast        (store-writer)
+//!   put, delete ─────►│                 │               │
+//!                     └ all that waits  ▼               ▼
+//!                              0...7.log │ 0...8.log   index: key -> latest value; revision -> place
+//!                                        │                ▲               │
+//!   get, list ──────────────────────────────────────────► │   older: read from the place
+//!   watch: past from places, then broadcasts              │
+//!                              0...1234.snapshot ◄────── compaction: forget, snapshot, remove      (store-compactor)
+//! ```
+//!
+//! * **Writing.** Whatever waits is compared with the index, becomes one frame, is appended to the segment of the log and synced, once
+//!   for all; only then do readers see it and writers hear of it. Space is reserved ahead, so that a sync has no file length to write.
+//! * **Reading.** The latest value of every key is held in memory, and shared with whoever reads it (a watch cache above holds no
+//!   second copy). Older values are read from the log, along a chain of places.
+//! * **Forgetting.** Compaction drops places of history; the files shrink when enough of them is garbage: a snapshot of every key as of
+//!   the compacted revision is written beside the log, and segments that end before it are removed. Writes go on meanwhile.
+//! * **Crashes.** Frames carry checksums. The last frame of the log may be torn, since nobody was told of it; it is cut off. Any other
+//!   damage is reported with file, offset and revision. File names appear only when a file is whole (written, synced, renamed, folder
+//!   synced), and revisions without a gap show that no file is missing, so there is no manifest to go wrong.
+//! * **Failing disks.** After a failed write or sync the segment is abandoned, see `log`; a full disk fails writes until there is space.
+//!
+//! Why not a B-tree in one file: redb 4, which was here before, needs several page writes and two syncs for a commit and holds every
+//! value a second time in its page cache. `examples/measure.rs` measures; BENCHMARKS.md has the server's figures.
 
+mod compactor;
+pub(crate) mod disk;
+pub(crate) mod file;
+mod index;
+mod log;
 mod reader;
+mod recover;
+#[cfg(test)]
+mod simulated;
+mod snapshot;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use redb::{Database, ReadableDatabase, TableDefinition};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
+use disk::{Disk, Folder};
+use index::Index;
 pub(crate) use reader::Reader;
 use writer::{Command, Write, Writer};
 
-use crate::watch::Commit;
+use crate::record::{KEY_LIMIT, VALUE_LIMIT};
+use crate::watch::{Commit, Follow};
 use crate::{Error, Expect, Figures, KeyValue, Listing, Range, Revision, Store, Watch};
 
-const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
-const VERSIONS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("versions");
-const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-
-const FORMAT: u64 = 1;
 /// Commits that a watch may lag behind before it reads the log instead.
-const RING: usize = 1_024;
+const RING: usize = 256;
 /// Writes that may wait for the writer; further writers wait to be let in.
 const QUEUE: usize = 1_024;
 
 /// How the engine is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for file pages, in bytes.
-    pub cache_bytes: usize,
     /// History younger than this is kept.
     pub keep_age: Duration,
     /// History of at least so many revisions is kept.
     pub keep_revisions: u64,
     /// How often history is compacted.
     pub compact_every: Duration,
+    /// A segment of the log takes so many bytes.
+    pub segment_bytes: u64,
+    /// So many bytes of garbage (and at least as many as of what is kept) are worth a snapshot.
+    pub garbage_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cache_bytes: 16 << 20, keep_age: Duration::from_secs(300), keep_revisions: 10_000, compact_every: Duration::from_secs(60) }
+        Self {
+            keep_age: Duration::from_secs(300),
+            keep_revisions: 10_000,
+            compact_every: Duration::from_secs(60),
+            segment_bytes: 16 << 20,
+            garbage_bytes: 64 << 20,
+        }
     }
 }
 
-/// A store in one file.
+/// A store in a folder.
 pub struct Embedded {
-    path: PathBuf,
+    shared: Arc<Shared>,
     reader: Arc<Reader>,
     commands: Mutex<Option<mpsc::Sender<Command>>>,
+    compactions: Mutex<Option<compactor::Requests>>,
     commits: broadcast::WeakSender<Arc<Commit>>,
     revision: watch::Receiver<Revision>,
-    commit_count: Arc<AtomicU64>,
-    write_count: Arc<AtomicU64>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What readers, the writer and the compactor share.
+pub(crate) struct Shared {
+    disk: Arc<dyn Disk>,
+    index: RwLock<Index>,
+    files: Mutex<compactor::Files>,
+    ending: AtomicBool,
+    commit_count: AtomicU64,
+    write_count: AtomicU64,
+    /// Bytes of the segment that is written to.
+    active_bytes: AtomicU64,
+}
+
+impl Shared {
+    /// The index, to read. Nothing panics while it is held to write, so a poisoned lock would still guard a whole index.
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn files(&self) -> std::sync::MutexGuard<'_, compactor::Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Embedded {
-    /// Opens the file, or creates it. After a crash redb rolls back to the last commit by itself.
+    /// Opens the folder, or creates it. After a crash it recovers by itself: what was not acknowledged may be missing, nothing else.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        let path = path.to_owned();
-        let db = Database::builder().set_cache_size(options.cache_bytes).create(&path).map_err(|error| opening(&path, error))?;
-        let revision = prepare(&db, &path)?;
-        let db = Arc::new(db);
-        let (revision_sender, revision) = watch::channel(revision);
-        let (commits, _) = broadcast::channel(RING);
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        let reader = Arc::new(Reader::new(db.clone(), path.clone()));
-        let (commit_count, write_count) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let weak = commits.downgrade();
-        let writer = Writer {
-            db,
-            path: path.clone(),
-            commits,
-            revision: revision_sender,
-            options: options.clone(),
-            commit_count: commit_count.clone(),
-            write_count: write_count.clone(),
-        };
-        let thread = std::thread::Builder::new()
-            .name("store-writer".into())
-            .spawn(move || writer.run(receiver))
-            .map_err(|error| Error::Io { path: path.clone(), action: "starting the writer", source: Box::new(redb::Error::Io(error)) })?;
-        Ok(Self {
-            path,
-            reader,
-            commands: Mutex::new(Some(sender)),
-            commits: weak,
-            revision,
-            commit_count,
-            write_count,
-            thread: Mutex::new(Some(thread)),
-        })
+        Self::on(Arc::new(Folder::open(path)?), options)
     }
 
-    async fn command<T>(&self, make: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Command) -> Result<T, Error> {
-        // A poisoned lock can not happen: nothing panics while it is held.
-        let sender = self.commands.lock().map_err(|_| Error::Closed)?.clone().ok_or(Error::Closed)?;
-        let (reply, answer) = oneshot::channel();
-        sender.send(make(reply)).await.map_err(|_| Error::Closed)?;
-        answer.await.map_err(|_| Error::Closed)?
+    /// Whether a folder holds a store.
+    pub fn is_at(path: &Path) -> bool {
+        let of_a_store = |name: &str| file::numbered(name, ".log").is_some() || file::numbered(name, ".snapshot").is_some();
+        std::fs::read_dir(path)
+            .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| of_a_store(&entry.file_name().to_string_lossy()))))
+    }
+
+    /// Makes a new store of keys as of one revision, for a backup; the folder must hold none. `fill` hands over the keys in order. What is
+    /// read at earlier revisions counts as compacted. The store is there as a whole, or not at all.
+    pub(crate) fn create<T>(
+        path: &Path,
+        revision: Revision,
+        fill: impl FnOnce(&mut dyn FnMut(&KeyValue) -> Result<(), Error>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let folder = Folder::open(path)?;
+        if Self::is_at(path) {
+            return Err(Error::io(path, "creating a store", std::io::Error::from(std::io::ErrorKind::AlreadyExists)));
+        }
+        let failed = |source| Error::io(path, "writing a snapshot", source);
+        let mut snapshot = snapshot::Snapshot::begin(&folder, revision, 0).map_err(failed)?;
+        match fill(&mut |kv| snapshot.push(kv).map_err(failed)) {
+            Ok(value) => snapshot.finish().map(|_| value).map_err(failed),
+            Err(error) => {
+                snapshot.discard();
+                Err(error)
+            }
+        }
+    }
+
+    fn on(disk: Arc<dyn Disk>, options: &Options) -> Result<Self, Error> {
+        let recovered = recover::open(disk.clone(), options.segment_bytes)?;
+        let (index, log) = (recovered.index, recovered.log);
+        let (revision_sender, revision) = watch::channel(index.revision);
+        let (commits, _) = broadcast::channel(RING);
+        let weak = commits.downgrade();
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let active = log.active.as_ref().map_or(0, |active| active.end);
+        let next_file = log.next_file.clone();
+        let shared = Arc::new(Shared {
+            disk,
+            index: RwLock::new(index),
+            files: Mutex::new(compactor::Files { closed: recovered.closed, snapshot: recovered.snapshot }),
+            ending: AtomicBool::new(false),
+            commit_count: AtomicU64::new(0),
+            write_count: AtomicU64::new(0),
+            active_bytes: AtomicU64::new(active),
+        });
+        let reader = Arc::new(Reader::new(shared.clone()));
+        let writer = Writer { shared: shared.clone(), log, commits, revision: revision_sender };
+        let (requests, asked) = compactor::requests();
+        let compactor = compactor::Compactor {
+            shared: shared.clone(),
+            reader: reader.clone(),
+            options: options.clone(),
+            writer: sender.downgrade(),
+            next_file,
+        };
+        let failed = |source| Error::io(&shared.disk.path(""), "starting a thread", source);
+        let threads = vec![
+            std::thread::Builder::new().name("store-writer".into()).spawn(move || writer.run(receiver)).map_err(failed)?,
+            std::thread::Builder::new().name("store-compactor".into()).spawn(move || compactor.run(&asked)).map_err(failed)?,
+        ];
+        Ok(Self {
+            shared,
+            reader,
+            commands: Mutex::new(Some(sender)),
+            compactions: Mutex::new(Some(requests)),
+            commits: weak,
+            revision,
+            threads: Mutex::new(threads),
+        })
     }
 
     async fn write(&self, key: &str, value: Option<Bytes>, expect: Expect) -> Result<(KeyValue, Revision), Error> {
         if key.is_empty() || key.contains('\0') {
             return Err(Error::Key { key: key.to_owned() });
         }
+        if key.len() > KEY_LIMIT || value.as_ref().is_some_and(|value| value.len() > VALUE_LIMIT) {
+            return Err(Error::TooLarge { key: key.to_owned(), limit: VALUE_LIMIT });
+        }
+        let sender = self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::Closed)?;
+        let (reply, answer) = oneshot::channel();
         let write = Write { key: key.to_owned(), value, expect };
-        self.command(|reply| Command::Write(write, reply)).await
+        sender.send(Command::Write(write, reply)).await.map_err(|_| Error::Closed)?;
+        drop(sender);
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Tells both threads to end; they do once what they have begun is done.
+    fn end(&self) -> Vec<JoinHandle<()>> {
+        self.shared.ending.store(true, Ordering::Release);
+        self.compactions.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
+        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn join(&self, threads: Vec<JoinHandle<()>>) {
+        for thread in threads {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            if thread.join().is_err() {
+                tracing::error!(path = %self.path().display(), name, "a thread of the store ended abnormally");
+            }
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.shared.disk.path("")
     }
 }
 
@@ -128,11 +247,15 @@ impl Store for Embedded {
     }
 
     async fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error> {
-        // One key is a handful of cached pages; handing it to another thread would cost more than reading it.
-        self.reader.get(key)
+        let index = self.shared.index();
+        Ok((index.state(key).map(|live| live.of(key)), index.revision))
     }
 
     async fn list(&self, range: Range) -> Result<Listing, Error> {
+        if range.revision.is_none() && range.limit > 0 && range.limit <= reader::AT_ONCE {
+            // A page of what is in memory; handing it to another thread would cost more than reading it.
+            return self.reader.list(&range);
+        }
         self.reader.clone().blocking(move |reader| reader.list(&range)).await
     }
 
@@ -151,99 +274,47 @@ impl Store for Embedded {
         }
         // Subscribed before the log is read: what is committed in between is seen twice and dropped once.
         let commits = self.commits.upgrade().ok_or(Error::Closed)?.subscribe();
+        // Nothing ever happened before the first revision.
+        let after = after.max(1);
         self.reader.check_compacted(after)?;
-        Ok(Watch::new(prefix.to_owned(), after, commits, self.reader.clone()))
+        Ok(Watch::new(Follow::new(prefix.to_owned(), after, commits, self.reader.clone())))
     }
 
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.command(|reply| Command::Compact(revision, reply)).await
+        let requests = self.compactions.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        requests.send((revision, reply)).map_err(|_| Error::Closed)?;
+        drop(requests);
+        answer.await.map_err(|_| Error::Closed)?
     }
 
     async fn figures(&self) -> Result<Figures, Error> {
-        let mut figures = self.reader.clone().blocking(Reader::figures).await?;
-        figures.bytes = std::fs::metadata(&self.path).map_or(0, |meta| meta.len());
-        figures.commits = self.commit_count.load(Ordering::Relaxed);
-        figures.writes = self.write_count.load(Ordering::Relaxed);
-        Ok(figures)
+        let files = self.shared.files().bytes();
+        let index = self.shared.index();
+        Ok(Figures {
+            keys: index.live,
+            bytes: files + self.shared.active_bytes.load(Ordering::Relaxed),
+            revision: index.revision,
+            compacted: index.compacted,
+            commits: self.shared.commit_count.load(Ordering::Relaxed),
+            writes: self.shared.write_count.load(Ordering::Relaxed),
+        })
     }
 
     async fn close(&self) {
-        if let Ok(mut commands) = self.commands.lock() {
-            commands.take();
-        }
-        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
-        if let Some(thread) = thread {
-            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-            if !matches!(joined, Ok(Ok(()))) {
-                tracing::error!(path = %self.path.display(), "the store's writer ended abnormally");
-            }
+        let threads = self.end();
+        // The runtime's threads are for others; and a write in flight may wait for its disk.
+        let done = tokio::task::spawn_blocking(move || threads.into_iter().all(|thread| thread.join().is_ok())).await;
+        if !matches!(done, Ok(true)) {
+            tracing::error!(path = %self.path().display(), "a thread of the store ended abnormally");
         }
     }
 }
 
 impl Drop for Embedded {
-    /// Lets go of the file before the value is gone; waits at most for the commit in flight.
+    /// Lets go of the folder before the value is gone; waits at most for what is in flight.
     fn drop(&mut self) {
-        if let Ok(mut commands) = self.commands.lock() {
-            commands.take();
-        }
-        if let Some(thread) = self.thread.lock().ok().and_then(|mut thread| thread.take())
-            && thread.join().is_err()
-        {
-            tracing::error!(path = %self.path.display(), "the store's writer ended abnormally");
-        }
-    }
-}
-
-/// Creates the tables of a new file; refuses a foreign format. Returns the latest revision.
-fn prepare(db: &Database, path: &Path) -> Result<Revision, Error> {
-    let fail = |action| move |source: redb::Error| Error::Io { path: path.to_owned(), action, source: Box::new(source) };
-    let latest = |db: &Database| -> Result<Option<(u64, u64)>, redb::Error> {
-        let read = db.begin_read()?;
-        let meta = match read.open_table(META) {
-            Ok(meta) => meta,
-            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let number = |key| -> Result<u64, redb::Error> { Ok(meta.get(key)?.map_or(0, |value| value.value())) };
-        Ok(Some((number("format")?, number("revision")?)))
-    };
-    if let Some((format, revision)) = latest(db).map_err(|error| reading(path, error))? {
-        return if format == FORMAT { Ok(revision) } else { Err(Error::Format { path: path.to_owned(), found: format, known: FORMAT }) };
-    }
-    let create = || -> Result<(), redb::Error> {
-        let write = db.begin_write()?;
-        write.open_table(OBJECTS)?;
-        write.open_table(VERSIONS)?;
-        write.open_table(LOG)?;
-        {
-            let mut meta = write.open_table(META)?;
-            meta.insert("format", FORMAT)?;
-            meta.insert("revision", 1)?;
-            meta.insert("compacted", 0)?;
-        }
-        write.commit()?;
-        Ok(())
-    };
-    create().map_err(fail("creating the store"))?;
-    Ok(1)
-}
-
-fn opening(path: &Path, error: redb::DatabaseError) -> Error {
-    match error {
-        redb::DatabaseError::DatabaseAlreadyOpen => Error::Locked { path: path.to_owned() },
-        redb::DatabaseError::UpgradeRequired(found) => Error::Format { path: path.to_owned(), found: found.into(), known: FORMAT },
-        other => reading(path, other.into()),
-    }
-}
-
-fn reading(path: &Path, error: redb::Error) -> Error {
-    match error {
-        redb::Error::Corrupted(problem) => Error::Corrupt { path: path.to_owned(), problem },
-        // redb reports a file that is no database, or is cut off, as invalid data.
-        redb::Error::Io(io) if matches!(io.kind(), std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof) => {
-            Error::Corrupt { path: path.to_owned(), problem: io.to_string() }
-        }
-        source => Error::Io { path: path.to_owned(), action: "reading", source: Box::new(source) },
+        let threads = self.end();
+        self.join(threads);
     }
 }

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{KeyValue, Revision};
 
@@ -29,21 +29,23 @@ pub enum Error {
         /// What is there.
         latest: Revision,
     },
-    /// Another process holds the file.
-    #[error("{path} is in use by another process")]
+    /// Another process, or another store in this one, holds the folder.
+    #[error("{path} is in use by {}", holder.map_or_else(|| "another process".to_owned(), |id| format!("process {id}")))]
     Locked {
-        /// The file.
+        /// The folder.
         path: PathBuf,
+        /// The process, where it has said so.
+        holder: Option<u32>,
     },
     /// The file's content is not what was written.
-    #[error("{path} is damaged: {problem}; restore a backup, or move the file away to start empty")]
+    #[error("{path} is damaged: {problem}; restore a backup with `mainstay restore`, or move the folder away to start empty")]
     Corrupt {
         /// The file.
         path: PathBuf,
         /// What was found.
         problem: String,
     },
-    /// The file was written by a newer program.
+    /// The file was written by another version of the program.
     #[error("{path} has format {found}, this program reads format {known}; use the program that wrote it")]
     Format {
         /// The file.
@@ -59,6 +61,34 @@ pub enum Error {
         /// The key.
         key: String,
     },
+    /// A backup that is not whole.
+    #[error("{path} is no whole backup: {problem}")]
+    Backup {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        problem: String,
+    },
+    /// A file stands where the store's folder should be: a store of an earlier version, or something else.
+    #[error("{path} is no store that this version reads; move it away to start empty")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A key or a value is larger than any that is stored.
+    #[error("the value of {key} is too large: at most {limit} bytes are stored")]
+    TooLarge {
+        /// The key.
+        key: String,
+        /// The limit for values, in bytes.
+        limit: usize,
+    },
+    /// There is no space left. Reads go on, and writes work again when there is some.
+    #[error("no space is left on the disk of {path}; writes work again when there is some")]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
     /// The disk or the file system failed.
     #[error("{path}: {action} failed")]
     Io {
@@ -68,9 +98,60 @@ pub enum Error {
         action: &'static str,
         /// Why.
         #[source]
-        source: Box<redb::Error>,
+        source: std::io::Error,
+    },
+    /// The storage cluster was not reached, or did not do as asked.
+    #[error("{problem}")]
+    Remote {
+        /// What it, or the way to it, said.
+        problem: String,
+        /// What became of the request.
+        fate: Fate,
+    },
+    /// The storage cluster can not be used as it was described.
+    #[error("storage {what}: {problem}")]
+    Setup {
+        /// The part of the description.
+        what: String,
+        /// What is wrong with it.
+        problem: String,
     },
     /// The store was closed, or its writer ended after a failure that the log names.
     #[error("the store is closed")]
     Closed,
+}
+
+impl Error {
+    /// A failure of a file, or a full disk.
+    pub(crate) fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match source.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => Self::Full { path: path.to_owned() },
+            _ => Self::Io { path: path.to_owned(), action, source },
+        }
+    }
+
+    /// The same failure for another who waited for it.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Full { path } => Self::Full { path: path.clone() },
+            Self::Io { path, action, source } => {
+                Self::Io { path: path.clone(), action, source: std::io::Error::new(source.kind(), source.to_string()) }
+            }
+            _ => Self::Closed,
+        }
+    }
+}
+
+/// What became of a request to a storage cluster that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing happened; the cluster may be able to later.
+    Unavailable,
+    /// Nothing happened; the cluster has too much to do.
+    Busy,
+    /// Nothing happened, nor will it.
+    Refused,
+    /// A write may or may not have happened.
+    Unknown,
 }

@@ -10,8 +10,10 @@
 //! author saw, and is acknowledged only when it is on disk (KAPI-STORE-02). Keys are text without NUL; values are opaque.
 //! The store knows nothing of Kubernetes kinds.
 
+pub mod backup;
 mod embedded;
 mod error;
+pub mod etcd;
 mod record;
 mod watch;
 
@@ -20,7 +22,8 @@ use bytes::Bytes;
 use tokio::sync::watch::Receiver;
 
 pub use embedded::{Embedded, Options};
-pub use error::Error;
+pub use error::{Error, Fate};
+pub use etcd::Etcd;
 pub use watch::{Batch, Watch};
 
 /// A position in the store's one history; the first write has revision 2, so that 0 and 1 stay free for "any" and "before everything".
@@ -135,6 +138,22 @@ pub struct Figures {
 pub trait Store: Send + Sync + 'static {
     /// The latest durable revision; changes with every commit.
     fn revision(&self) -> Receiver<Revision>;
+
+    /// Whether other processes write to it, too: what is agreed on in memory then counts for nothing.
+    fn shared(&self) -> bool {
+        false
+    }
+
+    /// The latest revision of all, asked of the engine where others write to it, too: a read that follows sees everything that was
+    /// acknowledged to anybody before.
+    async fn latest(&self) -> Result<Revision, Error> {
+        Ok(*self.revision().borrow())
+    }
+
+    /// Makes open watches tell a position soon, where the latest changes lie outside of what they watch.
+    async fn tell_position(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// The key's value at the latest revision, with that revision.
     async fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error>;

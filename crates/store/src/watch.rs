@@ -1,12 +1,36 @@
-//! Watching: the durable log first, then what is committed meanwhile.
+//! Watching. Each engine brings its own source of changes; the embedded one reads its durable log first, then what is committed
+//! meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio::sync::broadcast;
 
 use crate::embedded::Reader;
 use crate::{Error, Event, Revision};
+
+/// Where an engine's changes come from.
+#[async_trait]
+pub(crate) trait Changes: Send {
+    /// The next batch; see [`Watch::next`].
+    async fn next(&mut self) -> Result<Batch, Error>;
+}
+
+/// A stream of changes. It never loses one: a reader that falls behind learns of everything it missed, or with
+/// [`Error::Compacted`] that history no longer reaches back so far.
+pub struct Watch(Box<dyn Changes>);
+
+impl Watch {
+    pub(crate) fn new(changes: impl Changes + 'static) -> Self {
+        Self(Box::new(changes))
+    }
+
+    /// The next batch; [`Error::Closed`] when the store ends.
+    pub async fn next(&mut self) -> Result<Batch, Error> {
+        self.0.next().await
+    }
+}
 
 /// What one commit changed below the watched prefix; empty where it changed something else.
 #[derive(Clone, Debug)]
@@ -24,9 +48,8 @@ pub(crate) struct Commit {
     pub revision: Revision,
 }
 
-/// A stream of changes. It never loses one: a reader that falls behind the ring of recent commits goes on from the log, or
-/// learns with [`Error::Compacted`] that the log no longer reaches back so far.
-pub struct Watch {
+/// Follows the embedded engine: a reader that falls behind the ring of recent commits goes on from the log.
+pub(crate) struct Follow {
     prefix: String,
     seen: Revision,
     commits: broadcast::Receiver<Arc<Commit>>,
@@ -38,13 +61,9 @@ pub struct Watch {
 /// How many log entries one replay step reads.
 const REPLAY: usize = 1_000;
 
-impl Watch {
-    pub(crate) fn new(prefix: String, after: Revision, commits: broadcast::Receiver<Arc<Commit>>, reader: Arc<Reader>) -> Self {
-        Self { prefix, seen: after, commits, reader, replay: true, pending: VecDeque::new() }
-    }
-
-    /// The next batch; [`Error::Closed`] when the store ends.
-    pub async fn next(&mut self) -> Result<Batch, Error> {
+#[async_trait]
+impl Changes for Follow {
+    async fn next(&mut self) -> Result<Batch, Error> {
         loop {
             if let Some(batch) = self.pending.pop_front() {
                 self.seen = batch.revision;
@@ -65,6 +84,12 @@ impl Watch {
                 Err(broadcast::error::RecvError::Closed) => return Err(Error::Closed),
             }
         }
+    }
+}
+
+impl Follow {
+    pub(crate) fn new(prefix: String, after: Revision, commits: broadcast::Receiver<Arc<Commit>>, reader: Arc<Reader>) -> Self {
+        Self { prefix, seen: after, commits, reader, replay: true, pending: VecDeque::new() }
     }
 
     async fn read_log(&mut self) -> Result<(), Error> {

@@ -24,15 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let nodes: u32 = arguments.next().unwrap_or_else(|| "3".into()).parse()?;
     let listener = mainstay_serve::Server::bind((Ipv4Addr::LOCALHOST, port).into()).await?;
     let address = listener.address();
-    let server = Server::open(Config {
-        data_dir,
-        endpoint: Endpoint { address: Ipv4Addr::LOCALHOST.to_string(), port: address.port() },
-        names: ServingNames::default(),
-        anonymous: AnonymousAccess::Everything,
-        token_file: None,
-        store: mainstay_store::Options::default(),
-    })
-    .await?;
+    let server = Server::open(Config { anonymous: AnonymousAccess::Everything, ..Config::local(data_dir, address.port()) }).await?;
     let kubeconfig = server.write_kubeconfig(&format!("https://{address}"))?;
     println!("ready: {}", kubeconfig.display());
     let shutdown = CancellationToken::new();

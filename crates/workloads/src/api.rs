@@ -165,6 +165,11 @@ impl Api {
         absent_as_none(self.send(Call::new("getting", Method::GET, served, key)).await)
     }
 
+    /// An object's subresource.
+    pub async fn get_subresource(&self, served: &Served, key: &Key, subresource: &str) -> Result<Value> {
+        self.send(Call { subresource, ..Call::new("getting", Method::GET, served, key) }).await
+    }
+
     /// An object's metadata; `None` where there is none.
     pub async fn get_metadata(&self, served: &Served, key: &Key) -> Result<Option<Value>> {
         let call = Call { accept: METADATA, ..Call::new("getting", Method::GET, served, key) };

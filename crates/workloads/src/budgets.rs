@@ -23,8 +23,7 @@ struct Controller {
 }
 
 /// Runs the controller. `owners` are the kinds that have `spec.replicas` and own pods.
-pub async fn run(world: World, owners: Vec<Live>) {
-    let budgets = world.follow("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true);
+pub async fn run(world: World, budgets: Live, owners: Vec<Live>) {
     let queue: Queue<Key> = Queue::default();
     budgets.ready().await;
     world.pods.ready().await;

@@ -24,16 +24,16 @@ pub struct Claim {
 pub fn claim(owner: &DynamicObject, selector: &Value, candidates: impl IntoIterator<Item = Object>) -> Claim {
     let mut claim = Claim::default();
     for object in candidates {
-        let matches = selects(selector, object.labels());
+        // Most candidates are somebody else's: the selector is asked only where it matters.
         match object.controller() {
             Some(controller) if controller.uid == owner.uid() => {
-                if matches {
+                if selects(selector, object.labels()) {
                     claim.own.push(object);
                 } else if !owner.deleting() {
                     claim.release.push(object);
                 }
             }
-            None if matches && !owner.deleting() && !object.deleting() => claim.adopt.push(object),
+            None if !owner.deleting() && !object.deleting() && selects(selector, object.labels()) => claim.adopt.push(object),
             _ => {}
         }
     }

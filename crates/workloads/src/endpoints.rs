@@ -129,7 +129,7 @@ impl Controller {
                     slice["metadata"] = json!({
                         "generateName": format!("{}-", service.name()),
                         "namespace": service.namespace(),
-                        "labels": {SERVICE: service.name(), BY: CONTROLLER},
+                        "labels": labels(service, &[(SERVICE, service.name()), (BY, CONTROLLER)]),
                         "ownerReferences": [controller_reference("v1", "Service", service)],
                     });
                     self.slices.create(service.namespace(), &slice).await?;
@@ -166,8 +166,7 @@ impl Controller {
                 self.endpoints.patch(&key, "", &patch).await?;
             }
             None => {
-                let mut labels = json!(service.labels());
-                labels[MANAGED] = json!(ENDPOINTS);
+                let labels = labels(service, &[(MANAGED, ENDPOINTS)]);
                 let body = json!({"metadata": {"name": key.name, "namespace": key.namespace, "labels": labels}, "subsets": subsets});
                 self.endpoints.create(&key.namespace, &body).await?;
             }
@@ -176,8 +175,21 @@ impl Controller {
     }
 }
 
+const HEADLESS: &str = "service.kubernetes.io/headless";
 const MANAGED: &str = "endpoints.kubernetes.io/managed-by";
 const ENDPOINTS: &str = "endpoint-controller";
+
+/// The labels of what is made for a Service: its own, a mark where it is headless, and what says who made it.
+fn labels(service: &DynamicObject, own: &[(&str, &str)]) -> Value {
+    let mut labels = json!(service.labels());
+    if service.text("/spec/clusterIP") == "None" {
+        labels[HEADLESS] = json!("");
+    }
+    for (key, value) in own {
+        labels[*key] = json!(value);
+    }
+    labels
+}
 
 fn publishes(service: &DynamicObject) -> bool {
     service.at("/spec/publishNotReadyAddresses") == &json!(true)

@@ -17,6 +17,29 @@ const WAITING: usize = 1_000;
 /// Different events that are remembered so that the same again is counted.
 const REMEMBERED: usize = 512;
 
+/// Something to tell of an object: what a pure decision says, for [`Events::tell`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// `Normal` or `Warning`.
+    pub kind: &'static str,
+    /// Why, in one word.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl Event {
+    /// All is as it should be.
+    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { kind: "Normal", reason, message: message.into() }
+    }
+
+    /// Something is not.
+    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { kind: "Warning", reason, message: message.into() }
+    }
+}
+
 /// Writes events in the background.
 #[derive(Clone)]
 pub struct Events {
@@ -38,6 +61,11 @@ impl Events {
         let (queue, told) = mpsc::channel(WAITING);
         tokio::spawn(write(api, env, told, stop));
         Self { queue }
+    }
+
+    /// Reports what was decided to be told.
+    pub fn tell(&self, component: &'static str, served: &Served, about: &DynamicObject, event: Event) {
+        self.record(component, event.kind, served, about, event.reason, event.message);
     }
 
     /// Reports something of an object. Reporting never fails the work: what cannot be written is logged.
@@ -62,7 +90,9 @@ impl Events {
             involved["namespace"] = json!(namespace);
         }
         let told = Told { component, namespace: namespace.to_owned(), involved, kind, reason, message: message.into() };
-        if self.queue.try_send(told).is_err() {
+        // When many wait, what is as it should be is no news.
+        let busy = kind == "Normal" && self.queue.capacity() < WAITING / 2;
+        if busy || self.queue.try_send(told).is_err() {
             tracing::debug!(component, reason, "too many events wait: one is dropped");
         }
     }

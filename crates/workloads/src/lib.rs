@@ -10,29 +10,36 @@
 
 mod aggregation;
 pub mod api;
+pub mod autoscaler;
 mod budgets;
+pub mod certificates;
 pub mod claim;
+pub mod cronjob;
 pub mod daemonset;
 pub mod deployment;
 mod discovery;
 mod endpoints;
 mod error;
-mod events;
+pub mod events;
 pub mod gc;
 pub mod hash;
 pub mod job;
+pub mod lifecycle;
 pub mod live;
 mod namespaces;
 pub mod node;
 pub mod object;
 pub mod pod;
+mod quota;
 pub mod replicaset;
 mod revision;
 pub mod scheduler;
 mod service_accounts;
 pub mod statefulset;
+pub mod volumes;
 mod world;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_runtime::{Cluster, Env};
@@ -41,12 +48,18 @@ use tokio_util::sync::CancellationToken;
 
 pub use error::{Error, Result};
 
+pub use crate::certificates::issue::Authority;
 use crate::discovery::Discovery;
+pub use crate::node::behaviour::{ImageFault, Script, duration};
+use crate::node::images::Images;
+pub use crate::node::images::Registries;
 use crate::replicaset::Flavour;
+use crate::scheduler::Followed;
+use crate::volumes::Storage;
 use crate::world::World;
 
 /// Which components run, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Whether the controllers run.
     pub controllers: bool,
@@ -56,17 +69,33 @@ pub struct Options {
     pub nodes: bool,
     /// How many.
     pub node_count: u32,
-    /// How long a pod takes to start.
-    pub start_delay: Duration,
+    /// How pods behave.
+    pub script: Script,
+    /// Asked whether images exist; without them every image does.
+    pub registries: Option<Arc<dyn Registries>>,
     /// The CA's certificate (PEM), which every namespace gets.
     pub ca_pem: Vec<u8>,
+    /// The CA that signs CertificateSigningRequests; without it none is signed.
+    pub authority: Option<Arc<Authority>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { controllers: true, scheduler: true, nodes: true, node_count: 3, start_delay: Duration::ZERO, ca_pem: Vec::new() }
+        Self {
+            controllers: true,
+            scheduler: true,
+            nodes: true,
+            node_count: 3,
+            script: Script::default(),
+            registries: None,
+            ca_pem: Vec::new(),
+            authority: None,
+        }
     }
 }
+
+/// How long components may go on with what they are at when the end comes.
+const END_WITHIN: Duration = Duration::from_millis(500);
 
 /// Runs the components asked for until `stop`.
 pub async fn run(cluster: Cluster, options: Options, env: Env, stop: CancellationToken) -> Result<()> {
@@ -75,29 +104,49 @@ pub async fn run(cluster: Cluster, options: Options, env: Env, stop: Cancellatio
     }
     let world = World::start(cluster.client()?, env, stop.clone());
     let mut components = JoinSet::new();
-    if options.controllers {
-        start_controllers(&world, &options, &mut components);
-    }
-    if options.scheduler {
-        components.spawn(scheduler::run(world.clone()));
+    if options.controllers || options.scheduler {
+        let followed = Followed {
+            namespaces: world.follow("v1", "Namespace", "namespaces", false),
+            budgets: world.follow("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
+            storage: Storage::follow(&world),
+        };
+        if options.controllers {
+            start_controllers(&world, &options, &followed, &mut components);
+        }
+        if options.scheduler {
+            components.spawn(scheduler::run(world.clone(), followed));
+        }
     }
     if options.nodes && options.node_count > 0 {
-        components.spawn(node::run(world.clone(), options.node_count, options.start_delay));
+        components.spawn(node::run(world.clone(), options.node_count, options.script, Images::new(options.registries)));
     }
+    // Whoever still waits for a first list when the end comes waits for ever; being cut off is what a crash is.
+    let patience = async {
+        stop.cancelled().await;
+        tokio::time::sleep(END_WITHIN).await;
+    };
+    tokio::select! {
+        () = all_of(&mut components) => {}
+        () = patience => {}
+    }
+    Ok(())
+}
+
+async fn all_of(components: &mut JoinSet<()>) {
     while let Some(ended) = components.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "a component ended abnormally");
         }
     }
-    Ok(())
 }
 
-fn start_controllers(world: &World, options: &Options, components: &mut JoinSet<()>) {
-    let namespaces = world.follow("v1", "Namespace", "namespaces", false);
+fn start_controllers(world: &World, options: &Options, followed: &Followed, components: &mut JoinSet<()>) {
+    let Followed { namespaces, budgets, storage } = followed.clone();
     let accounts = world.follow("v1", "ServiceAccount", "serviceaccounts", true);
     let replicasets = world.follow("apps/v1", "ReplicaSet", "replicasets", true);
     let deployments = world.follow("apps/v1", "Deployment", "deployments", true);
     let controllers = world.follow("v1", "ReplicationController", "replicationcontrollers", true);
+    let cronjobs = world.follow("batch/v1", "CronJob", "cronjobs", true);
     let jobs = world.follow("batch/v1", "Job", "jobs", true);
     let statefulsets = world.follow("apps/v1", "StatefulSet", "statefulsets", true);
     let daemonsets = world.follow("apps/v1", "DaemonSet", "daemonsets", true);
@@ -113,14 +162,21 @@ fn start_controllers(world: &World, options: &Options, components: &mut JoinSet<
     components.spawn(replicaset::run(world.clone(), replicasets.clone(), Flavour::ReplicaSet));
     components.spawn(replicaset::run(world.clone(), controllers.clone(), Flavour::ReplicationController));
     components.spawn(job::run(world.clone(), jobs.clone()));
-    components.spawn(statefulset::run(world.clone(), statefulsets.clone(), revisions.clone()));
+    components.spawn(cronjob::run(world.clone(), cronjobs.clone(), jobs.clone()));
+    components.spawn(statefulset::run(world.clone(), statefulsets.clone(), revisions.clone(), storage.claims.clone()));
     components.spawn(daemonset::run(world.clone(), daemonsets.clone(), revisions.clone()));
     components.spawn(endpoints::run(world.clone()));
     let scaled = vec![replicasets.clone(), deployments.clone(), controllers.clone(), statefulsets.clone()];
-    components.spawn(budgets::run(world.clone(), scaled));
+    components.spawn(budgets::run(world.clone(), budgets.clone(), scaled));
     components.spawn(deployment::run(world.clone(), deployments.clone(), replicasets.clone()));
     components.spawn(aggregation::run(world.clone()));
+    components.spawn(autoscaler::run(world.clone(), discovery.clone()));
+    components.spawn(quota::run(world.clone(), discovery.clone()));
+    components.spawn(lifecycle::run(world.clone()));
+    components.spawn(volumes::run(world.clone(), storage.clone()));
+    components.spawn(certificates::run(world.clone(), options.authority.clone()));
     let mut shared = vec![world.pods.clone(), world.nodes.clone(), namespaces, accounts, replicasets, deployments];
-    shared.extend([controllers, jobs, statefulsets, daemonsets, revisions]);
+    shared.extend([budgets, storage.claims, storage.volumes, storage.classes]);
+    shared.extend([controllers, cronjobs, jobs, statefulsets, daemonsets, revisions]);
     components.spawn(gc::run(world.clone(), discovery, shared));
 }

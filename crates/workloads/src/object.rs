@@ -105,6 +105,9 @@ pub fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     if empty("matchLabels") && empty("matchExpressions") {
         return false;
     }
+    if let (true, Some(wanted)) = (empty("matchExpressions"), selector["matchLabels"].as_object()) {
+        return wanted.iter().all(|(key, value)| labels.get(key).map(String::as_str) == value.as_str());
+    }
     let labels = Value::Object(labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect::<Map<_, _>>());
     mainstay_rbac::selector_matches(selector, Some(&labels))
 }

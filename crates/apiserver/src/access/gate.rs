@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::StatusCode;
 use http::request::Parts;
+use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use mainstay_kinds::Gvk;
-use mainstay_rbac::UserInfo;
+use mainstay_rbac::{Decision, UserInfo};
 use mainstay_serve::Connection;
 use serde_json::Value;
 
@@ -70,6 +70,22 @@ impl Access for Gate {
 
     async fn authorize(&self, user: &UserInfo, info: &RequestInfo) -> Result<()> {
         require(&*self.policy.snapshot(), &attributes(user, info))
+    }
+
+    fn decide(&self, user: &UserInfo, info: &RequestInfo) -> Decision {
+        self.policy.decide(&attributes(user, info))
+    }
+
+    async fn page(&self, _context: &Context, parts: &[&str]) -> Option<Result<Answer>> {
+        let tokens = self.authenticator.tokens();
+        let (content_type, document) = match parts {
+            [".well-known", "openid-configuration"] => ("application/json", tokens.configuration()),
+            ["openid", "v1", "jwks"] => ("application/jwk-set+json", tokens.jwks()),
+            _ => return None,
+        };
+        let mut answer = Answer::bytes(StatusCode::OK, content_type, document.to_string());
+        answer.headers.push((header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600")));
+        Some(Ok(answer))
     }
 
     async fn create(&self, context: &Context, served: &Served, body: &[u8]) -> Result<Option<Answer>> {

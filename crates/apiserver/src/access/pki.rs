@@ -152,17 +152,30 @@ impl Pki {
     /// Reads what is there, makes what is missing, renews what runs out.
     pub fn open(data_dir: &Path, names: &ServingNames, now: Timestamp) -> Result<Self, PkiError> {
         let dir = data_dir.join("pki");
-        fs::create_dir_all(&dir).map_err(|source| PkiError::Write { path: dir.clone(), source })?;
-        #[cfg(unix)]
-        fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o700))
-            .map_err(|source| PkiError::Write { path: dir.clone(), source })?;
-        let ca = authority(&dir, "ca", "mainstay-ca", now)?;
-        let front_proxy_ca = authority(&dir, "front-proxy-ca", "mainstay-front-proxy-ca", now)?;
+        Self::open_in(&dir, &dir, names, now)
+    }
+
+    /// The same with what several servers have in common (CAs, token key, client certificates) in a folder of its own; the serving
+    /// certificate is each server's. Servers that start at the same time wait for one another.
+    pub fn open_in(common: &Path, own: &Path, names: &ServingNames, now: Timestamp) -> Result<Self, PkiError> {
+        for dir in [common, own] {
+            let failed = |source| PkiError::Write { path: dir.to_owned(), source };
+            fs::create_dir_all(dir).map_err(failed)?;
+            #[cfg(unix)]
+            fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(failed)?;
+        }
+        let path = common.join("lock");
+        let failed = |source| PkiError::Write { path: path.clone(), source };
+        let lock = fs::File::options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        // Let go of when this function ends.
+        lock.lock().map_err(failed)?;
+        let ca = authority(common, "ca", "mainstay-ca", now)?;
+        let front_proxy_ca = authority(common, "front-proxy-ca", "mainstay-front-proxy-ca", now)?;
         Ok(Self {
-            serving: leaf(&dir, "apiserver", &ca, &Subject::server("kube-apiserver", names.all()), now)?,
-            admin: leaf(&dir, "admin", &ca, &Subject::client("admin", Some("system:masters")), now)?,
-            front_proxy: leaf(&dir, "front-proxy-client", &front_proxy_ca, &Subject::client("front-proxy-client", None), now)?,
-            signing_key: signing_key(&dir)?,
+            serving: leaf(own, "apiserver", &ca, &Subject::server("kube-apiserver", names.all()), now)?,
+            admin: leaf(common, "admin", &ca, &Subject::client("admin", Some("system:masters")), now)?,
+            front_proxy: leaf(common, "front-proxy-client", &front_proxy_ca, &Subject::client("front-proxy-client", None), now)?,
+            signing_key: signing_key(common)?,
             ca,
             front_proxy_ca,
         })

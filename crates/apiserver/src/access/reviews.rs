@@ -165,6 +165,12 @@ fn validate(review: &Value, scope: ReviewScope<'_>) -> Result<()> {
         };
         refuse("metadata", &Value::Object(own), why);
     }
+    for (kind, name) in [("fieldSelector", "field"), ("labelSelector", "label")] {
+        if let Some(selector) = resource.and_then(|resource| resource.get(kind)).filter(|selector| selector.is_object()) {
+            causes.extend(selector_causes(selector, &format!("spec.resourceAttributes.{kind}"), name));
+        }
+    }
+    let mut refuse = |field: &str, value: &Value, why: &str| causes.push(Cause::invalid(field, value, why));
     if let ReviewScope::Namespace(namespace) = scope {
         if let Some(resource) = resource {
             let found = resource.get("namespace").and_then(Value::as_str).unwrap_or_default();
@@ -177,6 +183,39 @@ fn validate(review: &Value, scope: ReviewScope<'_>) -> Result<()> {
         }
     }
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(AUTHORIZATION, "", "", causes)) }
+}
+
+/// What is wrong with a selector of the access that is asked about. RBAC does not look at selectors; other authorizers may.
+fn selector_causes(selector: &Value, path: &str, kind: &str) -> Vec<Cause> {
+    let raw = text(selector, "/rawSelector");
+    let requirements = selector.get("requirements").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut causes = Vec::new();
+    if !raw.is_empty() && !requirements.is_empty() {
+        let why = "may not specified at the same time as requirements";
+        causes.push(Cause::invalid(format!("{path}.rawSelector"), &raw.into(), why));
+    }
+    if raw.is_empty() && requirements.is_empty() {
+        let why = format!("when {path} is specified, requirements or rawSelector is required");
+        causes.push(Cause::required(format!("{path}.requirements"), &why));
+    }
+    for (index, requirement) in requirements.iter().enumerate() {
+        let path = format!("{path}.requirements[{index}]");
+        let values = requirement.get("values").and_then(Value::as_array).is_some_and(|values| !values.is_empty());
+        match text(requirement, "/operator") {
+            "In" | "NotIn" if !values => {
+                causes.push(Cause::required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'"));
+            }
+            "Exists" | "DoesNotExist" if values => {
+                causes
+                    .push(Cause::forbidden(format!("{path}.values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
+            }
+            _ => {}
+        }
+        if kind == "field" && text(requirement, "/key").is_empty() {
+            causes.push(Cause::required(format!("{path}.key"), "must be specified"));
+        }
+    }
+    causes
 }
 
 /// The metadata that a review must not have.

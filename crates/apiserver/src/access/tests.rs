@@ -437,3 +437,48 @@ fn role_writes() {
     let error = check_role_write(&index, &ann, "clusterroles", "", &aggregated, None).unwrap_err();
     assert!(error.message.ends_with("must have cluster-admin privileges to use the aggregationRule"), "{}", error.message);
 }
+
+/// KAPI-AUTHZ-03: selectors of the access that is asked about are checked (1.34 asks for them), and do not change what RBAC says.
+#[test]
+fn reviews_with_selectors() {
+    let view = mainstay_rbac::PolicyIndex::default();
+    let master = UserInfo::new("root", &["system:masters"]);
+    let ask = |selectors: Value| {
+        let mut review = json!({ "spec": { "resourceAttributes": { "verb": "list", "resource": "pods" } } });
+        for (key, value) in selectors.as_object().unwrap() {
+            review["spec"]["resourceAttributes"][key] = value.clone();
+        }
+        review_own_access(&view, &master, &review)
+    };
+    for good in [
+        json!({ "fieldSelector": { "rawSelector": "spec.nodeName=a" } }),
+        json!({ "fieldSelector": { "requirements": [{ "key": "spec.nodeName", "operator": "In", "values": ["a"] }] } }),
+        json!({ "labelSelector": { "requirements": [{ "key": "app", "operator": "Exists" }] } }),
+    ] {
+        assert_eq!(ask(good).unwrap()["status"]["allowed"], true);
+    }
+    let own = "spec.resourceAttributes";
+    for (bad, field, words) in [
+        (json!({ "fieldSelector": {} }), "fieldSelector.requirements", "requirements or rawSelector is required"),
+        (
+            json!({ "labelSelector": { "rawSelector": "a", "requirements": [{ "key": "a", "operator": "Exists" }] } }),
+            "labelSelector.rawSelector",
+            "may not specified at the same time as requirements",
+        ),
+        (
+            json!({ "labelSelector": { "requirements": [{ "key": "a", "operator": "In" }] } }),
+            "labelSelector.requirements[0].values",
+            "must be specified when `operator` is 'In' or 'NotIn'",
+        ),
+        (
+            json!({ "fieldSelector": { "requirements": [{ "key": "a", "operator": "Exists", "values": ["b"] }] } }),
+            "fieldSelector.requirements[0].values",
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+    ] {
+        let error = ask(bad).unwrap_err();
+        let cause = &error.details.as_ref().unwrap().causes[0];
+        assert_eq!(cause.field, format!("{own}.{field}"));
+        assert!(cause.message.contains(words), "{}", cause.message);
+    }
+}

@@ -5,6 +5,7 @@ use mainstay_rbac::UserInfo;
 use serde::{Deserialize, Serialize};
 
 use super::jws::{self, SigningKey};
+use super::known::Known;
 use super::x509::CREDENTIAL_ID;
 
 /// The issuer of our tokens, and their audience unless another is asked for.
@@ -98,12 +99,13 @@ pub struct Tokens {
     key: SigningKey,
     issuer: String,
     audiences: Vec<String>,
+    known: Known<std::sync::Arc<Claims>>,
 }
 
 impl Tokens {
     /// With the usual issuer and audience.
     pub fn new(key: SigningKey) -> Self {
-        Self { key, issuer: DEFAULT_ISSUER.to_owned(), audiences: vec![DEFAULT_ISSUER.to_owned()] }
+        Self { key, issuer: DEFAULT_ISSUER.to_owned(), audiences: vec![DEFAULT_ISSUER.to_owned()], known: Known::default() }
     }
 
     /// The audiences of this API server.
@@ -119,6 +121,17 @@ impl Tokens {
     /// The key set for `/openid/v1/jwks`.
     pub fn jwks(&self) -> serde_json::Value {
         self.key.jwks()
+    }
+
+    /// The document at `/.well-known/openid-configuration`, by which others learn to verify tokens.
+    pub fn configuration(&self) -> serde_json::Value {
+        serde_json::json!({
+            "issuer": self.issuer,
+            "jwks_uri": format!("{}/openid/v1/jwks", self.issuer),
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        })
     }
 
     /// Signs claims.
@@ -141,8 +154,10 @@ impl Tokens {
         objects: &dyn TokenObjects,
         now: Timestamp,
     ) -> Result<(UserInfo, Vec<String>), String> {
-        let claims = self.key.verify(token).ok_or("invalid bearer token")?;
-        let claims: Claims = serde_json::from_value(claims).map_err(|e| format!("invalid bearer token: {e}"))?;
+        let claims = self.known.or_verify([token.as_bytes()], || {
+            let claims = self.key.verify(token).ok_or("invalid bearer token")?;
+            serde_json::from_value(claims).map(std::sync::Arc::new).map_err(|e| format!("invalid bearer token: {e}"))
+        })?;
         if claims.iss != self.issuer {
             return Err("invalid bearer token: it has another issuer".to_owned());
         }

@@ -12,6 +12,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use super::known::Known;
 use super::pki::PkiError;
 
 /// The extra fact that names the credential of a request.
@@ -19,7 +20,18 @@ pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-
 
 /// The CAs whose client certificates are identities.
 #[derive(Debug, Clone)]
-pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
+pub struct ClientAuthority {
+    verifier: Arc<dyn ClientCertVerifier>,
+    known: Arc<Known<Certified>>,
+}
+
+/// What a verified chain says, and while it does: seconds of the epoch.
+#[derive(Debug, Clone)]
+struct Certified {
+    user: UserInfo,
+    from: i64,
+    until: i64,
+}
 
 impl ClientAuthority {
     /// From a bundle of PEM certificates.
@@ -32,16 +44,25 @@ impl ClientAuthority {
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        Ok(Self(verifier.map_err(|e| unusable(e.to_string()))?))
+        Ok(Self { verifier: verifier.map_err(|e| unusable(e.to_string()))?, known: Arc::default() })
     }
 
     /// The user behind a chain (leaf first): common name and organizations of a certificate that a CA of ours signed for clients and
     /// that is valid now. The text says why it is refused.
     pub fn identify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<UserInfo, String> {
+        let known = self.known.or_verify(chain.iter().map(|certificate| &**certificate), || self.verify(chain, now))?;
+        if (known.from..=known.until).contains(&now.as_second()) {
+            Ok(known.user)
+        } else {
+            Err("the certificate is not valid now".to_owned())
+        }
+    }
+
+    fn verify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Result<Certified, String> {
         let Some((leaf, intermediates)) = chain.split_first() else { return Err("no certificate was shown".to_owned()) };
         let seconds = u64::try_from(now.as_second()).map_err(|e| e.to_string())?;
         let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        self.0.verify_client_cert(leaf, intermediates, at).map_err(|e| e.to_string())?;
+        self.verifier.verify_client_cert(leaf, intermediates, at).map_err(|e| e.to_string())?;
         let (_, parsed) = X509Certificate::from_der(leaf).map_err(|e| e.to_string())?;
         // The last common name wins where there are several, as in Go's parser.
         let name = parsed.subject().iter_common_name().last().and_then(|n| n.as_str().ok()).unwrap_or_default();
@@ -53,6 +74,12 @@ impl ClientAuthority {
         let digest = ring::digest::digest(&ring::digest::SHA256, leaf);
         let hex: String = digest.as_ref().iter().flat_map(|b| [b >> 4, b & 15]).filter_map(|n| char::from_digit(n.into(), 16)).collect();
         user.extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={hex}")]);
-        Ok(user)
+        let (mut from, mut until) = (i64::MIN, i64::MAX);
+        for certificate in chain {
+            let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| e.to_string())?;
+            from = from.max(parsed.validity().not_before.timestamp());
+            until = until.min(parsed.validity().not_after.timestamp());
+        }
+        Ok(Certified { user, from, until })
     }
 }

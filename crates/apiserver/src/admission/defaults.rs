@@ -1,77 +1,11 @@
-//! Small mutating steps: pod priority, default tolerations, the name label of catalogs.
+//! Small plugins that fill something in, or look at one field.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{AdmissionStep, Operation, Request};
-use crate::error::{ApiError, Result};
-use crate::object::metadata_mut;
-
-/// Priority: a pod's priority is that of its class.
-pub struct Priority;
-
-#[async_trait]
-impl AdmissionStep for Priority {
-    async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<()> {
-        if !request.served.is("", "pods") || !request.subresource.is_empty() {
-            return Ok(());
-        }
-        if request.operation == Operation::Update {
-            // The priority of a pod that exists is kept when an update leaves it out.
-            for field in ["priority", "preemptionPolicy"] {
-                let before = request.old.and_then(|old| old.pointer("/spec")).and_then(|spec| spec.get(field)).cloned();
-                if let (Some(before), Some(spec)) = (before, object.get_mut("spec").and_then(Value::as_object_mut)) {
-                    spec.entry(field).or_insert(before);
-                }
-            }
-            return Ok(());
-        }
-        let api = &request.context.api;
-        let classes = api.built_in("scheduling.k8s.io", "priorityclasses")?;
-        let wanted = object.pointer("/spec/priorityClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let class = if wanted.is_empty() {
-            let all = api.cache.resource(&classes.storage).list(&crate::cache::Scope::default());
-            let defaults = all.iter().map(|entry| entry.value()).filter(|class| class["globalDefault"] == true);
-            defaults.min_by_key(|class| class["value"].as_i64())
-        } else {
-            let found = api.load(&classes, "", &wanted).await?;
-            let missing = || ApiError::forbidden("", "pods", &request.name, format!("no PriorityClass with name {wanted} was found"));
-            Some(found.ok_or_else(missing)?.value)
-        };
-        let (value, policy, name) = match &class {
-            Some(class) => (
-                class["value"].as_i64().unwrap_or_default(),
-                class["preemptionPolicy"].as_str().unwrap_or("PreemptLowerPriority").to_owned(),
-                class.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            ),
-            None => (0, "PreemptLowerPriority".to_owned(), String::new()),
-        };
-        let given = object.pointer("/spec/priority").and_then(Value::as_i64);
-        if given.is_some_and(|given| given != value) {
-            let why = format!(
-                "the integer value of priority ({}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name",
-                given.unwrap_or_default()
-            );
-            return Err(ApiError::forbidden("", "pods", &request.name, why));
-        }
-        let given = object.pointer("/spec/preemptionPolicy").and_then(Value::as_str);
-        if given.is_some_and(|given| given != policy) {
-            let why = format!(
-                "the string value of PreemptionPolicy ({}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name",
-                given.unwrap_or_default()
-            );
-            return Err(ApiError::forbidden("", "pods", &request.name, why));
-        }
-        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.insert("priority".into(), value.into());
-            spec.insert("preemptionPolicy".into(), policy.into());
-            if !name.is_empty() {
-                spec.insert("priorityClassName".into(), name.into());
-            }
-        }
-        Ok(())
-    }
-}
+use super::{AdmissionStep, Request};
+use crate::error::Result;
+use crate::object::{meta, metadata_mut};
 
 /// DefaultTolerationSeconds: a pod stays five minutes on a node that is not ready or not reachable.
 pub struct DefaultTolerationSeconds;
@@ -79,7 +13,7 @@ pub struct DefaultTolerationSeconds;
 #[async_trait]
 impl AdmissionStep for DefaultTolerationSeconds {
     async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<()> {
-        if !request.served.is("", "pods") || !request.subresource.is_empty() {
+        if !request.writes("", "pods") {
             return Ok(());
         }
         let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
@@ -94,6 +28,96 @@ impl AdmissionStep for DefaultTolerationSeconds {
             if !tolerated {
                 list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
             }
+        }
+        Ok(())
+    }
+}
+
+/// TaintNodesByCondition: a new node takes no pods before its controller has seen it ready.
+pub struct TaintNodesByCondition;
+
+#[async_trait]
+impl AdmissionStep for TaintNodesByCondition {
+    async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<()> {
+        const KEY: &str = "node.kubernetes.io/not-ready";
+        if !request.creates("", "nodes") {
+            return Ok(());
+        }
+        let taints = &mut object["spec"]["taints"];
+        if !taints.is_array() {
+            *taints = json!([]);
+        }
+        if let Some(taints) = taints.as_array_mut()
+            && !taints.iter().any(|taint| taint["key"] == KEY && taint["effect"] == "NoSchedule")
+        {
+            taints.push(json!({"key": KEY, "effect": "NoSchedule"}));
+        }
+        Ok(())
+    }
+}
+
+/// AlwaysPullImages (an option): nobody runs an image of a node's store that they could not pull themselves.
+pub struct AlwaysPullImages;
+
+#[async_trait]
+impl AdmissionStep for AlwaysPullImages {
+    async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<()> {
+        if !request.writes("", "pods") {
+            return Ok(());
+        }
+        for field in ["initContainers", "containers", "ephemeralContainers"] {
+            let containers = object.pointer_mut(&format!("/spec/{field}")).and_then(Value::as_array_mut);
+            for container in containers.into_iter().flatten() {
+                container["imagePullPolicy"] = "Always".into();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of the classes that are marked as default with one of these annotations the newest, by name where several are.
+pub(super) fn default_class(classes: Vec<Value>, annotations: &[&str]) -> Option<String> {
+    let marked = |class: &Value| {
+        let given = class.pointer("/metadata/annotations");
+        annotations.iter().any(|name| given.and_then(|given| given.get(name)).is_some_and(|value| value == "true"))
+    };
+    let order = |one: &Value, two: &Value| {
+        meta(one, "creationTimestamp").cmp(meta(two, "creationTimestamp")).then_with(|| meta(two, "name").cmp(meta(one, "name")))
+    };
+    classes.into_iter().filter(|class| marked(class)).max_by(order).map(|class| meta(&class, "name").to_owned())
+}
+
+/// DefaultIngressClass: an Ingress that names no class gets the default one.
+pub struct DefaultIngressClass;
+
+#[async_trait]
+impl AdmissionStep for DefaultIngressClass {
+    async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<()> {
+        let named = object.pointer("/spec/ingressClassName").is_some_and(|name| !name.is_null());
+        let annotated = object.pointer("/metadata/annotations").is_some_and(|all| all.get("kubernetes.io/ingress.class").is_some());
+        if !request.creates("networking.k8s.io", "ingresses") || named || annotated {
+            return Ok(());
+        }
+        let classes = request.list("networking.k8s.io", "ingressclasses", "")?;
+        if let Some(class) = default_class(classes, &["ingressclass.kubernetes.io/is-default-class"]) {
+            object["spec"]["ingressClassName"] = class.into();
+        }
+        Ok(())
+    }
+}
+
+/// DenyServiceExternalIPs (an option): Services get no further external addresses.
+pub struct DenyServiceExternalIPs;
+
+#[async_trait]
+impl AdmissionStep for DenyServiceExternalIPs {
+    async fn validate(&self, request: &Request<'_>, object: Option<&Value>) -> Result<()> {
+        let addresses = |service: Option<&Value>| {
+            service.and_then(|service| service.pointer("/spec/externalIPs")).and_then(Value::as_array).cloned().unwrap_or_default()
+        };
+        let old = addresses(request.old);
+        if request.writes("", "services") && addresses(object).iter().any(|address| !old.contains(address)) {
+            return Err(request.forbidden("Use of external IPs is denied by admission control"));
         }
         Ok(())
     }

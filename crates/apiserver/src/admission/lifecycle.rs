@@ -1,7 +1,6 @@
 //! NamespaceLifecycle: nothing is created in a namespace that does not exist or is on its way out; some namespaces stay.
 
 use async_trait::async_trait;
-use http::StatusCode;
 use serde_json::Value;
 
 use super::{AdmissionStep, Operation, Request};
@@ -30,7 +29,7 @@ impl AdmissionStep for NamespaceLifecycle {
 }
 
 async fn check(request: &Request<'_>) -> Result<()> {
-    if request.operation != Operation::Create || request.namespace.is_empty() || !request.served.facts.namespaced {
+    if request.operation == Operation::Delete || request.namespace.is_empty() || !request.served.facts.namespaced {
         return Ok(());
     }
     let facts = &request.served.facts;
@@ -40,22 +39,20 @@ async fn check(request: &Request<'_>) -> Result<()> {
     }
     let api = &request.context.api;
     let namespaces = api.built_in("", "namespaces")?;
-    let found = match api.cached(&namespaces, "", &request.namespace) {
-        Some(entry) => Some(entry.value()),
+    let namespace = match api.cached(&namespaces, "", &request.namespace) {
+        // What is there may be changed until it has gone.
+        Some(_) if request.operation == Operation::Update => return Ok(()),
+        Some(entry) => entry.value(),
         // The cache may lag behind a namespace that was made a moment ago.
-        None => api.load(&namespaces, "", &request.namespace).await?.map(|loaded| loaded.value),
+        None => match api.load(&namespaces, "", &request.namespace).await? {
+            Some(loaded) => loaded.value,
+            None => return Err(ApiError::not_found("", "namespaces", &request.namespace)),
+        },
     };
-    let Some(namespace) = found else {
-        return Err(ApiError::not_found("", "namespaces", &request.namespace));
-    };
-    if meta(&namespace, "deletionTimestamp").is_empty() {
+    if request.operation == Operation::Update || meta(&namespace, "deletionTimestamp").is_empty() {
         return Ok(());
     }
     let why = format!("unable to create new content in namespace {} because it is being terminated", request.namespace);
     let message = format!("namespace {} is being terminated", request.namespace);
-    Err(ApiError { code: StatusCode::FORBIDDEN, ..ApiError::forbidden(&facts.group, &facts.plural, &request.name, why) }.cause(Cause::new(
-        "NamespaceTerminating",
-        message,
-        "metadata.namespace",
-    )))
+    Err(request.forbidden(why).cause(Cause::new("NamespaceTerminating", message, "metadata.namespace")))
 }

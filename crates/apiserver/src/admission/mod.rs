@@ -1,20 +1,44 @@
 //! Admission: one ordered chain of steps that every write passes (KAPI-ADM-03).
 //!
-//! All steps mutate first, in order; after preparation and validation all of them may still refuse. Webhooks, quotas and policies
-//! are further steps of the same chain.
+//! All steps mutate first, in order; after preparation and validation all of them may still refuse. The plugins of kube-apiserver
+//! stand in its order; quotas are last, since they count only what nobody else refuses.
 
+mod certificates;
+mod compiled;
 mod defaults;
+mod expressions;
 mod lifecycle;
+mod limit_ranger;
+mod matching;
+mod owner_references;
+mod plugins;
+mod pod_security;
+mod policy;
+mod priority;
+mod quota;
+mod review;
+mod runtime_class;
 mod service_account;
+mod storage;
+mod subresource;
+mod webhook;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::error::Result;
+use crate::cache::Scope;
+use crate::error::{ApiError, Result};
+use crate::options::DeleteOptions;
 use crate::served::Served;
 use crate::server::Context;
+
+pub use plugins::{PluginError, Plugins};
+pub use policy::PolicyStatus;
+pub use quota::Charges;
+pub use subresource::posted;
+pub use webhook::Reinvocation;
 
 /// What is done to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +67,48 @@ pub struct Request<'a> {
     pub old: Option<&'a Value>,
     /// Whether nothing will be stored.
     pub dry_run: bool,
+    /// What quotas were charged for it.
+    pub charges: Charges,
+    /// The options of a deletion.
+    pub deletion: Option<&'a DeleteOptions>,
+    /// What webhooks remember of it.
+    pub reinvocation: Reinvocation,
+}
+
+impl Request<'_> {
+    /// Whether this is a write of such a resource itself, not of a subresource.
+    pub fn writes(&self, group: &str, plural: &str) -> bool {
+        self.subresource.is_empty() && self.operation != Operation::Delete && self.served.is(group, plural)
+    }
+
+    /// Whether this is the creation of such a resource.
+    pub fn creates(&self, group: &str, plural: &str) -> bool {
+        self.operation == Operation::Create && self.writes(group, plural)
+    }
+
+    /// The 403 with the words after `is forbidden: `.
+    pub fn forbidden(&self, why: impl AsRef<str>) -> ApiError {
+        let facts = &self.served.facts;
+        ApiError::forbidden(&facts.group, &facts.plural, &self.name, why)
+    }
+
+    /// A built-in object. The cache may lag behind one that was made a moment ago, so the store has the last word.
+    pub async fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Result<Option<Value>> {
+        let api = &self.context.api;
+        let served = api.built_in(group, plural)?;
+        match api.cached(&served, namespace, name) {
+            Some(entry) => Ok(Some(entry.value())),
+            None => Ok(api.load(&served, namespace, name).await?.map(|loaded| loaded.value)),
+        }
+    }
+
+    /// The objects of a built-in resource as the cache shows them; of all namespaces where none is named.
+    pub fn list(&self, group: &str, plural: &str, namespace: &str) -> Result<Vec<Value>> {
+        let api = &self.context.api;
+        let served = api.built_in(group, plural)?;
+        let scope = Scope { namespace: namespace.to_owned(), name: String::new() };
+        Ok(api.cache.resource(&served.storage).list(&scope).iter().map(|entry| entry.value()).collect())
+    }
 }
 
 /// One step of the chain.
@@ -57,43 +123,98 @@ pub trait AdmissionStep: Send + Sync {
     async fn validate(&self, _request: &Request<'_>, _object: Option<&Value>) -> Result<()> {
         Ok(())
     }
+
+    /// What was let in is not stored after all: gives back what the step took for it.
+    async fn abandon(&self, _request: &Request<'_>) {}
 }
 
 /// The steps in their order.
-pub struct Chain(Vec<Box<dyn AdmissionStep>>);
+pub struct Chain {
+    plugins: Plugins,
+    steps: Vec<(usize, Box<dyn AdmissionStep>)>,
+}
 
 impl Default for Chain {
-    /// The steps of every server, in Kubernetes' order.
+    /// The plugins that kube-apiserver has on.
     fn default() -> Self {
-        Self(vec![
-            Box::new(lifecycle::NamespaceLifecycle),
-            Box::new(service_account::ServiceAccount),
-            Box::new(defaults::Priority),
-            Box::new(defaults::DefaultTolerationSeconds),
-            Box::new(defaults::CatalogName),
-        ])
+        Self::new(Plugins::default())
     }
 }
 
 impl Chain {
-    /// Appends a step.
+    /// The built-in plugins that are on, and the steps of every server.
+    pub fn new(plugins: Plugins) -> Self {
+        let mut chain = Self { plugins, steps: Vec::new() };
+        chain.plug("NamespaceLifecycle", Box::new(lifecycle::NamespaceLifecycle));
+        chain.plug("LimitRanger", Box::new(limit_ranger::LimitRanger));
+        chain.plug("ServiceAccount", Box::new(service_account::ServiceAccount));
+        chain.plug("TaintNodesByCondition", Box::new(defaults::TaintNodesByCondition));
+        chain.plug("AlwaysPullImages", Box::new(defaults::AlwaysPullImages));
+        chain.plug("PodSecurity", Box::new(pod_security::PodSecurity));
+        chain.plug("Priority", Box::new(priority::Priority));
+        chain.plug("DefaultTolerationSeconds", Box::new(defaults::DefaultTolerationSeconds));
+        chain.plug("DefaultStorageClass", Box::new(storage::DefaultStorageClass));
+        chain.plug("StorageObjectInUseProtection", Box::new(storage::StorageObjectInUseProtection));
+        chain.plug("OwnerReferencesPermissionEnforcement", Box::new(owner_references::OwnerReferencesPermissionEnforcement));
+        chain.plug("PersistentVolumeClaimResize", Box::new(storage::PersistentVolumeClaimResize));
+        chain.plug("RuntimeClass", Box::new(runtime_class::RuntimeClass));
+        chain.plug("CertificateApproval", Box::new(certificates::CertificateApproval));
+        chain.plug("CertificateSigning", Box::new(certificates::CertificateSigning));
+        chain.plug("CertificateSubjectRestriction", Box::new(certificates::CertificateSubjectRestriction));
+        chain.plug("DefaultIngressClass", Box::new(defaults::DefaultIngressClass));
+        chain.plug("DenyServiceExternalIPs", Box::new(defaults::DenyServiceExternalIPs));
+        chain.push(Box::new(defaults::CatalogName));
+        chain.plug("MutatingAdmissionWebhook", Box::new(webhook::MutatingAdmissionWebhook::default()));
+        chain.plug("ValidatingAdmissionPolicy", Box::new(policy::ValidatingAdmissionPolicy::default()));
+        chain.plug("ValidatingAdmissionWebhook", Box::new(webhook::ValidatingAdmissionWebhook::default()));
+        chain.plug("ResourceQuota", Box::new(quota::ResourceQuota::default()));
+        chain
+    }
+
+    /// Adds a plugin of kube-apiserver at its place, unless it is off.
+    pub fn plug(&mut self, name: &str, step: Box<dyn AdmissionStep>) {
+        if self.plugins.has(name) {
+            self.insert(plugins::place(name), step);
+        }
+    }
+
+    /// Adds a step of our own: behind the built-in plugins, before webhooks, policies and quotas.
     pub fn push(&mut self, step: Box<dyn AdmissionStep>) {
-        self.0.push(step);
+        self.insert(plugins::place(""), step);
     }
 
-    /// Every step's changes, in order.
+    fn insert(&mut self, place: usize, step: Box<dyn AdmissionStep>) {
+        let at = self.steps.partition_point(|(other, _)| *other <= place);
+        self.steps.insert(at, (place, step));
+    }
+
+    /// Every step's changes, in order; and once more where a webhook has changed what others saw before it.
     pub async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<()> {
-        for step in &self.0 {
-            step.mutate(request, object).await?;
+        loop {
+            for (_, step) in &self.steps {
+                step.mutate(request, object).await?;
+            }
+            if !request.reinvocation.begin_again() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Every step's refusals, in order. Where one refuses, nothing is kept that others took.
+    pub async fn validate(&self, request: &Request<'_>, object: Option<&Value>) -> Result<()> {
+        for (_, step) in &self.steps {
+            if let Err(refusal) = step.validate(request, object).await {
+                self.abandon(request).await;
+                return Err(refusal);
+            }
         }
         Ok(())
     }
 
-    /// Every step's refusals, in order.
-    pub async fn validate(&self, request: &Request<'_>, object: Option<&Value>) -> Result<()> {
-        for step in &self.0 {
-            step.validate(request, object).await?;
+    /// What was let in is not stored after all.
+    pub async fn abandon(&self, request: &Request<'_>) {
+        for (_, step) in &self.steps {
+            step.abandon(request).await;
         }
-        Ok(())
     }
 }

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use mainstay_kinds::{Resource, Subresource};
-use mainstay_schema::crd::{self, Condition, Definition, Names};
+use mainstay_schema::crd::{self, Condition, Conversion, Definition, Names};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 
+use super::convert::Converter;
 use super::version::CustomVersion;
 use crate::api::Api;
 use crate::cache::{Begin, Scope};
 use crate::error::Result;
-use crate::object::{meta, meta_list, metadata_mut};
+use crate::object::{self, meta, meta_list, metadata_mut};
+use crate::remote::Remotes;
 use crate::served::{Served, Snapshot};
 
 /// Holds a CRD until its instances are gone.
@@ -97,7 +99,7 @@ impl Establisher {
                     change = subscription.changes.recv() => if change.is_none() { break },
                     () = closing.cancelled() => return,
                 }
-                while subscription.changes.try_recv().is_ok() {}
+                while subscription.changes.try_recv().is_some() {}
             }
             if self.api.closing.is_cancelled() {
                 return;
@@ -230,7 +232,11 @@ impl Establisher {
             let metadata = metadata_mut(&mut value);
             metadata.insert("deletionTimestamp".into(), crate::clock::now().into());
             metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
-            self.api.save(served, &mut value, Expect::Revision(entry.revision)).await?;
+            // Without conversion: a webhook that is gone must not hold what it served.
+            let (api_version, kind) = (text(&value, "/apiVersion"), text(&value, "/kind"));
+            let bytes = object::encode(&api_version, &kind, &value);
+            let key = served.store_key(namespace, entry.name());
+            self.api.store.put(&key, bytes, Expect::Revision(entry.revision)).await.map_err(crate::api::store_error)?;
         }
         Ok(false)
     }
@@ -250,7 +256,7 @@ impl Establisher {
                 _ => match Definition::parse(crd) {
                     Ok(definition) => {
                         changed = true;
-                        Arc::new(serve(&definition, crd))
+                        Arc::new(serve(&definition, crd, &self.api.remotes))
                     }
                     Err(error) => {
                         tracing::error!(crd = name, %error, "a stored CRD cannot be read");
@@ -333,7 +339,11 @@ fn set_condition(crd: &mut Value, condition: &Condition) {
     }
 }
 
-fn serve(definition: &Definition, crd: &Value) -> Vec<Served> {
+fn serve(definition: &Definition, crd: &Value, remotes: &Arc<Remotes>) -> Vec<Served> {
+    let converter = match &definition.conversion {
+        Conversion::None => None,
+        Conversion::Webhook(webhook) => Some(Arc::new(Converter::new(remotes.clone(), webhook))),
+    };
     let storage: Arc<str> = format!("{}/{}", definition.group, definition.names.plural).into();
     let storage_version: Arc<str> = definition.storage_version().map_or("", |version| &version.name).into();
     let verbs = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -383,7 +393,7 @@ fn serve(definition: &Definition, crd: &Value) -> Vec<Served> {
                 facts: Arc::new(facts),
                 storage: storage.clone(),
                 storage_version: storage_version.clone(),
-                custom: Some(Arc::new(CustomVersion::new(definition, version, schema_json(crd, &version.name)))),
+                custom: Some(Arc::new(CustomVersion::new(definition, version, schema_json(crd, &version.name), converter.clone()))),
             }
         })
         .collect()

@@ -1,7 +1,10 @@
 //! CustomResourceDefinitions come alive: names, conditions, served versions, the end of their instances (KAPI-CRD-01).
 
+mod convert;
 mod establish;
+pub mod openapi;
 mod version;
 
+pub use convert::{Converter, stored_version};
 pub use establish::{Establisher, mark_deleted};
 pub use version::{CustomVersion, ScalePaths};

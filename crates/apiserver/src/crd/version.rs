@@ -1,11 +1,14 @@
 //! One served version of a custom resource: how its objects are read, defaulted, checked (KAPI-CRD-02).
 
+use std::sync::Arc;
+
 use mainstay_kinds::{Gvk, registry};
-use mainstay_schema::crd::{Column, Conversion, Definition, Version};
+use mainstay_schema::crd::{Column, Definition, Version};
 use mainstay_schema::field::{Error as FieldError, Path};
 use mainstay_schema::{Additional, Schema, SchemaRef, coerce, default, prune, validate};
 use serde_json::{Value, json};
 
+use super::convert::Converter;
 use crate::error::{ApiError, Result};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -33,8 +36,8 @@ pub struct CustomVersion {
     pub columns: Vec<Column>,
     /// Whether `status` is a subresource.
     pub status: bool,
-    /// Whether a webhook converts between the versions.
-    webhook: bool,
+    /// Converts between the versions; `None` where they differ in nothing but their names.
+    pub converter: Option<Arc<Converter>>,
     structural: SchemaRef,
     prunes: bool,
     namespaced: bool,
@@ -53,14 +56,14 @@ pub struct ScalePaths {
 
 impl CustomVersion {
     /// From a parsed CRD.
-    pub fn new(definition: &Definition, version: &Version, schema_json: &Value) -> Self {
+    pub fn new(definition: &Definition, version: &Version, schema_json: &Value, converter: Option<Arc<Converter>>) -> Self {
         let pointer = |path: &str| path.replace('.', "/");
         Self {
             crd: definition.name.clone(),
             list_kind: definition.names.list_kind.clone(),
             deprecation_warning: version.warning.clone(),
             schema: Some(whole(&version.schema)),
-            changes_on_read: has_defaults(&version.schema) || matches!(definition.conversion, Conversion::Webhook(_)),
+            changes_on_read: has_defaults(&version.schema),
             scale: version.scale.as_ref().map(|scale| ScalePaths {
                 spec: pointer(&scale.spec_replicas_path),
                 status: pointer(&scale.status_replicas_path),
@@ -70,7 +73,7 @@ impl CustomVersion {
             openapi: schema_json.clone(),
             columns: version.columns.clone(),
             status: version.status,
-            webhook: matches!(definition.conversion, Conversion::Webhook(_)),
+            converter,
             structural: version.schema.clone(),
             prunes: !definition.preserve_unknown_fields,
             namespaced: definition.namespaced,
@@ -118,20 +121,11 @@ impl CustomVersion {
         default::default(&self.structural, value);
     }
 
-    /// Brings a stored object into what the schema says today. Only `apiVersion` may differ between versions: a conversion by webhook
-    /// is refused, since an unconverted object would be a wrong one.
-    pub fn after_read(&self, value: &mut Value, api_version: &str) -> Result<()> {
-        let stored = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        if self.webhook && stored != api_version {
-            let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-            return Err(ApiError::internal(format!(
-                "conversion webhook for {stored}, Kind={kind} failed: conversion by webhook into {api_version} is not supported yet"
-            )));
-        }
+    /// Brings a stored object into what the schema says today: its defaults.
+    pub fn after_read(&self, value: &mut Value) {
         if self.changes_on_read {
             default::default(&self.structural, value);
         }
-        Ok(())
     }
 
     /// Sets generation and status of a new object.

@@ -6,7 +6,7 @@ use http::StatusCode;
 use mainstay_store::Expect;
 use serde_json::Value;
 
-use crate::admission::{Operation, Request};
+use crate::admission::{Charges, Operation, Request};
 use crate::error::{ApiError, Result};
 use crate::object::{meta, metadata_mut};
 use crate::options::WriteOptions;
@@ -57,6 +57,9 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
             name: meta(&value, "name").to_owned(),
             old: None,
             dry_run: options.dry_run,
+            charges: Charges::default(),
+            deletion: None,
+            reinvocation: crate::admission::Reinvocation::default(),
         };
         context.api.admission.mutate(&request, &mut value).await?;
         strategy::prepare_create(context, served, &mut value);
@@ -64,19 +67,17 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
         if !errors.is_empty() {
             return Err(ApiError::invalid_fields(&facts.group, &facts.kind, meta(&value, "name"), &errors));
         }
-        context.api.admission.validate(&request, Some(&value)).await?;
-        strategy::before_create(context, served, &mut value, options.dry_run)?;
-        for warning in strategy::warnings(served, &value, None) {
+        for warning in strategy::warnings(served, &value, None, None) {
             context.warn(warning);
         }
+        context.api.admission.validate(&request, Some(&value)).await?;
         match store(context, served, &mut value, options.dry_run).await {
-            Err(error) if error.code == StatusCode::CONFLICT && generated && attempt + 1 < GENERATED => {}
+            Ok(()) => return Ok(value),
             Err(error) => {
-                strategy::release(context, served, &value, None);
-                return Err(error);
-            }
-            Ok(()) => {
-                return Ok(value);
+                context.api.admission.abandon(&request).await;
+                if error.code != StatusCode::CONFLICT || !generated || attempt + 1 == GENERATED {
+                    return Err(error);
+                }
             }
         }
     }
@@ -84,7 +85,17 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
     Err(ApiError::already_exists(&facts.group, &facts.plural, name).retry_after(1))
 }
 
+/// Stores what was admitted, with the addresses and ports that it is given.
 async fn store(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
+    strategy::before_create(context, served, value, dry_run).await?;
+    let outcome = insert(context, served, value, dry_run).await;
+    if outcome.is_err() && !dry_run {
+        strategy::release(context, served, value, None);
+    }
+    outcome
+}
+
+async fn insert(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
     let (namespace, name) = (meta(value, "namespace").to_owned(), meta(value, "name").to_owned());
     let facts = &served.facts;
     if dry_run {

@@ -6,7 +6,7 @@ use http::StatusCode;
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 
-use crate::admission::{Operation, Request};
+use crate::admission::{Charges, Operation, Request};
 use crate::api::Loaded;
 use crate::error::{ApiError, Result};
 use crate::negotiate;
@@ -37,6 +37,8 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
             let status = success(served, &value);
             Ok(respond::plain(context, StatusCode::OK, &status))
         }
+        // Who asked by the old option for dependents to be deleted, too, is told that this is not done yet.
+        Deleted::Held(value) if options.orphan_dependents == Some(false) => respond::object(context, served, StatusCode::ACCEPTED, value),
         Deleted::Gone(value) | Deleted::Held(value) => respond::object(context, served, StatusCode::OK, value),
     }
 }
@@ -85,6 +87,9 @@ pub async fn delete_object(
                 name: name.to_owned(),
                 old: Some(&live.value),
                 dry_run: options.dry_run,
+                charges: Charges::default(),
+                deletion: Some(options),
+                reinvocation: crate::admission::Reinvocation::default(),
             };
             context.api.admission.validate(&request, None).await?;
             admitted = true;
@@ -157,7 +162,7 @@ fn grace_period(served: &Served, live: &Value, options: &DeleteOptions) -> i64 {
         return 0;
     }
     let spec = live.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
-    let asked = options.grace_period_seconds.map_or(spec, |asked| asked.max(0));
+    let asked = options.grace_period_seconds.map_or(spec, |asked| if asked < 0 { 1 } else { asked });
     let unscheduled = live.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
     let over = matches!(live.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"));
     if unscheduled || over { 0 } else { asked }
@@ -207,21 +212,22 @@ fn finalizers(served: &Served, next: &mut Value, options: &DeleteOptions, deleti
 fn preconditions(served: &Served, live: &Loaded, options: &DeleteOptions) -> Result<()> {
     let facts = &served.facts;
     let name = meta(&live.value, "name");
-    let key = strategy::shown_key(served, &live.value);
-    let refuse = |what: &str, wanted: &str, found: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
-        let _ = &key;
-        Err(ApiError::conflict(&facts.group, &facts.plural, name, &why))
+    let refuse = |what: &str, wanted: &str, found: &str, otherwise: &str| {
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {otherwise}"
+        );
+        // Kubernetes names the kind here, where other conflicts name the resource.
+        Err(ApiError::conflict(&facts.group, &facts.kind, name, &why))
     };
     if let Some(uid) = &options.uid
         && uid != meta(&live.value, "uid")
     {
-        return refuse("UID", uid, meta(&live.value, "uid"));
+        return refuse("UID", uid, meta(&live.value, "uid"), "deleted and then recreated");
     }
     if let Some(version) = &options.resource_version
         && *version != live.revision.to_string()
     {
-        return refuse("ResourceVersion", version, &live.revision.to_string());
+        return refuse("ResourceVersion", version, &live.revision.to_string(), "modified");
     }
     Ok(())
 }
@@ -257,7 +263,7 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: &[
     let list = json!({
         "kind": served.list_kind(),
         "apiVersion": served.api_version(),
-        "metadata": {"resourceVersion": page.revision.to_string()},
+        "metadata": super::read::list_metadata(&page),
         "items": items,
     });
     Ok(Answer::value(StatusCode::OK, context.agreed.format, &list))

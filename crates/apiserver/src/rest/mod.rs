@@ -5,7 +5,7 @@ mod create;
 mod delete;
 mod patch;
 pub mod read;
-mod scale;
+pub(crate) mod scale;
 mod special;
 mod update;
 
@@ -40,6 +40,10 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
     }
     if served.facts.namespaced && info.namespace.is_empty() && !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
         return Err(ApiError::no_such_resource());
+    }
+    // Across all namespaces, objects can be read only.
+    if served.facts.namespaced && info.namespace.is_empty() && info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
+        return Err(if served.custom.is_some() { ApiError::no_such_resource() } else { ApiError::method_not_allowed() });
     }
     if !served.facts.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
         return Err(ApiError::no_such_resource());

@@ -14,7 +14,7 @@ use crate::options::{self, WriteOptions};
 use crate::respond::{self, Answer};
 use crate::served::Served;
 use crate::server::Context;
-use crate::{fields, strategy};
+use crate::{fields, strategy, strict};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -48,10 +48,11 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
     let read = read.map_err(|error| refused(&error))?;
     let info = &context.info;
     let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name, patch: true };
+    let problems = if content_type == JSON { operation_problems(body) } else { duplicates(body) };
     let updated = update_object(context, served, &change, |live| {
-        let (read, options) = (&read, &options);
+        let (read, problems, options) = (&read, &problems, &options);
         async move {
-            let mut new = patched(context, served, read, &live.value, options)?;
+            let mut new = patched(context, served, read, problems, &live.value, options)?;
             named(context, served, &mut new)?;
             fields::written(served, Some(&live.value), &mut new, &options.field_manager, sub);
             // A patch that does not speak of a resourceVersion follows the object.
@@ -65,7 +66,25 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
     respond::object(context, served, StatusCode::OK, updated)
 }
 
-fn patched(context: &Context, served: &Served, patch: &Patch, live: &Value, options: &WriteOptions) -> Result<Value> {
+/// What is said of the fields that a patch names twice (KAPI-REST-03).
+fn duplicates(body: &[u8]) -> Vec<String> {
+    // A body that does not parse was refused before.
+    strict::parse(body).map(|(_, paths)| paths.iter().map(|path| format!("duplicate field {path:?}")).collect()).unwrap_or_default()
+}
+
+/// What is said of the fields of a JSON patch's operations: those that are there twice, and those that no operation has.
+fn operation_problems(body: &[u8]) -> Vec<String> {
+    let Ok((operations, twice)) = strict::parse(body) else { return Vec::new() };
+    let mut problems: Vec<String> = twice.iter().map(|path| format!("json patch duplicate field {path:?}")).collect();
+    for (index, operation) in operations.as_array().into_iter().flatten().enumerate() {
+        let fields = operation.as_object().into_iter().flatten().map(|(field, _)| field);
+        let unknown = fields.filter(|field| !matches!(field.as_str(), "op" | "from" | "path" | "value"));
+        problems.extend(unknown.map(|field| format!("json patch unknown field \"[{index}].{field}\"")));
+    }
+    problems
+}
+
+fn patched(context: &Context, served: &Served, patch: &Patch, problems: &[String], live: &Value, options: &WriteOptions) -> Result<Value> {
     let mut new = live.clone();
     match patch {
         Patch::Json(operations) => patch::json_patch(&mut new, operations).map_err(|error| refused(&error))?,
@@ -79,9 +98,9 @@ fn patched(context: &Context, served: &Served, patch: &Patch, live: &Value, opti
         return Err(ApiError::bad_request("the patched document is not an object"));
     }
     let shown = new.clone();
-    let decoded = Decoded { value: new, duplicates: Vec::new(), text: bytes::Bytes::new() };
+    let decoded = Decoded { value: new, problems: problems.to_vec(), ..Decoded::default() };
     let mut new = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)
-        .map_err(|error| outcome(&error, &shown, served))?;
+        .map_err(|error| outcome(&error, patch, &shown, served))?;
     strategy::default(served, &mut new);
     Ok(new)
 }
@@ -96,27 +115,44 @@ fn named(context: &Context, served: &Served, new: &mut Value) -> Result<()> {
         )));
     }
     if served.facts.namespaced && meta(new, "namespace") != info.namespace {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the object ({}) does not match the namespace on the request ({})",
-            meta(new, "namespace"),
-            info.namespace
-        )));
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(ApiError::bad_request(why));
     }
     Ok(())
 }
 
 /// The patched document cannot be read as the kind: Kubernetes shows it as a whole.
-fn outcome(error: &ApiError, shown: &Value, served: &Served) -> ApiError {
+fn outcome(error: &ApiError, patch: &Patch, shown: &Value, served: &Served) -> ApiError {
     if error.code != StatusCode::BAD_REQUEST {
         return error.clone();
     }
     let marker = format!(" cannot be handled as a {}: ", served.facts.kind);
     let why = error.message.split_once(&marker).map_or(error.message.as_str(), |(_, why)| why);
-    // Custom resources have no structs: their text is in alphabetical order throughout.
-    let text = if served.custom.is_some() { mainstay_schema::field::go_json(shown) } else { go_text(shown) };
+    let text = match patch {
+        // Of what a strategic merge patch makes, Kubernetes has no text; it shows the patch.
+        Patch::Strategic(patch) if why.starts_with("strict decoding error: ") => go_map(patch),
+        // Custom resources have no structs: their text is in alphabetical order throughout.
+        _ if served.custom.is_some() => mainstay_schema::field::go_json(shown),
+        _ => go_text(shown),
+    };
     let text = mainstay_schema::field::go_quote(&text);
     let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {text}: {why}"), "patch");
     ApiError::invalid("", "", "", vec![cause])
+}
+
+/// A value as Go prints its maps and slices.
+fn go_map(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_map).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().collect();
+            members.sort_by_key(|(key, _)| *key);
+            format!("map[{}]", members.iter().map(|(key, value)| format!("{key}:{}", go_map(value))).collect::<Vec<_>>().join(" "))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// JSON with metadata in the order of Go's struct: patches leave what they do not touch as it was written.

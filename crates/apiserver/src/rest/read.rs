@@ -22,16 +22,21 @@ use crate::server::Context;
 /// Reads one object.
 pub async fn get(context: &Context, served: &Served) -> Result<Answer> {
     let info = &context.info;
-    let wanted = crate::options::resource_version(context.query.first("resourceVersion").unwrap_or_default())?;
+    let version = context.query.first("resourceVersion").unwrap_or_default();
+    let wanted = crate::options::resource_version(version).map_err(ApiError::untyped)?;
     if let Some(wanted) = wanted {
-        not_in_the_future(context, wanted)?;
+        not_in_the_future(context, wanted).await?;
     }
     let Loaded { value, .. } = context.api.require(served, &info.namespace, &info.name).await?;
     respond::object(context, served, StatusCode::OK, value)
 }
 
-fn not_in_the_future(context: &Context, wanted: Revision) -> Result<()> {
-    let latest = *context.api.store.revision().borrow();
+async fn not_in_the_future(context: &Context, wanted: Revision) -> Result<()> {
+    let known = *context.api.store.revision().borrow();
+    if wanted <= known {
+        return Ok(());
+    }
+    let latest = context.api.store.latest().await.map_err(store_error)?;
     if wanted > latest { Err(too_large_version(wanted, latest)) } else { Ok(()) }
 }
 
@@ -52,15 +57,7 @@ pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
     let options = ListOptions::parse(&context.query, false)?;
     check_fields(served, &options)?;
     let page = find(context, served, &options).await?;
-    let mut metadata = Map::new();
-    metadata.insert("resourceVersion".into(), page.revision.to_string().into());
-    if !page.next.is_empty() {
-        metadata.insert("continue".into(), page.next.clone().into());
-    }
-    if let Some(remaining) = page.remaining.filter(|remaining| *remaining > 0) {
-        metadata.insert("remainingItemCount".into(), remaining.into());
-    }
-    let metadata = Value::Object(metadata);
+    let metadata = list_metadata(&page);
     match context.agreed.shape {
         Shape::Object | Shape::Discovery => write_list(context, served, &page, &metadata),
         Shape::Table => {
@@ -69,11 +66,29 @@ pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
             Ok(Answer::value(StatusCode::OK, context.agreed.format, &table))
         }
         Shape::Metadata | Shape::MetadataList => {
-            let items: Vec<Value> = values(served, &page)?.iter_mut().map(respond::partial).collect();
+            let partial =
+                |entry: &Arc<Entry>| served.read(&entry.stored, entry.revision).map(|mut loaded| respond::partial(&mut loaded.value));
+            if context.agreed.format == Format::Protobuf {
+                return write_protobuf("meta.k8s.io/v1", "PartialObjectMetadataList", &metadata, page.entries.iter().map(partial));
+            }
+            let items = page.entries.iter().map(partial).collect::<Result<Vec<Value>>>()?;
             let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
             Ok(Answer::value(StatusCode::OK, context.agreed.format, &list))
         }
     }
+}
+
+/// The ListMeta of what was found.
+pub fn list_metadata(page: &Page) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".into(), page.revision.to_string().into());
+    if !page.next.is_empty() {
+        metadata.insert("continue".into(), page.next.clone().into());
+    }
+    if let Some(remaining) = page.remaining.filter(|remaining| *remaining > 0) {
+        metadata.insert("remainingItemCount".into(), remaining.into());
+    }
+    Value::Object(metadata)
 }
 
 fn values(served: &Served, page: &Page) -> Result<Vec<Value>> {
@@ -82,6 +97,10 @@ fn values(served: &Served, page: &Page) -> Result<Vec<Value>> {
 
 fn write_list(context: &Context, served: &Served, page: &Page, metadata: &Value) -> Result<Answer> {
     let (kind, api_version) = (served.list_kind(), served.api_version());
+    if context.agreed.format == Format::Protobuf {
+        let values = page.entries.iter().map(|entry| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value));
+        return write_protobuf(&api_version, &kind, metadata, values);
+    }
     let mut out = BytesMut::with_capacity(256 + page.entries.iter().map(|entry| entry.stored.len() + 64).sum::<usize>());
     out.put_slice(object::head(&api_version, &kind).as_bytes());
     out.put_slice(b"\"metadata\":");
@@ -110,6 +129,16 @@ fn write_list(context: &Context, served: &Served, page: &Page, metadata: &Value)
     }
     let value: Value = serde_json::from_slice(&out).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(Answer::value(StatusCode::OK, context.agreed.format, &value))
+}
+
+/// A list in protobuf; its items are values one after the other, never all at once.
+fn write_protobuf(api_version: &str, kind: &str, metadata: &Value, items: impl Iterator<Item = Result<Value>>) -> Result<Answer> {
+    let refused = |error| ApiError::internal(format!("the list cannot be encoded as protobuf: {error}"));
+    let mut list = mainstay_protobuf::ListEncoder::new(api_version, kind, metadata).map_err(refused)?;
+    for item in items {
+        list.push(&item?).map_err(refused)?;
+    }
+    Ok(Answer::bytes(StatusCode::OK, Format::Protobuf.content_type(), list.finish()))
 }
 
 /// Refuses field selectors that the kind does not know.
@@ -155,11 +184,19 @@ pub fn scope(context: &Context, served: &Served, options: &ListOptions) -> Scope
     Scope { namespace: namespace.to_owned(), name: named.to_owned() }
 }
 
+/// The entries in the asked version, where a webhook converts between versions.
+pub async fn in_version(served: &Served, entries: Vec<Arc<Entry>>) -> Result<Vec<Arc<Entry>>> {
+    match served.converter() {
+        Some(converter) => converter.entries(entries, &served.api_version()).await,
+        None => Ok(entries),
+    }
+}
+
 /// Finds the objects of a list.
 pub async fn find(context: &Context, served: &Served, options: &ListOptions) -> Result<Page> {
     let api = &context.api;
     if let Some(wanted) = options.resource_version {
-        not_in_the_future(context, wanted)?;
+        not_in_the_future(context, wanted).await?;
     }
     let exact = match (options.resource_version, options.resource_version_match) {
         (Some(wanted), Some(VersionMatch::Exact)) => Some(wanted),
@@ -167,21 +204,24 @@ pub async fn find(context: &Context, served: &Served, options: &ListOptions) -> 
         (Some(wanted), None) if wanted > 0 && options.limit > 0 => Some(wanted),
         _ => None,
     };
-    if exact.is_some() || options.limit > 0 || !options.continue_token.is_empty() {
+    let scope = scope(context, served, options);
+    // The cache ignores limits where any revision will do, and one object needs no pages.
+    let one = !scope.name.is_empty() && (!served.facts.namespaced || !context.info.namespace.is_empty());
+    let paged = options.limit > 0 && options.resource_version != Some(0) && !one;
+    if exact.is_some() || paged || !options.continue_token.is_empty() {
         return page(context, served, options, exact).await;
     }
     let cache = api.cache.resource(&served.storage);
     // "Any" revision is what the cache shows now.
-    let revision = if options.resource_version == Some(0) {
-        api.cache.revision()
-    } else {
+    if options.resource_version != Some(0) {
         let waited = match options.resource_version {
             Some(wanted) => api.cache.reach(wanted).await,
             None => api.cache.catch_up().await,
         };
-        waited.ok_or_else(|| too_large_version(options.resource_version.unwrap_or_default(), api.cache.revision()))?
-    };
-    let mut entries = cache.list(&scope(context, served, options));
+        waited.ok_or_else(|| too_large_version(options.resource_version.unwrap_or_default(), api.cache.revision()))?;
+    }
+    let (found, revision) = cache.list_at(&scope, &api.cache);
+    let mut entries = in_version(served, found).await?;
     entries.retain(|entry| selected(served, options, entry));
     Ok(Page { entries, revision, next: String::new(), remaining: None })
 }
@@ -195,6 +235,9 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
     let (mut after, mut revision) = (None, exact);
     if !options.continue_token.is_empty() {
         let token = Token::read(&options.continue_token)?;
+        if options.resource_version.is_some_and(|version| version > 0) {
+            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        }
         after = Some(format!("{prefix}{}", token.after));
         revision = (token.revision > 0).then_some(token.revision);
     }
@@ -216,12 +259,20 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
         let mut last = None;
         let mut left = listing.remaining;
         let count = listing.items.len();
-        for (index, item) in listing.items.into_iter().enumerate() {
-            let Some(key) = item.key.get(ROOT.len() + served.storage.len() + 1..).map(str::to_owned) else { continue };
-            last = Some(item.key);
-            let Some(entry) = Entry::of(key, item.value, item.modified) else { continue };
+        let key_of = |key: &str| key.get(ROOT.len() + served.storage.len() + 1..).map(str::to_owned);
+        let (mut keys, mut found) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for item in listing.items {
+            let entry = key_of(&item.key).and_then(|key| Entry::of(key, item.value, item.modified));
+            if let Some(entry) = entry {
+                keys.push(item.key);
+                found.push(Arc::new(entry));
+            }
+        }
+        let count = found.len();
+        for (index, (key, entry)) in keys.into_iter().zip(in_version(served, found).await?).enumerate() {
+            last = Some(key);
             if selected(served, options, &entry) {
-                entries.push(Arc::new(entry));
+                entries.push(entry);
                 if limit > 0 && entries.len() == limit {
                     left += (count - index - 1) as u64;
                     break;
@@ -270,14 +321,20 @@ impl Token {
             let shown = if first.is_ascii_graphic() { (first as char).to_string() } else { format!("\\u{first:04x}") };
             refuse(format!("invalid character '{shown}' looking for beginning of value"))
         })?;
-        if value["v"] != "meta.k8s.io/v1" {
-            return Err(refuse(format!("server does not recognize this encoded version {}", value["v"])));
+        let version = value["v"].as_str().unwrap_or_default();
+        if version != "meta.k8s.io/v1" {
+            return Err(refuse(format!("server does not recognize this encoded version {version}")));
+        }
+        let revision = value["rv"].as_i64().unwrap_or_default();
+        if revision == 0 {
+            return Err(refuse(format!("incorrect encoded start resourceVersion (version {version})")));
         }
         let start = value["start"].as_str().unwrap_or_default();
         if start.is_empty() || start.contains("..") {
             return Err(refuse("start key is not valid".into()));
         }
-        Ok(Self { revision: value["rv"].as_u64().unwrap_or_default(), after: start.trim_end_matches('\u{0}').to_owned() })
+        // A negative revision is whichever one is the latest.
+        Ok(Self { revision: Revision::try_from(revision).unwrap_or_default(), after: start.trim_end_matches('\u{0}').to_owned() })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::api::Loaded;
 use crate::error::{ApiError, Result};
 use crate::object::{meta, metadata_mut};
 use crate::options::{self, WriteOptions};
-use crate::respond::Answer;
+use crate::respond::{self, Answer};
 use crate::served::Served;
 use crate::server::Context;
 use crate::{clock, fields, negotiate, strategy};
@@ -42,7 +42,7 @@ pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resu
     let info = &context.info;
     if info.verb == "get" {
         let live = context.api.require(served, &info.namespace, &info.name).await?;
-        return Ok(Answer::value(StatusCode::OK, context.agreed.format, &scale_of(served, &live.value)?));
+        return respond::object(context, served, StatusCode::OK, scale_of(served, &live.value)?);
     }
     let patches = info.verb == "patch";
     let options = WriteOptions::parse(&context.query, if patches { "PatchOptions" } else { "UpdateOptions" }, context.user_agent())?;
@@ -55,7 +55,7 @@ pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resu
         async move { scaled(context, served, body, &live, options) }
     })
     .await?;
-    Ok(Answer::value(StatusCode::OK, context.agreed.format, &scale_of(served, &updated)?))
+    respond::object(context, served, StatusCode::OK, scale_of(served, &updated)?)
 }
 
 /// The parent with the replicas and the owners that the request gives it.
@@ -150,7 +150,13 @@ fn set(value: &mut Value, pointer: &str, wanted: Value) {
     *node = wanted;
 }
 
-fn scale_of(served: &Served, object: &Value) -> Result<Value> {
+/// The replicas of a Scale, put into its parent.
+pub(crate) fn rescale(served: &Served, parent: &mut Value, scale: &Value) {
+    set(parent, &paths(served).spec, scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default().into());
+}
+
+/// A parent as a Scale.
+pub(crate) fn scale_of(served: &Served, object: &Value) -> Result<Value> {
     let paths = paths(served);
     let mut metadata = serde_json::Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {

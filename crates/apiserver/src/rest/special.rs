@@ -30,7 +30,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
     if served.is("", "bindings") {
         let decoded = negotiate::decode(&context.headers, body, "Binding")?;
         let name = meta(&decoded.value, "name").to_owned();
-        return bind(context, &name, &decoded.value).await.map(Some);
+        return bind(context, &name, decoded.value).await.map(Some);
     }
     context.api.access.create(context, served, body).await
 }
@@ -42,7 +42,7 @@ pub async fn subresource(context: &Context, served: &Arc<Served>, body: &[u8]) -
         ("namespaces", "finalize", "update") => finalize(context, served, body).await.map(Some),
         ("pods", "binding", "create") => {
             let decoded = negotiate::decode(&context.headers, body, "Binding")?;
-            bind(context, &info.name, &decoded.value).await.map(Some)
+            bind(context, &info.name, decoded.value).await.map(Some)
         }
         ("pods", "eviction", "create") => crate::eviction::evict(context, body).await.map(Some),
         ("pods", "log", "get") => {
@@ -109,9 +109,10 @@ async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resul
 }
 
 /// Binds a pod to the node that the scheduler chose.
-async fn bind(context: &Context, name: &str, binding: &Value) -> Result<Answer> {
+async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answer> {
     let options = WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?;
     let pods = context.api.built_in("", "pods")?;
+    crate::admission::posted(context, &pods, "binding", name, &mut binding, options.dry_run).await?;
     let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default();
     let kind = binding.pointer("/target/kind").and_then(Value::as_str).unwrap_or_default();
     let root = mainstay_schema::field::Path::new("target");

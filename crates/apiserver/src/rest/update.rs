@@ -7,7 +7,7 @@ use http::StatusCode;
 use mainstay_store::Expect;
 use serde_json::Value;
 
-use crate::admission::{Operation, Request};
+use crate::admission::{Charges, Operation, Request};
 use crate::api::Loaded;
 use crate::error::{ApiError, Result};
 use crate::object::{meta, metadata_mut};
@@ -32,9 +32,6 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
         && sub.is_none()
         && strategy::created_by_update(served)
     {
-        if !meta(&wanted, "resourceVersion").is_empty() {
-            return Err(ApiError::not_found(&served.facts.group, &served.facts.plural, &context.info.name));
-        }
         super::may_create(context).await?;
         fields::written(served, None, &mut wanted, &options.field_manager, None);
         let created = super::create_object(context, served, wanted, &options).await?;
@@ -55,7 +52,10 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
 fn name_matches(context: &Context, value: &mut Value) -> Result<()> {
     let name = meta(value, "name");
     if name.is_empty() {
-        return Err(ApiError::bad_request("name must be provided".to_owned()));
+        let shown = &context.info.name;
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({shown} based on URL) was undeterminable: name must be provided"
+        )));
     }
     if name != context.info.name {
         return Err(ApiError::bad_request(format!(
@@ -115,7 +115,6 @@ impl From<ApiError> for Refused {
 }
 
 async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, live: &Loaded, mut new: Value) -> Result<Value, Refused> {
-    let facts = &served.facts;
     let unconditional = preconditions(served, change, live, &new)?;
     inherit(&mut new, &live.value);
     let request = Request {
@@ -127,36 +126,72 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
         name: change.name.to_owned(),
         old: Some(&live.value),
         dry_run: change.options.dry_run,
+        charges: Charges::default(),
+        deletion: None,
+        reinvocation: crate::admission::Reinvocation::default(),
     };
     context.api.admission.mutate(&request, &mut new).await?;
     strategy::prepare_update(context, served, &mut new, &live.value, change.sub);
-    strategy::before_update(context, served, &mut new, &live.value, change.options.dry_run)?;
-    let errors = strategy::validate_update(served, &new, &live.value, change.sub);
-    if !errors.is_empty() {
-        return Err(ApiError::invalid_fields(&facts.group, &facts.kind, change.name, &errors).into());
+    strategy::before_update(context, served, &mut new, &live.value, change.options.dry_run).await?;
+    let checked = check(&request, change, &new).await;
+    let outcome = match checked {
+        Ok(()) => store(context, served, change, live, &mut new, unconditional).await,
+        Err(refusal) => Err(refusal.into()),
+    };
+    if let Err(refused) = outcome {
+        context.api.admission.abandon(&request).await;
+        if !change.options.dry_run {
+            strategy::release(context, served, &new, Some(&live.value));
+        }
+        return Err(refused);
     }
-    context.api.admission.validate(&request, Some(&new)).await?;
-    for warning in strategy::warnings(served, &new, Some(&live.value)) {
+    Ok(new)
+}
+
+/// Whether what an update makes of an object may be stored.
+async fn check(request: &Request<'_>, change: &Change<'_>, new: &Value) -> Result<()> {
+    let (context, served) = (request.context, request.served);
+    let facts = &served.facts;
+    if let Some(old) = request.old {
+        let errors = strategy::validate_update(served, new, old, change.sub);
+        if !errors.is_empty() {
+            return Err(ApiError::invalid_fields(&facts.group, &facts.kind, change.name, &errors));
+        }
+    }
+    for warning in strategy::warnings(served, new, request.old, change.sub) {
         context.warn(warning);
     }
-    if super::delete::is_finished(served, &new, &live.value) {
+    context.api.admission.validate(request, Some(new)).await
+}
+
+/// Stores what was admitted; what was waiting for its finalizers only goes. `unconditional` says that nobody named a revision.
+async fn store(
+    context: &Context,
+    served: &Arc<Served>,
+    change: &Change<'_>,
+    live: &Loaded,
+    new: &mut Value,
+    unconditional: bool,
+) -> Result<(), Refused> {
+    let version = live.revision.to_string();
+    if super::delete::is_finished(served, new, &live.value) {
         if !change.options.dry_run {
             let removed = context.api.remove(served, change.namespace, change.name, live.revision).await;
             removed.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })?;
             strategy::release(context, served, &live.value, None);
         }
-        metadata_mut(&mut new).insert("resourceVersion".into(), live.revision.to_string().into());
-        return Ok(new);
+        metadata_mut(new).insert("resourceVersion".into(), version.into());
+        return Ok(());
     }
-    fields::keep_times(&mut new, &live.value);
-    metadata_mut(&mut new).insert("resourceVersion".into(), live.revision.to_string().into());
-    if new == live.value || change.options.dry_run {
-        return Ok(new);
+    fields::keep_times(new, &live.value);
+    metadata_mut(new).insert("resourceVersion".into(), version.into());
+    if *new == live.value && !live.outdated || change.options.dry_run {
+        return Ok(());
     }
-    let saved = context.api.save(served, &mut new, Expect::Revision(live.revision)).await;
+    let saved = context.api.save(served, new, Expect::Revision(live.revision)).await;
     saved.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })?;
-    strategy::release(context, served, &live.value, Some(&new));
-    Ok(new)
+    strategy::release(context, served, &live.value, Some(new));
+    Ok(())
 }
 
 /// Checks the uid and the resourceVersion that the new object names; says whether it names no resourceVersion.
@@ -193,17 +228,21 @@ fn preconditions(served: &Served, change: &Change<'_>, live: &Loaded, new: &Valu
 
 /// What no writer may change.
 fn inherit(new: &mut Value, live: &Value) {
-    let kept = ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
-    let before: Vec<_> = kept.iter().map(|field| (*field, live["metadata"].get(*field).cloned())).collect();
+    let before = |field: &'static str| (field, live["metadata"].get(field).cloned());
     let metadata = metadata_mut(new);
     metadata.remove("selfLink");
     if metadata.get("uid").is_none_or(|uid| uid == "") {
         metadata.insert("uid".into(), live["metadata"]["uid"].clone());
     }
-    for (field, value) in before {
+    if let (field, Some(created)) = before("creationTimestamp") {
+        metadata.insert(field.into(), created);
+    }
+    // Whether an object is being deleted is not for writers to say: where it is not, saying so is an error that validation finds.
+    for (field, value) in [before("deletionTimestamp"), before("deletionGracePeriodSeconds")] {
         match value {
             Some(value) => metadata.insert(field.into(), value),
-            None => metadata.remove(field),
+            None if metadata.get(field).is_some_and(Value::is_null) => metadata.remove(field),
+            None => None,
         };
     }
     if metadata.get("generation").is_none_or(|generation| generation.as_i64() == Some(0))

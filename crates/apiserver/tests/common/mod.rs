@@ -25,14 +25,7 @@ pub struct Cluster {
 }
 
 pub fn config(path: &std::path::Path) -> Config {
-    Config {
-        data_dir: path.to_owned(),
-        endpoint: Endpoint { address: "127.0.0.1".into(), port: 6443 },
-        names: ServingNames::default(),
-        anonymous: AnonymousAccess::HealthOnly,
-        token_file: None,
-        store: mainstay_store::Options::default(),
-    }
+    Config::local(path, 6443)
 }
 
 pub async fn open(path: &std::path::Path) -> Result<Server, OpenError> {
@@ -98,7 +91,12 @@ impl Cluster {
 
     /// Opens a watch and answers a reader of its events.
     pub async fn watch(&self, path: &str) -> Events {
-        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        self.watch_as(path, "application/json").await
+    }
+
+    /// The same in another form.
+    pub async fn watch_as(&self, path: &str, accept: &str) -> Events {
+        let request = Request::builder().uri(path).header("accept", accept).body(Body::empty()).unwrap();
         let response = self.admin.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         Events { body: response.into_body(), rest: Vec::new() }

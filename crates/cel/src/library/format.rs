@@ -153,3 +153,17 @@ fn is_uuid(text: &str) -> bool {
     let dashes = [8, 13, 18, 23].iter().all(|at| text.as_bytes().get(*at) == Some(&b'-'));
     bare.len() == 32 && bare.iter().all(u8::is_ascii_hexdigit) && (text.len() == 32 || text.len() == 36 && dashes)
 }
+
+/// How long a format's pattern counts as when it costs.
+pub(crate) fn pattern_size(name: &str) -> u64 {
+    match name {
+        "dns1123Label" | "dns1123LabelPrefix" | "dns1035Label" | "dns1035LabelPrefix" => 30,
+        "labelValue" => 40,
+        "dns1123Subdomain" | "dns1123SubdomainPrefix" | "qualifiedName" => 60,
+        "uuid" => 70,
+        "byte" => 84,
+        "uri" => 1103,
+        // Dates and times.
+        _ => 71,
+    }
+}

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::Offset;
+use jiff::tz::{Offset, TimeZone};
 
 use crate::error::EvalError;
 use crate::value::Value;
@@ -110,12 +110,10 @@ pub(crate) fn duration_text(duration: SignedDuration) -> String {
 
 /// A part of a point in time, in UTC or in the zone given.
 pub(crate) fn part(at: DateTime, name: &str, zone: Option<&str>) -> Result<Value, EvalError> {
-    let offset = match zone {
-        None => Offset::UTC,
-        Some(zone) => offset(zone).ok_or_else(|| EvalError::new(format!("unknown time zone {zone}")))?,
+    let civil = match zone {
+        None => at,
+        Some(zone) => local(at, zone)?,
     };
-    let moved = at.checked_add(SignedDuration::from_secs(i64::from(offset.seconds())));
-    let civil = moved.map_err(|_| EvalError::new("timestamp overflow"))?;
     Ok(Value::Int(match name {
         "getFullYear" => i64::from(civil.year()),
         "getMonth" => i64::from(civil.month()) - 1,
@@ -131,17 +129,29 @@ pub(crate) fn part(at: DateTime, name: &str, zone: Option<&str>) -> Result<Value
     }))
 }
 
-/// `UTC` or `+01:30`; names of places would need a database that we do not carry.
-fn offset(zone: &str) -> Option<Offset> {
-    if matches!(zone, "" | "UTC" | "Z" | "GMT" | "Etc/UTC") {
-        return Some(Offset::UTC);
+/// The time of day and the date somewhere: at a fixed distance from UTC (`+01:30`), or in a zone with a name.
+fn local(at: DateTime, zone: &str) -> Result<DateTime, EvalError> {
+    let overflow = |_| EvalError::new("timestamp overflow");
+    if zone.contains(':') {
+        let offset = offset(zone).ok_or_else(|| EvalError::new(format!("invalid time zone: {zone}")))?;
+        return at.checked_add(SignedDuration::from_secs(i64::from(offset.seconds()))).map_err(overflow);
     }
+    if matches!(zone, "" | "UTC") {
+        return Ok(at);
+    }
+    let zone = TimeZone::get(zone).map_err(|_| EvalError::new(format!("unknown time zone {zone}")))?;
+    let instant = Offset::UTC.to_timestamp(at).map_err(overflow)?;
+    Ok(zone.to_datetime(instant))
+}
+
+/// `+01:30`, `-8:00`, `01:30`
+fn offset(zone: &str) -> Option<Offset> {
     let (sign, rest) = match zone.as_bytes().first()? {
         b'-' => (-1, &zone[1..]),
         b'+' => (1, &zone[1..]),
         _ => (1, zone),
     };
     let (hours, minutes) = rest.split_once(':')?;
-    let seconds = hours.parse::<i32>().ok()? * 3600 + minutes.parse::<i32>().ok()? * 60;
+    let seconds = hours.parse::<i32>().ok()?.checked_mul(3600)?.checked_add(minutes.parse::<i32>().ok()?.checked_mul(60)?)?;
     Offset::from_seconds(sign * seconds).ok()
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use clap::Args;
+use mainstay_apiserver::admission::Plugins;
 use mainstay_catalog::author;
 use mainstay_oci::registry::Registry;
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
@@ -49,25 +50,32 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
             components: Components::all(),
             nodes: arguments.nodes,
+            simulation: up::simulation::Arguments::default(),
+            sharing: up::storage::Sharing::default(),
+            plugins: Plugins::default(),
+            local_services: Vec::new(),
             gates: FeatureGates::defaults(Profile::Up),
             manifests: Vec::new(),
         };
+        let mut signals = up::Signals::take()?;
         let cluster =
             Cluster::start(options, |name, detail, took| note(format!("  {name:<12} {:>5} ms  {detail}", took.as_millis()).trim_end()))
                 .await?;
         let outcome = tokio::select! {
             outcome = walk(&cluster, folder.path(), &stop) => outcome,
-            signal = up::signal() => signal.and(Err(Failure::new(Exit::Failed, "demo", "interrupted; the cluster and its data are removed"))),
+            () = signals.next() => Err(Failure::new(Exit::Failed, "demo", "interrupted; the cluster and its data are removed")),
         };
         let outcome = match outcome {
             Ok(()) if !arguments.exit => {
                 next(&cluster.kubeconfig)?;
-                up::signal().await.inspect(|()| note("ending; again to end at once"))
+                signals.next().await;
+                note("ending; again to end at once");
+                Ok(())
             }
             other => other,
         };
         stop.cancel();
-        up::stop_unless_impatient(cluster).await?;
+        up::stop_unless_impatient(cluster, &mut signals).await?;
         outcome
     })
 }

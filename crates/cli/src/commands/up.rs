@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
+use mainstay_apiserver::admission::Plugins;
+use mainstay_apiserver::remote::LocalService;
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use serde_json::Value;
 
@@ -23,8 +25,25 @@ Examples:
   mainstay up --data-dir /tmp/c --listen 127.0.0.1:0  anywhere, on a free port
   mainstay up --detach                                in the background; mainstay down ends it
   mainstay up --components controllers --nodes 0      an API with controllers, without nodes
+  mainstay up --fault '*/app:2=crash-loop' --fault 'db:*=slow-start=30s,never-ready'
+                                                      what goes wrong with pods of these images
+  mainstay up --serve-local ops/webhook=127.0.0.1:9443
+                                                      calls of Service webhook in namespace ops (webhooks, conversion
+                                                      webhooks, aggregated APIs) go to the process on port 9443 of this machine
+  mainstay up --storage etcd://127.0.0.1:2379 --pki-dir /srv/pki --data-dir /srv/one
+                                                      one of several servers on an etcd: each has a data directory of its own,
+                                                      all have the files of --pki-dir (on other machines: a copy), and the one
+                                                      that holds Lease kube-system/mainstay-components runs the components
 
 Components: controllers, scheduler, nodes, olm-v1.
+
+Admission plugins, in the order in which they run:
+  NamespaceLifecycle, LimitRanger, ServiceAccount, TaintNodesByCondition, AlwaysPullImages (off), PodSecurity, Priority,
+  DefaultTolerationSeconds, DefaultStorageClass, StorageObjectInUseProtection, OwnerReferencesPermissionEnforcement (off),
+  PersistentVolumeClaimResize, RuntimeClass, CertificateApproval, CertificateSigning, CertificateSubjectRestriction,
+  DefaultIngressClass, DenyServiceExternalIPs (off), MutatingAdmissionWebhook, ValidatingAdmissionPolicy,
+  ValidatingAdmissionWebhook, ResourceQuota.
+
 The line `mainstay: ready kubeconfig=PATH server=URL console=URL` on standard output is for scripts.")]
 pub struct Arguments {
     /// Where everything that lasts is kept [default: $XDG_DATA_HOME/mainstay]
@@ -39,15 +58,25 @@ pub struct Arguments {
     /// Put the cluster into the user's own kubeconfig, too
     #[arg(long)]
     kubeconfig_merge: bool,
-    /// Where objects are stored
-    #[arg(long, value_name = "embedded|etcd://...", default_value = "embedded")]
-    storage: String,
+    #[command(flatten)]
+    storage: up::storage::Arguments,
     /// How many nodes are simulated
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u32,
+    #[command(flatten)]
+    simulation: up::simulation::Arguments,
+    /// Serve a Service by a process of this machine; may be repeated
+    #[arg(long, value_name = "NAMESPACE/SERVICE=HOST:PORT")]
+    serve_local: Vec<LocalService>,
     /// What runs besides the API: a list of components, all or none
     #[arg(long, value_name = "LIST", default_value = "all")]
     components: Components,
+    /// Admission plugins to switch on besides those that are on by themselves: NAME,...
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+    /// Admission plugins to switch off: NAME,...
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
     /// Gates of OLM v1: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
     feature_gates: String,
@@ -70,10 +99,6 @@ pub fn default_data_dir() -> Result<PathBuf, Failure> {
 /// Runs the cluster until a signal.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let data_dir = arguments.data_dir.clone().map_or_else(default_data_dir, Ok)?;
-    if arguments.storage != "embedded" {
-        return Err(Failure::new(Exit::Usage, format!("storage {}", arguments.storage), "is not part of this version of mainstay")
-            .hint("leave --storage out, or say --storage embedded"));
-    }
     let gates =
         FeatureGates::parse(Profile::Up, &arguments.feature_gates).map_err(|error| Failure::of(Exit::Usage, "--feature-gates", &error))?;
     let options = Options {
@@ -82,17 +107,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         listen: arguments.listen,
         components: arguments.components.clone(),
         nodes: arguments.nodes,
+        simulation: arguments.simulation.clone(),
+        sharing: arguments.storage.read()?,
+        plugins: plugins(arguments)?,
+        local_services: local_services(&arguments.serve_local)?,
         gates,
     };
     if arguments.detach {
         return detach(&data_dir);
     }
     runtime::block_on(async {
-        let cluster = Cluster::start(options, |name, detail, took| {
+        let mut signals = up::Signals::take()?;
+        let start = Cluster::start(options, |name, detail, took| {
             let took = if took < Duration::from_millis(1) { String::new() } else { format!("{} ms", took.as_millis()) };
             note(format!("  {name:<12} {took:<8} {detail}").trim_end());
-        })
-        .await?;
+        });
+        let cluster = tokio::select! {
+            started = start => started?,
+            // What is on disk is whole at any instant.
+            () = signals.next() => return Err(Failure::new(Exit::Failed, "up", "stopped before it was ready")),
+        };
         if let Some(path) = &arguments.kubeconfig_out {
             let text = std::fs::read_to_string(&cluster.kubeconfig).map_err(|error| Failure::failed("kubeconfig", &error))?;
             kubeconfig::write(path, &text)?;
@@ -104,9 +138,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let shown = std::path::absolute(&shown).unwrap_or(shown);
         next(&shown);
         output::line(format!("mainstay: ready kubeconfig={} server={} console=none", shown.display(), cluster.apis.url))?;
-        up::signal().await?;
+        signals.next().await;
         note("ending; again to end at once");
-        up::stop_unless_impatient(cluster).await
+        up::stop_unless_impatient(cluster, &mut signals).await
     })
 }
 
@@ -120,6 +154,23 @@ fn next(kubeconfig: &Path) {
     note("  kubectl get nodes,namespaces");
     note("  mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG");
     note("");
+}
+
+/// The admission plugins, chosen as kube-apiserver's options of these names do it.
+fn plugins(arguments: &Arguments) -> Result<Plugins, Failure> {
+    let chosen = Plugins::choose(&arguments.enable_admission_plugins, &arguments.disable_admission_plugins);
+    chosen.map_err(|error| Failure::of(Exit::Usage, "admission plugins", &error).hint("mainstay up --help lists the plugins"))
+}
+
+/// The Services that are served locally; one can not be two processes.
+fn local_services(given: &[LocalService]) -> Result<Vec<LocalService>, Failure> {
+    for (at, one) in given.iter().enumerate() {
+        if let Some(other) = given[..at].iter().find(|other| (&other.namespace, &other.name) == (&one.namespace, &one.name)) {
+            let subject = format!("--serve-local {}/{}", one.namespace, one.name);
+            return Err(Failure::new(Exit::Usage, subject, format!("is given twice: {} and {}", other.address, one.address)));
+        }
+    }
+    Ok(given.to_vec())
 }
 
 /// The objects of all YAML and JSON files below the directories, by path.
@@ -179,4 +230,21 @@ fn detach(data_dir: &Path) -> Result<(), Failure> {
     note(format!("the cluster runs in the background as process {}; logs: {}", child.id(), log_path.display()));
     note("mainstay status shows it, mainstay down ends it");
     output::print(&ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::*;
+
+    /// KAPI-ADM-03: the help names every plugin that can be enabled or disabled, in order, and says which are off.
+    #[test]
+    fn the_help_names_the_admission_plugins() {
+        let help = Arguments::augment_args(clap::Command::new("up")).get_after_help().map(ToString::to_string).unwrap_or_default();
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let listed = Plugins::known().map(|(name, on)| if on { name.to_owned() } else { format!("{name} (off)") });
+        let listed = listed.collect::<Vec<_>>().join(", ");
+        assert!(words.contains(&format!("{listed}.")), "{listed}");
+    }
 }

@@ -45,12 +45,14 @@ impl Apis {
         let host = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
         let url = format!("https://{}", std::net::SocketAddr::new(host, address.port()));
         let config = Config {
-            data_dir: options.data_dir.clone(),
             endpoint: Endpoint { address: host.to_string(), port: address.port() },
             names: ServingNames { addresses: vec![host, address.ip()], ..ServingNames::default() },
-            anonymous: AnonymousAccess::default(),
-            token_file: None,
-            store: mainstay_store::Options::default(),
+            plugins: options.plugins.clone(),
+            store: options.sharing.storage.clone(),
+            pki_dir: options.sharing.pki_dir.clone(),
+            limits: options.sharing.limits,
+            local_services: options.local_services.clone(),
+            ..Config::local(&options.data_dir, address.port())
         };
         let server = Server::open(config).await.map_err(|error| match &error {
             mainstay_apiserver::OpenError::InUse { path, .. } => Failure::of(Exit::Failed, "cluster", &error)

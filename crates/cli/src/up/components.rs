@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Apis, Options};
-use crate::errors::Failure;
+use crate::errors::{Exit, Failure};
 use crate::images;
 
 /// Where OLM v1 keeps its records.
@@ -121,22 +121,31 @@ fn catalogd(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(SYSTEM_NAMESPACE, CATALOGD))));
 }
 
+/// A client inside the process that may do everything.
+pub fn client(apis: &Apis) -> Result<kube::Client, Failure> {
+    apis.in_process(administrator).client().map_err(|error| Failure::failed("cluster", &error))
+}
+
 /// Starts them, and applies the objects of `--manifests`.
 pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &str, Duration)) -> Result<Running, Failure> {
     let cluster = apis.in_process(administrator);
-    let client = cluster.client().map_err(|error| Failure::failed("cluster", &error))?;
+    let client = client(apis)?;
     let writer = Writer::new(client.clone(), Kinds::new(client), "mainstay-up");
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let chosen = &options.components;
 
+    let authority = mainstay_workloads::Authority::from_pem(apis.server.ca_certificate(), apis.server.ca_key())
+        .map_err(|problem| Failure::new(Exit::Failed, "CA", problem))?;
     let workloads = mainstay_workloads::Options {
         controllers: chosen.has(Component::Controllers),
         scheduler: chosen.has(Component::Scheduler),
         nodes: chosen.has(Component::Nodes) && options.nodes > 0,
         node_count: options.nodes,
+        script: options.simulation.script(),
+        registries: options.simulation.registries()?,
         ca_pem: apis.server.ca_certificate().as_bytes().to_vec(),
-        ..mainstay_workloads::Options::default()
+        authority: Some(Arc::new(authority)),
     };
     let (of, until) = (cluster.clone(), stop.clone());
     tasks.spawn(async move {

@@ -51,6 +51,7 @@ pub(super) fn before(name: &str, map: &mut Object) {
         "core.v1.ServiceSpec" if map.get("sessionAffinity").is_none_or(|value| value == "None") => {
             map.remove("sessionAffinityConfig");
         }
+        "core.v1.NodeSpec" => first_of_many(map, "podCIDR", "podCIDRs"),
         "core.v1.PodSpec" => {
             // The deprecated name says what the current one says, on both sides.
             let current = map.get("serviceAccountName").or(map.get("serviceAccount")).cloned();
@@ -58,6 +59,21 @@ pub(super) fn before(name: &str, map: &mut Object) {
                 map.insert("serviceAccountName".into(), current.clone());
                 map.insert("serviceAccount".into(), current);
             }
+        }
+        _ => {}
+    }
+}
+
+/// A field that became a list: where the two disagree the single one says what is meant.
+fn first_of_many(map: &mut Object, one: &str, many: &str) {
+    let single = map.get(one).filter(|single| !single.is_null()).cloned();
+    let first = map.get(many).and_then(|list| list.get(0)).cloned();
+    match (single, first) {
+        (Some(single), first) if first.as_ref() != Some(&single) => {
+            map.insert(many.into(), json!([single]));
+        }
+        (None, Some(first)) => {
+            map.insert(one.into(), first);
         }
         _ => {}
     }

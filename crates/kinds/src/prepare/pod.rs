@@ -28,6 +28,48 @@ pub(super) fn update(map: &mut Object) {
     grace_period(entry(map, "spec"));
 }
 
+/// Changes through `resize` and `ephemeralcontainers` touch resources and debugging containers, and some metadata, alone.
+pub(super) fn through_subresource(new: &mut Object, old: &Object, subresource: &str) {
+    let wanted = new.get("spec").cloned().unwrap_or(Value::Null);
+    let before = old.get("spec").cloned().unwrap_or(Value::Null);
+    let mut spec = before.clone();
+    if subresource == "ephemeralcontainers" {
+        if let Value::Object(spec) = &mut spec {
+            put(spec, "ephemeralContainers", wanted.get("ephemeralContainers").cloned());
+        }
+    } else {
+        let names = |spec: &Value, field: &str| -> Vec<Value> {
+            let containers = spec.get(field).and_then(Value::as_array).into_iter().flatten();
+            containers.map(|container| container.get("name").cloned().unwrap_or_default()).collect()
+        };
+        let count = |spec: &Value, field: &str| spec.get(field).and_then(Value::as_array).map_or(0, Vec::len);
+        if ["containers", "initContainers"].iter().any(|field| count(&wanted, field) != count(&before, field)) {
+            // Validation tells that containers do not come and go here.
+            return;
+        }
+        for field in ["containers", "initContainers"] {
+            if names(&wanted, field) != names(&before, field) {
+                if let Value::Object(spec) = &mut spec {
+                    put(spec, field, wanted.get(field).cloned());
+                }
+                continue;
+            }
+            let given = wanted.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+            let kept = spec.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut);
+            for (container, given) in kept.zip(given) {
+                put(container, "resources", given.get("resources").cloned());
+                put(container, "resizePolicy", given.get("resizePolicy").cloned());
+            }
+        }
+    }
+    new.insert("spec".into(), spec);
+    put(new, "status", old.get("status").cloned());
+    let metadata = old.get("metadata").cloned().unwrap_or(Value::Null);
+    for field in ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        put(entry(new, "metadata"), field, metadata.get(field).cloned());
+    }
+}
+
 /// A negative grace period has always meant the shortest one.
 fn grace_period(spec: &mut Object) {
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {

@@ -125,6 +125,7 @@ pub(super) fn cells(gvk: &Gvk, object: &Value, now: Timestamp) -> Vec<Value> {
             let [requests, limits] = quota(status);
             vec![name, json!(requests), json!(limits), age]
         }
+        ("autoscaling", "Scale") => vec![name, number(spec, "replicas"), number(status, "replicas"), age],
         ("autoscaling", "HorizontalPodAutoscaler") => {
             let target = spec.get("scaleTargetRef").unwrap_or(&null);
             let reference = format!("{}/{}", text(target, "kind"), text(target, "name"));

@@ -45,10 +45,10 @@ fn webhook(hook: &Value, path: &Path, mutating: bool) -> Errors {
         errors.extend(labels::selector(hook.get(field), &path.child(field)));
     }
     if mutating {
-        errors.extend(one_of_if_set(hook, "reinvocationPolicy", path, &["Never", "IfNeeded"]));
+        errors.extend(one_of_if_set(hook, "reinvocationPolicy", path, &["IfNeeded", "Never"]));
     }
     errors.extend(client(hook.get("clientConfig").unwrap_or(&Value::Null), &path.child("clientConfig")));
-    errors.extend(match_conditions(hook, &path.child("matchConditions")));
+    errors.extend(match_conditions(hook, &expressions::conditions(), &path.child("matchConditions")));
     errors
 }
 
@@ -244,7 +244,7 @@ fn expression(holder: &Value, field: &str, missing: &str, env: &Env, wanted: Wan
 }
 
 /// Names and expressions of match conditions.
-fn match_conditions(holder: &Value, path: &Path) -> Errors {
+fn match_conditions(holder: &Value, env: &Env, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     let given = list(holder, "matchConditions");
@@ -252,10 +252,9 @@ fn match_conditions(holder: &Value, path: &Path) -> Errors {
         errors.push(Error::too_many(path, given.len() as u64, 64));
         return errors;
     }
-    let env = expressions::conditions();
     for (index, condition) in given.iter().enumerate() {
         let path = path.index(index);
-        errors.extend(expression(condition, "expression", "", &env, Wanted::Bool, &path));
+        errors.extend(expression(condition, "expression", "", env, Wanted::Bool, &path));
         let name = text(condition, "name");
         if name.is_empty() {
             errors.push(Error::required(&path.child("name"), ""));
@@ -292,10 +291,13 @@ pub(super) fn policy(object: &Value) -> Errors {
             errors.extend(match_resources(constraints, &path.child("matchConstraints")));
         }
     }
-    errors.extend(match_conditions(spec, &path.child("matchConditions")));
-    let env = expressions::validations(has(spec, "paramKind"));
+    let params = has(spec, "paramKind");
+    let variables = list(spec, "variables");
+    let named = || variables.iter().map(|variable| (text(variable, "name"), text(variable, "expression")));
+    let env = expressions::of_policy(params, named());
+    errors.extend(match_conditions(spec, &env, &path.child("matchConditions")));
     let mut seen: Vec<&str> = Vec::new();
-    for (index, variable) in list(spec, "variables").iter().enumerate() {
+    for (index, variable) in variables.iter().enumerate() {
         let path = path.child("variables").index(index);
         let name = text(variable, "name");
         if name.is_empty() {
@@ -306,7 +308,9 @@ pub(super) fn policy(object: &Value) -> Errors {
             errors.push(Error::duplicate(&path.child("name"), name));
         }
         seen.push(name);
-        errors.extend(expression(variable, "expression", "expression is not specified", &env, Wanted::Any, &path));
+        // A variable sees those before it.
+        let before = expressions::of_policy(params, named().take(index));
+        errors.extend(expression(variable, "expression", "expression is not specified", &before, Wanted::Any, &path));
     }
     if list(spec, "validations").is_empty() && list(spec, "auditAnnotations").is_empty() {
         let words = "validations or auditAnnotations must contain at least one item";

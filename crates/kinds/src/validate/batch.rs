@@ -1,9 +1,11 @@
 //! Jobs and CronJobs.
 
-use mainstay_schema::field::{Error, Path};
+use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Value, json};
 
-use super::{Errors, flag, has, int, labels, meta, not_negative, text, workloads};
+use crate::schedule::Schedule;
+
+use super::{Errors, flag, has, int, internal, job_policy, labels, names, not_negative, text, workloads};
 
 fn spec(object: &Value) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
@@ -46,6 +48,11 @@ fn generated_selector(object: &Value) -> Errors {
     errors
 }
 
+/// The rules of a job whose selector was made before.
+pub(super) fn job_again(object: &Value) -> Errors {
+    job_spec(spec(object), &Path::new("spec"))
+}
+
 fn job_spec(spec: &Value, path: &Path) -> Errors {
     let mut errors = counts(spec, path);
     if has(spec, "selector") {
@@ -74,10 +81,20 @@ fn counts(spec: &Value, path: &Path) -> Errors {
     ] {
         errors.extend(not_negative(spec, field, path));
     }
+    if has(spec, "maxFailedIndexes") && !has(spec, "backoffLimitPerIndex") {
+        errors.push(Error::required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"));
+    }
+    if has(spec, "managedBy") {
+        let manager = text(spec, "managedBy");
+        errors.extend(domain_path(manager, &path.child("managedBy")));
+        if manager.len() > 63 {
+            errors.push(Error::too_long(&path.child("managedBy"), "", 63));
+        }
+    }
     let mode = text(spec, "completionMode");
-    if !mode.is_empty() {
+    if has(spec, "completionMode") {
         if !["Indexed", "NonIndexed"].contains(&mode) {
-            errors.push(Error::not_supported(&path.child("completionMode"), mode, &["Indexed", "NonIndexed"]));
+            errors.push(Error::not_supported(&path.child("completionMode"), mode, &["NonIndexed", "Indexed"]));
         }
         if mode == "Indexed" {
             if !has(spec, "completions") {
@@ -87,12 +104,19 @@ fn counts(spec: &Value, path: &Path) -> Errors {
                 let words = "must be less than or equal to 100000 when completion mode is Indexed";
                 errors.push(Error::invalid(&path.child("parallelism"), parallelism, words));
             }
+            errors.extend(failed_indexes(spec, path));
         }
     }
-    if has(spec, "backoffLimitPerIndex") && mode != "Indexed" {
+    if mode == "NonIndexed" || mode.is_empty() {
         let words = "requires indexed completion mode";
-        errors.push(Error::invalid(&path.child("backoffLimitPerIndex"), spec.get("backoffLimitPerIndex"), words));
+        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if let Some(value) = int(spec, field) {
+                errors.push(Error::invalid(&path.child(field), value, words));
+            }
+        }
     }
+    errors.extend(job_policy::failure(spec, path));
+    errors.extend(job_policy::success(spec, path));
     let replacement = text(spec, "podReplacementPolicy");
     if has(spec, "podFailurePolicy") && !replacement.is_empty() && replacement != "Failed" {
         errors.push(Error::not_supported(&path.child("podReplacementPolicy"), replacement, &["Failed"]));
@@ -118,6 +142,56 @@ fn counts(spec: &Value, path: &Path) -> Errors {
     errors
 }
 
+/// How many indexes may fail: jobs of very many completions are held tighter.
+fn failed_indexes(spec: &Value, path: &Path) -> Errors {
+    const MANY: i64 = 100_000;
+    const AT_A_TIME: i64 = 10_000;
+    let (completions, failed) = (int(spec, "completions"), int(spec, "maxFailedIndexes"));
+    let own = path.child("maxFailedIndexes");
+    let mut errors = Vec::new();
+    if let (Some(completions), Some(failed)) = (completions, failed)
+        && failed > completions
+    {
+        errors.push(Error::invalid(&own, failed, "must be less than or equal to completions"));
+    }
+    if let Some(failed) = failed.filter(|failed| *failed > MANY) {
+        errors.push(Error::invalid(&own, failed, format!("must be less than or equal to {MANY}")));
+    }
+    if completions.is_some_and(|completions| completions > MANY) && has(spec, "backoffLimitPerIndex") {
+        let words =
+            format!("must be less than or equal to {AT_A_TIME} when completions are above {MANY} and used with backoff limit per index");
+        if failed.is_none() {
+            errors.push(Error::required(&own, format!("must be specified when completions is above {MANY}")));
+        }
+        if let Some(parallelism) = int(spec, "parallelism").filter(|parallelism| *parallelism > AT_A_TIME) {
+            errors.push(Error::invalid(&path.child("parallelism"), parallelism, words.clone()));
+        }
+        if let Some(failed) = failed.filter(|failed| *failed > AT_A_TIME) {
+            errors.push(Error::invalid(&own, failed, words));
+        }
+    }
+    errors
+}
+
+/// A path below a domain: `example.com/foo`.
+pub(super) fn domain_path(given: &str, path: &Path) -> Errors {
+    if given.is_empty() {
+        return vec![Error::required(path, "")];
+    }
+    match given.split_once('/') {
+        Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
+            let mut errors: Errors = names::subdomain(domain).into_iter().map(|why| Error::invalid(path, domain, why)).collect();
+            let good = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+            if !rest.bytes().all(good) {
+                let words = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+                errors.push(Error::invalid(path, rest, words));
+            }
+            errors
+        }
+        _ => vec![Error::invalid(path, given, "must be a domain-prefixed path (such as \"acme.io/foo\")")],
+    }
+}
+
 pub(super) fn job_update(new: &Value, old: &Value) -> Errors {
     let (spec, before) = (spec(new), spec(old));
     let path = Path::new("spec");
@@ -127,13 +201,23 @@ pub(super) fn job_update(new: &Value, old: &Value) -> Errors {
         if spec.get(field) == before.get(field) {
             return Vec::new();
         }
-        vec![Error::invalid(&path.child(field), spec.get(field), "field is immutable")]
+        let shown = match (field, spec.get(field)) {
+            ("selector", Some(selector)) => internal::shown("meta", selector),
+            ("podFailurePolicy", Some(policy)) => internal::shown("PodFailurePolicy", policy),
+            ("successPolicy", Some(policy)) => internal::shown("SuccessPolicy", policy),
+            (_, value) => BadValue::from(value),
+        };
+        vec![Error::invalid(&path.child(field), shown, "field is immutable")]
     };
     // Indexed jobs scale by completions and parallelism together.
-    let scales =
-        text(spec, "completionMode") == "Indexed" && int(spec, "completions") == int(spec, "parallelism") && has(spec, "completions");
-    if !scales {
+    if text(spec, "completionMode") != "Indexed" {
         errors.extend(fixed("completions"));
+    } else if let Some(completions) = int(spec, "completions")
+        && int(before, "completions") != Some(completions)
+        && int(spec, "parallelism") != Some(completions)
+    {
+        let words = "can only be modified in tandem with spec.parallelism";
+        errors.push(Error::invalid(&path.child("completions"), completions, words));
     }
     errors.extend(fixed("selector"));
     let mut template = spec.get("template").cloned().unwrap_or(Value::Null);
@@ -158,7 +242,8 @@ pub(super) fn job_update(new: &Value, old: &Value) -> Errors {
         }
     }
     if Some(&template) != before.get("template") {
-        errors.push(Error::invalid(&path.child("template"), template, "field is immutable"));
+        let shown = internal::shown("PodTemplateSpec", spec.get("template").unwrap_or(&Value::Null));
+        errors.push(Error::invalid(&path.child("template"), shown, "field is immutable"));
     }
     errors.extend(fixed("completionMode"));
     errors.extend(fixed("podFailurePolicy"));
@@ -175,7 +260,7 @@ pub(super) fn cron_job(object: &Value) -> Errors {
     if schedule.is_empty() {
         errors.push(Error::required(&path.child("schedule"), ""));
     } else {
-        if let Err(problem) = parse_schedule(schedule) {
+        if let Err(problem) = Schedule::parse(schedule) {
             errors.push(Error::invalid(&path.child("schedule"), schedule, problem));
         }
         if schedule.contains("TZ") {
@@ -199,9 +284,6 @@ pub(super) fn cron_job(object: &Value) -> Errors {
     errors.extend(super::one_of(spec, "concurrencyPolicy", &path, &["Allow", "Forbid", "Replace"]));
     let template = spec.get("jobTemplate").unwrap_or(&Value::Null);
     let own = path.child("jobTemplate");
-    let metadata = template.get("metadata").unwrap_or(&Value::Null);
-    errors.extend(labels::labels(super::map(metadata, "labels"), &own.child("metadata").child("labels")));
-    errors.extend(meta::annotations(super::map(metadata, "annotations"), &own.child("metadata").child("annotations")));
     let job = template.get("spec").unwrap_or(&Value::Null);
     if flag(job, "manualSelector") {
         errors.push(Error::not_supported(&own.children(&["spec", "manualSelector"]), true, &["nil", "false"]));
@@ -215,91 +297,4 @@ pub(super) fn cron_job(object: &Value) -> Errors {
         errors.push(Error::invalid(&Path::new("metadata").child("name"), name, "must be no more than 52 characters"));
     }
     errors
-}
-
-const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-
-/// What is wrong with a schedule of five fields, or a named one.
-pub(crate) fn parse_schedule(schedule: &str) -> Result<(), String> {
-    let trimmed = match schedule.strip_prefix("TZ=").or(schedule.strip_prefix("CRON_TZ=")) {
-        Some(rest) => rest.split_once(' ').map_or("", |(_, rest)| rest).trim(),
-        None => schedule.trim(),
-    };
-    if let Some(name) = trimmed.strip_prefix('@') {
-        return match name {
-            "yearly" | "annually" | "monthly" | "weekly" | "daily" | "midnight" | "hourly" => Ok(()),
-            _ if name.starts_with("every ") => Ok(()),
-            _ => Err(format!("unrecognized descriptor: {trimmed}")),
-        };
-    }
-    let fields: Vec<&str> = trimmed.split_whitespace().collect();
-    if fields.len() != 5 {
-        return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
-    }
-    let bounds: [(u32, u32, &[&str], u32); 5] = [(0, 59, &[], 0), (0, 23, &[], 0), (1, 31, &[], 0), (1, 12, MONTHS, 1), (0, 6, DAYS, 0)];
-    for (field, (low, high, named, first)) in fields.iter().zip(bounds) {
-        for part in field.split(',') {
-            schedule_part(part, low, high, named, first)?;
-        }
-    }
-    Ok(())
-}
-
-fn schedule_part(part: &str, low: u32, high: u32, named: &[&str], first: u32) -> Result<(), String> {
-    let number = |text: &str| -> Result<u32, String> {
-        if let Some(at) = named.iter().position(|name| name.eq_ignore_ascii_case(text)) {
-            return Ok(at as u32 + first);
-        }
-        text.parse::<u32>().map_err(|_| format!("failed to parse int from {text}: strconv.Atoi: parsing \"{text}\": invalid syntax"))
-    };
-    let pieces: Vec<&str> = part.split('/').collect();
-    let (range, step) = match pieces.as_slice() {
-        [range] => (*range, None),
-        [range, step] => (*range, Some(*step)),
-        _ => return Err(format!("too many slashes: {part}")),
-    };
-    let ends: Vec<&str> = range.split('-').collect();
-    let (mut start, mut end) = (low, high);
-    if range != "*" && range != "?" {
-        start = number(ends[0])?;
-        end = match ends.as_slice() {
-            [_] if step.is_some() => high,
-            [_] => start,
-            [_, last] => number(last)?,
-            _ => return Err(format!("too many hyphens: {part}")),
-        };
-    }
-    if let Some(step) = step
-        && number(step)? == 0
-    {
-        return Err(format!("step of range should be a positive number: {part}"));
-    }
-    if start < low {
-        return Err(format!("beginning of range ({start}) below minimum ({low}): {part}"));
-    }
-    if end > high {
-        return Err(format!("end of range ({end}) above maximum ({high}): {part}"));
-    }
-    if start > end {
-        return Err(format!("beginning of range ({start}) beyond end of range ({end}): {part}"));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn schedules() {
-        for good in ["*/5 * * * *", "0 0 1 jan mon-fri", "@daily", "1,2-4 3/2 ? * 0"] {
-            assert_eq!(parse_schedule(good), Ok(()), "{good}");
-        }
-        assert_eq!(parse_schedule("* * *").err().as_deref(), Some("expected exactly 5 fields, found 3: [* * *]"));
-        assert_eq!(parse_schedule("61 * * * *").err().as_deref(), Some("end of range (61) above maximum (59): 61"));
-        for bad in ["*/0 * * * *", "x * * * *", "5-1 * * * *", "@never", "1/2/3 * * * *"] {
-            assert!(parse_schedule(bad).is_err(), "{bad}");
-        }
-    }
 }

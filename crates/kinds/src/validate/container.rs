@@ -1,10 +1,10 @@
 //! A container: image, ports, environment, probes, security.
 
-use mainstay_schema::field::{BadValue, Error, Path};
+use mainstay_schema::field::{Error, Path};
 use serde_json::{Value, json};
 
-use super::pod_spec::{id, seccomp};
-use super::{Errors, all_invalid, flag, int, list, names, not_negative, one_of, one_of_if_set, resources, text, volumes};
+use super::pod_spec::{app_armor, id, seccomp};
+use super::{Errors, all_invalid, flag, int, internal, list, names, not_negative, one_of, one_of_if_set, resources, text, volumes};
 
 pub(super) fn container(container: &Value, known: &[&str], path: &Path) -> Errors {
     let mut errors = Vec::new();
@@ -27,7 +27,29 @@ pub(super) fn container(container: &Value, known: &[&str], path: &Path) -> Error
     errors.extend(volumes::mounts(container, known, path));
     errors.extend(one_of(container, "imagePullPolicy", path, &["Always", "IfNotPresent", "Never"]));
     errors.extend(resources::requirements(container.get("resources").unwrap_or(&Value::Null), &path.child("resources")));
+    errors.extend(resize_policy(container, &path.child("resizePolicy")));
     errors.extend(security_context(container, &path.child("securityContext")));
+    errors
+}
+
+/// What a change of a resource takes: findings name the list, not the item, but for a resource named twice.
+fn resize_policy(container: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, policy) in list(container, "resizePolicy").iter().enumerate() {
+        let resource = text(policy, "resourceName");
+        if seen.contains(&resource) {
+            errors.push(Error::duplicate(&path.index(index), resource));
+        }
+        seen.push(resource);
+        for (given, known) in [(resource, ["cpu", "memory"]), (text(policy, "restartPolicy"), ["NotRequired", "RestartContainer"])] {
+            if given.is_empty() {
+                errors.push(Error::required(path, ""));
+            } else if !known.contains(&given) {
+                errors.push(Error::not_supported(path, given, &known));
+            }
+        }
+    }
     errors
 }
 
@@ -222,8 +244,12 @@ fn environment_from(container: &Value, path: &Path) -> Errors {
         for field in ["configMapRef", "secretRef"] {
             if let Some(given) = source.get(field) {
                 sources += 1;
-                let name = text(given, "name");
-                errors.extend(all_invalid(&item.child(field).child("name"), name, names::subdomain(name)));
+                let (name, path) = (text(given, "name"), item.child(field).child("name"));
+                if name.is_empty() {
+                    errors.push(Error::required(&path, ""));
+                } else {
+                    errors.extend(all_invalid(&path, name, names::subdomain(name)));
+                }
             }
         }
         match sources {
@@ -312,55 +338,16 @@ fn security_context(container: &Value, path: &Path) -> Errors {
     errors.extend(id(context, "runAsGroup", path));
     errors.extend(one_of_if_set(context, "procMount", path, &["Default", "Unmasked"]));
     errors.extend(seccomp(context, &path.child("seccompProfile")));
+    errors.extend(app_armor(context, &path.child("appArmorProfile")));
     if context.get("allowPrivilegeEscalation") == Some(&json!(false)) {
         if flag(context, "privileged") {
             let words = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.push(Error::invalid(path, shown_context(context), words));
+            errors.push(Error::invalid(path, internal::shown("SecurityContext", context), words));
         }
         if context.pointer("/capabilities/add").and_then(Value::as_array).is_some_and(|add| add.contains(&json!("CAP_SYS_ADMIN"))) {
             let words = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.push(Error::invalid(path, shown_context(context), words));
+            errors.push(Error::invalid(path, internal::shown("SecurityContext", context), words));
         }
     }
     errors
-}
-
-/// A security context as findings print it: the members of Kubernetes' struct, in its order.
-fn shown_context(context: &Value) -> BadValue {
-    let members: Vec<String> = [
-        ("Capabilities", "capabilities"),
-        ("Privileged", "privileged"),
-        ("SELinuxOptions", "seLinuxOptions"),
-        ("WindowsOptions", "windowsOptions"),
-        ("RunAsUser", "runAsUser"),
-        ("RunAsGroup", "runAsGroup"),
-        ("RunAsNonRoot", "runAsNonRoot"),
-        ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem"),
-        ("AllowPrivilegeEscalation", "allowPrivilegeEscalation"),
-        ("ProcMount", "procMount"),
-        ("SeccompProfile", "seccompProfile"),
-        ("AppArmorProfile", "appArmorProfile"),
-    ]
-    .iter()
-    .map(|(shown, field)| format!("\"{shown}\":{}", context.get(*field).map_or_else(|| "null".to_owned(), capitalised)))
-    .collect();
-    BadValue::Json(format!("{{{}}}", members.join(",")))
-}
-
-/// Members named as Go structs name them.
-fn capitalised(value: &Value) -> String {
-    match value {
-        Value::Object(map) => {
-            let members: Vec<String> = map
-                .iter()
-                .map(|(key, value)| {
-                    let mut letters = key.chars();
-                    let first = letters.next().map(|letter| letter.to_ascii_uppercase()).into_iter();
-                    format!("\"{}\":{}", first.chain(letters).collect::<String>(), capitalised(value))
-                })
-                .collect();
-            format!("{{{}}}", members.join(","))
-        }
-        other => other.to_string(),
-    }
 }

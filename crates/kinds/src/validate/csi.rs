@@ -3,10 +3,10 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::Value;
 
-use super::{Errors, all_invalid, has, labels, list, names, text, texts};
+use super::{Errors, all_invalid, has, internal, labels, list, names, text, texts};
 use crate::quantity::Quantity;
 
-fn driver_name(name: &str, path: &Path) -> Errors {
+pub(super) fn driver_name(name: &str, path: &Path) -> Errors {
     let mut errors = Vec::new();
     if name.is_empty() {
         errors.push(Error::required(path, ""));
@@ -30,7 +30,8 @@ pub(super) fn driver(object: &Value) -> Errors {
     }
     let known = ["ReadWriteOnceWithFSType", "File", "None"];
     if has(spec, "fsGroupPolicy") && !known.contains(&text(spec, "fsGroupPolicy")) {
-        errors.push(Error::not_supported(&path.child("fsGroupPolicy"), text(spec, "fsGroupPolicy"), &known));
+        let sorted = ["File", "None", "ReadWriteOnceWithFSType"];
+        errors.push(Error::not_supported(&path.child("fsGroupPolicy"), text(spec, "fsGroupPolicy"), &sorted));
     }
     let mut audiences: Vec<&str> = Vec::new();
     for (index, request) in list(spec, "tokenRequests").iter().enumerate() {
@@ -44,9 +45,9 @@ pub(super) fn driver(object: &Value) -> Errors {
             errors.push(Error::invalid(&path.child("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes"));
         }
     }
-    for (index, mode) in texts(spec, "volumeLifecycleModes").iter().enumerate() {
-        if !["Ephemeral", "Persistent"].contains(mode) {
-            errors.push(Error::not_supported(&path.child("volumeLifecycleModes").index(index), *mode, &["Ephemeral", "Persistent"]));
+    for mode in texts(spec, "volumeLifecycleModes") {
+        if !["Persistent", "Ephemeral"].contains(&mode) {
+            errors.push(Error::not_supported(&path.child("volumeLifecycleModes"), mode, &["Persistent", "Ephemeral"]));
         }
     }
     errors
@@ -69,11 +70,74 @@ pub(super) fn node(object: &Value) -> Errors {
             errors.push(Error::duplicate(&path.child("name"), name));
         }
         seen.push(name);
-        for (at, key) in texts(driver, "topologyKeys").iter().enumerate() {
-            errors.extend(all_invalid(&path.child("topologyKeys").index(at), key, names::qualified(key)));
+        let keys = texts(driver, "topologyKeys");
+        for (at, key) in keys.iter().enumerate() {
+            if keys[..at].contains(key) {
+                errors.push(Error::duplicate(&path, *key));
+            }
+            if key.is_empty() {
+                errors.push(Error::required(&path, ""));
+            }
+            errors.extend(all_invalid(&path, key, names::qualified(key)));
+        }
+        if let Some(allocatable) = driver.get("allocatable") {
+            errors.extend(super::not_negative(allocatable, "count", &path.child("allocatable")));
         }
     }
     errors
+}
+
+/// Drivers may come and go, and stay as they are.
+pub(super) fn node_update(new: &Value, old: &Value) -> Errors {
+    let drivers = |object: &Value| object.pointer("/spec/drivers").and_then(Value::as_array).cloned().unwrap_or_default();
+    let before = drivers(old);
+    let mut errors = Vec::new();
+    for driver in drivers(new) {
+        if before.iter().any(|known| text(known, "name") == text(&driver, "name") && *known != driver) {
+            let shown = internal::shown("CSINodeDriver", &driver);
+            errors.push(Error::invalid(&Path::new("spec").child("drivers"), shown, "field is immutable"));
+        }
+    }
+    errors
+}
+
+pub(super) fn driver_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Vec::new();
+    for (field, shown) in [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")] {
+        let of = |object: &Value| object.get("spec").and_then(|spec| spec.get(field)).cloned();
+        if of(new) != of(old) {
+            errors.push(Error::invalid(&Path::new("spec").child(shown), of(new).unwrap_or(Value::Null), "field is immutable"));
+        }
+    }
+    errors
+}
+
+pub(super) fn capacity_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Vec::new();
+    if new.get("nodeTopology") != old.get("nodeTopology") {
+        let shown = new.get("nodeTopology").map_or(Value::Null.into(), |selector| internal::shown("meta", selector));
+        errors.push(Error::invalid(&Path::new("nodeTopology"), shown, "field is immutable"));
+    }
+    if text(new, "storageClassName") != text(old, "storageClassName") {
+        errors.push(Error::invalid(&Path::new("storageClassName"), text(new, "storageClassName"), "field is immutable"));
+    }
+    errors
+}
+
+pub(super) fn attachment_update(new: &Value, old: &Value) -> Errors {
+    if new.get("spec") == old.get("spec") {
+        return Vec::new();
+    }
+    let shown = internal::shown("VolumeAttachmentSpec", new.get("spec").unwrap_or(&Value::Null));
+    vec![Error::invalid(&Path::new("spec"), shown, "field is immutable")]
+}
+
+pub(super) fn attributes_class_update(new: &Value, old: &Value) -> Errors {
+    [("driverName", "updates to driverName are forbidden."), ("parameters", "updates to parameters are forbidden.")]
+        .into_iter()
+        .filter(|(field, _)| new.get(*field) != old.get(*field))
+        .map(|(field, words)| Error::forbidden(&Path::new(field), words))
+        .collect()
 }
 
 pub(super) fn capacity(object: &Value) -> Errors {
@@ -106,6 +170,10 @@ pub(super) fn attachment(object: &Value) -> Errors {
                 .push(Error::required(&path.child("source").child("persistentVolumeName"), "must specify non empty persistentVolumeName"));
         }
         _ => {}
+    }
+    let volume = text(source, "persistentVolumeName");
+    if !volume.is_empty() && !has(source, "inlineVolumeSpec") {
+        errors.extend(all_invalid(&path.child("source").child("persistentVolumeName"), volume, names::subdomain(volume)));
     }
     let node = text(spec, "nodeName");
     errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));

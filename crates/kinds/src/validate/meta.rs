@@ -15,16 +15,18 @@ enum NameRule {
     Label,
     Label1035,
     PathSegment,
+    Address,
     /// Checked by the kind itself.
     Own,
 }
 
 fn rule(gvk: &Gvk) -> NameRule {
     match gvk.group_kind() {
-        ("", "Namespace") => NameRule::Label,
         ("", "Service") => NameRule::Label1035,
         ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
         ("apiregistration.k8s.io", _) => NameRule::Own,
+        ("networking.k8s.io", "IPAddress") => NameRule::Address,
+        ("", "Namespace") | ("apps", "StatefulSet") => NameRule::Label,
         _ => NameRule::Subdomain,
     }
 }
@@ -36,6 +38,7 @@ fn name_messages(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
         NameRule::Label => names::label(&masked),
         NameRule::Label1035 => names::label_1035(&masked),
         NameRule::PathSegment => names::path_segment(name),
+        NameRule::Address => names::canonical_ip(name),
         NameRule::Own => Vec::new(),
     }
 }
@@ -43,8 +46,7 @@ fn name_messages(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
 pub(super) fn create(gvk: &Gvk, object: &Value) -> Errors {
     let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
     let rule = rule(gvk);
-    let core_finalizers = !matches!(gvk.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io");
-    of_create(object, namespaced, core_finalizers, &|name, prefix| name_messages(rule, name, prefix))
+    of_create(object, namespaced, has_core_finalizers(gvk), &|name, prefix| name_messages(rule, name, prefix))
 }
 
 /// What is wrong with the metadata of a new object of any kind, with names that are RFC 1123 subdomains: for custom resources.
@@ -85,12 +87,7 @@ fn of_create(object: &Value, namespaced: bool, core_finalizers: bool, messages: 
     errors.extend(common(metadata, &path));
     errors.extend(finalizers(metadata, &path));
     if core_finalizers {
-        for (index, finalizer) in super::texts(metadata, "finalizers").iter().enumerate() {
-            if !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(finalizer) {
-                let words = "name is neither a standard finalizer name nor is it fully qualified";
-                errors.push(Error::invalid(&path.child("finalizers").index(index), *finalizer, words));
-            }
-        }
+        errors.extend(unqualified_finalizers(metadata, &path));
     }
     errors
 }
@@ -158,22 +155,34 @@ fn finalizers(metadata: &Value, path: &Path) -> Errors {
     errors
 }
 
-/// Kinds whose own check of a change looks at the whole object again, metadata included.
-fn checks_again(gvk: &Gvk) -> bool {
-    matches!(
-        gvk.group_kind(),
-        ("", "ConfigMap" | "Secret" | "Service" | "ServiceAccount") | ("rbac.authorization.k8s.io" | "apiregistration.k8s.io", _)
-    )
+fn unqualified_finalizers(metadata: &Value, path: &Path) -> Errors {
+    let words = "name is neither a standard finalizer name nor is it fully qualified";
+    super::texts(metadata, "finalizers")
+        .iter()
+        .enumerate()
+        .filter(|(_, finalizer)| !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(*finalizer))
+        .map(|(index, finalizer)| Error::invalid(&path.child("finalizers").index(index), *finalizer, words))
+        .collect()
 }
 
-/// Kubernetes asks several times: the registry as for a new object and as for a change, then the kind itself. Clients see all of it.
-pub(super) fn update_of_kind(gvk: &Gvk, new: &Value, old: &Value, subresource: Option<&str>) -> Errors {
+/// Whether the finalizers of a kind must be standard or qualified.
+fn has_core_finalizers(gvk: &Gvk) -> bool {
+    !matches!(gvk.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io" | "coordination.k8s.io")
+}
+
+/// What the registry asks of every change, before the kind does: as for a new object and as for a change.
+pub(super) fn of_registry(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
     let mut errors = of_create(new, namespaced, false, &|name, prefix| name_messages(NameRule::PathSegment, name, prefix));
     errors.extend(update(new, old));
-    errors.extend(update(new, old));
-    if subresource.is_none() && checks_again(gvk) {
-        errors.extend(create(gvk, new));
+    errors
+}
+
+/// What a kind asks of changed metadata.
+pub(super) fn update_of_kind(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
+    let mut errors = update(new, old);
+    if has_core_finalizers(gvk) {
+        errors.extend(unqualified_finalizers(new.get("metadata").unwrap_or(&Value::Null), &Path::new("metadata")));
     }
     errors
 }

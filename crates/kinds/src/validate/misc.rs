@@ -3,7 +3,9 @@
 use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, flag, has, int, labels, list, map, names, not_negative, resources, text};
+use super::{
+    Errors, all_invalid, flag, has, int, internal, labels, list, map, names, not_negative, resources, scheduling as scheduling_rules, text,
+};
 
 const MAX_DATA: usize = 1024 * 1024;
 
@@ -159,6 +161,41 @@ pub(super) fn priority_class_update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
+/// Events of the newer group are facts: only their series goes on.
+pub(super) fn new_event_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Vec::new();
+    // As the internal type, which is that of the older group, names and orders them.
+    for (field, shown) in [
+        ("regarding", "involvedObject"),
+        ("reason", "reason"),
+        ("note", "message"),
+        ("deprecatedSource", "source"),
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("reason", "reason"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingController", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ] {
+        let now = new.get(field);
+        if now != old.get(field) {
+            let value = match (field, now) {
+                ("regarding" | "related", Some(reference)) => internal::shown("ObjectReference", reference),
+                ("regarding", None) => internal::shown("ObjectReference", &Value::Null),
+                ("related" | "eventTime" | "deprecatedFirstTimestamp" | "deprecatedLastTimestamp", None) => BadValue::Value(Value::Null),
+                (_, None) => BadValue::from(""),
+                (_, Some(value)) => BadValue::from(value),
+            };
+            errors.push(Error::invalid(&Path::new(shown), value, "field is immutable"));
+        }
+    }
+    errors
+}
+
 pub(super) fn api_service(object: &Value) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
     let mut errors = Vec::new();
@@ -226,17 +263,54 @@ pub(super) fn api_service(object: &Value) -> Errors {
     errors
 }
 
+/// What keys may be used for.
+const USAGES: &[&str] = &[
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
 pub(super) fn certificate_request(object: &Value) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
     let mut errors = Vec::new();
     let request = text(spec, "request");
     if request.is_empty() {
-        errors.push(Error::invalid(&path.child("request"), "", "PEM block type must be CERTIFICATE REQUEST"));
+        errors.push(Error::invalid(&path.child("request"), Value::Null, "PEM block type must be CERTIFICATE REQUEST"));
     } else if !decode(request).is_some_and(|pem| String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE REQUEST-----")) {
         errors.push(Error::invalid(&path.child("request"), request, "PEM block type must be CERTIFICATE REQUEST"));
     }
-    if list(spec, "usages").is_empty() {
-        errors.push(Error::required(&path.child("usages"), "usages must be provided"));
+    let usages = super::texts(spec, "usages");
+    if usages.is_empty() {
+        errors.push(Error::required(&path.child("usages"), ""));
+    }
+    for (index, usage) in usages.iter().enumerate() {
+        let path = path.child("usages").index(index);
+        if !USAGES.contains(usage) {
+            errors.push(Error::not_supported(&path, *usage, USAGES));
+        }
+        if usages[..index].contains(usage) {
+            errors.push(Error::duplicate(&path, *usage));
+        }
     }
     let signer = text(spec, "signerName");
     if signer.is_empty() {
@@ -314,12 +388,36 @@ pub(super) fn certificate_approval(object: &Value) -> Errors {
 pub(super) fn runtime_class(object: &Value) -> Errors {
     let handler = text(object, "handler");
     let mut errors = all_invalid(&Path::new("handler"), handler, names::label(handler));
-    if let Some(fixed) = object.pointer("/overhead/podFixed").and_then(Value::as_object) {
-        errors.extend(resources::list_of_container(fixed, &Path::new("overhead").child("podFixed")));
+    if let Some(fixed) = object.pointer("/overhead/podFixed").filter(|fixed| fixed.is_object()) {
+        errors.extend(resources::requirements(&json!({"limits": fixed}), &Path::new("overhead")));
     }
     if let Some(scheduling) = object.get("scheduling") {
         errors.extend(labels::labels(map(scheduling, "nodeSelector"), &Path::new("scheduling").child("nodeSelector")));
+        errors.extend(scheduling_rules::tolerations(scheduling, &Path::new("scheduling").child("tolerations").child("tolerations")));
     }
+    errors
+}
+
+/// Finalizers of a namespace's content.
+pub(super) fn namespace(object: &Value) -> Errors {
+    let path = Path::new("spec").child("finalizers");
+    let mut errors = Vec::new();
+    for finalizer in super::texts(spec(object), "finalizers") {
+        errors.extend(all_invalid(&path, finalizer, names::qualified(finalizer)));
+        if !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer) {
+            let words = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(Error::invalid(&path, finalizer, words));
+        }
+    }
+    errors
+}
+
+pub(super) fn controller_revision(object: &Value) -> Errors {
+    let mut errors = Vec::new();
+    if !has(object, "data") {
+        errors.push(Error::required(&Path::new("data"), "data is mandatory"));
+    }
+    errors.extend(not_negative(object, "revision", &Path::root()));
     errors
 }
 

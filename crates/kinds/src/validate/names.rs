@@ -178,25 +178,78 @@ pub(crate) fn is_sysctl(text: &str) -> bool {
 
 pub(crate) const IP_TEXT: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-/// An address as Go reads it: no leading zeros in IPv4 (which Rust refuses too), no zone.
+/// An address as Kubernetes has always read it: zeros in front of IPv4 numbers count for nothing.
 pub(crate) fn address(text: &str) -> Option<IpAddr> {
-    text.parse().ok()
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let start = text.rfind(':').map_or(0, |colon| colon + 1);
+    let numbers: Vec<&str> = text[start..].split('.').collect();
+    if numbers.len() != 4 || numbers.iter().any(|number| number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit())) {
+        return None;
+    }
+    let plain: Vec<&str> =
+        numbers.iter().map(|number| number.trim_start_matches('0')).map(|rest| if rest.is_empty() { "0" } else { rest }).collect();
+    format!("{}{}", &text[..start], plain.join(".")).parse().ok()
+}
+
+/// A range as Kubernetes has always read it: the address given and the length of the prefix.
+pub(crate) fn range(text: &str) -> Option<(IpAddr, u8)> {
+    let (ip, length) = text.split_once('/')?;
+    let ip = address(ip)?;
+    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let length: u8 = length.parse().ok()?;
+    (length <= if ip.is_ipv4() { 32 } else { 128 }).then_some((ip, length))
+}
+
+/// The address without what lies beyond a prefix.
+pub(crate) fn masked(ip: IpAddr, length: u8) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => (u32::from(ip) & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)).to_be_bytes().into(),
+        IpAddr::V6(ip) => (u128::from(ip) & u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)).to_be_bytes().into(),
+    }
 }
 
 pub(crate) fn ip(text: &str) -> Messages {
     if address(text).is_some() { Vec::new() } else { vec![IP_TEXT.to_owned()] }
 }
 
+/// An address in the one form that newer fields take.
+pub(crate) fn canonical_ip(text: &str) -> Messages {
+    let Some(address) = address(text) else { return vec![IP_TEXT.to_owned()] };
+    if text.parse::<IpAddr>().is_err() {
+        return vec!["must not have leading 0s".to_owned()];
+    }
+    if matches!(address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some()) {
+        return vec!["must not be an IPv4-mapped IPv6 address".to_owned()];
+    }
+    let canonical = address.to_string();
+    if text == canonical { Vec::new() } else { vec![format!("must be in canonical form ({canonical:?})")] }
+}
+
+const CIDR_TEXT: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+
 pub(crate) fn cidr(text: &str) -> Messages {
-    let good = text.split_once('/').is_some_and(|(ip, length)| {
-        let limit = match address(ip) {
-            Some(IpAddr::V4(_)) => 32,
-            Some(IpAddr::V6(_)) => 128,
-            None => return false,
-        };
-        !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|length| length <= limit)
-    });
-    if good { Vec::new() } else { vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()] }
+    if range(text).is_some() { Vec::new() } else { vec![CIDR_TEXT.to_owned()] }
+}
+
+/// A range in the one form that newer fields take.
+pub(crate) fn canonical_cidr(text: &str) -> Messages {
+    let Some((address, length)) = range(text) else { return vec![CIDR_TEXT.to_owned()] };
+    let (ip, written) = text.split_once('/').unwrap_or_default();
+    if ip.parse::<IpAddr>().is_err() || (written.len() > 1 && written.starts_with('0')) {
+        return vec!["must not have leading 0s in IP or prefix length".to_owned()];
+    }
+    if matches!(address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some()) {
+        return vec!["must not have an IPv4-mapped IPv6 address".to_owned()];
+    }
+    if masked(address, length) != address {
+        return vec!["must not have bits set beyond the prefix length".to_owned()];
+    }
+    let canonical = format!("{address}/{length}");
+    if text == canonical { Vec::new() } else { vec![format!("must be in canonical form ({canonical:?})")] }
 }
 
 /// Addresses that make no sense as the end of somebody else's connection.
@@ -244,7 +297,13 @@ mod tests {
         assert_eq!(config_key(".."), ["must not be '..'"]);
         assert_eq!(port_name("Bad_Name").len(), 1);
         assert_eq!(path_segment("a/b"), ["may not contain '/'"]);
-        assert!(ip("10.0.0.1").is_empty() && !ip("010.0.0.1").is_empty());
+        assert!(ip("10.0.0.1").is_empty() && ip("010.0.0.1").is_empty() && !ip("10.0.0").is_empty());
+        assert_eq!(canonical_ip("010.0.0.1"), ["must not have leading 0s"]);
+        assert_eq!(canonical_ip("FD00::1"), ["must be in canonical form (\"fd00::1\")"]);
+        assert_eq!(canonical_cidr("10.0.0.1/8"), ["must not have bits set beyond the prefix length"]);
+        assert!(
+            canonical_cidr("10.0.0.0/8").is_empty() && canonical_cidr("fd00::/108").is_empty() && canonical_cidr("0.0.0.0/0").is_empty()
+        );
         assert!(cidr("10.0.0.0/8").is_empty() && !cidr("10.0.0.0").is_empty() && !cidr("1.2.3.4/33").is_empty());
         assert_eq!(mask_trailing_dash("gen-"), "gea");
     }

@@ -31,8 +31,8 @@ pub(super) fn network_policy(object: &Value) -> Errors {
         return errors;
     }
     for (index, kind) in types.iter().enumerate() {
-        if !["Egress", "Ingress"].contains(kind) {
-            errors.push(Error::not_supported(&path.child("policyTypes").index(index), *kind, &["Egress", "Ingress"]));
+        if !["Ingress", "Egress"].contains(kind) {
+            errors.push(Error::not_supported(&path.child("policyTypes").index(index), *kind, &["Ingress", "Egress"]));
         }
     }
     errors
@@ -40,8 +40,8 @@ pub(super) fn network_policy(object: &Value) -> Errors {
 
 fn policy_port(port: &Value, path: &Path) -> Errors {
     let mut errors = Vec::new();
-    if has(port, "protocol") && !["SCTP", "TCP", "UDP"].contains(&text(port, "protocol")) {
-        errors.push(Error::not_supported(&path.child("protocol"), text(port, "protocol"), &["SCTP", "TCP", "UDP"]));
+    if has(port, "protocol") && !["TCP", "UDP", "SCTP"].contains(&text(port, "protocol")) {
+        errors.push(Error::not_supported(&path.child("protocol"), text(port, "protocol"), &["TCP", "UDP", "SCTP"]));
     }
     match port.get("port").filter(|number| !number.is_null()) {
         Some(Value::String(name)) => {
@@ -55,7 +55,7 @@ fn policy_port(port: &Value, path: &Path) -> Errors {
             errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&path.child("port"), number, words)));
             if let Some(end) = int(port, "endPort") {
                 if end < number {
-                    errors.push(Error::invalid(&path.child("endPort"), end, "must be greater than or equal to `port`"));
+                    errors.push(Error::invalid(&path.child("endPort"), number, "must be greater than or equal to `port`"));
                 }
                 errors.extend(names::port(end).into_iter().map(|words| Error::invalid(&path.child("endPort"), end, words)));
             }
@@ -210,16 +210,24 @@ fn ingress_rule(rule: &Value, path: &Path) -> Errors {
 fn ingress_backend(backend: &Value, path: &Path) -> Errors {
     match (backend.get("service"), backend.get("resource")) {
         (Some(_), Some(_)) => vec![Error::invalid(path, "", "cannot set both resource and service backends")],
-        (None, None) => vec![Error::required(path, "port name or number is required")],
+        (None, None) => vec![Error::invalid(path, "", "resource or service backend is required")],
         (None, Some(resource)) => {
             let path = path.child("resource");
-            ["kind", "name"]
-                .iter()
-                .filter(|field| text(resource, field).is_empty())
-                .map(|field| Error::required(&path.child(field), ""))
-                .collect()
+            let group = text(resource, "apiGroup");
+            let mut errors =
+                if has(resource, "apiGroup") { all_invalid(&path.child("apiGroup"), group, names::subdomain(group)) } else { Vec::new() };
+            for field in ["kind", "name"] {
+                let value = text(resource, field);
+                if value.is_empty() {
+                    errors.push(Error::required(&path.child(field), ""));
+                } else {
+                    errors.extend(all_invalid(&path.child(field), value, names::path_segment(value)));
+                }
+            }
+            errors
         }
         (Some(service), None) => {
+            let whole = path;
             let path = path.child("service");
             let mut errors = Vec::new();
             let name = text(service, "name");
@@ -233,8 +241,8 @@ fn ingress_backend(backend: &Value, path: &Path) -> Errors {
             let own = path.child("port");
             match (name.is_empty(), number) {
                 (false, 0) => errors.extend(all_invalid(&own.child("name"), name, names::port_name(name))),
-                (false, _) => errors.push(Error::invalid(&path, "", "cannot set both port name & port number")),
-                (true, 0) => errors.push(Error::required(&path, "port name or number is required")),
+                (false, _) => errors.push(Error::invalid(whole, "", "cannot set both port name & port number")),
+                (true, 0) => errors.push(Error::required(whole, "port name or number is required")),
                 (true, _) => {
                     errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&own.child("number"), number, words)));
                 }
@@ -258,9 +266,16 @@ pub(super) fn ingress_class(object: &Value) -> Errors {
     }
     let Some(parameters) = spec.get("parameters").filter(|parameters| !parameters.is_null()) else { return errors };
     let path = path.child("parameters");
+    let group = text(parameters, "apiGroup");
+    if has(parameters, "apiGroup") {
+        errors.extend(all_invalid(&path.child("apiGroup"), group, names::subdomain(group)));
+    }
     for field in ["kind", "name"] {
-        if text(parameters, field).is_empty() {
-            errors.push(Error::required(&path.child(field), format!("{field} is required")));
+        let value = text(parameters, field);
+        if value.is_empty() {
+            errors.push(Error::required(&path.child(field), ""));
+        } else {
+            errors.extend(all_invalid(&path.child(field), value, names::path_segment(value)));
         }
     }
     match text(parameters, "scope") {
@@ -270,7 +285,11 @@ pub(super) fn ingress_class(object: &Value) -> Errors {
         "Cluster" if has(parameters, "namespace") => {
             errors.push(Error::forbidden(&path.child("namespace"), "`parameters.scope` is set to 'Cluster'"));
         }
-        "Namespace" | "Cluster" | "" => {}
+        "Namespace" => {
+            let namespace = text(parameters, "namespace");
+            errors.extend(all_invalid(&path.child("namespace"), namespace, names::label(namespace)));
+        }
+        "Cluster" | "" => {}
         other => errors.push(Error::not_supported(&path.child("scope"), other, &["Cluster", "Namespace"])),
     }
     errors
@@ -342,8 +361,15 @@ pub(super) fn endpoint_slice(object: &Value) -> Errors {
         }
         for (at, address) in addresses.iter().enumerate() {
             let parsed = names::address(address);
+            if kind != "FQDN" && parsed.is_none() {
+                errors.extend(all_invalid(&own.index(at), address, names::ip(address)));
+                continue;
+            }
             match kind {
-                "IPv4" if !matches!(parsed, Some(IpAddr::V4(_))) => errors.push(Error::invalid(&own, *address, "must be an IPv4 address")),
+                // An IPv4 address in the clothes of IPv6 counts as what it is.
+                "IPv4" if !matches!(parsed, Some(IpAddr::V4(_))) && !address.starts_with("::ffff:") => {
+                    errors.push(Error::invalid(&own, *address, "must be an IPv4 address"));
+                }
                 "IPv6" if !matches!(parsed, Some(IpAddr::V6(_))) => errors.push(Error::invalid(&own, *address, "must be an IPv6 address")),
                 "FQDN" => errors.extend(all_invalid(&own, address, names::subdomain(address))),
                 _ => {}
@@ -361,6 +387,7 @@ pub(super) fn endpoint_slice(object: &Value) -> Errors {
             errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));
         }
         errors.extend(labels::labels(map(endpoint, "deprecatedTopology"), &path.child("deprecatedTopology")));
+        errors.extend(hints(endpoint, &path.child("hints")));
     }
     let mut seen: Vec<&str> = Vec::new();
     for (index, port) in list(object, "ports").iter().enumerate() {
@@ -374,6 +401,37 @@ pub(super) fn endpoint_slice(object: &Value) -> Errors {
         }
         seen.push(name);
         errors.extend(one_of(port, "protocol", &path, &["SCTP", "TCP", "UDP"]));
+        errors.extend(app_protocol(port, &path));
+    }
+    errors
+}
+
+fn app_protocol(port: &Value, path: &Path) -> Errors {
+    let protocol = text(port, "appProtocol");
+    if has(port, "appProtocol") { all_invalid(&path.child("appProtocol"), protocol, names::qualified(protocol)) } else { Vec::new() }
+}
+
+/// Zones and nodes that an endpoint is meant for: each once.
+fn hints(endpoint: &Value, path: &Path) -> Errors {
+    let Some(hints) = endpoint.get("hints").filter(|hints| !hints.is_null()) else { return Vec::new() };
+    let mut errors = Vec::new();
+    for (field, rule) in [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::subdomain)] {
+        let path = path.child(field);
+        let given = list(hints, field);
+        if given.len() > 8 {
+            errors.push(Error::too_many(&path, given.len() as u64, 8));
+            continue;
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for (index, hint) in given.iter().enumerate() {
+            let (name, path) = (text(hint, "name"), path.index(index).child("name"));
+            if seen.contains(&name) {
+                errors.push(Error::duplicate(&path, name));
+            } else {
+                seen.push(name);
+            }
+            errors.extend(all_invalid(&path, name, rule(name)));
+        }
     }
     errors
 }

@@ -13,7 +13,7 @@ pub(super) fn node(object: &Value) -> Errors {
     let mut errors = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for (index, taint) in list(spec, "taints").iter().enumerate() {
-        let path = path.child("taints").index(index);
+        let path = Path::new("metadata").child("taints").index(index);
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
         errors.extend(all_invalid(&path.child("key"), key, names::qualified(key)));
         errors.extend(all_invalid(&path.child("value"), value, names::label_value(value)));
@@ -69,7 +69,7 @@ mod tests {
         let given = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "Odd"}]}});
         let errors: Vec<String> = node(&given).iter().map(Error::to_string).collect();
         assert_eq!(errors.len(), 2);
-        assert!(errors[0].starts_with("spec.taints[1]: Duplicate value"), "{}", errors[0]);
+        assert!(errors[0].starts_with("metadata.taints[1]: Duplicate value"), "{}", errors[0]);
         assert!(node(&json!({"metadata": {"name": "n"}})).is_empty());
     }
 }

@@ -1,11 +1,11 @@
 //! The specification of a pod, in pods and in templates: containers and what belongs to the pod as a whole.
 
 use mainstay_schema::field::{Error, Path};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    Errors, all_invalid, container, flag, has, int, labels, list, map, names, one_of, one_of_if_set, resources, scheduling, text, texts,
-    volumes,
+    Errors, all_invalid, container, flag, has, int, internal, labels, list, map, names, one_of, one_of_if_set, resources, scheduling, text,
+    texts, volumes,
 };
 
 /// Largest user, group and duration that Kubernetes takes.
@@ -59,8 +59,16 @@ pub(super) fn pod_spec(spec: &Value, path: &Path) -> Errors {
         }
     }
     errors.extend(one_of_if_set(spec, "preemptionPolicy", path, &["PreemptLowerPriority", "Never"]));
-    if let Some(overhead) = map(spec, "overhead") {
-        errors.extend(resources::list_of_container(overhead, &path.child("overhead")));
+    if let Some(overhead) = spec.get("overhead").filter(|overhead| overhead.is_object()) {
+        errors.extend(resources::requirements(&json!({"limits": overhead}), &path.child("overhead")));
+    }
+    if let Some(os) = spec.get("os").filter(|os| !os.is_null()) {
+        let (name, path) = (text(os, "name"), path.child("os"));
+        if name.is_empty() {
+            errors.push(Error::required(&path.child("name"), "cannot be empty"));
+        } else if !["linux", "windows"].contains(&name) {
+            errors.push(Error::not_supported(&path, name, &["linux", "windows"]));
+        }
     }
     errors.extend(labels::labels(map(spec, "nodeSelector"), &path.child("nodeSelector")));
     errors
@@ -155,10 +163,45 @@ pub(super) fn seccomp(context: &Value, path: &Path) -> Errors {
         ("Localhost", true) => errors.extend(volumes::descending_path(text(profile, "localhostProfile"), &path.child("localhostProfile"))),
         ("RuntimeDefault" | "Unconfined", true) => {
             let words = "can only be set when seccomp type is Localhost";
-            errors.push(Error::invalid(&path.child("localhostProfile"), text(profile, "localhostProfile"), words));
+            errors.push(Error::invalid(&path.child("localhostProfile"), internal::shown("SeccompProfile", profile), words));
         }
         ("RuntimeDefault" | "Unconfined", false) => {}
-        _ => errors.push(Error::not_supported(&path.child("type"), kind, &["Localhost", "RuntimeDefault", "Unconfined"])),
+        (_, localhost) => {
+            if localhost {
+                let words = "can only be set when seccomp type is Localhost";
+                errors.push(Error::invalid(&path.child("localhostProfile"), internal::shown("SeccompProfile", profile), words));
+            }
+            errors.push(Error::not_supported(&path.child("type"), kind, &["Localhost", "RuntimeDefault", "Unconfined"]));
+        }
+    }
+    errors
+}
+
+pub(super) fn app_armor(context: &Value, path: &Path) -> Errors {
+    let Some(profile) = context.get("appArmorProfile").filter(|profile| !profile.is_null()) else { return Vec::new() };
+    let mut errors = Vec::new();
+    let (kind, named, own) = (text(profile, "type"), text(profile, "localhostProfile"), path.child("localhostProfile"));
+    match kind {
+        "Localhost" if !has(profile, "localhostProfile") => {
+            errors.push(Error::required(&own, "must be set when AppArmor type is Localhost"));
+        }
+        "Localhost" => {
+            if named.trim() != named {
+                errors.push(Error::invalid(&own, named, "must not be padded with whitespace"));
+            } else if named.is_empty() {
+                errors.push(Error::required(&own, "must be set when AppArmor type is Localhost"));
+            }
+            if named.len() > 4095 {
+                errors.push(Error::too_long(&own, "", 4095));
+            }
+        }
+        "RuntimeDefault" | "Unconfined" => {
+            if has(profile, "localhostProfile") {
+                errors.push(Error::invalid(&own, named, "can only be set when AppArmor type is Localhost"));
+            }
+        }
+        "" => errors.push(Error::required(&path.child("type"), "type is required when appArmorProfile is set")),
+        other => errors.push(Error::not_supported(&path.child("type"), other, &["Localhost", "RuntimeDefault", "Unconfined"])),
     }
     errors
 }
@@ -197,6 +240,7 @@ fn pod_security_context(spec: &Value, path: &Path) -> Errors {
     }
     errors.extend(one_of_if_set(context, "fsGroupChangePolicy", path, &["Always", "OnRootMismatch"]));
     errors.extend(seccomp(context, &path.child("seccompProfile")));
+    errors.extend(app_armor(context, &path.child("appArmorProfile")));
     errors
 }
 

@@ -3,7 +3,7 @@
 use mainstay_schema::field::{BadValue, Error, Path, go_json};
 use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, has, int, labels, list, names, text, workloads};
+use super::{Errors, all_invalid, has, int, labels, list, names, resources, text, workloads};
 use crate::Gvk;
 use crate::quantity::Quantity;
 
@@ -55,6 +55,15 @@ pub(super) fn autoscaler(gvk: &Gvk, object: &Value) -> Errors {
         errors.push(Error::invalid(&path.child("maxReplicas"), max, "must be greater than or equal to `minReplicas`"));
     }
     errors.extend(scale_target(spec.get("scaleTargetRef").unwrap_or(&Value::Null), &path.child("scaleTargetRef")));
+    if min == Some(0) && list(spec, "metrics").iter().all(|metric| !["Object", "External"].contains(&text(metric, "type"))) {
+        let words = "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.push(Error::forbidden(&path.child("metrics"), words));
+    }
+    if let Some(share) = int(spec, "targetCPUUtilizationPercentage").filter(|share| *share < 1) {
+        // The older version is read as the newer one.
+        let path = path.child("metrics").index(0).children(&["resource", "target", "averageUtilization"]);
+        errors.push(Error::invalid(&path, share, "must be greater than 0"));
+    }
     for (index, metric) in list(spec, "metrics").iter().enumerate() {
         errors.extend(self::metric(metric, &path.child("metrics").index(index)));
     }
@@ -74,6 +83,15 @@ fn scale(object: &Value) -> Errors {
 }
 
 fn scale_target(target: &Value, path: &Path) -> Errors {
+    let mut errors = reference(target, path);
+    let version = text(target, "apiVersion");
+    if version.is_empty() || (!version.contains('/') && version != "v1") {
+        errors.push(Error::invalid(&path.child("apiVersion"), version, "apiVersion must specify API group"));
+    }
+    errors
+}
+
+fn reference(target: &Value, path: &Path) -> Errors {
     let mut errors = Vec::new();
     for field in ["kind", "name"] {
         let value = text(target, field);
@@ -82,10 +100,6 @@ fn scale_target(target: &Value, path: &Path) -> Errors {
         } else {
             errors.extend(all_invalid(&path.child(field), value, names::path_segment(value)));
         }
-    }
-    let version = text(target, "apiVersion");
-    if version.is_empty() || (!version.contains('/') && version != "v1") {
-        errors.push(Error::invalid(&path.child("apiVersion"), version, "apiVersion must specify API group"));
     }
     errors
 }
@@ -100,15 +114,16 @@ const METRICS: &[(&str, &str)] = &[
 
 fn metric(metric: &Value, path: &Path) -> Errors {
     let kind = text(metric, "type");
+    let mut errors = Vec::new();
     if kind.is_empty() {
-        return vec![Error::required(&path.child("type"), "must specify a metric source type")];
+        errors.push(Error::required(&path.child("type"), "must specify a metric source type"));
     }
     let Some((_, field)) = METRICS.iter().find(|(name, _)| *name == kind) else {
         let known: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
         // Kubernetes finds it twice: as a type, and as a source without a case.
-        return vec![Error::not_supported(&path.child("type"), kind, &known); 2];
+        errors.extend(vec![Error::not_supported(&path.child("type"), kind, &known); 2]);
+        return errors;
     };
-    let mut errors = Vec::new();
     for (_, other) in METRICS {
         if other != field && has(metric, other) {
             errors.push(Error::forbidden(&path.child(other), "must populate the given metric source only"));
@@ -121,24 +136,71 @@ fn metric(metric: &Value, path: &Path) -> Errors {
     };
     match *field {
         "resource" | "containerResource" => {
-            if text(source, "name").is_empty() {
+            let name = text(source, "name");
+            if name.is_empty() {
                 errors.push(Error::required(&path.child("name"), "must specify a resource name"));
+            } else if *field == "containerResource" {
+                errors.extend(resources::container_resource_name(name, &path.child("name")));
             }
-            if *field == "containerResource" && text(source, "container").is_empty() {
-                errors.push(Error::required(&path.child("container"), "must specify a container"));
+            if *field == "containerResource" {
+                let container = text(source, "container");
+                if container.is_empty() {
+                    errors.push(Error::required(&path.child("container"), "must specify a container"));
+                } else {
+                    errors.extend(all_invalid(&path.child("container"), container, names::label(container)));
+                }
             }
         }
         _ => {
-            let name = source.pointer("/metric/name").and_then(Value::as_str).unwrap_or_default();
-            if name.is_empty() {
-                errors.push(Error::required(&path.child("metric").child("name"), "must specify a metric name"));
-            }
             if *field == "object" {
-                errors.extend(scale_target(source.get("describedObject").unwrap_or(&Value::Null), &path.child("describedObject")));
+                errors.extend(reference(source.get("describedObject").unwrap_or(&Value::Null), &path.child("describedObject")));
+            }
+            let name = source.pointer("/metric/name").and_then(Value::as_str).unwrap_or_default();
+            let own = path.child("metric").child("name");
+            if name.is_empty() {
+                errors.push(Error::required(&own, "must specify a metric name"));
+            } else {
+                errors.extend(all_invalid(&own, name, names::path_segment(name)));
             }
         }
     }
-    errors.extend(metric_target(source.get("target").unwrap_or(&Value::Null), &path.child("target")));
+    let target = source.get("target").unwrap_or(&Value::Null);
+    errors.extend(metric_target(target, &path.child("target")));
+    errors.extend(one_target(field, target, &path.child("target")));
+    errors
+}
+
+/// Which values of a target a source needs, and which exclude each other.
+fn one_target(field: &str, target: &Value, path: &Path) -> Errors {
+    let (value, average, share) = (has(target, "value"), has(target, "averageValue"), has(target, "averageUtilization"));
+    let (average_path, value_path) = (path.child("averageValue"), path.child("value"));
+    let (neither, both, told, other) = match field {
+        "pods" => {
+            let missing = Error::required(&average_path, "must specify a positive target averageValue");
+            return if average { Vec::new() } else { vec![missing] };
+        }
+        "object" => (!value && !average, false, "must set either a target value or averageValue", ""),
+        "external" => (
+            !value && !average,
+            value && average,
+            "must set either a target value for metric or a per-pod target",
+            "may not set both a target value for metric and a per-pod target",
+        ),
+        _ => (
+            !share && !average,
+            share && average,
+            "must set either a target raw value or a target utilization",
+            "may not set both a target raw value and a target utilization",
+        ),
+    };
+    let mut errors = Vec::new();
+    if neither {
+        let path = if field.ends_with("esource") { path.child("averageUtilization") } else { average_path.clone() };
+        errors.push(Error::required(&path, told));
+    }
+    if both {
+        errors.push(Error::forbidden(if field == "external" { &value_path } else { &average_path }, other));
+    }
     errors
 }
 
@@ -147,7 +209,8 @@ fn metric_target(target: &Value, path: &Path) -> Errors {
     let kind = text(target, "type");
     if kind.is_empty() {
         errors.push(Error::required(&path.child("type"), "must specify a metric target type"));
-    } else if !["Utilization", "Value", "AverageValue"].contains(&kind) {
+    }
+    if !["Utilization", "Value", "AverageValue"].contains(&kind) {
         errors.push(Error::invalid(&path.child("type"), kind, "must be either Utilization, Value, or AverageValue"));
     }
     if let Some(share) = int(target, "averageUtilization").filter(|share| *share < 1) {

@@ -68,7 +68,7 @@ fn resource_name(name: &str, path: &Path) -> Errors {
     errors
 }
 
-fn container_resource_name(name: &str, path: &Path) -> Errors {
+pub(super) fn container_resource_name(name: &str, path: &Path) -> Errors {
     let mut errors = resource_name(name, path);
     if !name.contains('/') {
         if !is_standard_container(name) {
@@ -104,19 +104,6 @@ fn amount_is_valid(name: &str, value: &Value, path: &Path) -> Errors {
         errors.push(Error::invalid(path, value, "must be an integer"));
     }
     errors
-}
-
-/// A list of amounts where containers' resources belong.
-pub(super) fn list_of_container(amounts: &Map<String, Value>, path: &Path) -> Errors {
-    amounts
-        .iter()
-        .flat_map(|(name, value)| {
-            let path = path.key(name);
-            let mut errors = container_resource_name(name, &path);
-            errors.extend(amount_is_valid(name, value, &path));
-            errors
-        })
-        .collect()
 }
 
 /// Requests and limits of a container.
@@ -296,6 +283,52 @@ const SCOPES: &[&str] = &[
     "VolumeAttributesClass",
 ];
 
+/// Scopes stay as they are.
+pub(super) fn resource_quota_update(new: &Value, old: &Value) -> Errors {
+    let scopes = |object: &Value| {
+        let mut scopes: Vec<String> =
+            object.get("spec").map_or_else(Vec::new, |spec| super::texts(spec, "scopes")).into_iter().map(str::to_owned).collect();
+        scopes.sort_unstable();
+        scopes.dedup();
+        scopes
+    };
+    if scopes(new) == scopes(old) {
+        return Vec::new();
+    }
+    let shown = new.pointer("/spec/scopes").cloned().unwrap_or(Value::Null);
+    vec![Error::invalid(&Path::new("spec").child("scopes"), shown, "field is immutable")]
+}
+
+/// A selector of scopes: findings name the list, not the item.
+fn scope_selector(spec: &Value, path: &Path) -> Errors {
+    let path = path.child("scopeSelector").child("matchExpressions");
+    let mut errors = Vec::new();
+    for expression in spec.get("scopeSelector").map_or(&[] as &[Value], |selector| list(selector, "matchExpressions")) {
+        let (scope, operator, values) = (text(expression, "scopeName"), text(expression, "operator"), list(expression, "values"));
+        if !SCOPES.contains(&scope) {
+            errors.push(Error::invalid(&path.child("scopeName"), scope, "unsupported scope"));
+        }
+        if SCOPES.contains(&scope) && !["PriorityClass", "VolumeAttributesClass"].contains(&scope) && operator != "Exists" {
+            let words = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+                         ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+            errors.push(Error::invalid(&path.child("operator"), operator, words));
+        }
+        match operator {
+            "In" | "NotIn" if values.is_empty() => {
+                let words = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                errors.push(Error::required(&path.child("values"), words));
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let words = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                errors.push(Error::invalid(&path.child("values"), expression.get("values"), words));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => errors.push(Error::invalid(&path.child("operator"), other, "not a valid selector operator")),
+        }
+    }
+    errors
+}
+
 pub(super) fn resource_quota(object: &Value) -> Errors {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::new("spec");
@@ -314,5 +347,6 @@ pub(super) fn resource_quota(object: &Value) -> Errors {
             errors.push(Error::invalid(&path.child("scopes"), json!(super::texts(spec, "scopes")), "unsupported scope"));
         }
     }
+    errors.extend(scope_selector(spec, &path));
     errors
 }

@@ -252,8 +252,8 @@ fn traffic_policies(spec: &Value, path: &Path, kind: &str) -> Errors {
     }
     if has(spec, "trafficDistribution") {
         let given = text(spec, "trafficDistribution");
-        if !["PreferClose", "PreferSameNode", "PreferSameZone"].contains(&given) {
-            let known = ["PreferClose", "PreferSameNode", "PreferSameZone"];
+        if !["PreferClose", "PreferSameZone", "PreferSameNode"].contains(&given) {
+            let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
             errors.push(Error::not_supported(&path.child("trafficDistribution"), given, &known));
         }
     }

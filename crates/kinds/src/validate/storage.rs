@@ -3,7 +3,7 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Map, Value, json};
 
-use super::{Errors, all_invalid, has, labels, list, map, names, one_of_if_set, scheduling, text, texts, volumes};
+use super::{Errors, all_invalid, csi, has, internal, labels, list, map, names, one_of_if_set, scheduling, text, texts, unified, volumes};
 use crate::quantity::Quantity;
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -106,7 +106,11 @@ pub(super) fn claim_update(new: &Value, old: &Value) -> Errors {
     }
     if masked != unbound {
         let words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-        errors.push(Error::forbidden(&path, words));
+        let diff = unified::unified(
+            &internal::lines("PersistentVolumeClaimSpec", &unbound),
+            &internal::lines("PersistentVolumeClaimSpec", &masked),
+        );
+        errors.push(Error::forbidden(&path, format!("{words}\n{diff}")));
     }
     let size = |spec: &Value| spec.pointer("/resources/requests/storage").and_then(amount);
     if let (Some(now), Some(then)) = (size(spec), size(before)) {
@@ -184,10 +188,11 @@ pub(super) fn volume(object: &Value) -> Errors {
         }
         match *field {
             "csi" => {
-                for member in ["driver", "volumeHandle"] {
-                    if text(source, member).is_empty() {
-                        errors.push(Error::required(&path.child("csi").child(member), ""));
-                    }
+                let path = path.child("csi");
+                errors.extend(csi::driver_name(text(source, "driver"), &path.child("driver")));
+                errors.extend(volumes::required(source, "volumeHandle", &path));
+                for secret in ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"] {
+                    errors.extend(secret_reference(source, secret, &path));
                 }
             }
             "local" => {
@@ -216,19 +221,39 @@ pub(super) fn volume(object: &Value) -> Errors {
     errors
 }
 
+/// A secret that the driver is given, in whatever namespace.
+fn secret_reference(source: &Value, field: &str, path: &Path) -> Errors {
+    let Some(secret) = source.get(field).filter(|secret| !secret.is_null()) else { return Vec::new() };
+    let path = path.child(field);
+    let mut errors = Vec::new();
+    for (member, rule) in [("name", names::subdomain as fn(&str) -> Vec<String>), ("namespace", names::label)] {
+        let value = text(secret, member);
+        if value.is_empty() {
+            errors.push(Error::required(&path.child(member), ""));
+        } else {
+            errors.extend(all_invalid(&path.child(member), value, rule(value)));
+        }
+    }
+    errors
+}
+
 pub(super) fn volume_update(new: &Value, old: &Value) -> Errors {
     let null = Value::Null;
     let (spec, before) = (new.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
     let changed = SOURCES.iter().any(|field| spec.get(*field) != before.get(*field));
     let mut errors = Vec::new();
     if changed {
-        errors.push(Error::forbidden(
-            &Path::new("spec").child("persistentvolumesource"),
-            "spec.persistentvolumesource is immutable after creation",
-        ));
+        let diff = unified::unified(&internal::lines("PersistentVolumeSource", before), &internal::lines("PersistentVolumeSource", spec));
+        let words = format!("spec.persistentvolumesource is immutable after creation\n{diff}");
+        errors.push(Error::forbidden(&Path::new("spec").child("persistentvolumesource"), words));
     }
     if spec.get("volumeMode") != before.get("volumeMode") {
         errors.push(Error::invalid(&Path::new("volumeMode"), spec.get("volumeMode"), "field is immutable"));
+    }
+    if has(before, "nodeAffinity") && spec.get("nodeAffinity") != before.get("nodeAffinity") {
+        let shown = spec.get("nodeAffinity").map_or(Value::Null.into(), |affinity| internal::shown("VolumeNodeAffinity", affinity));
+        let words = "field is immutable, except for updating from beta label to GA";
+        errors.push(Error::invalid(&Path::new("nodeAffinity"), shown, words));
     }
     errors
 }
@@ -244,7 +269,9 @@ pub(super) fn class(object: &Value) -> Errors {
     for key in map(object, "parameters").into_iter().flatten().map(|(key, _)| key).filter(|key| key.is_empty()) {
         errors.push(Error::invalid(&Path::new("parameters"), key, "field can not be empty."));
     }
-    errors.extend(one_of_if_set(object, "reclaimPolicy", &Path::root(), &["Delete", "Retain"]));
+    if !text(object, "reclaimPolicy").is_empty() {
+        errors.extend(one_of_if_set(object, "reclaimPolicy", &Path::root(), &["Delete", "Retain"]));
+    }
     let mode = text(object, "volumeBindingMode");
     if mode.is_empty() {
         errors.push(Error::required(&Path::new("volumeBindingMode"), ""));

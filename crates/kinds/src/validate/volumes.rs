@@ -3,7 +3,7 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::Value;
 
-use super::{Errors, all_invalid, container, flag, int, list, names, one_of_if_set, storage, text};
+use super::{Errors, all_invalid, container, csi, flag, int, list, names, one_of_if_set, storage, text, volume_plugins};
 use crate::quantity::Quantity;
 
 /// Sources in the order in which Kubernetes looks at them.
@@ -17,24 +17,24 @@ const SOURCES: &[&str] = &[
     "nfs",
     "iscsi",
     "glusterfs",
+    "flocker",
     "persistentVolumeClaim",
     "rbd",
     "cinder",
     "cephfs",
-    "flocker",
-    "fc",
+    "quobyte",
     "downwardAPI",
+    "fc",
+    "flexVolume",
     "configMap",
     "azureFile",
-    "flexVolume",
     "vsphereVolume",
-    "quobyte",
-    "azureDisk",
     "photonPersistentDisk",
     "portworxVolume",
-    "scaleIO",
+    "azureDisk",
     "storageos",
     "projected",
+    "scaleIO",
     "csi",
     "ephemeral",
     "image",
@@ -69,13 +69,12 @@ fn source(volume: &Value, path: &Path) -> Errors {
     let mut sources = 0;
     for field in SOURCES {
         let Some(given) = volume.get(*field).filter(|given| !given.is_null()) else { continue };
-        let path = path.child(field);
         sources += 1;
         if sources > 1 {
-            errors.push(Error::forbidden(&path, "may not specify more than 1 volume type"));
+            errors.push(Error::forbidden(&path.child(told_as(field)), "may not specify more than 1 volume type"));
             continue;
         }
-        errors.extend(one_source(field, given, &path));
+        errors.extend(one_source(field, given, &path.child(if *field == "gcePersistentDisk" { "persistentDisk" } else { field })));
     }
     if sources == 0 {
         errors.push(Error::required(path, "must specify a volume type"));
@@ -83,7 +82,16 @@ fn source(volume: &Value, path: &Path) -> Errors {
     errors
 }
 
-fn required(given: &Value, field: &str, path: &Path) -> Errors {
+/// Kubernetes spells two of them otherwise where one is too many.
+fn told_as(field: &str) -> &str {
+    match field {
+        "cephfs" => "cephFS",
+        "downwardAPI" => "downwarAPI",
+        other => other,
+    }
+}
+
+pub(super) fn required(given: &Value, field: &str, path: &Path) -> Errors {
     if text(given, field).is_empty() { vec![Error::required(&path.child(field), "")] } else { Vec::new() }
 }
 
@@ -99,9 +107,11 @@ pub(super) fn one_source(field: &str, given: &Value, path: &Path) -> Errors {
             }
         }
         "hostPath" => {
-            errors.extend(required(given, "path", path));
+            if text(given, "path").is_empty() {
+                return required(given, "path", path);
+            }
             errors.extend(no_dots(text(given, "path"), &path.child("path")));
-            let kinds = ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
+            let kinds = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
             errors.extend(one_of_if_set(given, "type", path, &kinds));
         }
         "secret" => {
@@ -115,12 +125,19 @@ pub(super) fn one_source(field: &str, given: &Value, path: &Path) -> Errors {
         "nfs" => {
             errors.extend(required(given, "server", path));
             errors.extend(required(given, "path", path));
-            if !text(given, "path").is_empty() && !text(given, "path").starts_with('/') {
+            if !text(given, "path").starts_with('/') {
                 errors.push(Error::invalid(&path.child("path"), text(given, "path"), "must be an absolute path"));
             }
         }
         "persistentVolumeClaim" => errors.extend(required(given, "claimName", path)),
-        "csi" => errors.extend(required(given, "driver", path)),
+        "csi" => {
+            errors.extend(csi::driver_name(text(given, "driver"), &path.child("driver")));
+            if let Some(secret) = given.get("nodePublishSecretRef").filter(|secret| !secret.is_null())
+                && text(secret, "name").is_empty()
+            {
+                errors.push(Error::required(&path.child("nodePublishSecretRef").child("name"), ""));
+            }
+        }
         "downwardAPI" => {
             errors.extend(mode(given, "defaultMode", path));
             for (index, file) in list(given, "items").iter().enumerate() {
@@ -135,7 +152,7 @@ pub(super) fn one_source(field: &str, given: &Value, path: &Path) -> Errors {
                 errors.extend(storage::claim_spec(spec, &path.children(&["volumeClaimTemplate", "spec"])));
             }
         },
-        _ => {}
+        other => errors.extend(volume_plugins::source(other, given, path)),
     }
     errors
 }
@@ -258,12 +275,15 @@ fn no_dots(text: &str, path: &Path) -> Errors {
 pub(super) fn mounts(container: &Value, known: &[&str], path: &Path) -> Errors {
     let mut errors = Vec::new();
     let mut places: Vec<&str> = Vec::new();
+    // Some findings do not say which mount they mean.
+    let all = path.child("volumeMounts");
     for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
         let path = path.child("volumeMounts").index(index);
         let name = text(mount, "name");
         if name.is_empty() {
             errors.push(Error::required(&path.child("name"), ""));
-        } else if !known.contains(&name) {
+        }
+        if !known.contains(&name) {
             errors.push(Error::not_found(&path.child("name"), name));
         }
         let place = text(mount, "mountPath");
@@ -275,21 +295,22 @@ pub(super) fn mounts(container: &Value, known: &[&str], path: &Path) -> Errors {
         places.push(place);
         let below = text(mount, "subPath");
         if !below.is_empty() {
-            errors.extend(descending_path(below, &path.child("subPath")));
+            errors.extend(descending_path(below, &all.child("subPath")));
         }
         let expression = text(mount, "subPathExpr");
         if !expression.is_empty() {
             if !below.is_empty() {
-                errors.push(Error::invalid(&path.child("subPathExpr"), expression, "subPathExpr and subPath are mutually exclusive"));
+                errors.push(Error::invalid(&all.child("subPathExpr"), expression, "subPathExpr and subPath are mutually exclusive"));
             }
-            errors.extend(descending_path(expression, &path.child("subPathExpr")));
+            errors.extend(descending_path(expression, &all.child("subPathExpr")));
         }
-        errors.extend(one_of_if_set(mount, "mountPropagation", &path, &["Bidirectional", "HostToContainer", "None"]));
+        errors.extend(one_of_if_set(mount, "recursiveReadOnly", &all, &["Disabled", "Enabled", "IfPossible"]));
+        errors.extend(one_of_if_set(mount, "mountPropagation", &all, &["Bidirectional", "HostToContainer", "None"]));
         if text(mount, "mountPropagation") == "Bidirectional"
             && !container.get("securityContext").is_some_and(|context| flag(context, "privileged"))
         {
             let words = "Bidirectional mount propagation is available only to privileged containers";
-            errors.push(Error::forbidden(&path.child("mountPropagation"), words));
+            errors.push(Error::forbidden(&all.child("mountPropagation"), words));
         }
     }
     for (index, device) in list(container, "volumeDevices").iter().enumerate() {

@@ -3,7 +3,9 @@
 use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, has, int, labels, list, map, meta, names, not_negative, one_of_if_set, pod_spec, storage, text};
+use super::{
+    Errors, all_invalid, has, int, internal, labels, list, map, meta, names, not_negative, one_of_if_set, pod_spec, storage, text,
+};
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
@@ -53,6 +55,10 @@ fn selects_template(selector: Option<&Value>, template: &Value, path: &Path) -> 
     if selector.is_some_and(|selector| !selector.is_null() && labels::is_empty(selector)) {
         return Vec::new();
     }
+    // One that can not be read is told as such, too.
+    if selector.is_some_and(|selector| !selector.is_null() && !labels::is_valid(selector)) {
+        return Vec::new();
+    }
     if labels::matches(selector, template.pointer("/metadata/labels").and_then(Value::as_object)) {
         return Vec::new();
     }
@@ -68,7 +74,7 @@ fn required_selector(spec: &Value, path: &Path, kind: &str) -> Errors {
     let Some(selector) = selector_of(spec) else { return vec![Error::required(&path, "")] };
     let mut errors = labels::selector(Some(selector), &path);
     if labels::is_empty(selector) {
-        errors.push(Error::invalid(&path, selector, format!("empty selector is invalid for {kind}")));
+        errors.push(Error::invalid(&path, internal::shown("meta", selector), format!("empty selector is invalid for {kind}")));
     }
     errors
 }
@@ -77,11 +83,7 @@ pub(super) fn deployment(object: &Value) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
     let mut errors = not_negative(spec, "replicas", &path);
     errors.extend(required_selector(spec, &path, "deployment"));
-    if selector_of(spec).is_none_or(labels::is_valid) {
-        errors.extend(replica_template(spec, &path));
-    } else {
-        errors.push(Error::invalid(&path.child("selector"), spec.get("selector"), "invalid label selector"));
-    }
+    errors.extend(selected_template(spec, &path));
     errors.extend(deployment_strategy(spec.get("strategy").unwrap_or(&Value::Null), &path.child("strategy")));
     errors.extend(not_negative(spec, "minReadySeconds", &path));
     errors.extend(not_negative(spec, "revisionHistoryLimit", &path));
@@ -92,6 +94,16 @@ pub(super) fn deployment(object: &Value) -> Errors {
         errors.push(Error::invalid(&path.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds"));
     }
     errors
+}
+
+/// The template, unless nothing can select it.
+fn selected_template(spec: &Value, path: &Path) -> Errors {
+    match selector_of(spec) {
+        Some(selector) if !labels::is_valid(selector) => {
+            vec![Error::invalid(&path.child("selector"), internal::shown("meta", selector), "invalid label selector")]
+        }
+        _ => replica_template(spec, path),
+    }
 }
 
 fn replica_template(spec: &Value, path: &Path) -> Errors {
@@ -181,7 +193,7 @@ pub(super) fn replica_set(object: &Value) -> Errors {
     let mut errors = not_negative(spec, "replicas", &path);
     errors.extend(not_negative(spec, "minReadySeconds", &path));
     errors.extend(required_selector(spec, &path, "deployment"));
-    errors.extend(replica_template(spec, &path));
+    errors.extend(selected_template(spec, &path));
     errors
 }
 
@@ -215,7 +227,7 @@ pub(super) fn daemon_set(object: &Value) -> Errors {
     if let Some(selector) = selector_of(spec)
         && labels::is_empty(selector)
     {
-        errors.push(Error::invalid(&path.child("selector"), selector, "empty selector is invalid for daemonset"));
+        errors.push(Error::invalid(&path.child("selector"), internal::shown("meta", selector), "empty selector is invalid for daemonset"));
     }
     errors.extend(pod_template_spec(template(spec), &path.child("template")));
     errors.extend(runs_always(template(spec), &path.child("template"), "DaemonSet"));
@@ -251,6 +263,16 @@ fn daemon_set_strategy(strategy: &Value, path: &Path) -> Errors {
 }
 
 pub(super) fn stateful_set(object: &Value) -> Errors {
+    let mut errors = stateful_set_spec(object);
+    let path = Path::new("spec").child("volumeClaimTemplates");
+    for (index, claim) in list(spec(object), "volumeClaimTemplates").iter().enumerate() {
+        errors.extend(storage::claim_spec(claim.get("spec").unwrap_or(&Value::Null), &path.index(index).child("spec")));
+    }
+    errors
+}
+
+/// Without the claims, which do not change.
+pub(super) fn stateful_set_spec(object: &Value) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
     let mut errors = Vec::new();
     match text(spec, "podManagementPolicy") {
@@ -276,12 +298,16 @@ pub(super) fn stateful_set(object: &Value) -> Errors {
                 }
             }
         }
-        other => errors.push(Error::invalid(&own, other, "must be 'RollingUpdate' or 'OnDelete'")),
+        _ => errors.push(Error::invalid(
+            &own,
+            internal::shown("StatefulSetUpdateStrategy", strategy),
+            "must be 'RollingUpdate' or 'OnDelete'",
+        )),
     }
     if let Some(retention) = spec.get("persistentVolumeClaimRetentionPolicy") {
         let path = path.child("persistentVolumeClaimRetentionPolicy");
         for field in ["whenDeleted", "whenScaled"] {
-            errors.extend(one_of_if_set(retention, field, &path, &["Delete", "Retain"]));
+            errors.extend(one_of_if_set(retention, field, &path, &["Retain", "Delete"]));
         }
     }
     errors.extend(not_negative(spec, "replicas", &path));
@@ -290,13 +316,18 @@ pub(super) fn stateful_set(object: &Value) -> Errors {
         errors.extend(not_negative(ordinals, "start", &path.child("ordinals")));
     }
     errors.extend(required_selector(spec, &path, "statefulset"));
+    if let Some(selector) = selector_of(spec).filter(|selector| !labels::is_valid(selector)) {
+        errors.push(Error::invalid(&path.child("selector"), internal::shown("meta", selector), ""));
+        errors.extend(runs_always(template(spec), &path.child("template"), "StatefulSet"));
+        return errors;
+    }
     errors.extend(selects_template(selector_of(spec), template(spec), &path.child("template")));
     // Mounts may use the claims as volumes.
     let mut with_claims = template(spec).clone();
     let claims: Vec<Value> = list(spec, "volumeClaimTemplates")
         .iter()
-        .filter_map(|claim| claim.pointer("/metadata/name").cloned())
-        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": "claim"}}))
+        .map(|claim| claim.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default())
+        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
         .collect();
     if !claims.is_empty()
         && let Some(pod) = with_claims.get_mut("spec").and_then(Value::as_object_mut)
@@ -307,12 +338,12 @@ pub(super) fn stateful_set(object: &Value) -> Errors {
             volumes.extend(claims);
         }
     }
-    errors.extend(pod_template_spec(&with_claims, &path.child("template")));
-    errors.extend(runs_always(template(spec), &path.child("template"), "StatefulSet"));
-    for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
-        let path = path.child("volumeClaimTemplates").index(index);
-        errors.extend(storage::claim_spec(claim.get("spec").unwrap_or(&Value::Null), &path.child("spec")));
-    }
+    // Kubernetes looks at labels and annotations of this template twice.
+    let (metadata, own) = (template(spec).get("metadata").unwrap_or(&Value::Null), path.child("template"));
+    errors.extend(labels::labels(map(metadata, "labels"), &own.child("labels")));
+    errors.extend(meta::annotations(map(metadata, "annotations"), &own.child("annotations")));
+    errors.extend(pod_template_spec(&with_claims, &own));
+    errors.extend(runs_always(template(spec), &own, "StatefulSet"));
     errors
 }
 
@@ -343,7 +374,11 @@ pub(super) fn stateful_set_update(new: &Value, old: &Value) -> Errors {
 
 pub(super) fn selector_is_immutable(new: &Value, old: &Value) -> Errors {
     let (new, old) = (spec(new).get("selector"), spec(old).get("selector"));
-    if new == old { Vec::new() } else { vec![Error::invalid(&Path::new("spec").child("selector"), new, "field is immutable")] }
+    if new == old {
+        return Vec::new();
+    }
+    let shown = new.map_or(BadValue::Value(Value::Null), |selector| internal::shown("meta", selector));
+    vec![Error::invalid(&Path::new("spec").child("selector"), shown, "field is immutable")]
 }
 
 pub(super) fn status(object: &Value) -> Errors {

@@ -61,7 +61,12 @@ pub fn apply(live: &Value, config: &Value, write: &Write<'_>, force: bool) -> Re
     let live = bare(live);
     let node = Node::object(write.schema);
     if managed.is_empty() {
-        take(&mut managed, &Value::Object(Map::new()), &live, write, BEFORE_FIRST_APPLY);
+        take(&mut managed, &Value::Object(Map::new()), &live, write, BEFORE_FIRST_APPLY).map_err(|problem| {
+            ApplyError::Typed(format!(
+                "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {problem}",
+                described(&live)
+            ))
+        })?;
     }
 
     let result = match merge(&live, config, managed.clone(), node, write, force) {
@@ -92,7 +97,7 @@ fn merge(live: &Value, config: &Value, mut managed: Managed, node: Node<'_>, wri
     node.validate(live, Duplicates::Allowed)
         .map_err(|problem| ApplyError::Typed(format!("failed to create typed live object ({}): {problem}", described(live))))?;
 
-    reconcile(&mut managed, node);
+    reconcile(&mut managed, node, write.api_version);
     let manager = Manager::new(write.manager, Operation::Apply, write.api_version, write.subresource);
     let merged = node.merge(live, config);
     let last = managed.0.get(&manager).cloned();

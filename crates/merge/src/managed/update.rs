@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{MAX_UPDATE_MANAGERS, Managed, Manager, Operation, Owned, Write, bare, managed_fields, set_entries, system_fields};
-use crate::typed::{Comparison, Duplicates, Node};
+use crate::typed::{Comparison, Duplicates, Node, Violations};
 
 /// What old updates are joined into beyond [`MAX_UPDATE_MANAGERS`].
 const ANCIENT: &str = "ancient-changes";
@@ -20,8 +20,9 @@ pub fn update(live: &Value, new: &Value, write: &Write<'_>) -> Value {
     let mut managed = starting_point(live, new, write);
     let creates = live.pointer("/metadata/uid").and_then(Value::as_str).is_none_or(str::is_empty);
     // An existing object without owners stays without until somebody applies.
-    if !managed.is_empty() || creates {
-        take(&mut managed, &bare(live), &out, write, write.manager);
+    if (!managed.is_empty() || creates) && take(&mut managed, &bare(live), &out, write, write.manager).is_err() {
+        // Who owns what of an object that does not fit its schema cannot be said; as upstream, nobody owns anything then.
+        return out;
     }
     set_entries(&mut out, managed.encode());
     out
@@ -51,14 +52,12 @@ fn is_reset(entries: &[Value]) -> bool {
     }
 }
 
-/// Gives `manager` what differs between `live` and `new`.
-pub(super) fn take(managed: &mut Managed, live: &Value, new: &Value, write: &Write<'_>, manager: &str) {
+/// Gives `manager` what differs between `live` and `new`; refused where one of them does not fit its schema.
+pub(super) fn take(managed: &mut Managed, live: &Value, new: &Value, write: &Write<'_>, manager: &str) -> Result<(), Violations> {
     let node = Node::object(write.schema);
-    // An object that does not fit its schema cannot be compared; ownership then stays as it was.
-    if node.validate(live, Duplicates::Allowed).is_err() || node.validate(new, Duplicates::Allowed).is_err() {
-        return;
-    }
-    reconcile(managed, node);
+    node.validate(new, Duplicates::Allowed)?;
+    node.validate(live, Duplicates::Allowed)?;
+    reconcile(managed, node, write.api_version);
     let comparison = node.compare(live, new).without(write.reset);
     release(managed, &comparison, None);
     let taken = comparison.modified.union(&comparison.added).difference(&system_fields());
@@ -71,6 +70,7 @@ pub(super) fn take(managed: &mut Managed, live: &Value, new: &Value, write: &Wri
         managed.0.insert(manager, Owned { api_version: write.api_version.to_owned(), time: Some(write.now.to_owned()), fields });
     }
     cap(managed);
+    Ok(())
 }
 
 /// Takes what changed from all but one.
@@ -84,9 +84,9 @@ pub(super) fn release(managed: &mut Managed, comparison: &Comparison, but: Optio
     managed.drop_empty();
 }
 
-/// Fields below what has become atomic since are owned as the whole.
-pub(super) fn reconcile(managed: &mut Managed, node: Node<'_>) {
-    for owned in managed.0.values_mut() {
+/// Fields below what has become atomic since are owned as the whole. Entries of other versions are to be read by other schemas.
+pub(super) fn reconcile(managed: &mut Managed, node: Node<'_>, api_version: &str) {
+    for owned in managed.0.values_mut().filter(|owned| owned.api_version == api_version) {
         owned.fields = node.collapse(&owned.fields);
     }
 }

@@ -6,16 +6,15 @@
 //! - `$setElementOrder/FIELD: [...]`: the wanted order of a merged list,
 //! - `$retainKeys: [...]`: the only keys that stay in a map.
 
-use mainstay_schema::Schema;
+use mainstay_schema::{Additional, Schema};
 use serde_json::{Map, Value};
 
 use super::PatchError;
 use crate::go;
 
 const DIRECTIVE: &str = "$patch";
-const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
-const ORDER: &str = "$setElementOrder/";
-const ORDER_NAME: &str = "$setElementOrder";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+const ORDER: &str = "$setElementOrder";
 const RETAIN: &str = "$retainKeys";
 
 const BAD_PRIMITIVE_LIST: PatchError = PatchError::BadRequest("invalid patch format of primitive list");
@@ -40,20 +39,33 @@ struct Meta<'a> {
 }
 
 impl<'a> Meta<'a> {
-    fn of(parent: Option<&'a Schema>, field: &str) -> Self {
+    /// Refused where the Go type of the parent has no such field. What the schema does not describe merges as JSON.
+    fn of(parent: Option<&'a Schema>, field: &str) -> Result<Self, PatchError> {
+        if let Some(parent) = parent
+            && !parent.properties.contains_key(field)
+        {
+            if matches!(parent.additional, Additional::Schema(_)) {
+                return Err(PatchError::Unmergeable("merging an object in json but data type is not struct, instead is: map".into()));
+            }
+            if let (false, Some(name)) = (parent.properties.is_empty(), type_name(parent)) {
+                let field = go::quote(field);
+                return Err(PatchError::Unmergeable(format!("unable to find api field in struct {name} for the json field {field}")));
+            }
+        }
         let schema = parent.and_then(|parent| parent.property(field)).map(|node| &**node);
         let strategy = |name: &str| schema.is_some_and(|schema| schema.patch_strategy.iter().any(|given| given == name));
-        Self {
-            schema,
-            replace: strategy("replace"),
-            merge: strategy("merge"),
-            key: schema.and_then(|schema| schema.patch_merge_key.as_deref()),
-        }
+        let key = schema.and_then(|schema| schema.patch_merge_key.as_deref());
+        Ok(Self { schema, replace: strategy("replace"), merge: strategy("merge"), key })
     }
 
     fn items(&self) -> Option<&'a Schema> {
         self.schema.and_then(|schema| schema.items.as_deref())
     }
+}
+
+/// The name of the Go type that the schema describes.
+fn type_name(schema: &Schema) -> Option<&str> {
+    schema.definition.as_deref()?.rsplit('.').next()
 }
 
 fn merge_map(
@@ -65,7 +77,7 @@ fn merge_map(
         return match directive.as_str() {
             Some("replace") => {
                 patch.remove(DIRECTIVE);
-                Ok(without_directives(patch))
+                Ok(patch)
             }
             Some("delete") => Ok(Map::new()),
             _ => Err(bad_directive(directive, &patch)),
@@ -76,42 +88,37 @@ fn merge_map(
 
     for (key, change) in patch {
         let (key, deletes) = match key.strip_prefix(DELETE_FROM) {
-            Some(field) => (field.to_owned(), true),
+            Some(rest) => (rest.strip_prefix('/').ok_or(BAD_PRIMITIVE_LIST)?.to_owned(), true),
             None => (key, false),
         };
         if change.is_null() {
-            if !deletes {
-                original.remove(&key);
-            }
+            original.remove(&key);
             continue;
         }
-        let Some(current) = original.get_mut(&key) else {
-            if !deletes && let Some(value) = new_value(change) {
-                original.insert(key, value);
+        let merged = match (original.remove(&key), change) {
+            (None, change) => (!deletes).then_some(change).and_then(new_value),
+            (Some(Value::Object(now)), Value::Object(change)) => {
+                let meta = Meta::of(schema, &key)?;
+                Some(Value::Object(if meta.replace { change } else { merge_map(now, change, meta.schema)? }))
             }
-            continue;
-        };
-        let meta = Meta::of(schema, &key);
-        *current = match (current.take(), change) {
-            (Value::Object(_), change @ Value::Object(_)) if meta.replace => new_value(change).unwrap_or_default(),
-            (Value::Object(now), Value::Object(change)) => Value::Object(merge_map(now, change, meta.schema)?),
-            (Value::Array(now), Value::Array(change)) if deletes => {
-                if now.iter().chain(&change).any(|item| item.is_object() || item.is_array()) {
-                    return Err(BAD_PRIMITIVE_LIST);
-                }
-                Value::Array(now.into_iter().filter(|item| !change.contains(item)).collect())
+            (Some(Value::Array(now)), Value::Array(change)) => {
+                let meta = Meta::of(schema, &key)?;
+                Some(Value::Array(match (deletes, meta.merge) {
+                    (true, _) => delete_from_list(now, change, meta)?,
+                    (false, true) => merge_list(now, change, meta)?,
+                    (false, false) => change,
+                }))
             }
-            (Value::Array(now), Value::Array(change)) if meta.merge => Value::Array(merge_list(now, change, meta)?),
-            (now, _) if deletes => now,
-            (_, change @ Value::Array(_)) => change,
-            (_, change) => new_value(change).unwrap_or_default(),
+            (Some(now), change) if deletes && !go::same_type(&now, &change) => Some(now),
+            (Some(_), change) => new_value(change),
         };
+        original.extend(merged.map(|value| (key, value)));
     }
     Ok(original)
 }
 
 fn bad_directive(directive: &Value, map: &Map<String, Value>) -> PatchError {
-    PatchError::Unmergeable(format!("unknown patch type: {} in map: {}", go::plain(directive), go::plain(&Value::Object(map.clone()))))
+    PatchError::Unmergeable(format!("unknown patch type: {} in map: {}", go::text(directive), go::plain(&Value::Object(map.clone()))))
 }
 
 fn no_merge_key(map: &Map<String, Value>, key: &str) -> PatchError {
@@ -139,28 +146,21 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
 fn set_orders(original: &mut Map<String, Value>, patch: &mut Map<String, Value>, schema: Option<&Schema>) -> Result<(), PatchError> {
     let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER)).cloned().collect();
     for directive in directives {
-        let (Some(order), Some(field)) = (patch.remove(&directive), directive.strip_prefix(ORDER)) else {
-            continue;
-        };
-        let Value::Array(order) = order else {
-            return Err(BAD_ORDER_LIST);
-        };
-        let list = |value: Value| match value {
-            Value::Array(items) => Ok(items),
-            other => Err(PatchError::Unmergeable(format!("expected a []interface {{}}, but received a {}", go::type_name(&other)))),
-        };
-        let change = patch.remove(field).filter(|value| !value.is_null()).map(list).transpose()?;
-        let now = original.remove(field).filter(|value| !value.is_null()).map(list).transpose()?;
-        let meta = Meta::of(schema, field);
+        let Some(order) = patch.remove(&directive) else { continue };
+        let order = list(order)?;
+        let field = directive.strip_prefix(ORDER).and_then(|rest| rest.strip_prefix('/')).ok_or(BAD_ORDER_LIST)?;
+        let now = original.remove(field).map(list).transpose()?;
+        let change = patch.remove(field).map(list).transpose()?;
+        let meta = Meta::of(schema, field)?;
         check_order(change.as_deref().unwrap_or_default(), &order, meta.key)?;
-        let live = now.clone().unwrap_or_default();
+        let live = match (&now, &change, meta.key) {
+            (Some(now), Some(change), Some(key)) if meta.merge => live_order(now, change, key),
+            _ => now.clone().unwrap_or_default(),
+        };
         let merged = match (now, change) {
             (None, None) => continue,
             (Some(now), None) => now,
-            (None, Some(change)) => match new_value(Value::Array(change)) {
-                Some(Value::Array(items)) => items,
-                _ => Vec::new(),
-            },
+            (None, Some(change)) => change.into_iter().filter_map(kept).collect(),
             (Some(now), Some(change)) if meta.merge => merge_list(now, change, meta)?,
             (Some(_), Some(change)) => change,
         };
@@ -169,23 +169,57 @@ fn set_orders(original: &mut Map<String, Value>, patch: &mut Map<String, Value>,
     Ok(())
 }
 
+/// The live list by which a merged one is ordered. What the patch adds counts as live where it takes the place of something deleted:
+/// upstream deletes and adds in the same array.
+fn live_order(now: &[Value], change: &[Value], key: &str) -> Vec<Value> {
+    let directive = |item: &Value, name: &str| item.get(DIRECTIVE).is_some_and(|given| given == name);
+    let same = |left: &&Value, right: &Value| same_element(left, right, Some(key));
+    let left = now.iter().filter(|item| !change.iter().any(|other| directive(other, "delete") && same(item, other)));
+    let mut live: Vec<Value> = left.cloned().collect();
+    let replaced = change.iter().any(|item| directive(item, "replace"));
+    for item in change.iter().filter(|item| !replaced && item.get(DIRECTIVE).is_none()) {
+        if live.len() < now.len() && !live.iter().any(|other| same(&item, other)) {
+            live.push(item.clone());
+        }
+    }
+    live
+}
+
+fn list(value: Value) -> Result<Vec<Value>, PatchError> {
+    match value {
+        Value::Array(items) => Ok(items),
+        other => Err(PatchError::Unmergeable(format!("expected a []interface {{}}, but received a {}", go::type_name(&other)))),
+    }
+}
+
 /// Every element of the patch must be in the order list, in the same sequence.
 fn check_order(change: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
     if order.is_empty() || change.is_empty() {
         return Ok(());
     }
-    let kept: Vec<&Value> = change.iter().filter(|item| key.is_none() || item.get(DIRECTIVE).is_none_or(|it| it != "delete")).collect();
-    let mut wanted = kept.iter().peekable();
-    for item in order {
-        if let Some(next) = wanted.peek()
-            && same_element(next, item, key)
-        {
+    let is_delete = |item: &Value| key.is_some() && item.get(DIRECTIVE).is_some_and(|directive| directive == "delete");
+    let mut wanted = change.iter().filter(|item| !is_delete(item)).peekable();
+    let mut order_left = order.iter();
+    while let Some(next) = wanted.peek() {
+        if order_left.len() > 0 && next.get(DIRECTIVE).is_some() {
+            wanted.next();
+            continue;
+        }
+        let Some(item) = order_left.next() else { break };
+        for map in [*next, item].into_iter().filter_map(Value::as_object) {
+            if let Some(key) = key
+                && !map.contains_key(key)
+            {
+                return Err(no_merge_key(map, key));
+            }
+        }
+        if same_element(next, item, key) {
             wanted.next();
         }
     }
     if wanted.peek().is_some() {
         return Err(PatchError::Unmergeable(format!(
-            "The order in patch list:\n{}\n doesn't match {ORDER_NAME} list:\n{}\n",
+            "The order in patch list:\n{}\n doesn't match {ORDER} list:\n{}\n",
             go::plain(&Value::Array(change.to_vec())),
             go::plain(&Value::Array(order.to_vec()))
         )));
@@ -210,16 +244,11 @@ fn merge_list(original: Vec<Value>, patch: Vec<Value>, meta: Meta<'_>) -> Result
         return Ok(original);
     }
     if !holds_maps(&original, &patch)? {
-        let mut merged: Vec<Value> = Vec::new();
-        for item in original.iter().chain(&patch) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
+        let merged = without_duplicates(original.iter().chain(&patch).cloned().collect());
         return in_order(merged, &patch, &original, None);
     }
     let Some(key) = meta.key else {
-        let name = meta.items().and_then(|items| items.definition.as_deref()).and_then(|name| name.rsplit('.').next()).unwrap_or("map");
+        let name = meta.items().and_then(type_name).unwrap_or("map");
         return Err(PatchError::Unmergeable(format!("cannot merge lists without merge key for {name}")));
     };
 
@@ -244,7 +273,7 @@ fn merge_list(original: Vec<Value>, patch: Vec<Value>, meta: Meta<'_>) -> Result
         }
     }
     if replace {
-        return Ok(changes.into_iter().filter_map(new_value).collect());
+        return in_order(changes.clone(), &[], &changes, Some(key));
     }
     let mut merged = live.clone();
     for change in &changes {
@@ -258,10 +287,38 @@ fn merge_list(original: Vec<Value>, patch: Vec<Value>, meta: Meta<'_>) -> Result
                 let Value::Object(now) = merged[place].take() else { continue };
                 merged[place] = Value::Object(merge_map(now, change.clone(), meta.items())?);
             }
-            None => merged.extend(new_value(Value::Object(change.clone()))),
+            None => merged.push(Value::Object(change.clone())),
         }
     }
     in_order(merged, &changes, &live, Some(key))
+}
+
+fn delete_from_list(now: Vec<Value>, change: Vec<Value>, meta: Meta<'_>) -> Result<Vec<Value>, PatchError> {
+    if now.is_empty() && change.is_empty() {
+        return Ok(now);
+    }
+    if holds_maps(&now, &change)? {
+        return merge_list(now, change, meta);
+    }
+    let left = now.iter().filter(|item| !change.contains(item)).cloned().collect();
+    in_order(left, &change, &now, None)
+}
+
+/// The values once each. The last value takes the place of one that goes, as in Kubernetes: that decides the order.
+fn without_duplicates(mut values: Vec<Value>) -> Vec<Value> {
+    let mut first = 0;
+    while first < values.len() {
+        let mut other = first + 1;
+        while other < values.len() {
+            if values[first] == values[other] {
+                values.swap_remove(other);
+            } else {
+                other += 1;
+            }
+        }
+        first += 1;
+    }
+    values
 }
 
 fn holds_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
@@ -273,8 +330,9 @@ fn holds_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
         }
         match first {
             None => first = Some(item),
-            Some(first) if std::mem::discriminant(first) != std::mem::discriminant(item) => {
-                return Err(PatchError::Unmergeable(format!("list element types are not identical: {}", go::type_name(first))));
+            Some(first) if !go::same_type(first, item) => {
+                let lists = Value::Array(vec![Value::Array(original.to_vec()), Value::Array(patch.to_vec())]);
+                return Err(PatchError::Unmergeable(format!("list element types are not identical: {}", go::plain(&lists))));
             }
             Some(_) => {}
         }
@@ -285,14 +343,16 @@ fn holds_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
 /// Elements of the patch in its order; elements only the server has keep their places relative to those, as far as the live order says.
 fn in_order(merged: Vec<Value>, patch_order: &[Value], live_order: &[Value], key: Option<&str>) -> Result<Vec<Value>, PatchError> {
     let place = |list: &[Value], item: &Value| list.iter().position(|other| same_element(other, item, key));
-    let mut patched = Vec::new();
-    let mut server_only = Vec::new();
-    for item in merged {
-        if let (Some(key), Value::Object(map)) = (key, &item)
+    for map in merged.iter().chain(patch_order).chain(live_order).filter_map(Value::as_object) {
+        if let Some(key) = key
             && !map.contains_key(key)
         {
             return Err(no_merge_key(map, key));
         }
+    }
+    let mut patched = Vec::new();
+    let mut server_only = Vec::new();
+    for item in merged {
         match place(patch_order, &item) {
             Some(at) => patched.push((at, item)),
             None => server_only.push((place(live_order, &item), item)),
@@ -317,33 +377,30 @@ fn in_order(merged: Vec<Value>, patch_order: &[Value], live_order: &[Value], key
     }
 }
 
-/// A value that is new to the object: without directives and nulls; `None` where a directive deletes it.
-fn new_value(value: Value) -> Option<Value> {
+/// A value that is new to the object: without nulls, and without what a `$patch` directive is about; `None` where that is all of it.
+fn new_value(mut value: Value) -> Option<Value> {
+    discard_nulls(&mut value);
+    kept(value)
+}
+
+fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            if map.get(DIRECTIVE).is_some_and(|directive| directive == "delete") {
-                return None;
-            }
-            Some(Value::Object(without_directives(map)))
+            map.retain(|_, member| !member.is_null());
+            map.values_mut().for_each(discard_nulls);
         }
-        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(list_item).collect())),
+        Value::Array(items) => items.iter_mut().for_each(discard_nulls),
+        _ => {}
+    }
+}
+
+/// The value without the maps that hold a `$patch` directive. The other directives stay: kinds have no such fields, so that
+/// decoding drops them.
+fn kept(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(map) if map.contains_key(DIRECTIVE) => None,
+        Value::Object(map) => Some(map.into_iter().filter_map(|(name, member)| Some((name, kept(member)?))).collect::<Map<_, _>>().into()),
+        Value::Array(items) => Some(items.into_iter().filter_map(kept).collect()),
         other => Some(other),
     }
-}
-
-fn list_item(value: Value) -> Option<Value> {
-    match value {
-        // An element that holds nothing but a directive is none.
-        Value::Object(map) if map.len() == 1 && map.contains_key(DIRECTIVE) => None,
-        other => new_value(other),
-    }
-}
-
-fn without_directives(map: Map<String, Value>) -> Map<String, Value> {
-    map.into_iter()
-        .filter(|(key, value)| {
-            !value.is_null() && key != DIRECTIVE && key != RETAIN && !key.starts_with(DELETE_FROM) && !key.starts_with(ORDER)
-        })
-        .filter_map(|(key, value)| Some((key, new_value(value)?)))
-        .collect()
 }

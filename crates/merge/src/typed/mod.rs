@@ -265,16 +265,17 @@ impl List<'_> {
                 };
                 let mut found = Vec::with_capacity(keys.len());
                 for key in keys {
-                    let value = match map.get(key) {
-                        Some(value) => value.clone(),
-                        None => self.default_key(key).ok_or_else(|| {
-                            format!(
-                                "associative list with keys has an element that omits key field {} (and doesn't have default value)",
-                                crate::go::quote(key)
-                            )
-                        })?,
-                    };
-                    found.push((key.clone(), Scalar(value)));
+                    // An absent key is no part of what tells the item apart.
+                    if let Some(value) = map.get(key).cloned().or_else(|| self.default_key(key)) {
+                        found.push((key.clone(), Scalar(value)));
+                    }
+                }
+                if found.is_empty() {
+                    let keys: Vec<String> = keys.iter().map(|key| crate::go::quote(key)).collect();
+                    return Err(format!(
+                        "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                        keys.join(" ")
+                    ));
                 }
                 found.sort_by(|(left, _), (right, _)| left.cmp(right));
                 Ok(PathElement::Key(found))

@@ -42,16 +42,7 @@ impl Api {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let _ = tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).with_test_writer().try_init();
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::open(Config {
-            data_dir: folder.path().join("cluster"),
-            endpoint: Endpoint { address: "127.0.0.1".to_owned(), port: 6443 },
-            names: ServingNames::default(),
-            anonymous: AnonymousAccess::HealthOnly,
-            token_file: None,
-            store: mainstay_store::Options::default(),
-        })
-        .await
-        .unwrap();
+        let server = Server::open(Config::local(folder.path().join("cluster"), 6443)).await.unwrap();
         let client = Cluster::Embedded { router: server.router(), identity: administrator }.client().unwrap();
         let api = Self { admin: Writer::new(client.clone(), Kinds::new(client), "test"), server, folder };
         let crds = mainstay_api::manifests().unwrap().into_iter().map(|manifest| manifest.definition);

@@ -1,26 +1,30 @@
 //! Reading at a revision.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
-use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTableMetadata};
+use bytes::Bytes;
 
-use super::{LOG, META, OBJECTS, VERSIONS, reading};
-use crate::record::{self, Entry};
-use crate::{Error, Event, Figures, KeyValue, Listing, Range, Revision};
+use super::Shared;
+use super::index::{Index, OpenFile, Place, Then};
+use crate::record::Record;
+use crate::{Error, Event, KeyValue, Listing, Range, Revision};
 
-/// Reads of the file; each sees one commit.
+/// Keys that are looked at under one lock: writers wait no longer than that takes.
+pub(super) const AT_ONCE: usize = 1_000;
+
+/// Reads of the index, and of the files where the index says so.
 pub(crate) struct Reader {
-    db: Arc<Database>,
-    path: PathBuf,
+    shared: Arc<Shared>,
 }
 
-type Versions = ReadOnlyTable<(&'static str, u64), &'static [u8]>;
-type Objects = ReadOnlyTable<&'static str, &'static [u8]>;
+type Files = HashMap<u32, Arc<OpenFile>>;
+type Next = Option<Arc<str>>;
 
 impl Reader {
-    pub fn new(db: Arc<Database>, path: PathBuf) -> Self {
-        Self { db, path }
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     /// Runs a longer read where it holds nobody up.
@@ -32,201 +36,152 @@ impl Reader {
         tokio::task::spawn_blocking(move || read(&self)).await.map_err(|_| Error::Closed)?
     }
 
-    pub fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error> {
-        self.run(|read| {
-            let revision = number(read, "revision")?;
-            let objects = read.open_table(OBJECTS)?;
-            let found = objects.get(key)?.map(|bytes| record::decode(key, bytes.value()));
-            Ok((found, revision))
-        })
-        .and_then(|(found, revision)| Ok((found.transpose().map_err(|problem| self.corrupt(problem))?, revision)))
+    pub fn list(&self, range: &Range) -> Result<Listing, Error> {
+        loop {
+            let revision = range.revision.unwrap_or_else(|| self.shared.index().revision);
+            match self.list_at(range, revision) {
+                // The latest revision of a moment ago has been compacted since: the latest of now will do.
+                Err(Error::Compacted { .. }) if range.revision.is_none() => {}
+                outcome => return outcome,
+            }
+        }
     }
 
-    pub fn list(&self, range: &Range) -> Result<Listing, Error> {
-        let (records, revision, remaining) = self.run(|read| {
-            let latest = number(read, "revision")?;
-            let revision = range.revision.unwrap_or(latest);
-            let compacted = number(read, "compacted")?;
-            if revision > latest || revision < compacted {
-                return Ok((Vec::new(), latest, compacted));
+    fn list_at(&self, range: &Range, revision: Revision) -> Result<Listing, Error> {
+        let mut items = Vec::new();
+        let mut from = match &range.after {
+            Some(after) if after.as_str() >= range.prefix.as_str() => Bound::Excluded(Arc::from(after.as_str())),
+            _ => Bound::Included(Arc::from(range.prefix.as_str())),
+        };
+        loop {
+            let wanted = if range.limit == 0 { AT_ONCE } else { AT_ONCE.min(range.limit - items.len()) };
+            let (mut part, next) = self.part(&range.prefix, &from, revision, wanted)?;
+            items.append(&mut part);
+            let Some(next) = next else { return Ok(Listing { items, revision, remaining: 0 }) };
+            from = Bound::Included(next);
+            if range.limit > 0 && items.len() == range.limit {
+                let index = self.shared.index();
+                retained(&index, revision)?;
+                let remaining = index.count(&range.prefix, borrowed(&from), revision);
+                return Ok(Listing { items, revision, remaining });
             }
-            let (records, remaining) = if revision == latest { current(read, range)? } else { past(read, range, revision)? };
-            Ok((records, revision, remaining))
-        })?;
-        if let Some(asked) = range.revision
-            && asked != revision
-        {
-            return Err(if asked > revision {
-                Error::Future { asked, latest: revision }
-            } else {
-                Error::Compacted { asked, oldest: remaining }
-            });
         }
-        let items = records.into_iter().collect::<Result<Vec<_>, _>>().map_err(|problem| self.corrupt(problem))?;
-        Ok(Listing { items, revision, remaining })
+    }
+
+    /// Every key as of a revision, in order, in parts.
+    pub fn state(&self, revision: Revision, mut each: impl FnMut(Vec<KeyValue>) -> Result<(), Error>) -> Result<(), Error> {
+        let mut from = Bound::Unbounded;
+        loop {
+            let (part, next) = self.part("", &from, revision, AT_ONCE)?;
+            each(part)?;
+            let Some(next) = next else { return Ok(()) };
+            from = Bound::Included(next);
+        }
+    }
+
+    /// Up to `wanted` keys from `from` on, and where to go on.
+    fn part(&self, prefix: &str, from: &Bound<Arc<str>>, revision: Revision, wanted: usize) -> Result<(Vec<KeyValue>, Next), Error> {
+        let (found, next, files) = {
+            let index = self.shared.index();
+            retained(&index, revision)?;
+            let (found, next) = index.range(prefix, borrowed(from), revision, wanted);
+            let files = files_of(&index, found.iter().filter_map(|(_, then)| stored(then)));
+            (found, next, files)
+        };
+        let value = |(key, then): (Arc<str>, Then)| match then {
+            Then::Live(live) => Ok(live.of(&key)),
+            Then::Stored(at, place) => self.read(&files, at, place).map(|(_, kv)| kv),
+        };
+        Ok((found.into_iter().map(value).collect::<Result<_, _>>()?, next))
     }
 
     pub fn check_compacted(&self, after: Revision) -> Result<(), Error> {
-        let compacted = self.run(|read| number(read, "compacted"))?;
-        // A watch from N needs the log from N + 1 on.
+        let compacted = self.shared.index().compacted;
+        // A watch from N needs the changes from N + 1 on.
         if after < compacted { Err(Error::Compacted { asked: after, oldest: compacted }) } else { Ok(()) }
     }
 
-    /// Up to `limit` log entries after `after`: the events below the prefix, how far the log was read, whether that was its end.
+    /// Up to `limit` changes after `after`: those below the prefix, how far the log was read, whether that was its end.
     pub fn log(&self, prefix: &str, after: Revision, limit: usize) -> Result<(Vec<Event>, Revision, bool), Error> {
-        let (events, upto, complete) = self.run(|read| {
-            // In the same transaction: what is compacted meanwhile does not go missing here.
-            let compacted = number(read, "compacted")?;
-            if after < compacted {
-                return Ok((Vec::new(), compacted, false));
+        let (changes, files, upto, complete) = {
+            let index = self.shared.index();
+            if after < index.compacted {
+                return Err(Error::Compacted { asked: after, oldest: index.compacted });
             }
-            let (log, objects, versions) = (read.open_table(LOG)?, read.open_table(OBJECTS)?, read.open_table(VERSIONS)?);
-            let (mut events, mut upto, mut complete) = (Vec::new(), after, true);
-            for (count, entry) in log.range(after + 1..)?.enumerate() {
-                let (revision, bytes) = entry?;
-                if count == limit {
-                    complete = false;
-                    break;
+            let upto = index.revision.min(after + limit as u64);
+            let changes: Vec<_> = (after + 1..=upto).filter_map(|at| Some((at, index.change(at)?))).collect();
+            let places = changes.iter().flat_map(|(_, (place, before))| [Some(*place), before.map(|(_, place)| place)]).flatten();
+            let files = files_of(&index, places);
+            (changes, files, upto, upto == index.revision)
+        };
+        let mut events = Vec::new();
+        for (revision, (place, before)) in changes {
+            let (deleted, now) = self.read(&files, revision, place)?;
+            if !now.key.starts_with(prefix) {
+                continue;
+            }
+            let before = before.map(|(at, place)| self.read(&files, at, place)).transpose()?.map(|(_, kv)| kv);
+            events.push(match (deleted, before) {
+                (false, before) => Event::Put { now, before },
+                (true, Some(before)) => Event::Delete { revision, before },
+                (true, None) => {
+                    let problem = format!("revision {revision} deletes {}, of which no version is there", now.key);
+                    return Err(Error::Corrupt { path: self.shared.disk.path(""), problem });
                 }
-                upto = revision.value();
-                events.push(event(bytes.value(), upto, prefix, &objects, &versions)?);
-            }
-            if complete {
-                upto = upto.max(number(read, "revision")?);
-            }
-            Ok((events, upto, complete))
-        })?;
-        if events.is_empty() && !complete {
-            return Err(Error::Compacted { asked: after, oldest: upto });
+            });
         }
-        let events =
-            events.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>().map_err(|problem| self.corrupt(problem))?;
         Ok((events, upto, complete))
     }
 
-    pub fn figures(&self) -> Result<Figures, Error> {
-        self.run(|read| {
-            Ok(Figures {
-                keys: read.open_table(OBJECTS)?.len()?,
-                revision: number(read, "revision")?,
-                compacted: number(read, "compacted")?,
-                ..Figures::default()
-            })
-        })
-    }
-
-    fn run<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, redb::Error>) -> Result<T, Error> {
-        self.db
-            .begin_read()
-            .map_err(redb::Error::from)
-            .and_then(|transaction| read(&transaction))
-            .map_err(|error| reading(&self.path, error))
-    }
-
-    fn corrupt(&self, problem: String) -> Error {
-        Error::Corrupt { path: self.path.clone(), problem }
+    /// Reads a record from its place; whether it is a deletion.
+    fn read(&self, files: &Files, revision: Revision, place: Place) -> Result<(bool, KeyValue), Error> {
+        let damaged = |name: &str, problem: &str| Error::Corrupt {
+            path: self.shared.disk.path(name),
+            problem: format!("the record of revision {revision} at offset {} {problem}", place.offset),
+        };
+        let Some(open) = files.get(&place.file) else { return Err(damaged("", "is in a file that is gone")) };
+        let mut bytes = vec![0; place.length() as usize];
+        let count = open.file.read_at(&mut bytes, place.offset);
+        let count = count.map_err(|source| Error::io(&self.shared.disk.path(&open.name), "reading", source))?;
+        let (record, _) = Record::decode(revision, &bytes[..count]).map_err(|problem| damaged(&open.name, problem))?;
+        let value = Bytes::copy_from_slice(record.value);
+        let (key, created, version) = (record.key.to_owned(), record.created, record.version);
+        Ok((record.deleted, KeyValue { key, value, created, modified: revision, version }))
     }
 }
 
-type Records = Vec<Result<KeyValue, String>>;
-
-fn number(read: &ReadTransaction, key: &str) -> Result<u64, redb::Error> {
-    Ok(read.open_table(META)?.get(key)?.map_or(0, |value| value.value()))
+fn retained(index: &Index, revision: Revision) -> Result<(), Error> {
+    if revision > index.revision {
+        return Err(Error::Future { asked: revision, latest: index.revision });
+    }
+    if revision < index.compacted {
+        return Err(Error::Compacted { asked: revision, oldest: index.compacted });
+    }
+    Ok(())
 }
 
-/// The first key that is not wanted any more decides; keys are in order.
-fn start(range: &Range) -> String {
-    match &range.after {
-        Some(after) if after.as_str() >= range.prefix.as_str() => format!("{after}\0"),
-        _ => range.prefix.clone(),
+fn borrowed(bound: &Bound<Arc<str>>) -> Bound<&str> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
     }
 }
 
-fn current(read: &ReadTransaction, range: &Range) -> Result<(Records, u64), redb::Error> {
-    let objects = read.open_table(OBJECTS)?;
-    let (mut records, mut remaining) = (Vec::new(), 0);
-    for entry in objects.range(start(range).as_str()..)? {
-        let (key, bytes) = entry?;
-        if !key.value().starts_with(&range.prefix) {
-            break;
-        }
-        if range.limit > 0 && records.len() == range.limit {
-            remaining += 1;
-        } else {
-            records.push(record::decode(key.value(), bytes.value()));
-        }
+fn stored(then: &Then) -> Option<Place> {
+    match then {
+        Then::Live(_) => None,
+        Then::Stored(_, place) => Some(*place),
     }
-    Ok((records, remaining))
 }
 
-/// The range as it was: for each key its newest record that is not younger than `revision`, unless that is a deletion.
-fn past(read: &ReadTransaction, range: &Range, revision: Revision) -> Result<(Records, u64), redb::Error> {
-    let (objects, versions) = (read.open_table(OBJECTS)?, read.open_table(VERSIONS)?);
-    let from = start(range);
-    let mut found = std::collections::BTreeMap::new();
-    for entry in objects.range(from.as_str()..)? {
-        let (key, bytes) = entry?;
-        if !key.value().starts_with(&range.prefix) {
-            break;
-        }
-        let record = record::decode(key.value(), bytes.value());
-        if !matches!(&record, Ok(kv) if kv.modified > revision) {
-            found.insert(key.value().to_owned(), Some(record));
+/// The files of these places, so that they can be read after the lock is gone, even if compaction removes them.
+fn files_of(index: &Index, places: impl Iterator<Item = Place>) -> Files {
+    let mut files = Files::new();
+    for place in places {
+        if let Some(file) = index.files.get(&place.file) {
+            files.entry(place.file).or_insert_with(|| file.clone());
         }
     }
-    for entry in versions.range((from.as_str(), 0)..)? {
-        let (at, bytes) = entry?;
-        let (key, written) = at.value();
-        if !key.starts_with(&range.prefix) {
-            break;
-        }
-        // Versions come oldest first, so the last one that fits stays; a key whose live record fits needs none.
-        let live = matches!(found.get(key), Some(Some(Ok(kv))) if kv.modified > written);
-        if written <= revision && !live {
-            let value = bytes.value();
-            found.insert(key.to_owned(), (!value.is_empty()).then(|| record::decode(key, value)));
-        }
-    }
-    let mut records: Records = found.into_values().flatten().collect();
-    let remaining = if range.limit > 0 && records.len() > range.limit { records.len() - range.limit } else { 0 };
-    records.truncate(records.len() - remaining);
-    Ok((records, remaining as u64))
-}
-
-/// The event of a log entry; `None` where its key is not below the prefix.
-fn event(
-    bytes: &[u8],
-    revision: Revision,
-    prefix: &str,
-    objects: &Objects,
-    versions: &Versions,
-) -> Result<Result<Option<Event>, String>, redb::Error> {
-    let entry = match Entry::decode(bytes) {
-        Ok(entry) if entry.key.starts_with(prefix) => entry,
-        Ok(_) => return Ok(Ok(None)),
-        Err(problem) => return Ok(Err(problem)),
-    };
-    let version = |at: Revision| -> Result<Option<Result<KeyValue, String>>, redb::Error> {
-        let bytes = versions.get((entry.key, at))?;
-        Ok(bytes.filter(|bytes| !bytes.value().is_empty()).map(|bytes| record::decode(entry.key, bytes.value())))
-    };
-    let before = match version(entry.before)?.transpose() {
-        Ok(before) => before,
-        Err(problem) => return Ok(Err(problem)),
-    };
-    if entry.delete {
-        return Ok(before
-            .map(|before| Some(Event::Delete { revision, before }))
-            .ok_or_else(|| format!("the log at revision {revision} deletes {}, of which no version is there", entry.key)));
-    }
-    let live = objects.get(entry.key)?.map(|bytes| record::decode(entry.key, bytes.value()));
-    let now = match live {
-        Some(Ok(kv)) if kv.modified == revision => Some(Ok(kv)),
-        _ => version(revision)?,
-    };
-    Ok(match now {
-        Some(Ok(now)) => Ok(Some(Event::Put { now, before })),
-        Some(Err(problem)) => Err(problem),
-        None => Err(format!("the log at revision {revision} writes {}, of which no version is there", entry.key)),
-    })
+    files
 }

@@ -1,17 +1,16 @@
 //! The one writer: everything that waits goes into one commit.
 
-use std::collections::VecDeque;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use redb::{Database, Table, WriteTransaction};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::{LOG, META, OBJECTS, Options, VERSIONS, reading};
-use crate::record::{self, Entry};
+use super::Shared;
+use super::index::Place;
+use super::log::Log;
+use crate::record::{Frame, Kind, Record};
 use crate::watch::Commit;
 use crate::{Error, Event, Expect, KeyValue, Revision};
 
@@ -24,168 +23,167 @@ pub(super) struct Write {
 
 pub(super) enum Command {
     Write(Write, Reply),
-    Compact(Revision, oneshot::Sender<Result<(), Error>>),
+    /// History up to this revision was given up; worth a note in the log.
+    Compacted(Revision),
 }
-
-pub(super) struct Writer {
-    pub db: Arc<Database>,
-    pub path: PathBuf,
-    pub commits: broadcast::Sender<Arc<Commit>>,
-    pub revision: watch::Sender<Revision>,
-    pub options: Options,
-    pub commit_count: Arc<AtomicU64>,
-    pub write_count: Arc<AtomicU64>,
-}
-
-/// Writes in one commit: enough that fsync is shared, little enough that the first does not wait for the last.
-const GROUP: usize = 256;
-/// Log entries that one compaction commit drops, so that writes do not wait long behind it.
-const COMPACT_STEP: u64 = 2_000;
 
 /// Where a write's answer goes.
-type Reply = oneshot::Sender<Result<(KeyValue, Revision), Error>>;
+pub(super) type Reply = oneshot::Sender<Outcome>;
 
-type Waiting = (Reply, Result<(KeyValue, Revision), Error>);
+type Outcome = Result<(KeyValue, Revision), Error>;
+
+pub(super) struct Writer {
+    pub shared: Arc<Shared>,
+    pub log: Log,
+    pub commits: broadcast::Sender<Arc<Commit>>,
+    pub revision: watch::Sender<Revision>,
+}
+
+/// Writes in one commit: enough that a sync is shared, little enough that the first does not wait for the last.
+const GROUP: usize = 512;
+/// The same in bytes.
+const GROUP_BYTES: usize = 4 << 20;
 
 impl Writer {
-    pub fn run(self, mut commands: mpsc::Receiver<Command>) {
-        let (mut samples, mut compacted_at) = (VecDeque::from([(Instant::now(), *self.revision.borrow())]), Instant::now());
+    pub fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         while let Some(first) = commands.blocking_recv() {
-            let mut writes = Vec::new();
-            let mut compactions = Vec::new();
+            let (mut writes, mut compacted, mut bytes) = (Vec::new(), None, 0);
             let mut next = Some(first);
             while let Some(command) = next {
                 match command {
-                    Command::Write(write, reply) => writes.push((write, reply)),
-                    Command::Compact(revision, reply) => compactions.push((revision, reply)),
+                    Command::Write(write, reply) => {
+                        bytes += write.value.as_ref().map_or(0, Bytes::len);
+                        writes.push((write, reply));
+                    }
+                    Command::Compacted(revision) => compacted = Some(revision),
                 }
-                next = if writes.len() < GROUP { commands.try_recv().ok() } else { None };
+                next = if writes.len() < GROUP && bytes < GROUP_BYTES { commands.try_recv().ok() } else { None };
             }
             if !writes.is_empty() {
                 self.commit(writes);
             }
-            for (revision, reply) in compactions {
-                let _ = reply.send(self.compact(revision));
+            if let Some(revision) = compacted {
+                self.note_compaction(revision);
             }
-            if compacted_at.elapsed() >= self.options.compact_every {
-                compacted_at = Instant::now();
-                if let Some(revision) = self.obsolete(&mut samples)
-                    && let Err(error) = self.compact(revision)
-                {
-                    tracing::error!(%error, "history could not be compacted");
-                }
-            }
+        }
+        if let Err(error) = self.log.seal(*self.revision.borrow()) {
+            tracing::warn!(%error, "the log could not be sealed; the next start treats this as a crash");
         }
     }
 
-    /// One transaction for all; a failed commit fails them all, and nothing was written.
-    fn commit(&self, writes: Vec<(Write, Reply)>) {
+    /// One frame for all; where it can not be written, all of them fail, and nothing was written.
+    fn commit(&mut self, writes: Vec<(Write, Reply)>) {
         let before = *self.revision.borrow();
         let count = writes.len() as u64;
-        let mut waiting: Vec<Waiting> = Vec::with_capacity(writes.len());
-        let mut unanswered = Vec::new();
-        let attempt = || -> Result<Vec<Arc<Event>>, Failure> {
-            let transaction = self.db.begin_write().map_err(redb::Error::from)?;
-            let mut revision = before;
-            let mut events = Vec::new();
-            {
-                let mut tables = Tables::open(&transaction)?;
-                for (write, reply) in writes {
-                    match tables.write(&write, revision + 1) {
-                        Ok(Some(event)) => {
-                            revision += 1;
-                            waiting.push((reply, Ok(answer(&event))));
-                            events.push(Arc::new(event));
-                        }
-                        Ok(None) => waiting.push((reply, tables.conflict(&write))),
-                        Err(failure) => {
-                            unanswered.push(reply);
-                            return Err(failure);
-                        }
-                    }
-                }
-                tables.meta.insert("revision", revision).map_err(redb::Error::from)?;
-            }
-            if events.is_empty() {
-                transaction.abort().map_err(redb::Error::from)?;
-            } else {
-                transaction.commit().map_err(redb::Error::from)?;
-            }
-            Ok(events)
-        };
-        match attempt() {
-            Ok(events) => {
-                self.write_count.fetch_add(count, Ordering::Relaxed);
-                if let Some(revision) = events.last().map(|event| event.revision()) {
-                    self.commit_count.fetch_add(1, Ordering::Relaxed);
-                    self.revision.send_replace(revision);
-                    // No receiver is no failure: nobody watches yet.
-                    let _ = self.commits.send(Arc::new(Commit { events, revision }));
-                }
-                for (reply, result) in waiting {
-                    let _ = reply.send(result);
-                }
-            }
-            Err(failure) => {
-                let replies = waiting.into_iter().map(|(reply, _)| reply).chain(unanswered);
-                tracing::error!(path = %self.path.display(), ?failure, "a commit failed; nothing of it was written");
-                for reply in replies {
-                    let _ = reply.send(Err(self.error(&failure)));
-                }
-            }
-        }
-    }
-
-    fn compact(&self, upto: Revision) -> Result<(), Error> {
-        let latest = *self.revision.borrow();
-        if upto > latest {
-            return Err(Error::Future { asked: upto, latest });
-        }
-        loop {
-            let step = || -> Result<bool, Failure> {
-                let transaction = self.db.begin_write().map_err(redb::Error::from)?;
-                let done = {
-                    let mut tables = Tables::open(&transaction)?;
-                    let from = tables.number("compacted")? + 1;
-                    let to = upto.min(from.saturating_add(COMPACT_STEP));
-                    tables.forget(from, to)?;
-                    if to >= from {
-                        tables.meta.insert("compacted", to).map_err(redb::Error::from)?;
-                    }
-                    to >= upto
-                };
-                transaction.commit().map_err(redb::Error::from)?;
-                Ok(done)
-            };
-            if step().map_err(|failure| self.error(&failure))? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The revision up to which nothing needs to be kept: older than the age kept, and further back than the revisions kept.
-    fn obsolete(&self, samples: &mut VecDeque<(Instant, Revision)>) -> Option<Revision> {
-        let latest = *self.revision.borrow();
-        samples.push_back((Instant::now(), latest));
-        let mut old = None;
-        while let Some((at, revision)) = samples.front().copied()
-            && at.elapsed() >= self.options.keep_age
+        let (mut waiting, mut events, compacted) = (Vec::with_capacity(writes.len()), Vec::new(), {
+            let index = self.shared.index();
+            index.compacted
+        });
         {
-            old = Some(revision);
-            samples.pop_front();
+            let index = self.shared.index();
+            // What this group has done to keys so far; no other writer changes the index.
+            let mut changed: HashMap<String, Option<KeyValue>> = HashMap::new();
+            for (write, reply) in writes {
+                let now = changed.get(&write.key).cloned().unwrap_or_else(|| index.state(&write.key).map(|live| live.of(&write.key)));
+                let decided = decide(&write, now, before + events.len() as u64 + 1);
+                waiting.push((reply, decided.as_ref().map(answer).map_err(|found| (write.key.clone(), found.clone()))));
+                if let Ok(event) = decided {
+                    changed.insert(write.key, now_of(&event));
+                    events.push(Arc::new(event));
+                }
+            }
         }
-        let by_count = latest.checked_sub(self.options.keep_revisions)?;
-        old.map(|old| old.min(by_count)).filter(|revision| *revision > 1)
+        if !events.is_empty()
+            && let Err(error) = self.append(&events, before, compacted)
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "a commit failed; nothing of it is acknowledged");
+            for (reply, _) in waiting {
+                // Who no longer waits does not want to know.
+                let _ = reply.send(Err(error.again()));
+            }
+            return;
+        }
+        self.shared.write_count.fetch_add(count, Ordering::Relaxed);
+        if let Some(revision) = events.last().map(|event| event.revision()) {
+            self.shared.commit_count.fetch_add(1, Ordering::Relaxed);
+            self.revision.send_replace(revision);
+            // No receiver is no failure: nobody watches yet.
+            let _ = self.commits.send(Arc::new(Commit { events, revision }));
+        }
+        for (reply, outcome) in waiting {
+            let outcome = outcome.map_err(|(key, found)| Error::Conflict { key, found: found.map(Box::new) });
+            let _ = reply.send(outcome);
+        }
     }
 
-    fn error(&self, failure: &Failure) -> Error {
-        match failure {
-            Failure::Record(problem) | Failure::Engine(redb::Error::Corrupted(problem)) => {
-                Error::Corrupt { path: self.path.clone(), problem: problem.clone() }
+    /// Makes events last, then lets readers see them.
+    fn append(&mut self, events: &[Arc<Event>], before: Revision, compacted: Revision) -> Result<(), Error> {
+        let mut frame = Frame::new(Kind::Commit, before + 1);
+        for event in events {
+            match &**event {
+                Event::Put { now, .. } => {
+                    let record = Record { deleted: false, key: &now.key, value: &now.value, created: now.created, version: now.version };
+                    frame.push(now.modified, &record);
+                }
+                Event::Delete { revision, before } => {
+                    frame.push(*revision, &Record { deleted: true, key: &before.key, value: &[], created: 0, version: 0 });
+                }
             }
-            // Every writer that waited is told, so the text is kept rather than the error, which can not be cloned.
-            Failure::Engine(error) => reading(&self.path, redb::Error::Io(std::io::Error::other(error.to_string()))),
         }
+        let places = self.write(&mut frame, before, compacted)?;
+        let mut index = self.shared.index.write().unwrap_or_else(PoisonError::into_inner);
+        for (event, place) in events.iter().zip(places) {
+            index.apply(event, place);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, frame: &mut Frame, last: Revision, compacted: Revision) -> Result<Vec<Place>, Error> {
+        let places = self.log.append(frame, last, compacted);
+        if let Some((number, file)) = self.log.opened.take() {
+            self.shared.index.write().unwrap_or_else(PoisonError::into_inner).files.insert(number, file);
+        }
+        if !self.log.closed.is_empty() {
+            self.shared.files().closed.append(&mut self.log.closed);
+        }
+        self.shared.active_bytes.store(self.log.active.as_ref().map_or(0, |active| active.end), Ordering::Relaxed);
+        places
+    }
+
+    /// So that a restart does not bring back history that somebody was told is gone.
+    fn note_compaction(&mut self, revision: Revision) {
+        let last = *self.revision.borrow();
+        if let Err(error) = self.write(&mut Frame::new(Kind::Compacted, revision), last, revision) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the compaction was not noted in the log; a restart remembers more");
+        }
+    }
+}
+
+/// What a write does to a key that is as `now` says; what is there instead where that is not as expected.
+fn decide(write: &Write, now: Option<KeyValue>, revision: Revision) -> Result<Event, Option<KeyValue>> {
+    let as_expected = match (write.expect, &now) {
+        (Expect::Any, None) => write.value.is_some(),
+        (Expect::Any, Some(_)) | (Expect::Absent, None) => true,
+        (Expect::Revision(revision), Some(kv)) => kv.modified == revision,
+        (Expect::Absent, Some(_)) | (Expect::Revision(_), None) => false,
+    };
+    match (&write.value, now) {
+        (_, now) if !as_expected => Err(now),
+        (Some(value), before) => {
+            let created = before.as_ref().map_or(revision, |kv| kv.created);
+            let version = before.as_ref().map_or(1, |kv| kv.version + 1);
+            let now = KeyValue { key: write.key.clone(), value: value.clone(), created, modified: revision, version };
+            Ok(Event::Put { now, before })
+        }
+        (None, Some(before)) => Ok(Event::Delete { revision, before }),
+        (None, None) => Err(None),
+    }
+}
+
+fn now_of(event: &Event) -> Option<KeyValue> {
+    match event {
+        Event::Put { now, .. } => Some(now.clone()),
+        Event::Delete { .. } => None,
     }
 }
 
@@ -193,99 +191,5 @@ fn answer(event: &Event) -> (KeyValue, Revision) {
     match event {
         Event::Put { now, .. } => (now.clone(), now.modified),
         Event::Delete { revision, before } => (before.clone(), *revision),
-    }
-}
-
-#[derive(Debug)]
-enum Failure {
-    Engine(redb::Error),
-    Record(String),
-}
-
-impl From<redb::Error> for Failure {
-    fn from(error: redb::Error) -> Self {
-        Self::Engine(error)
-    }
-}
-
-struct Tables<'t> {
-    objects: Table<'t, &'static str, &'static [u8]>,
-    versions: Table<'t, (&'static str, u64), &'static [u8]>,
-    log: Table<'t, u64, &'static [u8]>,
-    meta: Table<'t, &'static str, u64>,
-    found: Option<KeyValue>,
-}
-
-impl<'t> Tables<'t> {
-    fn open(transaction: &'t WriteTransaction) -> Result<Self, redb::Error> {
-        Ok(Self {
-            objects: transaction.open_table(OBJECTS)?,
-            versions: transaction.open_table(VERSIONS)?,
-            log: transaction.open_table(LOG)?,
-            meta: transaction.open_table(META)?,
-            found: None,
-        })
-    }
-
-    fn number(&self, key: &str) -> Result<u64, redb::Error> {
-        use redb::ReadableTable;
-        Ok(self.meta.get(key)?.map_or(0, |value| value.value()))
-    }
-
-    /// Does the write at `revision`; `None` when the key is not as expected (then [`Tables::conflict`] says how it is).
-    fn write(&mut self, write: &Write, revision: Revision) -> Result<Option<Event>, Failure> {
-        use redb::ReadableTable;
-        let key = write.key.as_str();
-        let old = self.objects.get(key).map_err(redb::Error::from)?.map(|bytes| bytes.value().to_vec());
-        let before = old.as_deref().map(|bytes| record::decode(key, bytes)).transpose().map_err(Failure::Record)?;
-        let as_expected = match (write.expect, &before) {
-            (Expect::Any, None) => write.value.is_some(),
-            (Expect::Any, Some(_)) | (Expect::Absent, None) => true,
-            (Expect::Revision(revision), Some(kv)) => kv.modified == revision,
-            (Expect::Absent, Some(_)) | (Expect::Revision(_), None) => false,
-        };
-        if !as_expected {
-            self.found = before;
-            return Ok(None);
-        }
-        let before_revision = before.as_ref().map_or(0, |kv| kv.modified);
-        let entry = Entry { delete: write.value.is_none(), before: before_revision, key };
-        self.log.insert(revision, entry.encode().as_slice()).map_err(redb::Error::from)?;
-        if let Some(old) = &old {
-            self.versions.insert((key, before_revision), old.as_slice()).map_err(redb::Error::from)?;
-        }
-        let Some(value) = &write.value else {
-            self.objects.remove(key).map_err(redb::Error::from)?;
-            self.versions.insert((key, revision), [].as_slice()).map_err(redb::Error::from)?;
-            return Ok(before.map(|before| Event::Delete { revision, before }));
-        };
-        let now = KeyValue {
-            key: key.to_owned(),
-            value: value.clone(),
-            created: before.as_ref().map_or(revision, |kv| kv.created),
-            modified: revision,
-            version: before.as_ref().map_or(1, |kv| kv.version + 1),
-        };
-        self.objects.insert(key, record::encode(&now).as_slice()).map_err(redb::Error::from)?;
-        Ok(Some(Event::Put { now, before }))
-    }
-
-    fn conflict<T>(&mut self, write: &Write) -> Result<T, Error> {
-        Err(Error::Conflict { key: write.key.clone(), found: self.found.take().map(Box::new) })
-    }
-
-    /// Drops the log entries `from..=to` and what each of them made obsolete.
-    fn forget(&mut self, from: Revision, to: Revision) -> Result<(), Failure> {
-        for entry in self.log.extract_from_if(from..=to, |_, _| true).map_err(redb::Error::from)? {
-            let (revision, bytes) = entry.map_err(redb::Error::from)?;
-            let entry = Entry::decode(bytes.value()).map_err(Failure::Record)?;
-            if entry.before > 0 {
-                self.versions.remove((entry.key, entry.before)).map_err(redb::Error::from)?;
-            }
-            if entry.delete {
-                self.versions.remove((entry.key, revision.value())).map_err(redb::Error::from)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::object::{Object, Read as _, items, put};
 use crate::pod;
 use crate::revision::HASH;
-use crate::scheduler::plan::{matches_node, tolerated};
+use crate::scheduler::affinity::matches_node;
+use crate::scheduler::plan::tolerated;
 
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -117,6 +118,9 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     let mut wanted = 0;
     let mut unavailable = 0;
     let mut old: Vec<(bool, Object)> = Vec::new();
+    let surges = rolling && pod::scaled(facts.set.at("/spec/updateStrategy/rollingUpdate/maxSurge"), 100, true) > 0;
+    let updated = |pod: &Object| pod.labels().get(HASH).map(String::as_str) == Some(facts.hash);
+    let (mut surging, mut outdated): (i64, Vec<(bool, String)>) = (0, Vec::new());
     for node in facts.nodes {
         let (begin, stay) = fits(facts.set, node);
         let there = by_node.get(node.name()).map(Vec::as_slice).unwrap_or_default();
@@ -135,6 +139,23 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         let (ended, mut running): (Vec<&&Object>, Vec<&&Object>) = living.into_iter().partition(|pod| pod::finished(pod));
         plan.delete.extend(ended.into_iter().map(|pod| (**pod).clone()));
         running.sort_by_key(|pod| (pod.text("/spec/nodeName").is_empty(), pod.created()));
+        if surges {
+            // Beside an old pod, a new one may begin; when it serves, the old one goes.
+            let new = running.iter().position(|pod| updated(pod)).map(|at| running.remove(at));
+            let before = running.iter().position(|pod| !updated(pod)).map(|at| running.remove(at));
+            plan.delete.extend(running.iter().map(|pod| (**pod).clone()));
+            match (before, new) {
+                (Some(before), Some(new)) => {
+                    surging += 1;
+                    if pod::available(new, min_ready, facts.now) {
+                        plan.delete.push((**before).clone());
+                    }
+                }
+                (Some(before), None) => outdated.push((pod::available(before, min_ready, facts.now), node.name().to_owned())),
+                _ => {}
+            }
+            continue;
+        }
         plan.delete.extend(running.iter().skip(1).map(|pod| (***pod).clone()));
         match running.first() {
             Some(pod) => {
@@ -153,7 +174,20 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
             plan.delete.extend(pods.iter().filter(|pod| !pod.deleting()).map(|pod| (*pod).clone()));
         }
     }
-    if rolling {
+    if surges {
+        let most = pod::scaled(facts.set.at("/spec/updateStrategy/rollingUpdate/maxSurge"), wanted, true).max(1);
+        let mut left = (most - surging).max(0);
+        for (available, node) in outdated {
+            // Where the old pod does not serve, a new one can only help.
+            if available {
+                if left == 0 {
+                    continue;
+                }
+                left -= 1;
+            }
+            plan.make.push(node);
+        }
+    } else if rolling {
         let most = pod::scaled(facts.set.at("/spec/updateStrategy/rollingUpdate/maxUnavailable"), wanted, true).max(1);
         let mut left = (most - unavailable).max(0);
         for (available, pod) in old {
@@ -199,4 +233,68 @@ pub fn status(facts: &Facts<'_>) -> Value {
     put(&mut status, "numberAvailable", available);
     put(&mut status, "numberUnavailable", desired - available);
     Value::Object(status)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, clippy::type_complexity, reason = "tables of cases")]
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn node(name: &str) -> Object {
+        object(json!({"metadata": {"name": name, "uid": name}, "spec": {}}))
+    }
+
+    fn pod(name: &str, node: &str, hash: &str, ready: bool) -> Object {
+        let state = if ready { "True" } else { "False" };
+        let metadata =
+            json!({"name": name, "uid": name, "labels": {HASH: hash}, "creationTimestamp": format!("2026-01-01T00:00:0{}Z", name.len())});
+        object(
+            json!({"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": state}]}}),
+        )
+    }
+
+    fn decide(strategy: Value, pods: &[Object]) -> (Vec<String>, Vec<String>) {
+        let set = object(json!({"metadata": {"name": "d", "uid": "d"}, "spec": {"template": {"spec": {}}, "updateStrategy": strategy}}));
+        let nodes = [node("a"), node("b"), node("c")];
+        let facts = Facts { set: &set, hash: "new", pods, nodes: &nodes, now: "2026-01-01T00:10:00Z".parse().unwrap() };
+        let decided = plan(&facts);
+        (decided.make, decided.delete.iter().map(|pod| pod.name().to_owned()).collect())
+    }
+
+    /// KAPI-WL-01: which nodes get a pod and which pods go, by update strategy.
+    #[test]
+    fn updates() {
+        let rolling = |unavailable: Value, surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
+        let old = || vec![pod("p", "a", "old", true), pod("pp", "b", "old", true), pod("ppp", "c", "old", true)];
+        let with = |more: Object| {
+            let mut pods = old();
+            pods.push(more);
+            pods
+        };
+        let none: [&str; 0] = [];
+        let cases: [(&str, Value, Vec<Object>, &[&str], &[&str]); 8] = [
+            ("nothing there", rolling(json!(1), json!(0)), Vec::new(), &["a", "b", "c"], &none),
+            ("one at a time", rolling(json!(1), json!(0)), old(), &none, &["p"]),
+            ("two thirds", rolling(json!("60%"), json!(0)), old(), &none, &["p", "pp"]),
+            ("one is away", rolling(json!(1), json!(0)), old()[1..].to_vec(), &["a"], &none),
+            ("by hand", json!({"type": "OnDelete"}), old(), &none, &none),
+            ("one more at a time", rolling(json!(0), json!(1)), old(), &["a"], &none),
+            ("the new one begins", rolling(json!(0), json!(1)), with(pod("pppp", "a", "new", false)), &none, &none),
+            ("the new one serves", rolling(json!(0), json!(1)), with(pod("pppp", "a", "new", true)), &none, &["p"]),
+        ];
+        for (name, strategy, pods, make, delete) in cases {
+            let (made, deleted) = decide(strategy, &pods);
+            assert_eq!(
+                (made, deleted),
+                (make.iter().map(ToString::to_string).collect(), delete.iter().map(ToString::to_string).collect()),
+                "{name}"
+            );
+        }
+    }
 }

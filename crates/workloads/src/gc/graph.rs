@@ -179,6 +179,15 @@ impl Graph {
         }
     }
 
+    /// The owners of an object that live in another namespace, which makes them none.
+    pub fn foreign(&self, uid: &str) -> Vec<Owner> {
+        let Some(node) = self.nodes.get(uid) else { return Vec::new() };
+        let elsewhere = |owner: &&Owner| {
+            self.nodes.get(&owner.uid).is_some_and(|known| !known.namespace.is_empty() && known.namespace != node.namespace)
+        };
+        node.owners.iter().filter(elsewhere).cloned().collect()
+    }
+
     /// Decides about an object. `gone` are uids that the server was asked about and does not have (under this name), `there` those
     /// that it has although they are not known here.
     pub fn decide(&self, uid: &str, gone: &HashSet<Box<str>>, there: &HashSet<Box<str>>) -> Decision {
@@ -279,6 +288,7 @@ mod tests {
         let graph = graph(&[("a", elsewhere), ("d", node("d", &[owner("a", false)]))]);
         let delete = Decision::Delete { propagation: "Background", unblock: false };
         assert_eq!(graph.decide("d", &HashSet::new(), &HashSet::new()), delete);
+        assert_eq!((graph.foreign("d"), graph.foreign("a")), (vec![owner("a", false)], Vec::new()));
     }
 
     /// KAPI-WL-01: foreground deletion waits for dependents that block, and for no others.

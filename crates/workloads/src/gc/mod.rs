@@ -27,10 +27,12 @@ use self::graph::{Decision, FOREGROUND, Graph, Node, ORPHAN, Owner};
 use crate::Result;
 use crate::api::{Api, Delete, Patch};
 use crate::discovery::{Discovery, Kind};
+use crate::events::Events;
 use crate::live::Live;
 use crate::object::Read as _;
 use crate::world::World;
 
+const COMPONENT: &str = "garbage-collector-controller";
 /// How often the kinds are asked for without a CRD having changed.
 const REFRESH: Duration = Duration::from_secs(60);
 /// How long after a CRD changed its kind may not be discovered yet.
@@ -58,6 +60,7 @@ struct State {
 #[derive(Clone)]
 struct Collector {
     api: Api,
+    events: Events,
     discovery: Discovery,
     state: Arc<Mutex<State>>,
     queue: Queue<Uid>,
@@ -65,7 +68,8 @@ struct Collector {
 
 /// Runs the collector. `shared` are the copies that exist anyway.
 pub async fn run(world: World, discovery: Discovery, shared: Vec<Live>) {
-    let collector = Collector { api: world.api.clone(), discovery, state: Arc::default(), queue: Queue::default() };
+    let collector =
+        Collector { api: world.api.clone(), events: world.events.clone(), discovery, state: Arc::default(), queue: Queue::default() };
     let watching = tokio::spawn(collector.clone().follow_kinds(world.clone(), shared));
     let worker = collector.clone();
     mainstay_runtime::run("garbage-collector", collector.queue.clone(), 4, world.env.clone(), world.stop.clone(), move |uid| {
@@ -236,7 +240,30 @@ impl Collector {
         }
     }
 
+    /// Owners of other namespaces are no owners; whoever wrote them may not know.
+    fn warn_of_foreign(&self, uid: &str) {
+        // Apart, since each locks the state.
+        let foreign = self.state().graph.foreign(uid);
+        let Some((served, key)) = self.place(uid) else { return };
+        for owner in foreign {
+            let Owner { api_version, kind, name, uid: of, .. } = &owner;
+            let message = format!(
+                "ownerRef [{api_version}/{kind}, namespace: {}, name: {name}, uid: {of}] does not exist in namespace {:?}",
+                key.namespace, key.namespace
+            );
+            let metadata = kube::api::ObjectMeta {
+                name: Some(key.name.clone()),
+                namespace: Some(key.namespace.clone()),
+                uid: Some(uid.to_owned()),
+                ..kube::api::ObjectMeta::default()
+            };
+            let about = DynamicObject { types: None, metadata, data: Value::Null };
+            self.events.record(COMPONENT, "Warning", &served, &about, "OwnerRefInvalidNamespace", message);
+        }
+    }
+
     async fn collect(&self, uid: &str) -> Result<Outcome> {
+        self.warn_of_foreign(uid);
         let mut there = HashSet::new();
         loop {
             let decision = {

@@ -1,12 +1,14 @@
 //! Jobs: pods that run to their end (KAPI-WL-01).
 
 pub mod plan;
+pub mod policy;
 
 use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 
-use self::plan::{INDEX, TRACKING};
+use self::plan::{INDEX, Made, TRACKING};
+use self::policy::FAILURES;
 use crate::api::{Delete, Patch};
 use crate::live::Live;
 use crate::object::{Object, Read as _, condition};
@@ -15,6 +17,8 @@ use crate::world::{World, label_selector, wake_controller, wake_selecting, wake_
 use crate::{Result, claim, pod};
 
 const COMPONENT: &str = "job-controller";
+/// Pods made beside each other.
+const AT_ONCE: usize = 16;
 
 #[derive(Clone)]
 struct Controller {
@@ -47,14 +51,22 @@ impl Controller {
             self.release(&held).await?;
             return Ok(Outcome::Done);
         }
+        // Somebody else's controller looks after it.
+        if !matches!(job.text("/spec/managedBy"), "" | "kubernetes.io/job-controller") {
+            return Ok(Outcome::Done);
+        }
         let claim = claim::claim(&job, job.at("/spec/selector"), self.world.pods.in_namespace(&key.namespace));
         let pods = claim::carry_out(claim, &self.jobs, &job, &self.world.pods).await?;
         let plan = plan::plan(&job, &pods, self.world.env.now());
         for pod in &plan.delete {
             delete_pod(&self.world, &self.jobs, COMPONENT, &job, pod).await?;
         }
-        for index in &plan.make {
-            make_pods(&self.world, &self.jobs, COMPONENT, &job, &body(&job, *index), 1).await?;
+        for made in plan.make.chunks(AT_ONCE) {
+            let bodies: Vec<Value> = made.iter().map(|made| body(&job, *made)).collect();
+            let making = bodies.iter().map(|body| make_pods(&self.world, &self.jobs, COMPONENT, &job, body, 1));
+            for outcome in futures::future::join_all(making).await {
+                outcome?;
+            }
         }
         if *job.at("/status") != plan.status {
             self.jobs.write_status(&job, &plan.status).await?;
@@ -100,25 +112,34 @@ impl Controller {
             record("Normal", "Completed", "Job completed");
         }
         if let Some(failed) = is("Failed").filter(|_| !was("Failed")) {
-            let reason = if failed["reason"] == "DeadlineExceeded" { "DeadlineExceeded" } else { "BackoffLimitExceeded" };
+            const REASONS: [&str; 5] =
+                ["DeadlineExceeded", "PodFailurePolicy", "MaxFailedIndexesExceeded", "FailedIndexes", "BackoffLimitExceeded"];
+            let reason = REASONS.into_iter().find(|reason| failed["reason"] == *reason).unwrap_or("BackoffLimitExceeded");
             record("Warning", reason, failed["message"].as_str().unwrap_or_default());
         }
         if is("Suspended").is_some() && !was("Suspended") {
             record("Normal", "Suspended", "Job suspended");
         }
+        if was("Suspended") && is("Suspended").is_none() {
+            record("Normal", "Resumed", "Job resumed");
+        }
     }
 }
 
-fn body(job: &DynamicObject, index: Option<i64>) -> Value {
+/// A pod of a Job.
+fn body(job: &DynamicObject, made: Made) -> Value {
     let mut body = pod::from_template(job.at("/spec/template"), "batch/v1", "Job", job);
     let mut finalizers = body["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     finalizers.push(json!(TRACKING));
     body["metadata"]["finalizers"] = json!(finalizers);
-    let Some(index) = index else { return body };
+    let Some(index) = made.index else { return body };
     let number = index.to_string();
     body["metadata"]["generateName"] = json!(format!("{}-{index}-", job.name()));
     for place in ["annotations", "labels"] {
         body["metadata"][place][INDEX] = json!(number);
+    }
+    if let Some(failures) = made.failures {
+        body["metadata"]["annotations"][FAILURES] = json!(failures.to_string());
     }
     body["spec"]["hostname"] = json!(format!("{}-{index}", job.name()));
     let variable = json!({

@@ -1,4 +1,9 @@
 //! What a Job does next: counts what ended, makes and deletes pods, ends (KAPI-WL-01).
+//!
+//! ```text
+//!   pods ──► counted ──► target (failed, enough) ──► pods go, then the last condition
+//!                   └──► balance ──► pods made, pods deleted
+//! ```
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,8 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-use crate::object::{Object, Read as _, condition, parse_time, put, time};
-use crate::pod;
+use super::policy::{self, Meaning, parse_ranges, ranges};
+use crate::object::{Object, Read as _, condition, items, parse_time, put, time};
+use crate::{pod, replicaset};
 
 /// Holds a pod until its end is counted.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -16,15 +22,17 @@ pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The wait after the first failed pod; doubled with each further one.
 const BACKOFF: i64 = 10;
-const MOST_BACKOFF: i64 = 360;
+const MOST_BACKOFF: i64 = 600;
+/// Pods made or deleted in one go, at most.
+const BURST: usize = 500;
 
 /// What to do, in this order.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
     /// Pods that go.
     pub delete: Vec<Object>,
-    /// Pods to be made, with their index where the Job is indexed.
-    pub make: Vec<Option<i64>>,
+    /// Pods to be made.
+    pub make: Vec<Made>,
     /// The status.
     pub status: Value,
     /// Pods whose end is counted in that status: they are let go.
@@ -35,12 +43,46 @@ pub struct Plan {
     pub again: Option<Duration>,
 }
 
+/// A pod to be made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Its index, where the Job is indexed.
+    pub index: Option<i64>,
+    /// How often that index failed before, where it is counted by index.
+    pub failures: Option<i64>,
+}
+
+/// How a Job is to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    failed: bool,
+    reason: String,
+    message: String,
+}
+
+impl Target {
+    fn failed(reason: &str, message: &str) -> Self {
+        Self { failed: true, reason: reason.to_owned(), message: message.to_owned() }
+    }
+
+    fn enough(reason: &str, message: &str) -> Self {
+        Self { failed: false, reason: reason.to_owned(), message: message.to_owned() }
+    }
+}
+
 struct Ended {
     succeeded: i64,
     failed: i64,
     indexes: BTreeSet<i64>,
-    uncounted: Value,
+    failed_indexes: BTreeSet<i64>,
+    uncounted: Map<String, Value>,
     release: Vec<Object>,
+}
+
+impl Ended {
+    fn open(&self, kind: &str) -> i64 {
+        self.uncounted.get(kind).and_then(Value::as_array).map_or(0, |list| i64::try_from(list.len()).unwrap_or_default())
+    }
 }
 
 /// Decides.
@@ -50,21 +92,25 @@ pub fn plan(job: &DynamicObject, pods: &[Object], now: Timestamp) -> Plan {
     let ended = count(job, pods);
     let over = ["Complete", "Failed"].iter().any(|kind| is_true(&conditions, kind));
     let active: Vec<&Object> = pods.iter().filter(|pod| pod::active(pod)).collect();
+    let terminating = pods.iter().filter(|pod| pod.deleting() && !pod::finished(pod)).count();
     let suspended = job.at("/spec/suspend") == &json!(true);
     let mut start = job.at("/status/startTime").clone();
+    let all = || active.iter().map(|pod| (*pod).clone()).collect::<Vec<_>>();
     if over {
-        plan.delete = active.iter().map(|pod| (*pod).clone()).collect();
+        plan.delete = all();
         expire(job, &conditions, now, &mut plan);
-    } else if let Some((kind, reason, message)) = verdict(job, &ended, now) {
-        plan.delete = active.iter().map(|pod| (*pod).clone()).collect();
-        let first = if kind == "Failed" { "FailureTarget" } else { "SuccessCriteriaMet" };
-        set(&mut conditions, first, "True", reason, message, now);
+    } else if let Some(target) = target(job, &conditions, pods, &active, &ended, now) {
+        plan.delete = all();
+        let (first, last) = if target.failed { ("FailureTarget", "Failed") } else { ("SuccessCriteriaMet", "Complete") };
+        set(&mut conditions, first, "True", &target.reason, &target.message, now);
         // The Job is over when all its pods are counted and gone.
-        if active.is_empty() && ended.uncounted == json!({}) {
-            set(&mut conditions, kind, "True", reason, message, now);
+        if active.is_empty() && terminating == 0 && ended.uncounted.is_empty() {
+            set(&mut conditions, last, "True", &target.reason, &target.message, now);
+            expire(job, &conditions, now, &mut plan);
+            plan.expired = false;
         }
     } else if suspended {
-        plan.delete = active.iter().map(|pod| (*pod).clone()).collect();
+        plan.delete = all();
         set(&mut conditions, "Suspended", "True", "JobSuspended", "Job suspended", now);
         start = Value::Null;
     } else {
@@ -74,7 +120,7 @@ pub fn plan(job: &DynamicObject, pods: &[Object], now: Timestamp) -> Plan {
         if start.is_null() {
             start = time(now);
         }
-        balance(job, &active, &ended, pods, now, &mut plan);
+        balance(job, &active, &ended, pods, terminating, now, &mut plan);
     }
     let remaining = active.len() - plan.delete.len() + plan.make.len();
     let mut status = Map::new();
@@ -90,13 +136,16 @@ pub fn plan(job: &DynamicObject, pods: &[Object], now: Timestamp) -> Plan {
     put(&mut status, "active", i64::try_from(remaining).unwrap_or_default());
     put(&mut status, "succeeded", ended.succeeded);
     put(&mut status, "failed", ended.failed);
-    let terminating = pods.iter().filter(|pod| pod.deleting() && !pod::finished(pod)).count();
-    status.insert("terminating".into(), json!(terminating));
-    status.insert("uncountedTerminatedPods".into(), ended.uncounted);
+    let going = plan.delete.iter().filter(|pod| !pod.text("/spec/nodeName").is_empty()).count();
+    status.insert("terminating".into(), json!(terminating + if over { 0 } else { going }));
     status.insert("ready".into(), json!(active.iter().filter(|pod| pod::ready(pod) && !plan.delete.contains(pod)).count()));
     if is_indexed(job) && !ended.indexes.is_empty() {
         status.insert("completedIndexes".into(), json!(ranges(&ended.indexes)));
     }
+    if per_index(job).is_some() {
+        status.insert("failedIndexes".into(), json!(ranges(&ended.failed_indexes)));
+    }
+    status.insert("uncountedTerminatedPods".into(), Value::Object(ended.uncounted));
     plan.status = Value::Object(status);
     plan.release = ended.release;
     plan
@@ -106,8 +155,25 @@ fn is_indexed(job: &DynamicObject) -> bool {
     job.text("/spec/completionMode") == "Indexed"
 }
 
+fn per_index(job: &DynamicObject) -> Option<i64> {
+    job.int("/spec/backoffLimitPerIndex").filter(|_| is_indexed(job))
+}
+
+/// Whether only pods that have ended are replaced, and count as failed; else those that are being deleted do, too.
+fn only_ended(job: &DynamicObject) -> bool {
+    job.text("/spec/podReplacementPolicy") == "Failed" || job.at("/spec/podFailurePolicy").is_object()
+}
+
 fn is_true(conditions: &[Value], kind: &str) -> bool {
     conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+fn failed_pod(job: &DynamicObject, pod: &DynamicObject) -> bool {
+    match pod.text("/status/phase") {
+        "Failed" => true,
+        "Succeeded" => false,
+        _ => pod.deleting() && !only_ended(job),
+    }
 }
 
 /// Counts pods in two steps, so that a pod is counted once whatever happens between: first its uid is noted in the status, then it
@@ -119,6 +185,8 @@ fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
     };
     let held = |pod: &Object| pod.metadata.finalizers.iter().flatten().any(|own| own == TRACKING);
     let suspended = job.at("/spec/suspend") == &json!(true);
+    let completions = job.int("/spec/completions").unwrap_or_default();
+    let relevant = |pod: &Object| !is_indexed(job) || policy::index(pod).is_some_and(|index| index < completions);
     let mut uncounted = Map::new();
     let mut numbers = [0, 0];
     let mut release = Vec::new();
@@ -134,21 +202,22 @@ fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
                 None => numbers[position] += 1,
             }
         }
-        let known = open.clone();
-        for pod in pods.iter().filter(|pod| held(pod) && !known.iter().any(|uid| uid == pod.uid())) {
-            let phase = pod.text("/status/phase");
+        let known: BTreeSet<String> = open.iter().cloned().collect();
+        for pod in pods.iter().filter(|pod| held(pod) && !known.contains(pod.uid())) {
             let ends = match kind {
-                "succeeded" => phase == "Succeeded",
-                // A pod that is deleted before its end has failed.
-                _ => phase == "Failed" || (pod.deleting() && phase != "Succeeded" && !suspended),
+                "succeeded" => pod.text("/status/phase") == "Succeeded",
+                _ => failed_pod(job, pod) && (pod::finished(pod) || !suspended),
             };
             if kind == "failed" && suspended && pod.deleting() && !pod::finished(pod) {
                 // Suspending a Job is no failure of its pods.
                 release.push(pod.clone());
             }
             if ends {
-                open.push(pod.uid().to_owned());
                 release.push(pod.clone());
+                let counts = kind == "succeeded" || policy::meaning(job, pod) != Meaning::Ignore;
+                if counts && (kind == "failed" || relevant(pod)) {
+                    open.push(pod.uid().to_owned());
+                }
             }
         }
         if !open.is_empty() {
@@ -156,38 +225,93 @@ fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
         }
     }
     let mut indexes = parse_ranges(job.text("/status/completedIndexes"));
-    for pod in pods.iter().filter(|pod| pod.text("/status/phase") == "Succeeded") {
-        indexes.extend(pod.annotation(INDEX).and_then(|index| index.parse::<i64>().ok()));
+    indexes.extend(pods.iter().filter(|pod| pod.text("/status/phase") == "Succeeded").filter_map(|pod| policy::index(pod)));
+    indexes.retain(|index| *index < completions);
+    if is_indexed(job) {
+        // An index counts once, however many pods it had.
+        numbers[0] = i64::try_from(indexes.len()).unwrap_or_default();
     }
-    Ended { succeeded: numbers[0], failed: numbers[1], indexes, uncounted: Value::Object(uncounted), release }
+    let mut failed_indexes = BTreeSet::new();
+    if let Some(limit) = per_index(job) {
+        failed_indexes = parse_ranges(job.text("/status/failedIndexes"));
+        let failed: Vec<&Object> = pods.iter().filter(|pod| failed_pod(job, pod)).collect();
+        for pod in &failed {
+            let Some(index) = policy::index(pod) else { continue };
+            if policy::failures(job, &failed, index) > limit || policy::meaning(job, pod) == Meaning::FailIndex {
+                failed_indexes.insert(index);
+            }
+        }
+        failed_indexes.retain(|index| *index < completions && !indexes.contains(index));
+    }
+    Ended { succeeded: numbers[0], failed: numbers[1], indexes, failed_indexes, uncounted, release }
 }
 
-fn verdict(job: &DynamicObject, ended: &Ended, now: Timestamp) -> Option<(&'static str, &'static str, &'static str)> {
-    let open = |kind: &str| ended.uncounted[kind].as_array().map_or(0, |list| i64::try_from(list.len()).unwrap_or_default());
-    if ended.failed + open("failed") > job.int("/spec/backoffLimit").unwrap_or(6) {
-        return Some(("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"));
+fn target(job: &DynamicObject, conditions: &[Value], pods: &[Object], active: &[&Object], ended: &Ended, now: Timestamp) -> Option<Target> {
+    // What was decided once stays.
+    for (kind, failed) in [("FailureTarget", true), ("SuccessCriteriaMet", false)] {
+        if let Some(present) = conditions.iter().find(|one| one["type"] == kind && one["status"] == "True") {
+            let text = |name: &str| present[name].as_str().unwrap_or_default().to_owned();
+            return Some(Target { failed, reason: text("reason"), message: text("message") });
+        }
+    }
+    let said = pods.iter().filter(|pod| failed_pod(job, pod)).find_map(|pod| match policy::meaning(job, pod) {
+        Meaning::FailJob(message) => Some(message),
+        _ => None,
+    });
+    if let Some(message) = said {
+        return Some(Target::failed("PodFailurePolicy", &message));
+    }
+    let limit = job.int("/spec/backoffLimit").unwrap_or(6);
+    if ended.failed + ended.open("failed") > limit || restarted_too_often(job, active, limit) {
+        return Some(Target::failed("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
     }
     let deadline = job.int("/spec/activeDeadlineSeconds").zip(parse_time(job.at("/status/startTime")));
     if let Some((seconds, start)) = deadline
         && now.duration_since(start).as_secs() >= seconds
     {
-        return Some(("Failed", "DeadlineExceeded", "Job was active longer than specified deadline"));
+        return Some(Target::failed("DeadlineExceeded", "Job was active longer than specified deadline"));
     }
-    let done = ended.succeeded + open("succeeded");
-    let enough = match job.int("/spec/completions") {
-        Some(_) if is_indexed(job) => ended.indexes.len() as i64 >= job.int("/spec/completions").unwrap_or(1),
+    let completions = job.int("/spec/completions");
+    if per_index(job).is_some() {
+        let failed = i64::try_from(ended.failed_indexes.len()).unwrap_or_default();
+        if job.int("/spec/maxFailedIndexes").is_some_and(|most| failed > most) {
+            return Some(Target::failed("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"));
+        }
+        if failed > 0 && failed + ended.succeeded >= completions.unwrap_or(1) {
+            return Some(Target::failed("FailedIndexes", "Job has failed indexes"));
+        }
+    }
+    if is_indexed(job)
+        && let Some(position) = policy::success(job, &ended.indexes)
+    {
+        return Some(Target::enough("SuccessPolicy", &format!("Matched rules at index {position}")));
+    }
+    let done = if is_indexed(job) { ended.succeeded } else { ended.succeeded + ended.open("succeeded") };
+    let enough = match completions {
         Some(completions) => done >= completions,
         // Without a number the first success decides, once nobody runs any more.
-        None => done > 0,
+        None => done > 0 && active.is_empty(),
     };
-    enough.then_some(("Complete", "CompletionsReached", "Reached expected number of succeeded pods"))
+    enough.then(|| Target::enough("CompletionsReached", "Reached expected number of succeeded pods"))
 }
 
-fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Object], now: Timestamp, plan: &mut Plan) {
+/// Containers that are started again in their pods count against the limit as well.
+fn restarted_too_often(job: &DynamicObject, active: &[&Object], limit: i64) -> bool {
+    if job.text("/spec/template/spec/restartPolicy") != "OnFailure" {
+        return false;
+    }
+    let statuses = active.iter().flat_map(|pod| items(pod, "/status/initContainerStatuses").chain(items(pod, "/status/containerStatuses")));
+    let restarts: i64 = statuses.filter_map(|status| status["restartCount"].as_i64()).sum();
+    if limit == 0 { restarts > 0 } else { restarts >= limit }
+}
+
+fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Object], terminating: usize, now: Timestamp, plan: &mut Plan) {
     let parallelism = job.int("/spec/parallelism").unwrap_or(1);
-    let open = ended.uncounted["succeeded"].as_array().map_or(0, Vec::len) as i64;
+    let done = if is_indexed(job) { ended.succeeded } else { ended.succeeded + ended.open("succeeded") };
     let wanted = match job.int("/spec/completions") {
-        Some(completions) => parallelism.min(completions - ended.succeeded - open),
+        Some(completions) => parallelism.min(completions - done - i64::try_from(ended.failed_indexes.len()).unwrap_or_default()),
+        // Once one succeeded, those that run finish and no more are made.
+        None if done > 0 => parallelism.min(i64::try_from(active.len()).unwrap_or_default()),
         None => parallelism,
     };
     let wanted = usize::try_from(wanted).unwrap_or_default();
@@ -196,33 +320,96 @@ fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Objec
         let left = seconds - now.duration_since(start).as_secs();
         plan.again = Some(Duration::from_secs(left.max(1).unsigned_abs()));
     }
-    if active.len() > wanted {
-        plan.delete = active.iter().skip(wanted).map(|pod| (*pod).clone()).collect();
+    plan.delete = needless(job, active, ended);
+    let kept: Vec<&Object> = active.iter().filter(|pod| !plan.delete.contains(pod)).copied().collect();
+    if kept.len() > wanted {
+        let mut ranked: Vec<Object> = kept.iter().map(|pod| (*pod).clone()).collect();
+        replicaset::plan::first_to_go(&mut ranked, &|_| 0, now);
+        plan.delete.extend(ranked.into_iter().take((kept.len() - wanted).min(BURST)));
         return;
     }
-    if active.len() == wanted {
+    // Those that are still going may have to be gone first.
+    let going = if only_ended(job) { terminating } else { 0 };
+    let missing = wanted.saturating_sub(kept.len() + going).min(BURST);
+    if missing == 0 {
         return;
     }
-    let failed = ended.failed + ended.uncounted["failed"].as_array().map_or(0, Vec::len) as i64;
-    if let Some(left) = backoff(failed, pods, now) {
-        plan.again = Some(plan.again.map_or(left, |again| again.min(left)));
+    let failed: Vec<&Object> = pods.iter().filter(|pod| failed_pod(job, pod)).collect();
+    let mut wait = |left: Duration| plan.again = Some(plan.again.map_or(left, |again| again.min(left)));
+    if !is_indexed(job) {
+        match backoff(consecutive(pods, &failed), failed.iter().filter_map(|pod| finished_at(pod)).max(), now) {
+            Some(left) => wait(left),
+            None => plan.make = vec![Made::default(); missing],
+        }
         return;
     }
-    let missing = wanted - active.len();
-    plan.make = if is_indexed(job) {
-        let taken: BTreeSet<i64> = active.iter().filter_map(|pod| pod.annotation(INDEX)?.parse().ok()).collect();
-        let all = 0..job.int("/spec/completions").unwrap_or(1);
-        all.filter(|index| !taken.contains(index) && !ended.indexes.contains(index)).take(missing).map(Some).collect()
-    } else {
-        vec![None; missing]
-    };
+    let whole = backoff(consecutive(pods, &failed), failed.iter().filter_map(|pod| finished_at(pod)).max(), now);
+    if let Some(left) = whole.filter(|_| per_index(job).is_none()) {
+        return wait(left);
+    }
+    let blocking = |pod: &&Object| pod::active(pod) || (only_ended(job) && !pod::finished(pod));
+    let taken: BTreeSet<i64> = pods.iter().filter(blocking).filter_map(|pod| policy::index(pod)).collect();
+    let open = (0..job.int("/spec/completions").unwrap_or(1))
+        .filter(|index| !taken.contains(index) && !ended.indexes.contains(index) && !ended.failed_indexes.contains(index));
+    let mut make = Vec::new();
+    for index in open {
+        if make.len() == missing {
+            break;
+        }
+        let mut made = Made { index: Some(index), failures: None };
+        if per_index(job).is_some() {
+            let failures = policy::failures(job, &failed, index);
+            let last = failed.iter().filter(|pod| policy::index(pod) == Some(index)).filter_map(|pod| finished_at(pod)).max();
+            if let Some(left) = backoff(failures, last, now) {
+                wait(left);
+                continue;
+            }
+            made.failures = Some(failures);
+        }
+        make.push(made);
+    }
+    plan.make = make;
+}
+
+/// Pods of indexes that are done, given up, not asked for any more, or there twice.
+fn needless(job: &DynamicObject, active: &[&Object], ended: &Ended) -> Vec<Object> {
+    if !is_indexed(job) {
+        return Vec::new();
+    }
+    let completions = job.int("/spec/completions").unwrap_or(1);
+    let mut seen = BTreeSet::new();
+    let mut needless = Vec::new();
+    for pod in active {
+        let useful = policy::index(pod).is_some_and(|index| {
+            index < completions && !ended.indexes.contains(&index) && !ended.failed_indexes.contains(&index) && seen.insert(index)
+        });
+        if !useful {
+            needless.push((*pod).clone());
+        }
+    }
+    needless
+}
+
+/// Failures since the last success.
+fn consecutive(pods: &[Object], failed: &[&Object]) -> i64 {
+    let success = pods.iter().filter(|pod| pod.text("/status/phase") == "Succeeded").filter_map(|pod| finished_at(pod)).max();
+    i64::try_from(failed.iter().filter(|pod| finished_at(pod) > success).count()).unwrap_or_default()
+}
+
+/// When a pod ended: the end of the last of its containers, or else what comes nearest.
+fn finished_at(pod: &DynamicObject) -> Option<Timestamp> {
+    let ends = items(pod, "/status/containerStatuses").filter_map(|status| parse_time(status.pointer("/state/terminated/finishedAt")?));
+    let unready = || condition(pod.at("/status/conditions"), "Ready").and_then(|ready| parse_time(&ready["lastTransitionTime"]));
+    ends.max().or_else(unready).or_else(|| pod.metadata.deletion_timestamp.as_ref().map(|at| at.0)).or_else(|| Some(pod.created()))
 }
 
 /// How long to wait after failures before the next pod.
-fn backoff(failed: i64, pods: &[Object], now: Timestamp) -> Option<Duration> {
-    let last = pods.iter().filter(|pod| pod.text("/status/phase") == "Failed").map(|pod| pod.created()).max()?;
-    let doubled = BACKOFF << (failed - 1).clamp(0, 6);
-    let until = last.saturating_add(SignedDuration::from_secs(doubled.min(MOST_BACKOFF))).ok()?;
+fn backoff(failures: i64, last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    if failures <= 0 {
+        return None;
+    }
+    let doubled = BACKOFF << (failures - 1).clamp(0, 6);
+    let until = last?.saturating_add(SignedDuration::from_secs(doubled.min(MOST_BACKOFF))).ok()?;
     let left: Duration = until.duration_since(now).try_into().ok()?;
     (!left.is_zero()).then_some(left)
 }
@@ -240,82 +427,266 @@ fn expire(job: &DynamicObject, conditions: &[Value], now: Timestamp, plan: &mut 
 }
 
 fn set(conditions: &mut Vec<Value>, kind: &str, state: &str, reason: &str, message: &str, now: Timestamp) {
-    if let Some(present) = conditions.iter_mut().find(|condition| condition["type"] == kind) {
-        if present["status"] == state {
-            return;
-        }
-        *present = json!({"type": kind, "status": state, "lastProbeTime": time(now), "lastTransitionTime": time(now), "reason": reason, "message": message});
-        return;
+    let next = json!({
+        "type": kind, "status": state, "lastProbeTime": time(now), "lastTransitionTime": time(now), "reason": reason, "message": message,
+    });
+    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+        Some(present) if present["status"] == state => {}
+        Some(present) => *present = next,
+        None => conditions.push(next),
     }
-    conditions.push(json!({"type": kind, "status": state, "lastProbeTime": time(now), "lastTransitionTime": time(now), "reason": reason, "message": message}));
-}
-
-/// Indexes as `1,3-5`.
-fn ranges(indexes: &BTreeSet<i64>) -> String {
-    let mut parts: Vec<(i64, i64)> = Vec::new();
-    for index in indexes {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == *index => *last = *index,
-            _ => parts.push((*index, *index)),
-        }
-    }
-    let text = |(first, last): &(i64, i64)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first},{last}"),
-        _ => format!("{first}-{last}"),
-    };
-    parts.iter().map(text).collect::<Vec<_>>().join(",")
-}
-
-fn parse_ranges(text: &str) -> BTreeSet<i64> {
-    let mut indexes = BTreeSet::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<i64>(), last.parse::<i64>()) {
-            // The API admits no more indexes than this.
-            indexes.extend(first..=last.min(first + 100_000));
-        }
-    }
-    indexes
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, clippy::type_complexity, reason = "tables of cases")]
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::super::body;
     use super::*;
 
-    #[test]
-    fn indexes_are_written_as_ranges() {
-        for text in ["", "0", "0,1", "0-2", "1,3-5,7,8"] {
-            assert_eq!(ranges(&parse_ranges(text)), text);
+    const START: &str = "2026-01-01T00:00:00Z";
+
+    /// A Job whose plans are carried out, with pods that end as they are told.
+    struct Simulation {
+        job: DynamicObject,
+        pods: Vec<Value>,
+        now: Timestamp,
+        made: usize,
+    }
+
+    impl Simulation {
+        fn of(spec: Value) -> Self {
+            let mut whole =
+                json!({"completions": 1, "parallelism": 1, "backoffLimit": 6, "template": {"spec": {"restartPolicy": "Never"}}});
+            whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+            let job = serde_json::from_value(json!({"metadata": {"name": "j", "namespace": "n", "uid": "j"}, "spec": whole})).unwrap();
+            Self { job, pods: Vec::new(), now: START.parse().unwrap(), made: 0 }
+        }
+
+        fn objects(&self) -> Vec<Object> {
+            self.pods.iter().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect()
+        }
+
+        /// Carries out plans until nothing is to be done now.
+        fn settle(&mut self) -> Plan {
+            for _ in 0..50 {
+                let plan = plan(&self.job, &self.objects(), self.now);
+                let idle =
+                    plan.delete.is_empty() && plan.make.is_empty() && plan.release.is_empty() && *self.job.at("/status") == plan.status;
+                for gone in &plan.delete {
+                    let pod = self.pods.iter_mut().find(|pod| pod["metadata"]["uid"] == gone.uid()).unwrap();
+                    pod["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
+                    pod["status"]["phase"] = json!("Failed");
+                }
+                for made in &plan.make {
+                    self.made += 1;
+                    let mut pod = body(&self.job, *made);
+                    let name = format!("p{}", self.made);
+                    pod["metadata"]["name"] = json!(name);
+                    pod["metadata"]["uid"] = json!(name);
+                    pod["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+                    pod["status"] = json!({"phase": "Running"});
+                    self.pods.push(pod);
+                }
+                self.job.data["status"] = plan.status.clone();
+                for released in &plan.release {
+                    let pod = self.pods.iter_mut().find(|pod| pod["metadata"]["uid"] == released.uid()).unwrap();
+                    pod["metadata"]["finalizers"] = json!([]);
+                }
+                self.pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null() || pod["metadata"]["finalizers"] != json!([]));
+                if idle {
+                    return plan;
+                }
+            }
+            unreachable!("a Job never comes to rest: {}", self.job.data)
+        }
+
+        fn running(&self) -> Vec<usize> {
+            (0..self.pods.len()).filter(|at| self.pods[*at]["status"]["phase"] == "Running").collect()
+        }
+
+        fn end(&mut self, at: usize, code: i64) {
+            let phase = if code == 0 { "Succeeded" } else { "Failed" };
+            let finished = json!({"exitCode": code, "finishedAt": self.now.to_string()});
+            self.pods[at]["status"] = json!({"phase": phase, "containerStatuses": [{"name": "main", "state": {"terminated": finished}}]});
+        }
+
+        /// Ends all that run, waiting out every back-off, until the Job is over.
+        fn run(&mut self, code: impl Fn(&Value) -> i64) -> String {
+            for _ in 0..60 {
+                let plan = self.settle();
+                let over =
+                    condition(self.job.at("/status/conditions"), "Complete").or(condition(self.job.at("/status/conditions"), "Failed"));
+                if let Some(over) = over {
+                    return over["reason"].as_str().unwrap().to_owned();
+                }
+                let running = self.running();
+                if running.is_empty() {
+                    // Something is waited for.
+                    self.now += SignedDuration::try_from(plan.again.unwrap()).unwrap();
+                }
+                for at in running {
+                    let code = code(&self.pods[at]);
+                    self.end(at, code);
+                }
+            }
+            unreachable!("a Job never ends: {}", self.job.data)
+        }
+
+        fn status(&self, name: &str) -> Value {
+            self.job.at("/status")[name].clone()
         }
     }
 
-    /// KAPI-WL-01: a pod's end is noted, then let go, then counted; then the Job is complete.
+    fn index_of(pod: &Value) -> i64 {
+        pod["metadata"]["annotations"][INDEX].as_str().unwrap().parse().unwrap()
+    }
+
+    type Code = fn(&Value) -> i64;
+
+    /// KAPI-WL-01: how Jobs end, and what their status counts then.
     #[test]
-    fn ends_are_counted_once() {
-        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let job = |status: Value| -> DynamicObject {
-            serde_json::from_value(
-                json!({"metadata": {"name": "j", "uid": "j"}, "spec": {"completions": 1, "parallelism": 1}, "status": status}),
-            )
-            .unwrap()
+    fn jobs_end() {
+        let indexed = |more: Value| {
+            let mut spec = json!({"completionMode": "Indexed", "completions": 4, "parallelism": 2});
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            spec
         };
-        let pod = |finalizers: Value| -> Object {
-            let pod =
-                json!({"metadata": {"name": "p", "uid": "p", "finalizers": finalizers}, "spec": {}, "status": {"phase": "Succeeded"}});
-            std::sync::Arc::new(serde_json::from_value(pod).unwrap())
-        };
-        let first = plan(&job(json!({})), &[], now);
-        assert_eq!((first.make.len(), &first.status["active"]), (1, &json!(1)));
-        let held = [pod(json!([TRACKING]))];
-        let noted = plan(&job(first.status), &held, now);
-        assert_eq!((noted.release.len(), &noted.status["succeeded"]), (1, &Value::Null));
-        assert_eq!(noted.status["conditions"][0]["type"], "SuccessCriteriaMet");
+        let fail_job = json!({"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]});
+        let ignore = json!({"rules": [{"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3]}}]});
+        let cases: [(&str, Value, Code, &str, Value, Value); 11] = [
+            ("one", json!({}), |_| 0, "CompletionsReached", json!(1), Value::Null),
+            ("many", json!({"completions": 7, "parallelism": 3}), |_| 0, "CompletionsReached", json!(7), Value::Null),
+            ("queue", json!({"completions": null, "parallelism": 3}), |_| 0, "CompletionsReached", json!(3), Value::Null),
+            ("never well", json!({"backoffLimit": 2}), |_| 1, "BackoffLimitExceeded", Value::Null, json!(3)),
+            ("indexed", indexed(json!({})), |_| 0, "CompletionsReached", json!(4), Value::Null),
+            ("failure policy", json!({"podFailurePolicy": fail_job}), |_| 3, "PodFailurePolicy", Value::Null, json!(1)),
+            (
+                "an index fails",
+                indexed(json!({"backoffLimitPerIndex": 1})),
+                |pod| i64::from(index_of(pod) == 1),
+                "FailedIndexes",
+                json!(3),
+                json!(2),
+            ),
+            (
+                "too many indexes fail",
+                indexed(json!({"backoffLimitPerIndex": 0, "maxFailedIndexes": 1})),
+                |_| 1,
+                "MaxFailedIndexesExceeded",
+                Value::Null,
+                json!(2),
+            ),
+            (
+                "an index fails at once",
+                indexed(json!({"backoffLimitPerIndex": 3, "podFailurePolicy": ignore})),
+                |pod| 3 * i64::from(index_of(pod) == 2),
+                "FailedIndexes",
+                json!(3),
+                json!(1),
+            ),
+            (
+                "enough succeed",
+                indexed(json!({"successPolicy": {"rules": [{"succeededCount": 2}]}})),
+                |_| 0,
+                "SuccessPolicy",
+                json!(2),
+                Value::Null,
+            ),
+            (
+                "the leader succeeds",
+                indexed(json!({"parallelism": 4, "successPolicy": {"rules": [{"succeededIndexes": "0"}]}})),
+                |pod| i64::from(index_of(pod) != 0),
+                "SuccessPolicy",
+                json!(1),
+                json!(3),
+            ),
+        ];
+        for (name, spec, code, reason, succeeded, failed) in cases {
+            let mut job = Simulation::of(spec);
+            assert_eq!(job.run(code), reason, "{name}");
+            assert_eq!((job.status("succeeded"), job.status("failed")), (succeeded, failed), "{name}");
+            assert_eq!((job.status("active"), job.status("uncountedTerminatedPods")), (Value::Null, json!({})), "{name}");
+            let before = job.job.data.clone();
+            job.settle();
+            assert_eq!(job.job.data, before, "{name}");
+        }
+    }
+
+    /// KAPI-WL-01: conditions come in order: first the decision, then, when all is counted, the end.
+    #[test]
+    fn conditions_come_in_order() {
+        let mut job = Simulation::of(json!({}));
+        job.settle();
+        job.end(0, 0);
+        let noted = plan(&job.job, &job.objects(), job.now);
+        assert_eq!(
+            (noted.release.len(), &noted.status["succeeded"], &noted.status["conditions"][0]["type"]),
+            (1, &Value::Null, &json!("SuccessCriteriaMet"))
+        );
         assert_eq!(noted.status["conditions"][1], Value::Null);
-        let counted = plan(&job(noted.status), &[pod(json!([]))], now);
-        assert_eq!((&counted.status["succeeded"], &counted.status["conditions"][1]["type"]), (&json!(1), &json!("Complete")));
-        let again = plan(&job(counted.status.clone()), &[pod(json!([]))], now);
-        assert_eq!(again.status, counted.status);
+        job.settle();
+        assert_eq!(job.status("conditions")[1]["type"], "Complete");
+        assert_eq!(job.status("completionTime"), START);
+    }
+
+    /// KAPI-WL-01: a suspended Job has no pods and no start; resumed it begins anew.
+    #[test]
+    fn jobs_are_suspended() {
+        let mut job = Simulation::of(json!({"parallelism": 2, "completions": 2}));
+        job.settle();
+        assert_eq!(job.status("active"), 2);
+        job.job.data["spec"]["suspend"] = json!(true);
+        job.settle();
+        assert_eq!((job.status("active"), job.status("startTime"), job.pods.len()), (Value::Null, Value::Null, 0));
+        assert_eq!(job.status("conditions")[0]["reason"], "JobSuspended");
+        job.job.data["spec"]["suspend"] = json!(false);
+        job.settle();
+        assert_eq!((job.status("active"), job.status("conditions")[0]["reason"].clone()), (json!(2), json!("JobResumed")));
+    }
+
+    /// KAPI-WL-01: what has ended long enough is deleted; a Job that takes too long fails.
+    #[test]
+    fn time_runs_out() {
+        let mut job = Simulation::of(json!({"ttlSecondsAfterFinished": 60}));
+        job.run(|_| 0);
+        assert_eq!((job.settle().expired, job.settle().again), (false, Some(Duration::from_secs(60))));
+        job.now += SignedDuration::from_secs(60);
+        assert!(plan(&job.job, &job.objects(), job.now).expired);
+        let mut slow = Simulation::of(json!({"activeDeadlineSeconds": 30}));
+        slow.settle();
+        slow.now += SignedDuration::from_secs(30);
+        slow.settle();
+        assert_eq!(condition(&slow.status("conditions"), "Failed").unwrap()["reason"], "DeadlineExceeded");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// KAPI-WL-01: whatever ends when, never more pods run than wanted, and every end is counted once.
+        #[test]
+        fn ends_are_counted_once(completions in 1..8_i64, parallelism in 1..5_i64, indexed: bool, ends in prop::collection::vec((0..8_usize, 0..4_i64), 1..40)) {
+            let mode = if indexed { "Indexed" } else { "NonIndexed" };
+            let mut job = Simulation::of(json!({"completions": completions, "parallelism": parallelism, "completionMode": mode, "backoffLimit": 1000}));
+            let (mut succeeded, mut failed) = (0, 0);
+            for (which, code) in ends {
+                job.settle();
+                let running = job.running();
+                prop_assert!(running.len() as i64 <= parallelism.min(completions - succeeded));
+                if running.is_empty() {
+                    job.now += SignedDuration::from_secs(MOST_BACKOFF);
+                    continue;
+                }
+                job.end(running[which % running.len()], i64::from(code == 0));
+                if code == 0 { failed += 1 } else { succeeded += 1 }
+            }
+            job.settle();
+            let number = |name: &str| job.status(name).as_i64().unwrap_or_default();
+            prop_assert_eq!((number("succeeded"), number("failed")), (succeeded, failed));
+            let complete = condition(&job.status("conditions"), "Complete").is_some();
+            prop_assert_eq!(complete, succeeded == completions);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Simulated nodes: each has a Node with a Lease that is renewed, and a kubelet that makes its pods run (KAPI-WL-03).
 
 pub mod behaviour;
+mod container;
+pub mod images;
 pub mod object;
 pub mod plan;
 
@@ -12,14 +14,16 @@ use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use self::behaviour::Behaviour;
+use self::behaviour::{Behaviour, FAULT, Script};
+use self::images::Images;
 use self::object::{SIMULATED, Simulated};
-use self::plan::{Place, Step, plan};
+use self::plan::{Place, Step, plan, told};
 use crate::Result;
 use crate::api::{Api, Delete, Patch, builtin};
 use crate::live::Live;
-use crate::object::{Object, Read as _};
+use crate::object::{Object, Read as _, items};
 use crate::replicaset::settle;
+use crate::volumes::plan::PROVISIONER;
 use crate::world::{KUBELET, World};
 
 /// How often a Lease is renewed, as the kubelet does.
@@ -72,11 +76,15 @@ struct Kubelets {
     pods: Live,
     nodes: Arc<HashMap<String, Simulated>>,
     addresses: Arc<Mutex<Addresses>>,
-    start_delay: Duration,
+    script: Arc<Script>,
+    images: Images,
 }
 
+/// Pods that are worked on at the same time.
+const WORKERS: usize = 16;
+
 /// Runs the simulated nodes.
-pub async fn run(world: World, count: u32, start_delay: Duration) {
+pub async fn run(world: World, count: u32, script: Script, images: Images) {
     let all = object::nodes(count);
     world.nodes.ready().await;
     world.pods.ready().await;
@@ -84,8 +92,14 @@ pub async fn run(world: World, count: u32, start_delay: Duration) {
     let heartbeats = tokio::spawn(beat(world.clone(), api.clone(), all.clone()));
     let queue: Queue<Key> = Queue::default();
     let nodes: Arc<HashMap<String, Simulated>> = Arc::new(all.into_iter().map(|node| (node.name.clone(), node)).collect());
-    let kubelets =
-        Kubelets { pods: world.pods.written_by(&api), world: world.clone(), nodes: nodes.clone(), addresses: Arc::default(), start_delay };
+    let kubelets = Kubelets {
+        pods: world.pods.written_by(&api),
+        world: world.clone(),
+        nodes: nodes.clone(),
+        addresses: Arc::default(),
+        script: Arc::new(script),
+        images,
+    };
     // What pods have already is known before new ones get theirs.
     for pod in world.pods.all() {
         if !pod.text("/status/podIP").is_empty() && nodes.contains_key(pod.text("/spec/nodeName")) {
@@ -101,7 +115,7 @@ pub async fn run(world: World, count: u32, start_delay: Duration) {
             wake.add(Key::of(pod));
         }
     });
-    mainstay_runtime::run("kubelet", queue, 8, world.env.clone(), world.stop.clone(), move |key| {
+    mainstay_runtime::run("kubelet", queue, WORKERS, world.env.clone(), world.stop.clone(), move |key| {
         let kubelets = kubelets.clone();
         async move { settle(kubelets.reconcile(&key).await) }
     })
@@ -121,10 +135,18 @@ impl Kubelets {
         let Some(node) = self.nodes.get(pod.text("/spec/nodeName")) else { return Ok(Outcome::Done) };
         let number = lock(&self.addresses).of(&pod, &node.name);
         let place = Place { host_ip: node.address(), pod_ip: node.pod_address(number) };
-        let behaviour = Behaviour::of(&pod, self.start_delay);
-        match plan(&pod, &place, &behaviour, self.world.env.now()) {
-            Step::Rest => Ok(Outcome::Done),
-            Step::Wait(left) => Ok(Outcome::After(left)),
+        let now = self.world.env.now();
+        if pod.text("/status/phase") != "Running" {
+            for container in items(&pod, "/spec/initContainers").chain(items(&pod, "/spec/containers")) {
+                self.images.look(container["image"].as_str().unwrap_or_default(), now).await;
+            }
+        }
+        let behaviour = Behaviour::of(&pod, &self.script, &|image| self.images.problem(image));
+        if let Some(problem) = &behaviour.problem {
+            self.world.events.record(KUBELET, "Warning", self.pods.served(), &pod, "InvalidFault", problem.to_string());
+        }
+        match plan(&pod, &place, &behaviour, now) {
+            Step::Rest(again) => Ok(again.map_or(Outcome::Done, Outcome::After)),
             Step::Remove => {
                 // It may be held by a finalizer, and is then deleted already as far as the kubelet is concerned.
                 let held = pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
@@ -135,6 +157,9 @@ impl Kubelets {
             }
             Step::Report(status, again) => {
                 self.pods.write_status(&pod, &status).await?;
+                for event in told(&pod, &status) {
+                    self.world.events.tell(KUBELET, self.pods.served(), &pod, event);
+                }
                 Ok(again.map_or(Outcome::Done, Outcome::After))
             }
         }
@@ -154,18 +179,62 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
             }
         }
     }
+    offer_storage(&api).await;
+    let changed = Arc::new(tokio::sync::Notify::new());
+    let wake = changed.clone();
+    world.nodes.on_change(move |change| {
+        let fault = |node: Option<&Object>| node.and_then(|node| node.annotation(FAULT)).map(str::to_owned);
+        if fault(change.before.as_ref()) != fault(change.now.as_ref()) || (change.before.is_some() && change.now.is_none()) {
+            wake.notify_one();
+        }
+    });
     let mut beats: u64 = 0;
+    let mut next = tokio::time::Instant::now();
     loop {
         for node in &all {
             if let Err(error) = report(&world, &api, &nodes, node, all.len() == 1, beats.is_multiple_of(REPORT)).await {
                 tracing::warn!(%error, node = node.name, "a simulated node could not report");
             }
         }
-        beats += 1;
-        tokio::select! {
-            () = world.stop.cancelled() => return,
-            () = tokio::time::sleep(HEARTBEAT) => {}
+        // A node whose script changed reports at once, besides the beats.
+        loop {
+            tokio::select! {
+                () = world.stop.cancelled() => return,
+                () = tokio::time::sleep_until(next + HEARTBEAT) => {
+                    (next, beats) = (tokio::time::Instant::now(), beats + 1);
+                    break;
+                }
+                () = changed.notified() => {}
+            }
+            for node in &all {
+                let stale = nodes.get(&Key::new("", &node.name)).is_none_or(|present| node.differs(&present));
+                if stale && let Err(error) = report(&world, &api, &nodes, node, all.len() == 1, true).await {
+                    tracing::warn!(%error, node = node.name, "a simulated node could not report");
+                }
+            }
         }
+    }
+}
+
+/// The class of simulated volumes, which is the default one. It is made once; who changes it has changed it.
+async fn offer_storage(api: &Api) {
+    let classes = builtin("storage.k8s.io/v1", "StorageClass", "storageclasses", false);
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "standard",
+            "labels": {SIMULATED: "true"},
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": PROVISIONER,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowVolumeExpansion": true,
+    });
+    match api.create(&classes, "", &class).await {
+        Err(error) if !error.is_already_there() => tracing::warn!(%error, "the class of simulated volumes could not be made"),
+        _ => {}
     }
 }
 
@@ -175,8 +244,12 @@ async fn report(world: &World, api: &Api, nodes: &Live, node: &Simulated, alone:
         Some(present) => present,
         None => Arc::new(nodes.create("", &node.object(alone)).await?),
     };
-    if conditions || present.at("/status/conditions").is_null() {
-        let status = node.status(present.at("/status"), now);
+    // A node that is scripted to be silent is not heard of.
+    if present.annotation(FAULT) == Some("silent") {
+        return Ok(());
+    }
+    let status = node.status(present.at("/status"), present.annotation(FAULT), now);
+    if conditions || node.differs(&present) {
         nodes.write_status(&present, &status).await?;
     }
     let leases = builtin("coordination.k8s.io/v1", "Lease", "leases", true);

@@ -1,9 +1,10 @@
 //! The Node objects of simulated nodes.
 
 use jiff::Timestamp;
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::object::time;
+use crate::object::{Read as _, condition, time};
 
 /// Marks what is simulated, as label and annotation.
 pub const SIMULATED: &str = "mainstay.dev/simulated";
@@ -84,22 +85,24 @@ impl Simulated {
         json!({"metadata": {"name": self.name, "labels": labels, "annotations": {SIMULATED: "true"}}, "spec": spec})
     }
 
+    /// Whether the Node does not show the conditions that it should.
+    pub fn differs(&self, node: &DynamicObject) -> bool {
+        let shown = node.at("/status/conditions");
+        let fault = node.annotation(super::behaviour::FAULT);
+        states(fault).iter().any(|(kind, state, ..)| condition(shown, kind).is_none_or(|present| present["status"] != *state))
+    }
+
     /// The status of the Node; conditions that stay as they are keep their time.
-    pub fn status(&self, before: &Value, now: Timestamp) -> Value {
+    /// `fault` is what its annotation scripts.
+    pub fn status(&self, before: &Value, fault: Option<&str>, now: Timestamp) -> Value {
         let resources = json!({
             "cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
         });
-        let ready = ("Ready", "True", "KubeletReady", "simulated kubelet is posting ready status");
-        let all = [
-            ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            ready,
-        ];
+        let all = states(fault);
         let conditions: Vec<Value> = all
             .into_iter()
             .map(|(kind, state, reason, message)| {
-                let present = crate::object::condition(&before["conditions"], kind).filter(|present| present["status"] == state);
+                let present = condition(&before["conditions"], kind).filter(|present| present["status"] == state);
                 let since = present.map_or_else(|| time(now), |present| present["lastTransitionTime"].clone());
                 json!({
                     "type": kind, "status": state, "lastHeartbeatTime": time(now), "lastTransitionTime": since,
@@ -121,6 +124,29 @@ impl Simulated {
             },
         })
     }
+}
+
+/// A condition: type, status, reason, message.
+type State = (&'static str, &'static str, &'static str, &'static str);
+
+/// The conditions of a node, as its script has them.
+fn states(fault: Option<&str>) -> [State; 4] {
+    let mut all = [
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", "True", "KubeletReady", "simulated kubelet is posting ready status"),
+    ];
+    match fault {
+        Some("memory-pressure") => {
+            all[0] = ("MemoryPressure", "True", "KubeletHasInsufficientMemory", "kubelet has insufficient memory available");
+        }
+        Some("disk-pressure") => all[1] = ("DiskPressure", "True", "KubeletHasDiskPressure", "kubelet has disk pressure"),
+        Some("pid-pressure") => all[2] = ("PIDPressure", "True", "KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+        Some("not-ready") => all[3] = ("Ready", "False", "KubeletNotReady", "simulated: container runtime is down"),
+        _ => {}
+    }
+    all
 }
 
 /// The architecture of this machine, in the words of Go.

@@ -37,9 +37,15 @@ pub fn pods(replicaset: &DynamicObject, active: &[Object], related: &[Object], n
     for pod in related.iter().filter(|pod| pod::active(pod)) {
         *crowd.entry(pod.text("/spec/nodeName")).or_default() += 1;
     }
-    let mut ranked: Vec<&Object> = active.iter().collect();
-    ranked.sort_by_cached_key(|pod| rank(pod, crowd.get(pod.text("/spec/nodeName")).copied().unwrap_or_default(), now));
-    Pods::Delete(ranked.into_iter().take((active.len() - wanted).min(BURST)).cloned().collect())
+    let mut ranked = active.to_vec();
+    first_to_go(&mut ranked, &|node| crowd.get(node).copied().unwrap_or_default(), now);
+    ranked.truncate((active.len() - wanted).min(BURST));
+    Pods::Delete(ranked)
+}
+
+/// Sorts pods so that those come first that are given up first; `crowd` tells how many of their kind a node has.
+pub fn first_to_go(pods: &mut [Object], crowd: &dyn Fn(&str) -> usize, now: Timestamp) {
+    pods.sort_by_cached_key(|pod| rank(pod, crowd(pod.text("/spec/nodeName")), now));
 }
 
 type Rank = (bool, u8, bool, i64, std::cmp::Reverse<usize>, i64, std::cmp::Reverse<i64>, std::cmp::Reverse<Timestamp>, String);

@@ -1,147 +1,320 @@
-//! Which node a pod gets, or why none: filters in upstream's order, then preferences (KAPI-WL-02).
+//! Which node a pod gets, whom it drives away for it, or why there is none: filters in upstream's order, then preferences
+//! (KAPI-WL-02).
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
 
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::resources::{Amounts, Taken, amounts, requests};
-use crate::object::{Read as _, items, selects};
+use super::affinity::{Broken, Namespaces, Rules, matches_node, term_matches, wished_node};
+use super::cluster::{Cluster, HostPort, Place, Placed, priority};
+use super::resources::{Amounts, add, requests, subtract};
+use crate::object::{Object, Read as _, items};
 
-/// A node and what is taken of it.
-pub struct Candidate<'a> {
-    /// The node.
-    pub node: &'a DynamicObject,
-    /// What its pods take.
-    pub taken: Taken,
+/// A pod that looks for a node.
+pub struct Incoming<'a> {
+    /// The pod.
+    pub pod: &'a Object,
+    /// Why no node will do, whatever it has: its claims.
+    pub problem: Option<String>,
+    /// The node affinities of its volumes: all of them must be met.
+    pub volumes: Vec<Value>,
 }
 
-/// The pods that rules between pods look at.
-pub struct Neighbours<'a> {
-    /// All pods that have a node.
-    pub pods: &'a [crate::object::Object],
+/// A budget of disruptions, as far as preemption looks at it.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// Its namespace.
+    pub namespace: String,
+    /// The pods that it covers.
+    pub selector: Value,
+    /// How many may be disturbed now.
+    pub allowed: i64,
 }
 
 /// The node, or why there is none.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Decision {
     /// Its name.
     Bind(String),
+    /// Nothing fits now, and a node would if these pods left it.
+    Preempt {
+        /// Its name.
+        node: String,
+        /// Who leaves.
+        victims: Vec<Object>,
+        /// Why it does not fit now, for people.
+        why: String,
+    },
     /// For people.
     Unschedulable(String),
 }
 
 /// How little a node is liked, its pods of the same controller, its load, its name: the smallest wins.
-type Score<'a> = (std::cmp::Reverse<i64>, usize, i128, &'a str);
+type Score<'a> = (Reverse<i64>, usize, i128, &'a str);
 
+#[derive(Debug)]
 struct Refusal {
     reasons: Vec<String>,
-    /// Whether evicting other pods could not help either.
+    /// Whether driving pods away could not help either.
     final_word: bool,
 }
 
+/// What is looked at for one decision.
+struct Search<'a> {
+    incoming: &'a Incoming<'a>,
+    cluster: &'a Cluster,
+    namespaces: Namespaces<'a>,
+    needs: Amounts,
+    ports: Vec<HostPort>,
+    priority: i64,
+}
+
 /// Decides.
-pub fn plan(pod: &DynamicObject, candidates: &[Candidate<'_>], neighbours: &Neighbours<'_>) -> Decision {
-    if candidates.is_empty() {
+pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'_>, budgets: &[Budget]) -> Decision {
+    let pod = incoming.pod;
+    let total = cluster.nodes().count();
+    if total == 0 {
         return Decision::Unschedulable("no nodes available to schedule pods".into());
     }
-    let needs = requests(pod);
+    if let Some(problem) = &incoming.problem {
+        let none = "Preemption is not helpful for scheduling";
+        return Decision::Unschedulable(format!(
+            "0/{total} nodes are available: {problem}. preemption: 0/{total} nodes are available: {total} {none}."
+        ));
+    }
+    let search = Search { incoming, cluster, namespaces, needs: requests(pod), ports: HostPort::of(pod), priority: priority(pod) };
+    let rules = Rules::of(incoming, cluster, &|_| false, namespaces);
     let mut refusals = Vec::new();
-    let mut best: Option<Score<'_>> = None;
-    for candidate in candidates {
-        if let Some(refusal) = refuse(pod, &needs, candidate, candidates, neighbours) {
-            refusals.push(refusal);
+    let mut fitting = Vec::new();
+    for (node, place) in cluster.nodes() {
+        match search.refuse(node, place, &rules, &HashSet::new()) {
+            Some(refusal) => refusals.push((node, place, refusal)),
+            None => fitting.push((node, place)),
+        }
+    }
+    // A pod that room was made for goes there, if it can.
+    let nominated = pod.text("/status/nominatedNodeName");
+    if fitting.iter().any(|(node, _)| node.name() == nominated) {
+        return Decision::Bind(nominated.to_owned());
+    }
+    if let Some(best) = search.best(&fitting, &rules) {
+        return Decision::Bind(best.to_owned());
+    }
+    let reasons = tally(refusals.iter().flat_map(|(.., refusal)| refusal.reasons.iter().map(String::as_str)));
+    let why = format!("0/{total} nodes are available: {reasons}.");
+    if pod.text("/spec/preemptionPolicy") == "Never" {
+        return Decision::Unschedulable(format!(
+            "{why} preemption: 0/{total} nodes are available: not eligible due to preemptionPolicy=Never."
+        ));
+    }
+    let mut hopeless: Vec<String> = Vec::new();
+    let mut options: Vec<Victims> = Vec::new();
+    for (node, place, refusal) in &refusals {
+        if refusal.final_word {
+            hopeless.push("Preemption is not helpful for scheduling".to_owned());
             continue;
         }
-        let name = candidate.node.name();
-        let siblings = pod.controller().and_then(|owner| candidate.taken.by_controller.get(&owner.uid)).copied().unwrap_or_default();
-        let avoided =
-            items(candidate.node, "/spec/taints").filter(|taint| taint["effect"] == "PreferNoSchedule" && !tolerated(pod, taint)).count();
-        let liked = preference(pod, candidate.node) - i64::try_from(avoided).unwrap_or(i64::MAX) * 100;
-        let score = (std::cmp::Reverse(liked), siblings, load(candidate, &needs), name);
-        if best.as_ref().is_none_or(|present| score < *present) {
-            best = Some(score);
+        match search.victims(node, place, budgets) {
+            Ok(victims) => options.push(victims),
+            Err(reasons) => hopeless.extend(reasons),
         }
     }
-    match best {
-        Some((.., name)) => Decision::Bind(name.to_owned()),
-        None => Decision::Unschedulable(explain(candidates.len(), &refusals)),
+    if let Some(victims) = options.into_iter().min_by_key(Victims::cost) {
+        return Decision::Preempt { node: victims.node, victims: victims.pods.into_iter().map(|placed| placed.pod).collect(), why };
     }
+    let hopeless = tally(hopeless.iter().map(String::as_str));
+    Decision::Unschedulable(format!("{why} preemption: 0/{total} nodes are available: {hopeless}."))
 }
 
-fn explain(total: usize, refusals: &[Refusal]) -> String {
+/// `2 this reason, 1 that reason`, as texts in order.
+fn tally<'a>(reasons: impl Iterator<Item = &'a str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for reason in refusals.iter().flat_map(|refusal| &refusal.reasons) {
+    for reason in reasons {
         *counts.entry(reason).or_default() += 1;
     }
-    let list = |counts: &BTreeMap<&str, usize>| {
-        let mut texts: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        texts.sort();
-        texts.join(", ")
-    };
-    let mut preemption: BTreeMap<&str, usize> = BTreeMap::new();
-    for refusal in refusals {
-        let why =
-            if refusal.final_word { "Preemption is not helpful for scheduling" } else { "No preemption victims found for incoming pod" };
-        *preemption.entry(why).or_default() += 1;
-    }
-    let (reasons, preemption) = (list(&counts), list(&preemption));
-    format!("0/{total} nodes are available: {reasons}. preemption: 0/{total} nodes are available: {preemption}.")
+    let mut texts: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    texts.sort();
+    texts.join(", ")
 }
 
-fn refuse(
-    pod: &DynamicObject,
-    needs: &Amounts,
-    candidate: &Candidate<'_>,
-    all: &[Candidate<'_>],
-    neighbours: &Neighbours<'_>,
-) -> Option<Refusal> {
-    let node = candidate.node;
-    let finally = |reason: String| Some(Refusal { reasons: vec![reason], final_word: true });
-    if node.at("/spec/unschedulable") == &Value::Bool(true) && !tolerates_unschedulable(pod) {
-        return finally("node(s) were unschedulable".into());
+impl Search<'_> {
+    /// Why a node will not do, with these pods thought away.
+    fn refuse(&self, node: &Object, place: &Place, rules: &Rules, without: &HashSet<&str>) -> Option<Refusal> {
+        let pod = self.incoming.pod;
+        let refusal = |reason: &str, final_word: bool| Some(Refusal { reasons: vec![reason.to_owned()], final_word });
+        if node.at("/spec/unschedulable") == &Value::Bool(true) && !tolerates_unschedulable(pod) {
+            return refusal("node(s) were unschedulable", true);
+        }
+        let untolerated = items(node, "/spec/taints")
+            .find(|taint| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")) && !tolerated(pod, taint));
+        if let Some(taint) = untolerated {
+            let part = |name: &str| taint[name].as_str().unwrap_or_default();
+            return refusal(&format!("node(s) had untolerated taint {{{}: {}}}", part("key"), part("value")), true);
+        }
+        if !matches_node(pod, node) {
+            return refusal("node(s) didn't match Pod's node affinity/selector", true);
+        }
+        let here = || self.cluster.pods_on(place).filter(|placed| !without.contains(placed.pod.uid()));
+        let before = || self.cluster.nominated(node.name(), pod.uid()).filter(|placed| placed.priority >= self.priority);
+        let clash = |placed: &Placed| placed.ports.iter().any(|port| self.ports.iter().any(|own| own.conflicts(port)));
+        if !self.ports.is_empty() && here().chain(before()).any(clash) {
+            return refusal("node(s) didn't have free ports for the requested pod ports", false);
+        }
+        let mut taken = place.taken.clone();
+        let mut pods = place.pods.len();
+        for placed in self.cluster.pods_on(place).filter(|placed| without.contains(placed.pod.uid())) {
+            subtract(&mut taken, &placed.requests);
+            pods -= 1;
+        }
+        for placed in before() {
+            add(&mut taken, &placed.requests);
+            pods += 1;
+        }
+        let lacking = lacking(&self.needs, &place.allocatable, &taken, pods);
+        if lacking.is_some() {
+            return lacking;
+        }
+        let meets = |affinity: &Value| {
+            affinity["nodeSelectorTerms"].as_array().is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
+        };
+        if !self.incoming.volumes.iter().all(meets) {
+            return refusal("node(s) didn't match PersistentVolume's node affinity", true);
+        }
+        match rules.broken(node)? {
+            Broken::SpreadLabel => refusal("node(s) didn't match pod topology spread constraints (missing required label)", true),
+            Broken::Spread => refusal("node(s) didn't match pod topology spread constraints", false),
+            Broken::Affinity => refusal("node(s) didn't match pod affinity rules", true),
+            Broken::AntiAffinity => refusal("node(s) didn't match pod anti-affinity rules", false),
+            Broken::ExistingAntiAffinity => refusal("node(s) didn't satisfy existing pods anti-affinity rules", false),
+        }
     }
-    let untolerated = items(node, "/spec/taints")
-        .find(|taint| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")) && !tolerated(pod, taint));
-    if let Some(taint) = untolerated {
-        let part = |name: &str| taint[name].as_str().unwrap_or_default().to_owned();
-        return finally(format!("node(s) had untolerated taint {{{}: {}}}", part("key"), part("value")));
+
+    fn best<'b>(&self, fitting: &[(&'b Object, &'b Place)], rules: &Rules) -> Option<&'b str> {
+        let pod = self.incoming.pod;
+        let avoided = |node: &DynamicObject| {
+            items(node, "/spec/taints").filter(|taint| taint["effect"] == "PreferNoSchedule" && !tolerated(pod, taint)).count() as i64
+        };
+        let parts: Vec<[i64; 4]> =
+            fitting.iter().map(|(node, _)| [-avoided(node), wished_node(pod, node), rules.wished(node), -rules.crowd(node)]).collect();
+        // Each preference counts from 0 to 100 between the worst and the best of the nodes, and then by its weight.
+        let weights = [3, 2, 2, 2];
+        let range = |part: usize| {
+            let values = || parts.iter().map(|all| all[part]);
+            (values().min().unwrap_or_default(), values().max().unwrap_or_default())
+        };
+        let ranges = [range(0), range(1), range(2), range(3)];
+        let scores = fitting.iter().zip(&parts).map(|((node, place), values)| {
+            let liked: i64 = (0..4)
+                .filter(|part| ranges[*part].1 > ranges[*part].0)
+                .map(|part| weights[part] * (values[part] - ranges[part].0) * 100 / (ranges[part].1 - ranges[part].0))
+                .sum();
+            let siblings = pod.controller().and_then(|owner| place.by_controller.get(&owner.uid)).copied().unwrap_or_default();
+            (Reverse(liked), siblings, load(place, &self.needs), node.name())
+        });
+        scores.min_by(|one: &Score<'_>, other| one.cmp(other)).map(|(.., name)| name)
     }
-    if !matches_node(pod, node) {
-        return finally("node(s) didn't match Pod's node affinity/selector".into());
+
+    /// The fewest pods of lower priority that must leave a node, or why that does not help.
+    fn victims(&self, node: &Object, place: &Place, budgets: &[Budget]) -> Result<Victims, Vec<String>> {
+        let mut lower: Vec<&Placed> = self.cluster.pods_on(place).filter(|placed| placed.priority < self.priority).collect();
+        if lower.is_empty() {
+            return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
+        }
+        let mut without: HashSet<&str> = lower.iter().map(|placed| placed.pod.uid()).collect();
+        if let Some(refusal) = self.refuse_without(node, place, &without) {
+            return Err(refusal.reasons);
+        }
+        // Those that budgets protect are asked to stay first, then the more important, then those that began first.
+        let violating = violating(&lower, budgets);
+        lower.sort_by_key(|placed| {
+            let protected = violating.contains(placed.pod.uid());
+            (Reverse(protected), Reverse(placed.priority), placed.pod.text("/status/startTime").to_owned(), placed.pod.name().to_owned())
+        });
+        let mut pods = Vec::new();
+        let mut violations = 0;
+        for placed in lower {
+            without.remove(placed.pod.uid());
+            if self.refuse_without(node, place, &without).is_some() {
+                without.insert(placed.pod.uid());
+                violations += usize::from(violating.contains(placed.pod.uid()));
+                pods.push(placed.clone());
+            }
+        }
+        Ok(Victims { node: node.name().to_owned(), violations, pods })
     }
-    let lacking = lacking(needs, candidate);
-    if !lacking.is_empty() {
-        return Some(Refusal { reasons: lacking, final_word: false });
+
+    fn refuse_without(&self, node: &Object, place: &Place, without: &HashSet<&str>) -> Option<Refusal> {
+        let rules = Rules::of(self.incoming, self.cluster, &|placed| without.contains(placed.pod.uid()), self.namespaces);
+        self.refuse(node, place, &rules, without)
     }
-    between_pods(pod, node, all, neighbours)
 }
 
-fn lacking(needs: &Amounts, candidate: &Candidate<'_>) -> Vec<String> {
-    let free = amounts(candidate.node.at("/status/allocatable"));
+/// The uids of those that a budget does not allow to be disturbed any more.
+fn violating<'a>(pods: &[&'a Placed], budgets: &[Budget]) -> HashSet<&'a str> {
+    let mut left: Vec<i64> = budgets.iter().map(|budget| budget.allowed).collect();
+    let mut violating = HashSet::new();
+    for placed in pods {
+        for (budget, left) in budgets.iter().zip(&mut left) {
+            let covered =
+                budget.namespace == placed.pod.namespace() && super::affinity::selector_matches(&budget.selector, placed.pod.labels());
+            if covered {
+                *left -= 1;
+                if *left < 0 {
+                    violating.insert(placed.pod.uid());
+                }
+            }
+        }
+    }
+    violating
+}
+
+struct Victims {
+    node: String,
+    violations: usize,
+    pods: Vec<Placed>,
+}
+
+impl Victims {
+    /// Fewest violations, least important, least in sum, fewest, youngest.
+    fn cost(&self) -> (usize, i64, i64, usize, Reverse<String>, String) {
+        let highest = self.pods.iter().map(|placed| placed.priority).max().unwrap_or(i64::MIN);
+        // As upstream, so that negative priorities do not make many victims cheaper than few.
+        let sum = self.pods.iter().map(|placed| placed.priority + (1 << 31)).sum();
+        let earliest = self
+            .pods
+            .iter()
+            .filter(|placed| placed.priority == highest)
+            .map(|placed| placed.pod.text("/status/startTime").to_owned())
+            .min();
+        (self.violations, highest, sum, self.pods.len(), Reverse(earliest.unwrap_or_default()), self.node.clone())
+    }
+}
+
+fn lacking(needs: &Amounts, has: &Amounts, taken: &Amounts, pods: usize) -> Option<Refusal> {
     let mut reasons = Vec::new();
-    let pods = free.get("pods").map_or(0, |pods| usize::try_from(pods / 1000).unwrap_or_default());
-    if candidate.taken.pods + 1 > pods {
+    let mut final_word = false;
+    let most = has.get("pods").map_or(0, |pods| usize::try_from(pods / 1000).unwrap_or_default());
+    if pods + 1 > most {
         reasons.push("Too many pods".to_owned());
     }
     for (name, amount) in needs.iter().filter(|(_, amount)| **amount > 0) {
-        let taken = candidate.taken.amounts.get(name).copied().unwrap_or_default();
-        if taken + amount > free.get(name).copied().unwrap_or_default() {
+        let all = has.get(name).copied().unwrap_or_default();
+        if taken.get(name).copied().unwrap_or_default() + amount > all {
             reasons.push(format!("Insufficient {name}"));
+            // Not even an empty node has so much.
+            final_word |= *amount > all;
         }
     }
-    reasons
+    (!reasons.is_empty()).then_some(Refusal { reasons, final_word })
 }
 
 /// How full a node would be, in millionths: the mean over processor, memory and pods.
-fn load(candidate: &Candidate<'_>, needs: &Amounts) -> i128 {
-    let free = amounts(candidate.node.at("/status/allocatable"));
-    let share = |name: &str, taken: i128| free.get(name).filter(|all| **all > 0).map_or(0, |all| taken * 1_000_000 / all);
-    let taken = |name: &str| {
-        let own = needs.get(name).copied().unwrap_or_default();
-        candidate.taken.amounts.get(name).copied().unwrap_or_default() + own
-    };
-    let pods = i128::try_from(candidate.taken.pods).unwrap_or_default() * 1000;
+fn load(place: &Place, needs: &Amounts) -> i128 {
+    let share = |name: &str, taken: i128| place.allocatable.get(name).filter(|all| **all > 0).map_or(0, |all| taken * 1_000_000 / all);
+    let taken = |name: &str| place.taken.get(name).copied().unwrap_or_default() + needs.get(name).copied().unwrap_or_default();
+    let pods = i128::try_from(place.pods.len()).unwrap_or_default() * 1000;
     share("cpu", taken("cpu")) + share("memory", taken("memory")) + share("pods", pods)
 }
 
@@ -151,93 +324,15 @@ fn tolerates_unschedulable(pod: &DynamicObject) -> bool {
 
 /// Whether a pod tolerates a taint.
 pub fn tolerated(pod: &DynamicObject, taint: &Value) -> bool {
+    items(pod, "/spec/tolerations").any(|toleration| tolerates(toleration, taint))
+}
+
+/// Whether a toleration is about a taint.
+pub fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    items(pod, "/spec/tolerations").any(|toleration| {
-        let (effect, key) = (text(&toleration["effect"]), text(&toleration["key"]));
-        let exists = toleration["operator"] == "Exists";
-        (effect.is_empty() || effect == text(&taint["effect"]))
-            && (if key.is_empty() { exists } else { key == text(&taint["key"]) })
-            && (exists || text(&toleration["value"]) == text(&taint["value"]))
-    })
-}
-
-/// Whether a node has what a pod's nodeSelector and required node affinity ask for.
-pub fn matches_node(pod: &DynamicObject, node: &DynamicObject) -> bool {
-    let selector = pod.at("/spec/nodeSelector").as_object().into_iter().flatten();
-    let selected = selector.clone().all(|(key, value)| node.labels().get(key).map(String::as_str) == value.as_str());
-    let required = pod.at("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms");
-    selected && required.as_array().is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
-}
-
-fn preference(pod: &DynamicObject, node: &DynamicObject) -> i64 {
-    let terms = items(pod, "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution");
-    terms.filter(|term| term_matches(&term["preference"], node)).filter_map(|term| term["weight"].as_i64()).sum()
-}
-
-fn term_matches(term: &Value, node: &DynamicObject) -> bool {
-    let list = |name: &str| term[name].as_array().cloned().unwrap_or_default();
-    let (expressions, fields) = (list("matchExpressions"), list("matchFields"));
-    // A term that asks for nothing matches nothing.
-    (!expressions.is_empty() || !fields.is_empty())
-        && expressions.iter().all(|expression| {
-            let key = expression["key"].as_str().unwrap_or_default();
-            requirement(expression, node.labels().get(key).map(String::as_str))
-        })
-        && fields.iter().all(|field| requirement(field, (field["key"] == "metadata.name").then(|| node.name())))
-}
-
-fn requirement(expression: &Value, value: Option<&str>) -> bool {
-    let values = expression["values"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let listed = || value.is_some_and(|value| values.iter().any(|one| one.as_str() == Some(value)));
-    let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
-    let bound = number(values.first().and_then(Value::as_str));
-    match expression["operator"].as_str() {
-        Some("In") => listed(),
-        Some("NotIn") => !listed(),
-        Some("Exists") => value.is_some(),
-        Some("DoesNotExist") => value.is_none(),
-        Some("Gt") => matches!((number(value), bound), (Some(value), Some(bound)) if value > bound),
-        Some("Lt") => matches!((number(value), bound), (Some(value), Some(bound)) if value < bound),
-        _ => false,
-    }
-}
-
-/// Required affinity and anti-affinity between pods, of the new pod and of those that are there.
-fn between_pods(pod: &DynamicObject, node: &DynamicObject, all: &[Candidate<'_>], neighbours: &Neighbours<'_>) -> Option<Refusal> {
-    let required = "requiredDuringSchedulingIgnoredDuringExecution";
-    let refusal = |reason: &str| Some(Refusal { reasons: vec![reason.to_owned()], final_word: false });
-    let same_place = |term: &Value, other: &str| {
-        let key = term["topologyKey"].as_str().unwrap_or_default();
-        let there = all.iter().find(|candidate| candidate.node.name() == other);
-        let (own, there) = (node.labels().get(key), there.and_then(|there| there.node.labels().get(key)));
-        own.is_some() && own == there
-    };
-    let meets = |term: &Value, asks: &DynamicObject, other: &DynamicObject| {
-        let listed = term["namespaces"].as_array().filter(|list| !list.is_empty());
-        let namespace = listed.map_or(asks.namespace() == other.namespace(), |list| list.iter().any(|name| name == other.namespace()));
-        let everywhere = term["namespaceSelector"].as_object().is_some_and(serde_json::Map::is_empty);
-        (namespace || everywhere) && selects(&term["labelSelector"], other.labels())
-    };
-    let present = || neighbours.pods.iter().filter(|other| !crate::pod::finished(other) && !other.text("/spec/nodeName").is_empty());
-    for term in items(pod, &format!("/spec/affinity/podAffinity/{required}")) {
-        let mut any = false;
-        let here = present().filter(|other| meets(term, pod, other)).any(|other| {
-            any = true;
-            same_place(term, other.text("/spec/nodeName"))
-        });
-        // The first of a group that wants to be together may go anywhere.
-        if !(here || !any && meets(term, pod, pod)) {
-            return refusal("node(s) didn't match pod affinity rules");
-        }
-    }
-    for term in items(pod, &format!("/spec/affinity/podAntiAffinity/{required}")) {
-        if present().any(|other| meets(term, pod, other) && same_place(term, other.text("/spec/nodeName"))) {
-            return refusal("node(s) didn't match pod anti-affinity rules");
-        }
-    }
-    let objects = present().any(|other| {
-        let mut terms = items(other, "/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution");
-        terms.any(|term| meets(term, other, pod) && same_place(term, other.text("/spec/nodeName")))
-    });
-    if objects { refusal("node(s) didn't satisfy existing pods anti-affinity rules") } else { None }
+    let (effect, key) = (text(&toleration["effect"]), text(&toleration["key"]));
+    let exists = toleration["operator"] == "Exists";
+    (effect.is_empty() || effect == text(&taint["effect"]))
+        && (if key.is_empty() { exists } else { key == text(&taint["key"]) })
+        && (exists || text(&toleration["value"]) == text(&taint["value"]))
 }

@@ -5,11 +5,11 @@ pub mod plan;
 use std::time::Duration;
 
 use kube::api::DynamicObject;
-use mainstay_runtime::{Key, Outcome, Queue, Served};
-use serde_json::Value;
+use mainstay_runtime::{Key, Outcome, Queue};
+use serde_json::{Value, json};
 
 use self::plan::{Facts, Step};
-use crate::api::builtin;
+use crate::api::Patch;
 use crate::live::Live;
 use crate::object::{Object, Read as _};
 use crate::replicaset::{delete_pod, settle};
@@ -24,20 +24,19 @@ struct Controller {
     world: World,
     sets: Live,
     revisions: Live,
-    claims: Served,
+    claims: Live,
 }
 
 /// Runs the controller.
-pub async fn run(world: World, sets: Live, revisions: Live) {
+pub async fn run(world: World, sets: Live, revisions: Live, claims: Live) {
     let queue = Queue::default();
-    for live in [&sets, &revisions, &world.pods] {
+    for live in [&sets, &revisions, &claims, &world.pods] {
         live.ready().await;
     }
     wake_self(&sets, &queue);
     wake_controller(&world.pods, "StatefulSet", &queue);
     wake_selecting(&sets, &world.pods, &queue, label_selector);
     let (env, stop) = (world.env.clone(), world.stop.clone());
-    let claims = builtin("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true);
     let controller = Controller { world, sets, revisions, claims };
     mainstay_runtime::run("statefulset", queue, 2, env, stop, move |key| {
         let controller = controller.clone();
@@ -58,6 +57,7 @@ impl Controller {
         let known = set.text("/status/currentRevision");
         let current = all.iter().find(|revision| revision.name() == known).map_or(update.name(), |revision| revision.name());
         let facts = Facts { set: &set, pods: &pods, update: update.name(), current, now: self.world.env.now() };
+        self.keep_claims(&set, &pods).await?;
         for step in plan::plan(&facts) {
             match step {
                 Step::Make { ordinal, revision } => {
@@ -86,10 +86,27 @@ impl Controller {
         Ok(Outcome::Done)
     }
 
+    /// Whom claims go with, as the retention policy has it.
+    async fn keep_claims(&self, set: &DynamicObject, pods: &[Object]) -> Result<()> {
+        for (pod, number) in pods.iter().filter_map(|pod| Some((pod, plan::ordinal(set, pod)?))) {
+            for wanted in plan::claims(set, number) {
+                let key = Key::new(set.namespace(), wanted["metadata"]["name"].as_str().unwrap_or_default());
+                let Some(claim) = self.claims.get(&key) else { continue };
+                let Some(owners) = plan::owners(set, &claim, pod, number) else { continue };
+                let meta = json!({"uid": claim.uid(), "resourceVersion": claim.metadata.resource_version, "ownerReferences": owners});
+                self.claims.patch(&key, "", &Patch::Merge(json!({"metadata": meta}))).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn make(&self, set: &DynamicObject, template: &Value, ordinal: i64, revision: &str) -> Result<()> {
         for claim in plan::claims(set, ordinal) {
             let name = claim["metadata"]["name"].as_str().unwrap_or_default();
-            match self.world.api.create(&self.claims, set.namespace(), &claim).await {
+            if self.claims.get(&Key::new(set.namespace(), name)).is_some() {
+                continue;
+            }
+            match self.claims.create(set.namespace(), &claim).await {
                 Ok(_) => {
                     let message = format!("create Claim {name} Pod {}-{ordinal} in StatefulSet {} success", set.name(), set.name());
                     self.world.events.record(COMPONENT, "Normal", self.sets.served(), set, "SuccessfulCreate", message);

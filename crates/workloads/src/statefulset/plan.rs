@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-use crate::object::{Object, Read as _, items, put};
+use crate::object::{Object, Read as _, controller_reference, items, put};
 use crate::pod;
 use crate::revision::HASH;
 
@@ -161,6 +161,29 @@ pub fn claims(set: &DynamicObject, number: i64) -> Vec<Value> {
         .collect()
 }
 
+/// The owners that a claim should have by the retention policy; `None` where it has them. `pod` is the pod of its ordinal.
+pub fn owners(set: &DynamicObject, claim: &DynamicObject, pod: &DynamicObject, number: i64) -> Option<Vec<Value>> {
+    let deletes = |when: &str| set.at("/spec/persistentVolumeClaimRetentionPolicy")[when] == "Delete";
+    let condemned = !wanted(set).contains(&number);
+    let with_pod = deletes("whenScaled") && condemned;
+    let with_set = deletes("whenDeleted") && !with_pod;
+    let present = claim.metadata.owner_references.as_deref().unwrap_or_default();
+    let has = |uid: &str| present.iter().any(|owner| owner.uid == uid);
+    if has(set.uid()) == with_set && has(pod.uid()) == with_pod {
+        return None;
+    }
+    // A reference to a pod of this name that is gone goes with it.
+    let others = present.iter().filter(|owner| owner.uid != set.uid() && !(owner.kind == "Pod" && owner.name == pod.name()));
+    let mut owners: Vec<Value> = others.map(|owner| json!(owner)).collect();
+    if with_set {
+        owners.push(controller_reference("apps/v1", "StatefulSet", set));
+    }
+    if with_pod {
+        owners.push(controller_reference("v1", "Pod", pod));
+    }
+    Some(owners)
+}
+
 /// The status; the current revision becomes the update revision when every pod is of it and ready.
 pub fn status(facts: &Facts<'_>) -> Value {
     let set = facts.set;
@@ -190,4 +213,86 @@ pub fn status(facts: &Facts<'_>) -> Value {
     let available = number(&|pod| pod::available(pod, min_ready, facts.now) && !pod.deleting());
     status.insert("availableReplicas".into(), json!(available));
     Value::Object(status)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, clippy::type_complexity, reason = "tables of cases")]
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn set(spec: Value) -> Object {
+        let mut whole = json!({"replicas": 3, "template": {}});
+        whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        object(json!({"metadata": {"name": "s", "uid": "s"}, "spec": whole}))
+    }
+
+    /// `+` ready, `-` not; the revision follows.
+    fn pods(text: &str) -> Vec<Object> {
+        let of = |(number, text): (usize, &str)| {
+            let (state, revision) = text.split_at(1);
+            let status =
+                json!({"phase": "Running", "conditions": [{"type": "Ready", "status": if state == "+" { "True" } else { "False" }}]});
+            let name = format!("s-{number}");
+            object(json!({"metadata": {"name": name, "uid": name, "labels": {HASH: revision}}, "spec": {}, "status": status}))
+        };
+        text.split_whitespace().enumerate().filter(|(_, text)| *text != ".").map(of).collect()
+    }
+
+    /// KAPI-WL-01: pods in order, updates from the last to the first, partitions.
+    #[test]
+    fn steps() {
+        let parallel = || json!({"podManagementPolicy": "Parallel"});
+        let partition = |at: i64| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": at}}});
+        for (name, spec, present, expected) in [
+            ("first", json!({}), "", "make 0 new"),
+            ("second waits", json!({}), "-new", ""),
+            ("second", json!({}), "+new", "make 1 new"),
+            ("all at once", parallel(), "-new", "make 1 new, make 2 new"),
+            ("a hole is filled first", json!({}), "+new . +new", "make 1 new"),
+            ("updated from the end", json!({}), "+old +old +old", "delete s-2"),
+            ("waits for what is updated", json!({}), "+old +old -new", ""),
+            ("the next", json!({}), "+old +old +new", "delete s-1"),
+            ("not beyond the partition", partition(2), "+old +old +new", ""),
+            ("old below the partition", partition(2), ". +old +new", "make 0 old"),
+            ("by hand", json!({"updateStrategy": {"type": "OnDelete"}}), "+old +old +old", ""),
+            ("fewer", json!({"replicas": 1}), "+new +new +new", "delete s-2"),
+            ("other numbers", json!({"ordinals": {"start": 1}, "replicas": 2}), ". +new", "make 2 new"),
+        ] {
+            let (set, pods) = (set(spec), pods(present));
+            let facts = Facts { set: &set, pods: &pods, update: "new", current: "old", now: "2026-01-01T00:00:00Z".parse().unwrap() };
+            let shown: Vec<String> = plan(&facts)
+                .iter()
+                .map(|step| match step {
+                    Step::Make { ordinal, revision } => format!("make {ordinal} {revision}"),
+                    Step::Delete(pod) => format!("delete {}", pod.name()),
+                })
+                .collect();
+            assert_eq!(shown.join(", "), expected, "{name}");
+        }
+    }
+
+    /// KAPI-WL-01: whom claims go with.
+    #[test]
+    fn claims_are_kept_or_not() {
+        let owners = |deleted: &str, scaled: &str, number: i64, present: Value| {
+            let set = set(json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": deleted, "whenScaled": scaled}}));
+            let claim = object(json!({"metadata": {"name": "c", "ownerReferences": present}}));
+            let pod = object(json!({"metadata": {"name": format!("s-{number}"), "uid": "pod"}}));
+            let owners = super::owners(&set, &claim, &pod, number)?;
+            Some(owners.iter().map(|owner| owner["uid"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" "))
+        };
+        let of_set = || json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "s"}]);
+        assert_eq!(owners("Retain", "Retain", 0, json!([])), None);
+        assert_eq!(owners("Retain", "Retain", 0, of_set()).as_deref(), Some(""));
+        assert_eq!(owners("Delete", "Retain", 5, json!([])).as_deref(), Some("s"));
+        assert_eq!(owners("Delete", "Retain", 0, of_set()), None);
+        assert_eq!(owners("Retain", "Delete", 0, json!([])), None);
+        assert_eq!(owners("Delete", "Delete", 3, of_set()).as_deref(), Some("pod"));
+    }
 }

@@ -1,0 +1,244 @@
+//! ValidatingAdmissionPolicy (KAPI-ADM-02): expressions that refuse, warn or leave a note, bound to namespaces and parameters.
+//!
+//! ```text
+//!   policies × their bindings ── matching ── params ── compile::Policy::validate ── Decision ── Deny | Warn | Audit
+//! ```
+
+mod compile;
+mod params;
+mod status;
+mod typecheck;
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+use http::StatusCode;
+use serde_json::Value;
+
+use self::compile::{Annotation, Decision, Policy, Verdict};
+use super::compiled::Compiled;
+use super::matching::{Matching, is_exempt};
+use super::review::View;
+use super::{AdmissionStep, Request, expressions};
+use crate::error::{ApiError, Cause, Result};
+
+pub use status::PolicyStatus;
+
+/// The plugin.
+pub struct ValidatingAdmissionPolicy {
+    policies: Compiled<Policy>,
+    bindings: Compiled<Binding>,
+}
+
+impl Default for ValidatingAdmissionPolicy {
+    fn default() -> Self {
+        Self {
+            policies: Compiled::new("admissionregistration.k8s.io/validatingadmissionpolicies", Policy::compile),
+            bindings: Compiled::new("admissionregistration.k8s.io/validatingadmissionpolicybindings", Binding::compile),
+        }
+    }
+}
+
+/// Where a policy is in force, with which parameters, and what follows.
+struct Binding {
+    name: String,
+    policy: String,
+    matching: Option<Matching>,
+    params: Option<params::Reference>,
+    denies: bool,
+    warns: bool,
+    audits: bool,
+}
+
+impl Binding {
+    fn compile(object: &Value) -> Self {
+        let spec = &object["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let has = |action: &str| spec["validationActions"].as_array().is_some_and(|actions| actions.iter().any(|one| one == action));
+        Self {
+            name: text(&object["metadata"]["name"]),
+            policy: text(&spec["policyName"]),
+            matching: spec.get("matchResources").filter(|resources| resources.is_object()).map(Matching::of_resources),
+            params: spec.get("paramRef").filter(|reference| reference.is_object()).map(params::Reference::read),
+            denies: has("Deny"),
+            warns: has("Warn"),
+            audits: has("Audit"),
+        }
+    }
+}
+
+/// A refusal, with whom it came from.
+struct Denial {
+    policy: String,
+    binding: Option<String>,
+    reason: Option<String>,
+    message: String,
+}
+
+#[async_trait]
+impl AdmissionStep for ValidatingAdmissionPolicy {
+    async fn validate(&self, request: &Request<'_>, object: Option<&Value>) -> Result<()> {
+        let cache = &request.context.api.cache;
+        let policies = self.policies.all(cache);
+        if policies.is_empty() || is_exempt(request) {
+            return Ok(());
+        }
+        let bindings = self.bindings.all(cache);
+        let mut denials = Vec::new();
+        for (_, policy) in policies.iter() {
+            let own: Vec<&Binding> =
+                bindings.iter().map(|(_, binding)| &**binding).filter(|binding| binding.policy == policy.name).collect();
+            if !own.is_empty() {
+                judge(request, object, policy, &own, &mut denials).await?;
+            }
+        }
+        match denials.into_iter().next() {
+            None => Ok(()),
+            Some(first) => Err(refusal(request, first)),
+        }
+    }
+}
+
+/// One policy with all its bindings.
+async fn judge(
+    request: &Request<'_>,
+    object: Option<&Value>,
+    policy: &Policy,
+    bindings: &[&Binding],
+    denials: &mut Vec<Denial>,
+) -> Result<()> {
+    let misconfigured = |binding: Option<&Binding>, error: &dyn std::fmt::Display| {
+        let what = if binding.is_some() { "binding" } else { "policy" };
+        (!policy.ignores_failures).then(|| Denial {
+            policy: policy.name.clone(),
+            binding: binding.map(|binding| binding.name.clone()),
+            reason: None,
+            message: format!("failed to configure {what}: {error}"),
+        })
+    };
+    let served = match policy.matching.matches(request, object).await {
+        Ok(Some(served)) => served,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            denials.extend(misconfigured(None, &error));
+            return Ok(());
+        }
+    };
+    let mut view: Option<View<'_>> = None;
+    let mut published: Vec<(String, Vec<String>)> = Vec::new();
+    for binding in bindings.iter().copied() {
+        match &binding.matching {
+            None => {}
+            Some(matching) => match matching.matches(request, object).await {
+                Ok(Some(_)) => {}
+                Ok(None) => continue,
+                Err(error) => {
+                    denials.extend(misconfigured(Some(binding), &error));
+                    continue;
+                }
+            },
+        }
+        let params = match params::collect(request, policy.params.as_ref(), binding.params.as_ref()).await {
+            Ok(params) => params,
+            Err(error) => {
+                denials.extend(misconfigured(Some(binding), &error));
+                continue;
+            }
+        };
+        if params.is_empty() {
+            continue;
+        }
+        let view = match &view {
+            Some(view) => view,
+            None => match View::new(request, served.clone(), object).await {
+                Ok(made) => &*view.insert(made),
+                Err(error) => {
+                    denials.extend(misconfigured(Some(binding), &format!("failed to convert object version: {error}")));
+                    continue;
+                }
+            },
+        };
+        let namespace = namespace(request).await?;
+        let shared = expressions::activation(request, view, namespace.as_ref());
+        for param in &params {
+            let verdict = policy.validate(&shared, param.as_ref());
+            follow(request, policy, binding, verdict, denials, &mut published);
+        }
+    }
+    for (key, values) in published {
+        let (policy, value) = (&policy.name, values.join(", "));
+        tracing::info!(target: "audit", annotation = format!("{policy}/{key}"), value, "admission policy");
+    }
+    Ok(())
+}
+
+/// What a verdict leads to, by the binding's actions.
+fn follow(
+    request: &Request<'_>,
+    policy: &Policy,
+    binding: &Binding,
+    verdict: Verdict,
+    denials: &mut Vec<Denial>,
+    published: &mut Vec<(String, Vec<String>)>,
+) {
+    let denial = |decision: &Decision| Denial {
+        policy: policy.name.clone(),
+        binding: Some(binding.name.clone()),
+        reason: decision.reason.clone(),
+        message: decision.message.clone(),
+    };
+    for decision in &verdict.denials {
+        if binding.denies {
+            denials.push(denial(decision));
+        }
+        if binding.audits {
+            let failure = serde_json::json!([{
+                "message": decision.message, "policy": policy.name, "binding": binding.name, "expressionIndex": decision.index,
+            }]);
+            tracing::info!(target: "audit", annotation = "validation.policy.admission.k8s.io/validation_failure", value = %failure, "admission policy");
+        }
+        if binding.warns {
+            let (policy, binding) = (&policy.name, &binding.name);
+            request
+                .context
+                .warn(format!("Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {}", decision.message));
+        }
+    }
+    for annotation in verdict.annotations {
+        match annotation {
+            Annotation::Publish { key, value } => match published.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, values)) if values.contains(&value) => {}
+                Some((_, values)) => values.push(value),
+                None => published.push((key, vec![value])),
+            },
+            Annotation::Fail(message) => denials.push(denial(&Decision { index: 0, reason: None, message })),
+        }
+    }
+}
+
+/// The namespace of what is written; a namespace itself has none.
+async fn namespace(request: &Request<'_>) -> Result<Option<Value>> {
+    if request.namespace.is_empty() || request.served.is("", "namespaces") {
+        return Ok(None);
+    }
+    let found = request.find("", "namespaces", "", &request.namespace).await?;
+    let found = found.ok_or_else(|| ApiError::not_found("", "namespaces", &request.namespace))?;
+    Ok(Some(expressions::namespace_object(found)))
+}
+
+fn refusal(request: &Request<'_>, denial: Denial) -> ApiError {
+    let (policy, message) = (&denial.policy, &denial.message);
+    let words = match &denial.binding {
+        Some(binding) => format!("ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {message}"),
+        None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {message}"),
+    };
+    let reason = denial.reason.unwrap_or_else(|| "Invalid".to_owned());
+    let code = match reason.as_str() {
+        "Forbidden" => StatusCode::FORBIDDEN,
+        "Unauthorized" => StatusCode::UNAUTHORIZED,
+        "RequestEntityTooLarge" => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let cause = Cause { message: words.clone(), ..Cause::default() };
+    ApiError { code, reason: Cow::Owned(reason), ..request.forbidden(words) }.cause(cause)
+}

@@ -1,0 +1,48 @@
+//! What is posted to a subresource and never stored itself: an Eviction, a Binding. It is admitted like a creation.
+
+use std::sync::Arc;
+
+use mainstay_kinds::Gvk;
+use serde_json::Value;
+
+use super::{Charges, Operation, Reinvocation, Request};
+use crate::error::Result;
+use crate::served::Served;
+use crate::server::Context;
+
+/// Admits what is posted to a subresource of an object; admission may change it.
+pub async fn posted(
+    context: &Context,
+    served: &Arc<Served>,
+    subresource: &str,
+    name: &str,
+    object: &mut Value,
+    dry_run: bool,
+) -> Result<()> {
+    name_kind(served, subresource, object);
+    let request = Request {
+        context,
+        served,
+        operation: Operation::Create,
+        subresource,
+        namespace: context.info.namespace.clone(),
+        name: name.to_owned(),
+        old: None,
+        dry_run,
+        charges: Charges::default(),
+        deletion: None,
+        reinvocation: Reinvocation::default(),
+    };
+    let chain = &context.api.admission;
+    chain.mutate(&request, object).await?;
+    chain.validate(&request, Some(object)).await
+}
+
+/// Says what the object is: a body may leave that out, those who are asked about it rely on it.
+fn name_kind(served: &Served, subresource: &str, object: &mut Value) {
+    let (Value::Object(map), Some(sub)) = (object, served.subresource(subresource)) else { return };
+    let facts = &served.facts;
+    let gvk = Gvk::new(sub.group.as_ref().unwrap_or(&facts.group), sub.version.as_ref().unwrap_or(&facts.version), &sub.kind);
+    map.insert("apiVersion".into(), gvk.api_version().into());
+    map.insert("kind".into(), gvk.kind.into());
+}

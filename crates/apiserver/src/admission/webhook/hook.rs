@@ -1,0 +1,79 @@
+//! One webhook of a configuration, compiled, and whether a request is its business.
+
+use std::time::Duration;
+
+use mainstay_cel::{AdmissionVariables, admission_env};
+use serde_json::Value;
+
+use crate::admission::Request;
+use crate::admission::expressions::{self, MatchConditions};
+use crate::admission::matching::Matching;
+use crate::admission::review::View;
+use crate::error::Result;
+use crate::remote::ClientConfig;
+
+/// The webhooks of one configuration, in their order.
+pub(super) struct Configuration {
+    pub(super) hooks: Vec<Hook>,
+}
+
+/// One webhook.
+pub(super) struct Hook {
+    pub(super) name: String,
+    /// Unique among all webhooks.
+    pub(super) id: String,
+    /// Whom to call, or why nobody can be.
+    pub(super) client: Result<ClientConfig, String>,
+    pub(super) timeout: Duration,
+    /// `failurePolicy: Ignore`.
+    pub(super) ignores_failures: bool,
+    /// Whether it may be asked about writes that are not stored.
+    pub(super) allows_dry_run: bool,
+    /// The version of AdmissionReview that it is sent; `None` when it knows none of ours.
+    pub(super) review_version: Option<&'static str>,
+    /// `reinvocationPolicy: IfNeeded`.
+    pub(super) reinvoked: bool,
+    matching: Matching,
+    conditions: MatchConditions,
+}
+
+impl Configuration {
+    pub(super) fn compile(object: &Value) -> Self {
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let hooks = object["webhooks"].as_array().into_iter().flatten();
+        Self { hooks: hooks.enumerate().map(|(index, hook)| Hook::compile(hook, &format!("{name}/{index}"))).collect() }
+    }
+}
+
+impl Hook {
+    fn compile(hook: &Value, place: &str) -> Self {
+        let text = |field: &str| hook.get(field).and_then(Value::as_str).unwrap_or_default();
+        let known = ["v1", "v1beta1"];
+        let mut versions = hook["admissionReviewVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let env = admission_env(AdmissionVariables { params: false, authorizer: true });
+        Self {
+            name: text("name").to_owned(),
+            id: format!("{place}/{}", text("name")),
+            client: ClientConfig::of_webhook(&hook["clientConfig"]).map_err(|error| error.to_string()),
+            timeout: Duration::from_secs(hook["timeoutSeconds"].as_u64().unwrap_or(10)),
+            ignores_failures: text("failurePolicy") == "Ignore",
+            allows_dry_run: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
+            review_version: versions.find_map(|version| known.into_iter().find(|known| *known == version)),
+            reinvoked: text("reinvocationPolicy") == "IfNeeded",
+            matching: Matching::of_webhook(hook),
+            conditions: MatchConditions::compile(hook, &env),
+        }
+    }
+
+    /// What it sees of a request that is its business.
+    pub(super) async fn view<'a>(&self, request: &Request<'a>, object: Option<&'a Value>) -> Result<Option<View<'a>>> {
+        let Some(served) = self.matching.matches(request, object).await? else { return Ok(None) };
+        let view = View::new(request, served, object).await?;
+        if self.conditions.is_empty() {
+            return Ok(Some(view));
+        }
+        let holds = self.conditions.hold(&expressions::of_webhook(request, &view));
+        // A condition that fails closes the way; its own words are the refusal.
+        Ok(holds.map_err(|error| request.forbidden(error))?.then_some(view))
+    }
+}

@@ -1,0 +1,52 @@
+//! Validating webhooks: all that a request is the business of, at the same time. The first refusal in their order counts.
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use serde_json::Value;
+
+use super::call::{call, out_of_time};
+use super::hook::Configuration;
+use super::mutating::{asked_time, settle};
+use crate::admission::compiled::Compiled;
+use crate::admission::matching::is_exempt;
+use crate::admission::{AdmissionStep, Request};
+use crate::error::Result;
+
+/// The plugin.
+pub struct ValidatingAdmissionWebhook(Compiled<Configuration>);
+
+impl Default for ValidatingAdmissionWebhook {
+    fn default() -> Self {
+        Self(Compiled::new("admissionregistration.k8s.io/validatingwebhookconfigurations", Configuration::compile))
+    }
+}
+
+#[async_trait]
+impl AdmissionStep for ValidatingAdmissionWebhook {
+    async fn validate(&self, request: &Request<'_>, object: Option<&Value>) -> Result<()> {
+        let configurations = self.0.all(&request.context.api.cache);
+        if configurations.is_empty() || is_exempt(request) {
+            return Ok(());
+        }
+        if let Some(limit) = asked_time(request) {
+            request.reinvocation.limit(limit);
+        }
+        let mut relevant = Vec::new();
+        for hook in configurations.iter().flat_map(|(_, configuration)| &configuration.hooks) {
+            if let Some(view) = hook.view(request, object).await? {
+                relevant.push((hook, view));
+            }
+        }
+        if relevant.is_empty() {
+            return Ok(());
+        }
+        if std::time::Instant::now() >= request.reinvocation.deadline() {
+            return Err(out_of_time());
+        }
+        let asked = join_all(relevant.iter().map(|(hook, view)| call(request, hook, view, false))).await;
+        for ((hook, _), outcome) in relevant.iter().zip(asked) {
+            settle(request, hook, outcome)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Whether other API servers can be reached, as the condition `Available` of their APIServices.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::StatusCode;
+use mainstay_store::Expect;
+use serde_json::{Value, json};
+
+use super::documents;
+use super::index::{RemoteApi, available};
+use super::proxy::aggregator_request;
+use crate::api::Api;
+use crate::error::Result;
+use crate::remote::Facts;
+use crate::remote::{Address, ClientConfig, Failure, Target, Trust};
+
+/// How often an API server that answers is asked again.
+const EVERY: Duration = Duration::from_secs(30);
+/// The first and the longest pause before one that does not answer is asked again.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// How long the answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many of its addresses are tried.
+const ATTEMPTS: usize = 5;
+
+/// What the condition says.
+#[derive(Debug, PartialEq, Eq)]
+struct Verdict {
+    status: bool,
+    reason: &'static str,
+    message: String,
+}
+
+/// Keeps the conditions and the documents until the server ends.
+pub async fn run(api: Arc<Api>) {
+    let mut pause = AGAIN.0;
+    loop {
+        let changed = api.aggregation.changed.notified();
+        settle_local(&api).await;
+        let index = api.aggregation.index();
+        let answering = join_all(index.values().map(|remote| look_after(&api, remote))).await;
+        let wait = if answering.iter().all(|answers| *answers) {
+            pause = AGAIN.0;
+            EVERY
+        } else {
+            pause = (pause * 2).min(AGAIN.1);
+            pause / 2
+        };
+        tokio::select! {
+            () = api.closing.cancelled() => return,
+            () = changed => pause = AGAIN.0,
+            () = tokio::time::sleep(wait), if !index.is_empty() => {}
+        }
+    }
+}
+
+/// Says of APIServices without a Service that they are available.
+async fn settle_local(api: &Api) {
+    for name in api.aggregation.take_unsettled() {
+        let verdict = Verdict { status: true, reason: "Local", message: "Local APIServices are always available".to_owned() };
+        if let Err(error) = tell(api, &name, &verdict).await {
+            tracing::debug!(name, %error, "the condition of an APIService could not be written");
+        }
+    }
+}
+
+/// Checks one, writes its condition, fetches its documents; says whether it answers.
+async fn look_after(api: &Api, remote: &RemoteApi) -> bool {
+    let verdict = check(api, remote).await;
+    if let Err(error) = tell(api, &remote.name, &verdict).await {
+        tracing::debug!(name = remote.name, %error, "the condition of an APIService could not be written");
+    }
+    if verdict.status
+        && let Some(fetched) = documents::fetch(api, remote).await
+    {
+        api.aggregation.keep(&remote.name, fetched);
+    }
+    verdict.status
+}
+
+async fn check(api: &Api, remote: &RemoteApi) -> Verdict {
+    let failed = |message: String| Verdict { status: false, reason: "FailedDiscoveryCheck", message };
+    let config = match &remote.config {
+        Ok(config) => config,
+        Err(error) => return failed(error.to_string()),
+    };
+    let Target::Service { namespace, name, port, .. } = &config.target else { return failed("it names no Service".to_owned()) };
+    // A process of this machine needs no Service.
+    if api.remotes.local(namespace, name).is_none()
+        && let Some(verdict) = service(&api.remotes.service(namespace, name), namespace, name, *port)
+    {
+        return verdict;
+    }
+    let addresses = match api.remotes.addresses(&config.target) {
+        Ok(addresses) => addresses,
+        Err(error) => return failed(error.to_string()),
+    };
+    let path = format!("/apis/{}/{}", remote.group, remote.version);
+    let mut last = String::new();
+    for address in addresses.iter().take(ATTEMPTS) {
+        match probe(api, address, &path).await {
+            Ok(()) => return Verdict { status: true, reason: "Passed", message: "all checks passed".to_owned() },
+            Err(message) => last = message,
+        }
+    }
+    failed(last)
+}
+
+/// Asks for what every aggregated API server must serve. Who answers is not verified here, as upstream: this only says that
+/// somebody does.
+async fn probe(api: &Api, address: &Address, path: &str) -> Result<(), String> {
+    let url = format!("https://{address}{path}");
+    let config = ClientConfig { target: Target::Url(format!("https://{address}")), trust: Trust::Any };
+    let request = aggregator_request(&url, "application/json").map_err(|error| error.to_string())?;
+    match api.remotes.fetch(&config, request, PATIENCE).await {
+        Ok((parts, _)) if (200..300).contains(&parts.status.as_u16()) => Ok(()),
+        Ok((parts, _)) => {
+            let bad = format!("bad status from {url}: {}", parts.status.as_u16());
+            Err(format!("failing or missing response from {url}: {bad}"))
+        }
+        Err(Failure::Timeout) => Err(format!(
+            "failing or missing response from {url}: Get \"{url}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        )),
+        Err(failure) => Err(format!("failing or missing response from {url}: Get \"{url}\": {failure}")),
+    }
+}
+
+/// What the Service alone tells: `None` where somebody may answer.
+fn service(facts: &Facts, namespace: &str, name: &str, port: u16) -> Option<Verdict> {
+    let verdict = |reason, message| Some(Verdict { status: false, reason, message });
+    let Some(object) = &facts.service else {
+        return verdict("ServiceNotFound", format!("service/{name} in {namespace:?} is not present"));
+    };
+    if object.pointer("/spec/type").and_then(Value::as_str).is_some_and(|kind| kind != "ClusterIP") {
+        return None;
+    }
+    let Ok(port_name) = facts.port_name(name, port) else {
+        return verdict("ServicePortError", format!("service/{name} in {namespace:?} is not listening on port {port}"));
+    };
+    if facts.slices.is_empty() && facts.endpoints.is_none() {
+        return verdict("EndpointsNotFound", format!("cannot find endpointslices for service/{name} in {namespace:?}"));
+    }
+    if facts.ready(&port_name).is_empty() {
+        let why = format!("endpointslices for service/{name} in {namespace:?} have no addresses with port name {port_name:?}");
+        return verdict("MissingEndpoints", why);
+    }
+    None
+}
+
+async fn tell(api: &Api, name: &str, verdict: &Verdict) -> Result<()> {
+    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
+    let Some(live) = api.load(&services, "", name).await? else { return Ok(()) };
+    let status = if verdict.status { "True" } else { "False" };
+    let known = available(&live.value);
+    let same = |field: &str, value: &str| known.is_some_and(|known| known[field] == *value);
+    if same("status", status) && same("reason", verdict.reason) && same("message", &verdict.message) {
+        return Ok(());
+    }
+    let since = known
+        .filter(|known| known["status"] == status)
+        .map_or_else(|| crate::clock::now().into(), |known| known["lastTransitionTime"].clone());
+    let condition = json!({
+        "type": "Available", "status": status, "lastTransitionTime": since, "reason": verdict.reason, "message": verdict.message,
+    });
+    let mut next = live.value.clone();
+    let mut conditions = next["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.retain(|condition| condition["type"] != "Available");
+    conditions.push(condition);
+    next["status"]["conditions"] = Value::Array(conditions);
+    crate::fields::by_server(&services, &live.value, &mut next, Some("status"));
+    match api.save(&services, &mut next, Expect::Revision(live.revision)).await {
+        // Somebody changed it meanwhile: their change brings the next look.
+        Err(error) if error.code == StatusCode::CONFLICT => {
+            api.aggregation.changed.notify_one();
+            Ok(())
+        }
+        other => other.map(|_| ()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// KAPI-AGG-01: what a Service tells of an API server behind it, in the recorded words.
+    #[test]
+    fn services() {
+        let object = |port: u16| Some(json!({"spec": {"type": "ClusterIP", "ports": [{"port": port}]}}));
+        let ready = |ready: bool| {
+            vec![json!({"ports": [{"name": "", "port": 1}], "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}]})]
+        };
+        for (facts, wanted) in [
+            (Facts::default(), Some(("ServiceNotFound", "service/s in \"n\" is not present"))),
+            (
+                Facts { service: object(80), ..Facts::default() },
+                Some(("ServicePortError", "service/s in \"n\" is not listening on port 443")),
+            ),
+            (
+                Facts { service: object(443), ..Facts::default() },
+                Some(("EndpointsNotFound", "cannot find endpointslices for service/s in \"n\"")),
+            ),
+            (
+                Facts { service: object(443), slices: ready(false), endpoints: None },
+                Some(("MissingEndpoints", "endpointslices for service/s in \"n\" have no addresses with port name \"\"")),
+            ),
+            (Facts { service: object(443), slices: ready(true), endpoints: None }, None),
+            (Facts { service: Some(json!({"spec": {"type": "ExternalName"}})), ..Facts::default() }, None),
+        ] {
+            let found = service(&facts, "n", "s", 443);
+            assert_eq!(found.as_ref().map(|verdict| (verdict.reason, verdict.message.as_str())), wanted);
+        }
+    }
+}

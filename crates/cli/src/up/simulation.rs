@@ -1,0 +1,72 @@
+//! How the simulated nodes behave: what goes wrong on purpose, and which images exist (KAPI-WL-03).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clap::Args;
+use mainstay_oci::{Client, Reference};
+use mainstay_workloads::{ImageFault, Registries, Script};
+
+use crate::errors::Failure;
+use crate::images;
+
+/// Arguments.
+#[derive(Clone, Debug, Default, Args)]
+#[group(skip)]
+#[command(next_help_heading = "Simulated nodes")]
+pub struct Arguments {
+    /// How long pods take to start: 500ms, 10s, 2m
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
+    start_delay: Duration,
+    /// What goes wrong with the containers of an image, * standing for anything; may be repeated
+    ///
+    /// Faults are image-pull, config-error, crash-loop[=CODE], oom, never-ready, slow-start=TIME, slow-stop=TIME, exit-code=CODE and
+    /// run-for=TIME, several with commas between them. The annotation mainstay.dev/fault on a pod or its template scripts the same
+    /// for its containers (`CONTAINER:FAULT` for one of them); on a node it may be not-ready, silent, memory-pressure, disk-pressure
+    /// or pid-pressure.
+    #[arg(long = "fault", value_name = "IMAGE=FAULT")]
+    faults: Vec<ImageFault>,
+    /// Pods whose image no registry holds wait for it (ErrImagePull, ImagePullBackOff), as on real nodes
+    ///
+    /// Registries are asked with the credentials and mirrors that mainstay uses for catalogs and bundles.
+    #[arg(long)]
+    verify_images: bool,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    mainstay_workloads::duration(text).ok_or_else(|| "a time is a number and ms, s, m or h".to_owned())
+}
+
+impl Arguments {
+    /// How pods behave.
+    pub fn script(&self) -> Script {
+        Script { start_delay: self.start_delay, faults: self.faults.clone() }
+    }
+
+    /// Who is asked for images.
+    ///
+    /// # Errors
+    /// The user's credentials or mirrors cannot be read.
+    pub fn registries(&self) -> Result<Option<Arc<dyn Registries>>, Failure> {
+        if !self.verify_images {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(Asked { client: images::client()? })))
+    }
+}
+
+struct Asked {
+    client: Client,
+}
+
+#[async_trait]
+impl Registries for Asked {
+    async fn check(&self, image: &str) -> Result<(), String> {
+        let reference = Reference::parse_familiar(image).map_err(|error| error.to_string())?;
+        match self.client.resolve(&reference).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("failed to resolve reference {:?}: {error}", reference.to_string())),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Fields of pods behind feature gates that are off in Kubernetes 1.34: the API drops them, wherever a pod is described.
+
+use serde_json::Value;
+
+use super::Object;
+
+/// Drops what gates keep out of the pod of this kind, if it has one.
+pub(super) fn drop(group_kind: (&str, &str), map: &mut Object) {
+    let spec = match group_kind {
+        ("", "Pod") => map.get_mut("spec"),
+        ("", "PodTemplate") => map.get_mut("template").and_then(|template| template.get_mut("spec")),
+        ("batch", "CronJob") => map.get_mut("spec").and_then(|spec| spec.pointer_mut("/jobTemplate/spec/template/spec")),
+        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet") | ("batch", "Job") | ("", "ReplicationController") => {
+            map.get_mut("spec").and_then(|spec| spec.pointer_mut("/template/spec"))
+        }
+        _ => None,
+    };
+    if let Some(Value::Object(spec)) = spec {
+        pod_spec(spec);
+    }
+}
+
+fn items<'a>(map: &'a mut Object, field: &str) -> impl Iterator<Item = &'a mut Object> {
+    map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn pod_spec(spec: &mut Object) {
+    spec.remove("hostnameOverride");
+    // ImageVolume: such a volume goes as a whole, and with it what mounts it.
+    let mut gone: Vec<String> = Vec::new();
+    if let Some(Value::Array(volumes)) = spec.get_mut("volumes") {
+        volumes.retain(|volume| {
+            let image = volume.get("image").is_some_and(|image| !image.is_null());
+            if image {
+                gone.extend(volume.get("name").and_then(Value::as_str).map(str::to_owned));
+            }
+            !image
+        });
+    }
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in items(spec, field) {
+            container.remove("restartPolicyRules");
+            if field == "containers" {
+                container.remove("restartPolicy");
+            }
+            if let Some(Value::Object(lifecycle)) = container.get_mut("lifecycle") {
+                lifecycle.remove("stopSignal");
+            }
+            for variable in items(container, "env") {
+                if let Some(Value::Object(source)) = variable.get_mut("valueFrom") {
+                    source.remove("fileKeyRef");
+                }
+            }
+            if let Some(Value::Array(mounts)) = container.get_mut("volumeMounts") {
+                mounts.retain(|mount| !gone.iter().any(|name| mount.get("name").is_some_and(|given| given == name.as_str())));
+            }
+        }
+    }
+}

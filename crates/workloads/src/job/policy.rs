@@ -1,0 +1,176 @@
+//! What the policies of a Job say of its pods: failure policy, success policy, indexes.
+
+use std::collections::BTreeSet;
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use super::plan::INDEX;
+use crate::object::{Object, Read as _, condition, items};
+
+/// How often the index of a pod had failed before it.
+pub const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+/// More indexes than this has no Job.
+const MOST: i64 = 100_000;
+
+/// What a failure of a pod means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// One more failure.
+    Count,
+    /// Nothing.
+    Ignore,
+    /// The pod's index has failed for good.
+    FailIndex,
+    /// The Job has, for this reason.
+    FailJob(String),
+}
+
+/// What a failed pod means by the Job's failure policy: the first rule that matches decides.
+pub fn meaning(job: &DynamicObject, pod: &DynamicObject) -> Meaning {
+    for (position, rule) in items(job, "/spec/podFailurePolicy/rules").enumerate() {
+        let Some(matched) = by_exit_code(rule, pod).or_else(|| by_condition(rule, pod)) else { continue };
+        return match rule["action"].as_str() {
+            Some("FailJob") => Meaning::FailJob(format!("{matched} matching FailJob rule at index {position}")),
+            Some("FailIndex") => Meaning::FailIndex,
+            Some("Ignore") => Meaning::Ignore,
+            _ => Meaning::Count,
+        };
+    }
+    Meaning::Count
+}
+
+fn by_exit_code(rule: &Value, pod: &DynamicObject) -> Option<String> {
+    let asked = rule.get("onExitCodes").filter(|asked| asked.is_object())?;
+    let values: Vec<i64> = asked["values"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+    let statuses = items(pod, "/status/initContainerStatuses").chain(items(pod, "/status/containerStatuses"));
+    let mut failed = statuses
+        .filter(|status| asked["containerName"].as_str().is_none_or(|name| status["name"] == name))
+        .filter_map(|status| Some((status, status.pointer("/state/terminated/exitCode")?.as_i64()?)))
+        .filter(|(_, code)| *code != 0);
+    let wanted = asked["operator"] == "In";
+    failed.find(|(_, code)| values.contains(code) == wanted).map(|(status, code)| {
+        let name = status["name"].as_str().unwrap_or_default();
+        format!("Container {name} for pod {}/{} failed with exit code {code}", pod.namespace(), pod.name())
+    })
+}
+
+fn by_condition(rule: &Value, pod: &DynamicObject) -> Option<String> {
+    let asked = rule["onPodConditions"].as_array()?;
+    let kind = asked.iter().find_map(|asked| {
+        let kind = asked["type"].as_str()?;
+        let wanted = asked["status"].as_str().unwrap_or("True");
+        condition(pod.at("/status/conditions"), kind).filter(|present| present["status"] == wanted).map(|_| kind)
+    })?;
+    Some(format!("Pod {}/{} has condition {kind}", pod.namespace(), pod.name()))
+}
+
+/// The index of a pod.
+pub fn index(pod: &DynamicObject) -> Option<i64> {
+    pod.annotation(INDEX)?.parse().ok()
+}
+
+/// How often an index has failed, as its pods tell.
+pub fn failures(job: &DynamicObject, failed: &[&Object], of: i64) -> i64 {
+    let counts = failed.iter().filter(|pod| index(pod) == Some(of)).map(|pod| {
+        let before: i64 = pod.annotation(FAILURES).and_then(|count| count.parse().ok()).unwrap_or_default();
+        before + i64::from(meaning(job, pod) != Meaning::Ignore)
+    });
+    counts.max().unwrap_or_default()
+}
+
+/// The success policy's rule that the succeeded indexes meet.
+pub fn success(job: &DynamicObject, succeeded: &BTreeSet<i64>) -> Option<usize> {
+    items(job, "/spec/successPolicy/rules").position(|rule| {
+        let named = rule["succeededIndexes"].as_str().map(parse_ranges);
+        let there = |among: &BTreeSet<i64>| i64::try_from(among.intersection(succeeded).count()).unwrap_or(i64::MAX);
+        match (named, rule["succeededCount"].as_i64()) {
+            (Some(named), Some(count)) => there(&named) >= count,
+            (Some(named), None) => named.is_subset(succeeded),
+            (None, Some(count)) => there(succeeded) >= count,
+            (None, None) => false,
+        }
+    })
+}
+
+/// Indexes as `1,3-5`.
+pub fn ranges(indexes: &BTreeSet<i64>) -> String {
+    let mut parts: Vec<(i64, i64)> = Vec::new();
+    for index in indexes {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == *index => *last = *index,
+            _ => parts.push((*index, *index)),
+        }
+    }
+    let text = |(first, last): &(i64, i64)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first},{last}"),
+        _ => format!("{first}-{last}"),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// Reads `1,3-5`.
+pub fn parse_ranges(text: &str) -> BTreeSet<i64> {
+    let mut indexes = BTreeSet::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<i64>(), last.parse::<i64>()) {
+            indexes.extend(first..=last.min(first.saturating_add(MOST)));
+        }
+    }
+    indexes
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn indexes_are_written_as_ranges() {
+        for text in ["", "0", "0,1", "0-2", "1,3-5,7,8"] {
+            assert_eq!(ranges(&parse_ranges(text)), text);
+        }
+    }
+
+    /// KAPI-WL-01: the first rule that matches a failed pod decides.
+    #[test]
+    fn failure_policies() {
+        let rules = json!([
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+            {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]}},
+            {"action": "FailIndex", "onExitCodes": {"operator": "NotIn", "values": [1, 2]}},
+        ]);
+        let job: DynamicObject =
+            serde_json::from_value(json!({"metadata": {"name": "j"}, "spec": {"podFailurePolicy": {"rules": rules}}})).unwrap();
+        let pod = |code: i64, conditions: Value| -> DynamicObject {
+            let status =
+                json!({"conditions": conditions, "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": code}}}]});
+            serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "n"}, "status": status})).unwrap()
+        };
+        let disrupted = json!([{"type": "DisruptionTarget", "status": "True"}]);
+        let why = "Container main for pod n/p failed with exit code 42 matching FailJob rule at index 1";
+        assert_eq!(meaning(&job, &pod(42, disrupted)), Meaning::Ignore);
+        assert_eq!(meaning(&job, &pod(42, json!([]))), Meaning::FailJob(why.to_owned()));
+        assert_eq!(meaning(&job, &pod(7, json!([]))), Meaning::FailIndex);
+        assert_eq!(meaning(&job, &pod(1, json!([]))), Meaning::Count);
+    }
+
+    /// KAPI-WL-01: a success policy asks for indexes, for a number, or for a number of these.
+    #[test]
+    fn success_policies() {
+        let matched = |rule: Value, succeeded: &str| {
+            let spec = json!({"successPolicy": {"rules": [{"succeededCount": 90}, rule]}});
+            let job: DynamicObject = serde_json::from_value(json!({"metadata": {"name": "j"}, "spec": spec})).unwrap();
+            success(&job, &parse_ranges(succeeded))
+        };
+        assert_eq!(matched(json!({"succeededIndexes": "0,2"}), "0-1"), None);
+        assert_eq!(matched(json!({"succeededIndexes": "0,2"}), "0-2"), Some(1));
+        assert_eq!(matched(json!({"succeededCount": 2}), "5,7"), Some(1));
+        assert_eq!(matched(json!({"succeededIndexes": "0-3", "succeededCount": 2}), "3,7"), None);
+        assert_eq!(matched(json!({"succeededIndexes": "0-3", "succeededCount": 2}), "1,3"), Some(1));
+    }
+}

@@ -1,0 +1,255 @@
+//! The life of a container, from one look to the next: a pure function of what it was, what it does, and the time.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::behaviour::{Conduct, End};
+use crate::object::{Read as _, condition, parse_time, time};
+
+/// The wait before the second start again; doubled with each further one.
+const BACKOFF: i64 = 10;
+const MOST_BACKOFF: i64 = 300;
+/// How long a failed pull shows before it is waited with.
+const FAILED_PULL: SignedDuration = SignedDuration::from_secs(2);
+/// How often what a container waits for is looked for again.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// When a container that ended is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restarts {
+    /// Always.
+    Always,
+    /// When it failed.
+    OnFailure,
+    /// Never.
+    Never,
+}
+
+impl Restarts {
+    /// Reads a restart policy.
+    pub fn of(policy: &str) -> Self {
+        match policy {
+            "Never" => Self::Never,
+            "OnFailure" => Self::OnFailure,
+            _ => Self::Always,
+        }
+    }
+
+    fn again(self, code: i64) -> bool {
+        match self {
+            Self::Always => true,
+            Self::OnFailure => code != 0,
+            Self::Never => false,
+        }
+    }
+}
+
+/// A container at one look.
+pub struct Container<'a> {
+    /// Its pod.
+    pub pod: &'a DynamicObject,
+    /// Its specification.
+    pub spec: &'a Value,
+    /// Its status of before; null for none.
+    pub before: &'a Value,
+    /// What it does.
+    pub conduct: &'a Conduct,
+    /// When it is started again.
+    pub restarts: Restarts,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// Its status.
+    pub status: Value,
+    /// When to look again.
+    pub again: Option<Duration>,
+}
+
+impl Look {
+    /// Whether it ended and is not started again, and with which code.
+    pub fn ended(&self, restarts: Restarts) -> Option<i64> {
+        let code = self.status.pointer("/state/terminated/exitCode")?.as_i64()?;
+        (!restarts.again(code)).then_some(code)
+    }
+
+    /// Whether it runs.
+    pub fn running(&self) -> bool {
+        self.status.pointer("/state/running").is_some()
+    }
+}
+
+impl Container<'_> {
+    /// It may not start yet, for this reason.
+    pub fn waits(&self, reason: &str) -> Look {
+        if self.before.pointer("/state/running").is_some() || self.before.pointer("/state/terminated").is_some() {
+            return Look { status: self.before.clone(), again: None };
+        }
+        Look { status: self.status(json!({"waiting": {"reason": reason}}), json!({}), 0, false), again: None }
+    }
+
+    /// It may run: it starts, goes on, ends, or is started again.
+    pub fn runs(&self) -> Look {
+        let state = &self.before["state"];
+        let restarts = self.before["restartCount"].as_i64().unwrap_or_default();
+        let last = self.before.get("lastState").cloned().unwrap_or_else(|| json!({}));
+        if let Some(since) = state.pointer("/running/startedAt").and_then(parse_time) {
+            return self.goes_on(since, restarts, last);
+        }
+        if state["terminated"].is_object() {
+            return self.comes_back(&state["terminated"], restarts);
+        }
+        if state.pointer("/waiting/reason").is_some_and(|reason| reason == "CrashLoopBackOff") && last["terminated"].is_object() {
+            return self.comes_back(&last["terminated"], restarts);
+        }
+        self.starts(restarts, last)
+    }
+
+    /// Its pod is being deleted, and it stops.
+    pub fn stops(&self) -> Value {
+        if self.before.pointer("/state/running").is_none() {
+            return self.before.clone();
+        }
+        let since = self.before["state"]["running"]["startedAt"].clone();
+        let restarts = self.before["restartCount"].as_i64().unwrap_or_default();
+        let end = End { code: 143, reason: "Error", after: Duration::ZERO };
+        self.status(self.terminated(&end, &since, self.now), json!({}), restarts, false)
+    }
+
+    fn starts(&self, restarts: i64, last: Value) -> Look {
+        if let Some((reason, message)) = &self.conduct.stuck {
+            return self.stuck(reason, message, restarts, last);
+        }
+        self.goes_on(self.now, restarts, last)
+    }
+
+    fn stuck(&self, reason: &str, message: &str, restarts: i64, last: Value) -> Look {
+        let image = self.spec["image"].as_str().unwrap_or_default();
+        let waited = self.before.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default();
+        // The pod's own conditions tell since when it tries.
+        let tries = condition(self.pod.at("/status/conditions"), "PodReadyToStartContainers")
+            .and_then(|one| parse_time(&one["lastTransitionTime"]));
+        let fresh = waited != "ImagePullBackOff" && tries.is_none_or(|since| self.now.duration_since(since) < FAILED_PULL);
+        let (shown, text, again) = match (reason, waited) {
+            ("ErrImagePull", "ErrImagePull") if fresh => ("ErrImagePull", message.to_owned(), Duration::from_secs(1)),
+            ("ErrImagePull", "ErrImagePull" | "ImagePullBackOff") => {
+                ("ImagePullBackOff", format!("Back-off pulling image {image:?}: ErrImagePull: {message}"), LOOK)
+            }
+            ("ErrImagePull", _) => ("ErrImagePull", message.to_owned(), Duration::from_secs(1)),
+            _ => (reason, message.to_owned(), LOOK),
+        };
+        let state = json!({"waiting": {"reason": shown, "message": text}});
+        Look { status: self.status(state, last, restarts, false), again: Some(again) }
+    }
+
+    fn goes_on(&self, since: Timestamp, restarts: i64, last: Value) -> Look {
+        if let Some(end) = &self.conduct.end {
+            let at = since.saturating_add(SignedDuration::try_from(end.after).unwrap_or(SignedDuration::MAX)).unwrap_or(Timestamp::MAX);
+            if at <= self.now {
+                let state = self.terminated(end, &time(since), at);
+                if self.restarts.again(i64::from(end.code)) && restarts == 0 {
+                    // It is started again at once the first time, and only then ever later.
+                    let before = self.status(state, last, restarts, false);
+                    return Container { before: &before, ..*self }.runs();
+                }
+                return self.ends(state, restarts, last);
+            }
+            let left = Duration::try_from(at.duration_since(self.now)).unwrap_or_default();
+            let status = self.status(json!({"running": {"startedAt": time(since)}}), last, restarts, self.conduct.ready);
+            return Look { status, again: Some(left) };
+        }
+        let status = self.status(json!({"running": {"startedAt": time(since)}}), last, restarts, self.conduct.ready);
+        Look { status, again: None }
+    }
+
+    fn ends(&self, state: Value, restarts: i64, last: Value) -> Look {
+        let code = state["terminated"]["exitCode"].as_i64().unwrap_or_default();
+        if self.restarts.again(code) {
+            return self.backs_off(&state["terminated"], restarts);
+        }
+        Look { status: self.status(state, last, restarts, false), again: None }
+    }
+
+    /// It ended before: it is started again when its time has come.
+    fn comes_back(&self, terminated: &Value, restarts: i64) -> Look {
+        let code = terminated["exitCode"].as_i64().unwrap_or_default();
+        if !self.restarts.again(code) {
+            return Look { status: self.before.clone(), again: None };
+        }
+        if restarts > 0 && self.left(terminated, restarts).is_some() {
+            return self.backs_off(terminated, restarts);
+        }
+        self.starts(restarts + 1, json!({"terminated": terminated}))
+    }
+
+    fn backs_off(&self, terminated: &Value, restarts: i64) -> Look {
+        let seconds = backoff(restarts);
+        let name = self.spec["name"].as_str().unwrap_or_default();
+        let pod = format!("{}_{}({})", self.pod.name(), self.pod.namespace(), self.pod.uid());
+        let pretty = if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) };
+        let message = format!("back-off {pretty} restarting failed container={name} pod={pod}");
+        let state = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
+        let status = self.status(state, json!({"terminated": terminated}), restarts, false);
+        Look { status, again: Some(self.left(terminated, restarts).unwrap_or_default()) }
+    }
+
+    fn left(&self, terminated: &Value, restarts: i64) -> Option<Duration> {
+        let ended = parse_time(&terminated["finishedAt"]).unwrap_or(self.now);
+        let until = ended.saturating_add(SignedDuration::from_secs(backoff(restarts))).ok()?;
+        Duration::try_from(until.duration_since(self.now)).ok().filter(|left| !left.is_zero())
+    }
+
+    fn terminated(&self, end: &End, since: &Value, at: Timestamp) -> Value {
+        let mut state = json!({
+            "exitCode": end.code, "reason": end.reason, "startedAt": since, "finishedAt": time(at), "containerID": self.identity(),
+        });
+        if end.code != 0 && end.reason == "Error" {
+            state["message"] = json!(format!("simulated: exit code {}", end.code));
+        }
+        json!({"terminated": state})
+    }
+
+    #[allow(clippy::needless_pass_by_value, reason = "both become part of the status")]
+    fn status(&self, state: Value, last: Value, restarts: i64, ready: bool) -> Value {
+        let image = self.spec["image"].as_str().unwrap_or_default();
+        let waits = state["waiting"].is_object();
+        let runs = state["running"].is_object();
+        // An init container that is over has done its part.
+        let over = state.pointer("/terminated/exitCode").is_some_and(|code| code == 0) && self.is_init();
+        let mut status = json!({
+            "name": self.spec["name"],
+            "image": image,
+            "imageID": if waits && restarts == 0 { String::new() } else { format!("{image}@sha256:{:x}", Sha256::digest(image)) },
+            "ready": (runs && ready) || over,
+            "started": runs,
+            "restartCount": restarts,
+            "state": state,
+            "lastState": last,
+        });
+        if !waits || restarts > 0 {
+            status["containerID"] = json!(self.identity());
+        }
+        status
+    }
+
+    fn is_init(&self) -> bool {
+        self.pod.at("/spec/initContainers").as_array().is_some_and(|all| all.iter().any(|one| one["name"] == self.spec["name"]))
+    }
+
+    /// A container's identity: no container exists, so it says which one it would be.
+    fn identity(&self) -> String {
+        let name = self.spec["name"].as_str().unwrap_or_default();
+        format!("simulated://{:x}", Sha256::digest(format!("{}/{name}", self.pod.uid())))
+    }
+}
+
+fn backoff(restarts: i64) -> i64 {
+    (BACKOFF << (restarts - 1).clamp(0, 6)).min(MOST_BACKOFF)
+}

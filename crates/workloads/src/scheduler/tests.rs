@@ -1,0 +1,218 @@
+//! Decisions of the scheduler: a table of clusters, and a naive scheduler that they must agree with.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::plan::{Decision, Incoming, plan};
+use crate::object::{Object, Read as _};
+
+fn node(name: &str, zone: &str, cpu: u32, more: Value) -> Object {
+    let mut node = json!({
+        "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name, "zone": zone}},
+        "spec": {}, "status": {"allocatable": {"cpu": cpu.to_string(), "memory": "8Gi", "pods": "10"}},
+    });
+    if more.is_object() {
+        node["spec"] = more;
+    }
+    Arc::new(serde_json::from_value(node).unwrap())
+}
+
+fn pod(name: &str, app: &str, cpu: u32, more: &Value) -> Object {
+    let mut spec = json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu.to_string()}}}]});
+    spec.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    let metadata = json!({"name": name, "namespace": "n", "uid": name, "labels": {"app": app}});
+    Arc::new(serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap())
+}
+
+fn decide(cluster: &Cluster, pod: &Object) -> Decision {
+    let namespaces = |_: &str| Some(BTreeMap::from([("team".to_owned(), "a".to_owned())]));
+    plan(&Incoming { pod, problem: None, volumes: Vec::new() }, cluster, &namespaces, &[])
+}
+
+fn shown(decision: &Decision) -> String {
+    match decision {
+        Decision::Bind(node) => format!("bind {node}"),
+        Decision::Preempt { node, victims, .. } => {
+            format!("preempt {node}: {}", victims.iter().map(|victim| victim.name()).collect::<Vec<_>>().join(" "))
+        }
+        Decision::Unschedulable(why) => why.clone(),
+    }
+}
+
+/// Three nodes in two zones: `a` has the pod `one` of app `x`, `c` is full of an unimportant pod.
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::default();
+    for (name, zone, more) in [
+        ("a", "1", Value::Null),
+        ("b", "1", json!({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]})),
+        ("c", "2", Value::Null),
+    ] {
+        cluster.set_node(name, Some(&node(name, zone, 4, more)));
+    }
+    cluster.assign(
+        &pod(
+            "one",
+            "x",
+            1,
+            &json!({"containers": [{"name": "main", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "1"}}}]}),
+        ),
+        "a",
+    );
+    cluster.assign(&pod("filler", "y", 4, &json!({"priority": -5})), "c");
+    cluster
+}
+
+fn apart(key: &str) -> Value {
+    let term = json!({"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": key});
+    json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+}
+
+fn together(key: &str) -> Value {
+    let term = json!({"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": key});
+    json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+}
+
+/// KAPI-WL-02: filters and preemption, with the reasons in Kubernetes' words.
+#[test]
+fn decisions() {
+    let tolerant = json!({"tolerations": [{"key": "k", "operator": "Exists"}]});
+    let with = |mut one: Value, other: &Value| {
+        one.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+        one
+    };
+    let never = json!({"priority": -5});
+    let port = json!({"containers": [{"name": "main", "ports": [{"hostPort": 80}]}], "priority": -5});
+    let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "x"}}}]});
+    let cases: [(&str, Value, u32, &str); 12] = [
+        ("room on a", json!({}), 1, "bind a"),
+        ("tolerates b", tolerant.clone(), 1, "bind b"),
+        (
+            "too much for all",
+            never.clone(),
+            5,
+            "0/3 nodes are available: 1 node(s) had untolerated taint {k: v}, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        ),
+        (
+            "no victims",
+            never.clone(),
+            4,
+            "0/3 nodes are available: 1 node(s) had untolerated taint {k: v}, 2 Insufficient cpu. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.",
+        ),
+        ("drives the least important away", json!({}), 4, "preempt c: filler"),
+        (
+            "may not drive away",
+            json!({"preemptionPolicy": "Never"}),
+            4,
+            "0/3 nodes are available: 1 node(s) had untolerated taint {k: v}, 2 Insufficient cpu. preemption: 0/3 nodes are available: not eligible due to preemptionPolicy=Never.",
+        ),
+        ("port taken", port, 0, "bind c"),
+        ("apart from x by host", with(apart("kubernetes.io/hostname"), &tolerant), 1, "bind b"),
+        ("apart from x by zone", apart("zone"), 1, "preempt c: filler"),
+        ("beside x by zone", with(together("zone"), &tolerant), 1, "bind b"),
+        ("beside x by host", with(together("kubernetes.io/hostname"), &tolerant), 1, "bind a"),
+        (
+            "spread by zone",
+            with(spread, &never),
+            1,
+            "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod topology spread constraints, 1 node(s) had untolerated taint {k: v}. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.",
+        ),
+    ];
+    for (name, more, cpu, expected) in cases {
+        assert_eq!(shown(&decide(&cluster(), &pod("new", "x", cpu, &more))), expected, "{name}");
+    }
+    let empty = decide(&Cluster::default(), &pod("new", "x", 1, &json!({})));
+    assert_eq!(shown(&empty), "no nodes available to schedule pods");
+}
+
+/// KAPI-WL-02: a pod for which others left goes where they left, and nobody less important takes its place.
+#[test]
+fn room_is_kept_for_the_nominated() {
+    let mut cluster = cluster();
+    let important = pod("important", "x", 4, &json!({"priority": 10}));
+    cluster.nominate(&important, "c");
+    cluster.remove("filler");
+    let unimportant = pod("late", "z", 4, &json!({}));
+    assert!(matches!(decide(&cluster, &unimportant), Decision::Unschedulable(_)));
+    let mut nominated = serde_json::to_value(&*important).unwrap();
+    nominated["status"] = json!({"nominatedNodeName": "c"});
+    let nominated: Object = Arc::new(serde_json::from_value(nominated).unwrap());
+    assert_eq!(decide(&cluster, &nominated), Decision::Bind("c".into()));
+}
+
+/// A pod of the naive model: app, processor, whether it avoids or seeks its own app, and by which key.
+#[derive(Clone, Debug)]
+struct Wish {
+    app: usize,
+    cpu: u32,
+    rule: u8,
+    by_zone: bool,
+}
+
+impl Wish {
+    fn pod(&self, number: usize) -> Object {
+        let app = format!("app-{}", self.app);
+        let key = if self.by_zone { "zone" } else { "kubernetes.io/hostname" };
+        let term = json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key});
+        let rule = match self.rule {
+            0 => json!({}),
+            1 => json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}),
+            _ => json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}),
+        };
+        pod(&format!("pod-{number}"), &app, self.cpu, &rule)
+    }
+
+    fn same_place(&self, zones: &[u32], one: usize, other: usize) -> bool {
+        if self.by_zone { zones[one] == zones[other] } else { one == other }
+    }
+
+    /// Whether it may be on a node, beside those that are placed.
+    fn fits(&self, zones: &[u32], placed: &[(Wish, usize)], node: usize) -> bool {
+        let taken: u32 = placed.iter().filter(|(_, there)| *there == node).map(|(wish, _)| wish.cpu).sum();
+        let alike: Vec<&(Wish, usize)> = placed.iter().filter(|(wish, _)| wish.app == self.app).collect();
+        let near = |(_, there): &&&(Wish, usize)| self.same_place(zones, node, *there);
+        let own = match self.rule {
+            1 => !alike.iter().any(|one| near(&one)),
+            2 => alike.is_empty() || alike.iter().any(|one| near(&one)),
+            _ => true,
+        };
+        let others = alike.iter().all(|(wish, there)| wish.rule != 1 || !wish.same_place(zones, *there, node));
+        taken + self.cpu <= 4 && placed.iter().filter(|(_, there)| *there == node).count() < 10 && own && others
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    /// KAPI-WL-02: a pod gets a node exactly when a naive scheduler knows one that fits, and then one of those.
+    #[test]
+    fn decisions_agree_with_a_naive_scheduler(
+        zones in prop::collection::vec(0..3_u32, 1..6),
+        wishes in prop::collection::vec((0..3_usize, 0..3_u32, 0..3_u8, any::<bool>()), 1..25),
+    ) {
+        let mut cluster = Cluster::default();
+        for (number, zone) in zones.iter().enumerate() {
+            let name = format!("node-{number}");
+            cluster.set_node(&name, Some(&node(&name, &zone.to_string(), 4, Value::Null)));
+        }
+        let mut placed: Vec<(Wish, usize)> = Vec::new();
+        for (number, (app, cpu, rule, by_zone)) in wishes.into_iter().enumerate() {
+            let wish = Wish { app, cpu, rule, by_zone };
+            let pod = wish.pod(number);
+            let fitting: Vec<usize> = (0..zones.len()).filter(|node| wish.fits(&zones, &placed, *node)).collect();
+            match decide(&cluster, &pod) {
+                Decision::Bind(name) => {
+                    let chosen: usize = name.trim_start_matches("node-").parse().unwrap();
+                    prop_assert!(fitting.contains(&chosen), "{wish:?} on {chosen}, not of {fitting:?}");
+                    cluster.assign(&pod, &name);
+                    placed.push((wish, chosen));
+                }
+                other => prop_assert!(fitting.is_empty(), "{wish:?} would fit {fitting:?}: {other:?}"),
+            }
+        }
+    }
+}

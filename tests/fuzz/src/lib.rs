@@ -1,0 +1,52 @@
+//! What must hold for any bytes that a client may send.
+//!
+//! A target is a function of bytes that panics when something does not hold. The ones here are run twice: by `tests/smoke.rs`, bounded,
+//! with every test run; and by libFuzzer for as long as one likes (`make fuzz`, folder `fuzz`).
+#![allow(clippy::panic, reason = "a panic is how a target says that it found something")]
+
+mod bodies;
+mod credentials;
+mod expressions;
+mod patches;
+mod requests;
+
+/// One reader of outside input.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name, and that of its fuzz target.
+    pub name: &'static str,
+    /// Panics when something does not hold for these bytes.
+    pub run: fn(&[u8]),
+    /// What it usually gets: where mutation begins.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "json_bodies", run: bodies::json, seeds: bodies::json_seeds },
+    Target { name: "yaml_bodies", run: bodies::yaml, seeds: bodies::yaml_seeds },
+    Target { name: "protobuf_bodies", run: bodies::protobuf, seeds: bodies::protobuf_seeds },
+    Target { name: "patches", run: patches::patches, seeds: patches::patch_seeds },
+    Target { name: "applies", run: patches::applies, seeds: patches::apply_seeds },
+    Target { name: "selectors", run: requests::selectors, seeds: requests::selector_seeds },
+    Target { name: "urls", run: requests::urls, seeds: requests::url_seeds },
+    Target { name: "columns", run: expressions::columns, seeds: expressions::column_seeds },
+    Target { name: "cel", run: expressions::cel, seeds: expressions::cel_seeds },
+    Target { name: "tokens", run: credentials::tokens, seeds: credentials::token_seeds },
+    Target { name: "certificates", run: credentials::certificates, seeds: credentials::certificate_seeds },
+];
+
+/// Runs the target of this name; the entry of the fuzz targets.
+pub fn run(name: &str, data: &[u8]) {
+    match TARGETS.iter().find(|target| target.name == name) {
+        Some(target) => (target.run)(data),
+        None => panic!("no target is called {name}"),
+    }
+}
+
+/// Two inputs in one: before the first line that is `--`, and after it.
+fn halves(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    const BETWEEN: &[u8] = b"\n--\n";
+    let at = data.windows(BETWEEN.len()).position(|window| window == BETWEEN)?;
+    Some((&data[..at], &data[at + BETWEEN.len()..]))
+}
