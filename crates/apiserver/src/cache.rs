@@ -297,10 +297,7 @@ impl Cache {
 
     fn take(&self, event: &Event) {
         let Some(resource) = resource_of(event.key()) else { return };
-        let cache = self.resource(resource);
-        if let Some(change) = cache.apply(resource, event) {
-            self.tell(resource, &change);
-        }
+        self.resource(resource).apply(resource, event, |change| self.tell(resource, change));
     }
 
     fn tell(&self, resource: &str, change: &Change) {
@@ -309,7 +306,8 @@ impl Cache {
         }
     }
 
-    /// Adds an observer; it must be quick, since all changes wait for it.
+    /// Adds an observer. It hears of a change before any watcher does, so that whoever sees a change finds it in force. All changes
+    /// wait for it: it must be quick, and it must not read the cache.
     pub fn observe(&self, observer: Observer) {
         self.observers.write().unwrap_or_else(PoisonError::into_inner).push(observer);
     }
@@ -417,26 +415,14 @@ fn resource_of(key: &str) -> Option<&str> {
 }
 
 impl ResourceCache {
-    fn apply(&self, resource: &str, event: &Event) -> Option<Arc<Change>> {
+    fn apply(&self, resource: &str, event: &Event, tell: impl FnOnce(&Change)) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-        let (change, key) = match event {
-            Event::Put { now, .. } => {
-                let entry = Entry::new(resource, now)?;
-                let key = entry.key.clone();
-                let before = inner.entries.insert(key.clone(), entry.clone());
-                (Change::new(now.modified, Some(entry), before), key)
-            }
-            Event::Delete { revision, before } => {
-                let key = before.key.get(ROOT.len() + resource.len() + 1..).map(str::to_owned)?;
-                let gone = inner.entries.remove(&key).or_else(|| Entry::new(resource, before))?;
-                (Change::new(*revision, None, Some(gone)), key)
-            }
-        };
+        let Some((key, change)) = inner.change(resource, event) else { return };
+        tell(&change);
         let change = Arc::new(change);
         inner.remember(change.clone());
         // A full queue means a watcher that does not read: dropping its sender ends its stream.
         inner.watchers.retain(|slot| if slot.scope.holds(&key) { slot.sender.offer(&change) } else { !slot.sender.is_closed() });
-        Some(change)
     }
 
     /// Takes other entries in place of what there is, and says what that changed.
@@ -504,6 +490,22 @@ impl ResourceCache {
 }
 
 impl Inner {
+    /// Makes the entries what they are after an event; the key that it is about, and what it changed. `None` for what is not an object.
+    fn change(&mut self, resource: &str, event: &Event) -> Option<(String, Change)> {
+        match event {
+            Event::Put { now, .. } => {
+                let entry = Entry::new(resource, now)?;
+                let before = self.entries.insert(entry.key.clone(), entry.clone());
+                Some((entry.key.clone(), Change::new(now.modified, Some(entry), before)))
+            }
+            Event::Delete { revision, before } => {
+                let key = before.key.get(ROOT.len() + resource.len() + 1..)?;
+                let gone = self.entries.remove(key).or_else(|| Entry::new(resource, before))?;
+                Some((key.to_owned(), Change::new(*revision, None, Some(gone))))
+            }
+        }
+    }
+
     fn remember(&mut self, change: Arc<Change>) {
         self.ring_bytes += change.bytes();
         self.ring.push_back(change);
