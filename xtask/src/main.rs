@@ -23,8 +23,8 @@ enum Command {
     Manifests,
     /// Write the facts of the built-in kinds from recorded OpenAPI and discovery documents.
     Facts {
-        /// The folder `kubernetes-openapi` of the shared data.
-        #[arg(default_value = "../shared/data/kubernetes-openapi")]
+        /// The folder of the shared data.
+        #[arg(default_value = "../shared/data")]
         data: PathBuf,
     },
     /// Write the table of protobuf messages from the sources of Kubernetes' API types.

@@ -1,11 +1,15 @@
 //! Discovery and OpenAPI documents against the recorded ones.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use mainstay_kinds::{discovery, openapi, registry};
 use serde_json::{Value, json};
+
+#[path = "../../../xtask/src/newer.rs"]
+mod newer;
 
 fn recorded(file: &str) -> Option<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -57,15 +61,34 @@ fn groups_are_the_recorded_ones() {
     }
 }
 
-/// KAPI-REST-08, KAPI-DISC-02: schemas of the documents equal the recorded ones; the operations clients look for are there.
+/// Every recorded definition that 1.34 has.
+fn recorded_definitions() -> Option<BTreeMap<String, Value>> {
+    let mut all = BTreeMap::new();
+    for path in openapi::v3_paths() {
+        let Value::Object(schemas) = recorded(&format!("v3/{}.json.gz", path.replace('/', "_")))?["components"]["schemas"].take() else {
+            panic!("{path}: no schemas");
+        };
+        all.extend(schemas);
+    }
+    newer::remove(&mut all).unwrap();
+    Some(all)
+}
+
+/// KAPI-REST-08, KAPI-DISC-02: schemas of the documents equal the recorded ones, without what is newer than the emulated version; the
+/// operations clients look for are there.
 #[test]
 fn openapi_v3_serves_the_recorded_schemas() {
+    let Some(definitions) = recorded_definitions() else { return };
     for path in openapi::v3_paths() {
         let Some(wanted) = recorded(&format!("v3/{}.json.gz", path.replace('/', "_"))) else { return };
         let ours = openapi::v3(&path).unwrap();
         let (ours_schemas, wanted_schemas) =
             (ours["components"]["schemas"].as_object().unwrap(), wanted["components"]["schemas"].as_object().unwrap());
-        for (name, schema) in wanted_schemas {
+        for name in wanted_schemas.keys() {
+            let Some(schema) = definitions.get(name) else {
+                assert!(!ours_schemas.contains_key(name), "{path}: {name} is newer");
+                continue;
+            };
             if name.ends_with("ComponentStatus") || name.contains("ComponentCondition") || name.ends_with("ComponentStatusList") {
                 continue;
             }
