@@ -6,8 +6,12 @@
 
 use serde_json::{Map, Value};
 
-use super::update::{reconcile, release, take};
-use super::{Conflict, Conflicts, EntryError, Managed, Manager, Operation, Owned, Write, bare, managed_fields, set_entries, system_fields};
+use super::update::{NotTaken, reconcile, release, take};
+use super::versions::{self, changes, forms};
+use super::{
+    Conflict, Conflicts, EntryError, Managed, Manager, NotConverted, Operation, Owned, Pending, Versions, Write, bare, managed_fields,
+    set_entries, system_fields,
+};
 use crate::fieldset::FieldSet;
 use crate::typed::{Duplicates, Node};
 
@@ -34,6 +38,22 @@ pub enum ApplyError {
     /// Others own what would change (409).
     #[error("{0}")]
     Conflict(Conflicts),
+    /// An object can not be had in the version of an owner (500).
+    #[error("{0}")]
+    NotConverted(String),
+    /// An object is needed in another version first: only [`apply_across`] says so.
+    #[error(transparent)]
+    Pending(#[from] Pending),
+}
+
+impl From<NotConverted> for ApplyError {
+    fn from(problem: NotConverted) -> Self {
+        match problem {
+            NotConverted::Pending => Self::Pending(Pending),
+            NotConverted::Failed(why) => Self::NotConverted(why),
+            NotConverted::Gone => Self::NotConverted("the kind has no such version".into()),
+        }
+    }
 }
 
 /// What an apply makes of the object.
@@ -47,6 +67,15 @@ pub struct Applied {
 
 /// Applies `config` to `live` (null before a create).
 pub fn apply(live: &Value, config: &Value, write: &Write<'_>, force: bool) -> Result<Applied, ApplyError> {
+    applied(live, config, write, force, None)
+}
+
+/// The same for a kind with several versions, in each of which somebody may own fields.
+pub fn apply_across(live: &Value, config: &Value, write: &Write<'_>, force: bool, versions: &dyn Versions) -> Result<Applied, ApplyError> {
+    applied(live, config, write, force, Some(versions))
+}
+
+fn applied(live: &Value, config: &Value, write: &Write<'_>, force: bool, versions: Option<&dyn Versions>) -> Result<Applied, ApplyError> {
     let given = config.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if given != write.api_version {
         return Err(ApplyError::BadRequest(format!(
@@ -61,19 +90,20 @@ pub fn apply(live: &Value, config: &Value, write: &Write<'_>, force: bool) -> Re
     let live = bare(live);
     let node = Node::object(write.schema);
     if managed.is_empty() {
-        take(&mut managed, &Value::Object(Map::new()), &live, write, BEFORE_FIRST_APPLY).map_err(|problem| {
-            ApplyError::Typed(format!(
+        take(&mut managed, &Value::Object(Map::new()), &live, write, BEFORE_FIRST_APPLY, versions).map_err(|problem| match problem {
+            NotTaken::Typed(problem) => ApplyError::Typed(format!(
                 "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {problem}",
                 described(&live)
-            ))
+            )),
+            NotTaken::Versions(problem) => problem.into(),
         })?;
     }
 
-    let result = match merge(&live, config, managed.clone(), node, write, force) {
+    let result = match merge(&live, config, managed.clone(), write, force, versions) {
         Err(ApplyError::Conflict(conflicts)) if write.manager == KUBECTL => {
             match migrate(&live, &conflicts, node, write) {
                 // All conflicts are with what client-side apply had set: it is the same person.
-                Some(rest) if rest.0.is_empty() => merge(&live, config, managed, node, write, true)?,
+                Some(rest) if rest.0.is_empty() => merge(&live, config, managed, write, true, versions)?,
                 Some(rest) => return Err(ApplyError::Conflict(rest)),
                 None => return Err(ApplyError::Conflict(conflicts)),
             }
@@ -91,36 +121,52 @@ pub fn apply(live: &Value, config: &Value, write: &Write<'_>, force: bool) -> Re
 
 type Merged = (Value, bool, Managed);
 
-fn merge(live: &Value, config: &Value, mut managed: Managed, node: Node<'_>, write: &Write<'_>, force: bool) -> Result<Merged, ApplyError> {
+fn merge(
+    live: &Value,
+    config: &Value,
+    mut managed: Managed,
+    write: &Write<'_>,
+    force: bool,
+    versions: Option<&dyn Versions>,
+) -> Result<Merged, ApplyError> {
+    let node = Node::object(write.schema);
     node.validate(config, Duplicates::Refused)
         .map_err(|problem| ApplyError::Typed(format!("failed to create typed patch object ({}): {problem}", described(config))))?;
     node.validate(live, Duplicates::Allowed)
         .map_err(|problem| ApplyError::Typed(format!("failed to create typed live object ({}): {problem}", described(live))))?;
 
-    reconcile(&mut managed, node, write.api_version);
-    let manager = Manager::new(write.manager, Operation::Apply, write.api_version, write.subresource);
     let merged = node.merge(live, config);
+    let mut other_forms = forms(&mut managed, [live, &merged], write, versions)?;
+    reconcile(&mut managed, &other_forms, write);
+    let manager = Manager::new(write.manager, Operation::Apply, write.api_version, write.subresource);
     let last = managed.0.get(&manager).cloned();
     let fields = node.field_set(config).recursive_difference(write.reset);
     let owned = Owned { api_version: write.api_version.to_owned(), time: last.as_ref().and_then(|last| last.time.clone()), fields };
     managed.0.insert(manager.clone(), owned);
 
-    let object = match &last {
-        Some(last) if !last.fields.is_empty() => prune(&merged, &managed, &last.fields, node),
+    let object = match (&last, versions) {
+        (Some(last), Some(versions)) if !last.fields.is_empty() && !other_forms.is_empty() => {
+            let object = versions::prune(&merged, &managed, last, write, versions)?;
+            if object != merged {
+                other_forms = forms(&mut managed, [live, &object], write, Some(versions))?;
+            }
+            object
+        }
+        (Some(last), _) if !last.fields.is_empty() => prune(&merged, &managed, &last.fields, node),
         _ => merged,
     };
 
-    let comparison = node.compare(live, &object).without(write.reset);
-    let touched = comparison.modified.union(&comparison.added);
+    let changes = changes(live, &object, &other_forms, write);
+    let touched = changes.map(|comparison| comparison.modified.union(&comparison.added));
     let mut conflicts = Vec::new();
     for (other, owned) in managed.iter().filter(|(other, _)| **other != manager) {
-        let paths = owned.fields.intersection(&touched).paths();
+        let paths = owned.fields.intersection(touched.of(&owned.api_version)).paths();
         conflicts.extend(paths.into_iter().map(|path| Conflict { manager: other.clone(), path }));
     }
     if !force && !conflicts.is_empty() {
         return Err(ApplyError::Conflict(Conflicts(conflicts)));
     }
-    release(&mut managed, &comparison, Some(&manager));
+    release(&mut managed, &changes, Some(&manager));
     let changed = !crate::fieldset::equal(live, &object);
     if let Some(owned) = managed.0.get_mut(&manager) {
         owned.fields = owned.fields.difference(&system_fields());

@@ -6,16 +6,18 @@ mod apply;
 mod conflict;
 mod scale;
 mod update;
+mod versions;
 
 use std::collections::BTreeMap;
 
 use mainstay_schema::Schema;
 use serde_json::{Map, Value};
 
-pub use apply::{Applied, ApplyError, apply};
+pub use apply::{Applied, ApplyError, apply, apply_across};
 pub use conflict::{Conflict, Conflicts};
 pub use scale::{from_scale, to_scale};
-pub use update::{keep_times, update};
+pub use update::{keep_times, update, update_across};
+pub use versions::{NotConverted, Pending, Versioned, Versions};
 
 use crate::fieldset::{DecodeError, FieldSet, Path};
 

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{MAX_UPDATE_MANAGERS, Managed, Manager, Operation, Owned, Write, bare, managed_fields, set_entries, system_fields};
+use super::versions::{Forms, PerVersion, changes, forms};
+use super::{
+    MAX_UPDATE_MANAGERS, Managed, Manager, NotConverted, Operation, Owned, Pending, Versions, Write, bare, managed_fields, set_entries,
+    system_fields,
+};
 use crate::typed::{Comparison, Duplicates, Node, Violations};
 
 /// What old updates are joined into beyond [`MAX_UPDATE_MANAGERS`].
@@ -16,16 +20,30 @@ const ANCIENT: &str = "ancient-changes";
 /// nulls and empty fields that the kind does not keep.
 #[must_use]
 pub fn update(live: &Value, new: &Value, write: &Write<'_>) -> Value {
+    // Nothing is pending where nothing is converted.
+    updated(live, new, write, None).unwrap_or_else(|Pending| bare(new))
+}
+
+/// The same for a kind with several versions, in each of which somebody may own fields.
+pub fn update_across(live: &Value, new: &Value, write: &Write<'_>, versions: &dyn Versions) -> Result<Value, Pending> {
+    updated(live, new, write, Some(versions))
+}
+
+fn updated(live: &Value, new: &Value, write: &Write<'_>, versions: Option<&dyn Versions>) -> Result<Value, Pending> {
     let mut out = bare(new);
     let mut managed = starting_point(live, new, write);
     let creates = live.pointer("/metadata/uid").and_then(Value::as_str).is_none_or(str::is_empty);
     // An existing object without owners stays without until somebody applies.
-    if (!managed.is_empty() || creates) && take(&mut managed, &bare(live), &out, write, write.manager).is_err() {
-        // Who owns what of an object that does not fit its schema cannot be said; as upstream, nobody owns anything then.
-        return out;
+    if !managed.is_empty() || creates {
+        match take(&mut managed, &bare(live), &out, write, write.manager, versions) {
+            Ok(()) => {}
+            Err(NotTaken::Versions(NotConverted::Pending)) => return Err(Pending),
+            // Who owns what of an object that does not fit its schema cannot be said; as upstream, nobody owns anything then.
+            Err(_) => return Ok(out),
+        }
     }
     set_entries(&mut out, managed.encode());
-    out
+    Ok(out)
 }
 
 /// The request may set managedFields itself; an empty list resets them, and nothing (or nonsense) keeps those of the live object.
@@ -52,15 +70,43 @@ fn is_reset(entries: &[Value]) -> bool {
     }
 }
 
-/// Gives `manager` what differs between `live` and `new`; refused where one of them does not fit its schema.
-pub(super) fn take(managed: &mut Managed, live: &Value, new: &Value, write: &Write<'_>, manager: &str) -> Result<(), Violations> {
+/// Why it can not be said who owns what.
+pub(super) enum NotTaken {
+    /// An object does not fit its schema.
+    Typed(Violations),
+    /// An object is not to be had in the version of an owner.
+    Versions(NotConverted),
+}
+
+impl From<Violations> for NotTaken {
+    fn from(problem: Violations) -> Self {
+        Self::Typed(problem)
+    }
+}
+
+impl From<NotConverted> for NotTaken {
+    fn from(problem: NotConverted) -> Self {
+        Self::Versions(problem)
+    }
+}
+
+/// Gives `manager` what differs between `live` and `new`.
+pub(super) fn take(
+    managed: &mut Managed,
+    live: &Value,
+    new: &Value,
+    write: &Write<'_>,
+    manager: &str,
+    versions: Option<&dyn Versions>,
+) -> Result<(), NotTaken> {
     let node = Node::object(write.schema);
     node.validate(new, Duplicates::Allowed)?;
     node.validate(live, Duplicates::Allowed)?;
-    reconcile(managed, node, write.api_version);
-    let comparison = node.compare(live, new).without(write.reset);
-    release(managed, &comparison, None);
-    let taken = comparison.modified.union(&comparison.added).difference(&system_fields());
+    let forms = forms(managed, [live, new], write, versions)?;
+    reconcile(managed, &forms, write);
+    let changes = changes(live, new, &forms, write);
+    release(managed, &changes, None);
+    let taken = changes.own.modified.union(&changes.own.added).difference(&system_fields());
     if !taken.is_empty() {
         let manager = Manager::new(manager, Operation::Update, write.api_version, write.subresource);
         let fields = match managed.0.get(&manager) {
@@ -74,20 +120,24 @@ pub(super) fn take(managed: &mut Managed, live: &Value, new: &Value, write: &Wri
 }
 
 /// Takes what changed from all but one.
-pub(super) fn release(managed: &mut Managed, comparison: &Comparison, but: Option<&Manager>) {
-    let changed = comparison.modified.union(&comparison.added).union(&comparison.removed);
+pub(super) fn release(managed: &mut Managed, changes: &PerVersion<Comparison>, but: Option<&Manager>) {
+    let changed = changes.map(|comparison| comparison.modified.union(&comparison.added).union(&comparison.removed));
     for (manager, owned) in &mut managed.0 {
         if Some(manager) != but {
-            owned.fields = owned.fields.difference(&changed);
+            owned.fields = owned.fields.difference(changed.of(&owned.api_version));
         }
     }
     managed.drop_empty();
 }
 
-/// Fields below what has become atomic since are owned as the whole. Entries of other versions are to be read by other schemas.
-pub(super) fn reconcile(managed: &mut Managed, node: Node<'_>, api_version: &str) {
-    for owned in managed.0.values_mut().filter(|owned| owned.api_version == api_version) {
-        owned.fields = node.collapse(&owned.fields);
+/// Fields below what has become atomic since are owned as the whole, by the schema of each owner's version.
+pub(super) fn reconcile(managed: &mut Managed, forms: &Forms, write: &Write<'_>) {
+    for owned in managed.0.values_mut() {
+        if owned.api_version == write.api_version {
+            owned.fields = Node::object(write.schema).collapse(&owned.fields);
+        } else if let Some([form, _]) = forms.get(&owned.api_version) {
+            owned.fields = Node::object(&form.schema).collapse(&owned.fields);
+        }
     }
 }
 
