@@ -199,7 +199,8 @@ mod tests {
     }
 
     fn applied(live: &Value, manager: &str, version: &str, spec: Value, force: bool) -> Result<Value, ApplyError> {
-        let config = json!({"apiVersion": version, "kind": "T", "metadata": {"name": "x"}, "spec": spec});
+        let mut config = json!({"apiVersion": version, "kind": "T", "metadata": {"name": "x"}, "spec": spec});
+        config.as_object_mut().unwrap().retain(|_, member| !member.is_null());
         with_write(manager, version, |write| apply_across(live, &config, write, force, &renaming())).map(|applied| applied.object)
     }
 
@@ -240,19 +241,19 @@ mod tests {
         );
         assert_eq!(owners(&applied(&seen, "other", "e/v2", json!({"b": 1}), false).unwrap()).len(), 3);
         let taken = applied(&seen, "other", "e/v2", json!({"b": 2}), true).unwrap();
-        assert_eq!((owners(&taken), &taken["spec"]), (vec!["other e/v2 [\"f:b\"]".to_owned()], &json!({"b": 2})));
+        assert_eq!((owners(&taken), &taken["spec"]), (vec!["other e/v2 [\"f:b\"]".to_owned(), "up e/v1 []".to_owned()], &json!({"b": 2})));
         let updated = updated(&seen, "other", "e/v2", json!({"b": 3}));
-        assert_eq!(owners(&updated), ["other e/v2 [\"f:b\"]"]);
+        assert_eq!(owners(&updated), ["other e/v2 [\"f:b\"]", "up e/v1 []"]);
     }
 
     /// KAPI-SSA-01: what an applier drops goes unless somebody owns it, in whatever version either of them speaks.
     #[test]
     fn dropping_across_versions() {
         let alone = applied(&Value::Null, "one", "e/v1", json!({"a": 1, "gone": "x"}), false).unwrap();
-        let dropped = applied(&seen_as(&alone, "e/v2"), "one", "e/v2", json!({}), false).unwrap();
+        let dropped = applied(&seen_as(&alone, "e/v2"), "one", "e/v2", Value::Null, false).unwrap();
         assert_eq!((dropped.get("spec"), owners(&dropped)), (None, vec![]));
         let shared = applied(&seen_as(&alone, "e/v2"), "two", "e/v2", json!({"b": 1}), false).unwrap();
-        let kept = applied(&seen_as(&shared, "e/v1"), "one", "e/v1", json!({}), false).unwrap();
+        let kept = applied(&seen_as(&shared, "e/v1"), "one", "e/v1", Value::Null, false).unwrap();
         assert_eq!((&kept["spec"], owners(&kept)), (&json!({"a": 1}), vec!["two e/v2 [\"f:b\"]".to_owned()]));
     }
 
