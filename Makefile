@@ -6,9 +6,10 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/.cache/cargo/bin:$(PATH)
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+BESIDE := .cache/beside.json
 DEMO_FLAGS := $(if $(filter-out 0,$(DEMO_EXIT)),--exit)
 
-.PHONY: help demo test soak setup lint fmt deny bench fuzz requirements clean
+.PHONY: help demo test soak setup lint fmt deny bench beside fuzz requirements clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +49,11 @@ fmt: ## Format the sources
 
 bench: ## Measure speed and size, write BENCHMARKS.md
 	cargo build --profile demo -p mainstay-cli
-	MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md
+	MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md $(if $(wildcard $(BESIDE)),--beside $(BESIDE))
+
+beside: ## Measure upstream's kube-apiserver with etcd here; `make bench` shows it beside
+	cargo build --profile demo -p mainstay-e2e --bin bench
+	@scripts/kube-apiserver beside $(TARGET)/demo/bench
 
 fuzz: ## Every fuzz target for FUZZ_SECONDS (120) seconds; TARGETS names fewer
 	@scripts/fuzz $(TARGETS)

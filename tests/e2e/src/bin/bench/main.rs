@@ -490,8 +490,8 @@ fn page(bench: &Bench, beside: &[Load]) -> String {
          catalogs are measured in a process of their own. Built with profile `demo` (no LTO); the release profile is a little faster.\n\n\
          | what | measured | budget | holds |\n| --- | --- | --- | --- |\n{}\n\n\
          ## Requests\n\nConfigMaps of 1 KiB, keep-alive connections over TLS, server and client on the same machine, every write durable when it is answered, {} s each.\n\
-         `cargo run --profile demo -p mainstay-e2e --bin bench -- --kubeconfig FILE --json FILE` puts the same load on another cluster; `make bench BESIDE=FILE` shows\n\
-         it here (the last columns: kube-apiserver with etcd on the same machine, where it was measured).\n\n\
+         `make beside` puts the same load on upstream's kube-apiserver with Debian's etcd on the same machine: the last columns. (`bench --kubeconfig FILE --json FILE`\n\
+         puts it on any cluster, `make bench BESIDE=FILE` shows that one.)\n\n\
          | operation | clients | per second | p50 | p99 | other: per second | p50 | p99 | times |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n{}\n\n\
          ## The machine\n\n{}\n",
         rows.join("\n"),
