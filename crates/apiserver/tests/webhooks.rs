@@ -69,6 +69,10 @@ impl Hooks {
                 }),
             )
             .route("/patch", post(|Json(review): Json<Value>| async move { patched(&review, json!([])) }))
+            .route(
+                "/merge",
+                post(|Json(review): Json<Value>| async move { allowed(&review, json!({"patchType": "MergePatch", "patch": "W3t9XQ=="})) }),
+            )
             .route("/never", post(std::future::pending::<String>));
         Self { peer: Peer::start(&["127.0.0.1"], router).await, reviews }
     }
@@ -197,6 +201,7 @@ async fn failures() {
         ("/stale", false, "received invalid webhook response: expected response.uid=".to_owned()),
         ("/patch", false, "received invalid webhook response: validating webhook may not return response.patch".to_owned()),
         ("/nothing", true, "failed to call webhook: the server could not find the requested resource".to_owned()),
+        ("/merge", true, "unsupported patch type \"MergePatch\"".to_owned()),
         ("/never", true, format!("failed to call webhook: Post \"https://127.0.0.1:{port}/never?timeout=1s\": context deadline exceeded")),
     ] {
         let kind = if mutating { MUTATING } else { VALIDATING };

@@ -84,6 +84,8 @@ impl fmt::Display for Standard {
 pub struct Policy {
     /// Pods that violate it are refused.
     pub enforce: Standard,
+    /// Pods and templates that violate it are noted for auditors.
+    pub audit: Standard,
     /// Whoever writes what violates it is warned.
     pub warn: Standard,
 }
@@ -94,7 +96,7 @@ impl Policy {
         let mut labels = Labels { labels: namespace.pointer("/metadata/labels"), errors: Vec::new() };
         // What cannot be read is enforced strictly, but nobody is warned by it.
         let enforce = labels.mode("enforce", Level::Restricted);
-        labels.mode("audit", Level::Privileged);
+        let audit = labels.mode("audit", Level::Privileged);
         let mut warn = labels.mode("warn", Level::Privileged);
         // What is enforced on pods is a warning to those who write the templates of pods.
         if warn.level == Given::Not && enforce.level == Given::Well && enforce.standard.level > warn.standard.level {
@@ -103,7 +105,7 @@ impl Policy {
                 warn.standard.version = enforce.standard.version;
             }
         }
-        (Self { enforce: enforce.standard, warn: warn.standard }, labels.errors)
+        (Self { enforce: enforce.standard, audit: audit.standard, warn: warn.standard }, labels.errors)
     }
 }
 

@@ -3,6 +3,7 @@
 //! All steps mutate first, in order; after preparation and validation all of them may still refuse. The plugins of kube-apiserver
 //! stand in its order; quotas are last, since they count only what nobody else refuses.
 
+mod audit;
 mod certificates;
 mod compiled;
 mod defaults;
@@ -34,6 +35,7 @@ use crate::options::DeleteOptions;
 use crate::served::Served;
 use crate::server::Context;
 
+pub use audit::Annotations;
 pub use plugins::{PluginError, Plugins};
 pub use policy::PolicyStatus;
 pub use quota::Charges;
@@ -73,6 +75,8 @@ pub struct Request<'a> {
     pub deletion: Option<&'a DeleteOptions>,
     /// What webhooks remember of it.
     pub reinvocation: Reinvocation,
+    /// What is noted of it for auditors.
+    pub annotations: Annotations,
 }
 
 impl Request<'_> {

@@ -1,9 +1,10 @@
-//! PodSecurity: pods keep to the standard that their namespace's labels name; who writes templates of pods is warned.
+//! PodSecurity: pods keep to the standard that their namespace's labels name; who writes templates of pods is warned, and auditors are told.
 
 use async_trait::async_trait;
 use mainstay_kinds::pod_security::{Level, Policy, evaluate, is_significant_update, namespace_warnings, template};
 use serde_json::Value;
 
+use super::audit::Weight;
 use super::{AdmissionStep, Operation, Request};
 use crate::error::{ApiError, Result};
 
@@ -23,7 +24,9 @@ impl AdmissionStep for PodSecurity {
             ("", "pods", sub) if !IGNORED.contains(&sub) => pod(request, object).await,
             (group, plural, "") => match template(group, plural, object) {
                 Some(template) => {
-                    warn(request, &policy(request).await?, template);
+                    let policy = policy(request).await?;
+                    audit(request, &policy, template);
+                    warn(request, &policy, template);
                     Ok(())
                 }
                 None => Ok(()),
@@ -44,12 +47,24 @@ async fn pod(request: &Request<'_>, pod: &Value) -> Result<()> {
         return Ok(());
     }
     let policy = policy(request).await?;
+    request.annotate(Weight::Routine, "pod-security.kubernetes.io/enforce-policy", &policy.enforce.to_string());
+    audit(request, &policy, pod);
     let violations = evaluate(policy.enforce, pod);
     if !violations.is_empty() {
         return Err(request.forbidden(format!("violates PodSecurity \"{}\": {violations}", policy.enforce)));
     }
     warn(request, &policy, pod);
     Ok(())
+}
+
+fn audit(request: &Request<'_>, policy: &Policy, pod: &Value) {
+    if policy.audit.level != Level::Privileged {
+        let violations = evaluate(policy.audit, pod);
+        if !violations.is_empty() {
+            let words = format!("would violate PodSecurity \"{}\": {violations}", policy.audit);
+            request.annotate(Weight::Finding, "pod-security.kubernetes.io/audit-violations", &words);
+        }
+    }
 }
 
 fn warn(request: &Request<'_>, policy: &Policy, pod: &Value) {

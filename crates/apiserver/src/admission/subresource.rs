@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_kinds::Gvk;
 use serde_json::Value;
 
-use super::{Charges, Operation, Reinvocation, Request};
+use super::{Annotations, Charges, Operation, Reinvocation, Request};
 use crate::error::Result;
 use crate::served::Served;
 use crate::server::Context;
@@ -32,6 +32,7 @@ pub async fn posted(
         charges: Charges::default(),
         deletion: None,
         reinvocation: Reinvocation::default(),
+        annotations: Annotations::default(),
     };
     let chain = &context.api.admission;
     chain.mutate(&request, object).await?;

@@ -60,6 +60,7 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
             charges: Charges::default(),
             deletion: None,
             reinvocation: crate::admission::Reinvocation::default(),
+            annotations: crate::admission::Annotations::default(),
         };
         context.api.admission.mutate(&request, &mut value).await?;
         strategy::prepare_create(context, served, &mut value);

@@ -90,6 +90,7 @@ pub async fn delete_object(
                 charges: Charges::default(),
                 deletion: Some(options),
                 reinvocation: crate::admission::Reinvocation::default(),
+                annotations: crate::admission::Annotations::default(),
             };
             context.api.admission.validate(&request, None).await?;
             admitted = true;

@@ -129,6 +129,7 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
         charges: Charges::default(),
         deletion: None,
         reinvocation: crate::admission::Reinvocation::default(),
+        annotations: crate::admission::Annotations::default(),
     };
     context.api.admission.mutate(&request, &mut new).await?;
     strategy::prepare_update(context, served, &mut new, &live.value, change.sub);

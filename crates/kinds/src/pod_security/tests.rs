@@ -202,7 +202,7 @@ fn labels() {
 /// KAPI-ADM-03: a namespace that becomes stricter warns of the pods that are there.
 #[test]
 fn a_stricter_namespace_warns_of_its_pods() {
-    let of = |text: &str| Policy { enforce: standard(text), warn: standard(text) };
+    let of = |text: &str| Policy { enforce: standard(text), audit: standard(text), warn: standard(text) };
     let one = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
     let pods = || {
         vec![

@@ -13,9 +13,11 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 use http::StatusCode;
+use serde::Serialize;
 use serde_json::Value;
 
 use self::compile::{Annotation, Decision, Policy, Verdict};
+use super::audit::Weight;
 use super::compiled::Compiled;
 use super::matching::{Matching, is_exempt};
 use super::review::View;
@@ -45,24 +47,39 @@ struct Binding {
     policy: String,
     matching: Option<Matching>,
     params: Option<params::Reference>,
-    denies: bool,
-    warns: bool,
-    audits: bool,
+    /// `validationActions`: what follows when a validation fails.
+    actions: Vec<Action>,
+}
+
+/// What follows when a validation fails.
+#[derive(Clone, Copy, Debug, Serialize)]
+enum Action {
+    Deny,
+    Warn,
+    Audit,
+}
+
+impl Action {
+    fn parse(text: &Value) -> Option<Self> {
+        match text.as_str()? {
+            "Deny" => Some(Self::Deny),
+            "Warn" => Some(Self::Warn),
+            "Audit" => Some(Self::Audit),
+            _ => None,
+        }
+    }
 }
 
 impl Binding {
     fn compile(object: &Value) -> Self {
         let spec = &object["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let has = |action: &str| spec["validationActions"].as_array().is_some_and(|actions| actions.iter().any(|one| one == action));
         Self {
             name: text(&object["metadata"]["name"]),
             policy: text(&spec["policyName"]),
             matching: spec.get("matchResources").filter(|resources| resources.is_object()).map(Matching::of_resources),
             params: spec.get("paramRef").filter(|reference| reference.is_object()).map(params::Reference::read),
-            denies: has("Deny"),
-            warns: has("Warn"),
-            audits: has("Audit"),
+            actions: spec["validationActions"].as_array().into_iter().flatten().filter_map(Action::parse).collect(),
         }
     }
 }
@@ -166,8 +183,7 @@ async fn judge(
         }
     }
     for (key, values) in published {
-        let (policy, value) = (&policy.name, values.join(", "));
-        tracing::info!(target: "audit", annotation = format!("{policy}/{key}"), value, "admission policy");
+        request.annotate(Weight::Finding, &format!("{}/{key}", policy.name), &values.join(", "));
     }
     Ok(())
 }
@@ -188,20 +204,16 @@ fn follow(
         message: decision.message.clone(),
     };
     for decision in &verdict.denials {
-        if binding.denies {
-            denials.push(denial(decision));
-        }
-        if binding.audits {
-            let failure = serde_json::json!([{
-                "message": decision.message, "policy": policy.name, "binding": binding.name, "expressionIndex": decision.index,
-            }]);
-            tracing::info!(target: "audit", annotation = "validation.policy.admission.k8s.io/validation_failure", value = %failure, "admission policy");
-        }
-        if binding.warns {
-            let (policy, binding) = (&policy.name, &binding.name);
-            request
-                .context
-                .warn(format!("Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {}", decision.message));
+        for action in &binding.actions {
+            match action {
+                Action::Deny => denials.push(denial(decision)),
+                Action::Audit => note(request, binding, decision),
+                Action::Warn => {
+                    let (policy, binding, message) = (&policy.name, &binding.name, &decision.message);
+                    let words = format!("Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}");
+                    request.context.warn(words);
+                }
+            }
         }
     }
     for annotation in verdict.annotations {
@@ -213,6 +225,32 @@ fn follow(
             },
             Annotation::Fail(message) => denials.push(denial(&Decision { index: 0, reason: None, message })),
         }
+    }
+}
+
+/// A failed validation as it is noted for auditors. The order of the fields is part of the text.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ValidationFailure<'a> {
+    message: &'a str,
+    policy: &'a str,
+    binding: &'a str,
+    expression_index: usize,
+    validation_actions: &'a [Action],
+}
+
+/// Notes a failed validation for auditors; the first of a request stays.
+fn note(request: &Request<'_>, binding: &Binding, decision: &Decision) {
+    let failure = ValidationFailure {
+        message: &decision.message,
+        policy: &binding.policy,
+        binding: &binding.name,
+        expression_index: decision.index,
+        validation_actions: &binding.actions,
+    };
+    match serde_json::to_string(&[failure]) {
+        Ok(text) => request.annotate(Weight::Finding, "validation.policy.admission.k8s.io/validation_failure", &text),
+        Err(error) => tracing::warn!(target: "audit", policy = binding.policy, %error, "a failed validation can not be written"),
     }
 }
 

@@ -6,10 +6,12 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
+use mainstay_merge::patch::decode_json_patch;
 use serde_json::Value;
 
 use super::hook::Hook;
 use crate::admission::Request;
+use crate::admission::audit::Weight;
 use crate::admission::review::{View, admission_review};
 use crate::error::{ApiError, Cause, Details};
 use crate::remote::CallError;
@@ -23,8 +25,36 @@ pub(super) enum Failure {
     Refused(ApiError),
 }
 
-/// What a webhook that lets a request pass wants changed: a JSON patch, as text.
-pub(super) type Patch = Option<Vec<u8>>;
+/// What a webhook that lets a request pass wants changed.
+#[derive(Debug)]
+pub(super) struct Patch {
+    /// Its `patchType`.
+    kind: String,
+    text: Vec<u8>,
+}
+
+impl Patch {
+    /// The operations, none where nothing is to be changed. `whole` says whether there is an object to change.
+    pub(super) fn operations(&self, hook: &Hook, whole: bool) -> Result<Vec<Value>, Failure> {
+        let operations = decode_json_patch(&self.text)
+            .map_err(|error| Failure::Calling(format!("received undecodable patch in webhook response: {error}")))?;
+        if operations.is_empty() {
+            return Ok(operations);
+        }
+        if !whole {
+            let words =
+                format!("admission webhook {:?} attempted to modify the object, which is not supported for this operation", hook.name);
+            return Err(Failure::Refused(ApiError::internal(words)));
+        }
+        if self.kind != JSON_PATCH {
+            return Err(Failure::Calling(format!("unsupported patch type {:?}", self.kind)));
+        }
+        Ok(operations)
+    }
+}
+
+/// The one type of patches that there is.
+const JSON_PATCH: &str = "JSONPatch";
 
 /// Why an answer is none.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +76,7 @@ enum ReviewError {
 }
 
 /// Asks one webhook about a request.
-pub(super) async fn call(request: &Request<'_>, hook: &Hook, view: &View<'_>, mutating: bool) -> Result<Patch, Failure> {
+pub(super) async fn call(request: &Request<'_>, hook: &Hook, view: &View<'_>, mutating: bool) -> Result<Option<Patch>, Failure> {
     if request.dry_run && !hook.allows_dry_run {
         let words = format!("admission webhook {:?} does not support dry run", hook.name);
         return Err(Failure::Refused(ApiError::bad_request(words)));
@@ -63,10 +93,9 @@ pub(super) async fn call(request: &Request<'_>, hook: &Hook, view: &View<'_>, mu
     let answer = answered.map_err(|error: CallError| Failure::Calling(format!("failed to call webhook: {error}")))?;
     let invalid = |error: ReviewError| Failure::Calling(format!("received invalid webhook response: {error}"));
     let response = response(&answer, &uid, version).map_err(invalid)?;
-    let patch = patch(hook, response, mutating, version).map_err(invalid)?;
+    let patch = patch(response, mutating, version).map_err(invalid)?;
     for (key, value) in response["auditAnnotations"].as_object().into_iter().flatten() {
-        let webhook = &hook.name;
-        tracing::info!(target: "audit", annotation = format!("{webhook}/{key}"), value = value.as_str(), "admission webhook");
+        request.annotate(Weight::Finding, &format!("{}/{key}", hook.name), value.as_str().unwrap_or_default());
     }
     for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         request.context.warn(warning);
@@ -74,10 +103,11 @@ pub(super) async fn call(request: &Request<'_>, hook: &Hook, view: &View<'_>, mu
     if response["allowed"] != true {
         return Err(Failure::Refused(denial(&hook.name, &response["status"])));
     }
-    patch
-        .map(|text| STANDARD.decode(text.as_bytes()))
-        .transpose()
-        .map_err(|error| Failure::Calling(format!("failed to call webhook: response.patch is not base64: {error}")))
+    let Some((kind, text)) = patch else { return Ok(None) };
+    match STANDARD.decode(text.as_bytes()) {
+        Ok(text) => Ok(Some(Patch { kind: kind.to_owned(), text })),
+        Err(error) => Err(Failure::Calling(format!("failed to call webhook: response.patch is not base64: {error}"))),
+    }
 }
 
 /// The part of an answer that answers.
@@ -99,11 +129,13 @@ fn response<'a>(answer: &'a Value, uid: &str, version: &str) -> Result<&'a Value
     Ok(response)
 }
 
-fn patch<'a>(hook: &Hook, response: &'a Value, mutating: bool, version: &str) -> Result<Option<&'a str>, ReviewError> {
+/// Type and text of the patch of an answer.
+fn patch<'a>(response: &'a Value, mutating: bool, version: &str) -> Result<Option<(&'a str, &'a str)>, ReviewError> {
     let patch = response["patch"].as_str().filter(|patch| !patch.is_empty());
     let kind = response["patchType"].as_str();
+    // The first version of reviews did not look at the type.
     if version != "v1" {
-        return Ok(patch.filter(|_| mutating));
+        return Ok(patch.filter(|_| mutating).map(|patch| (JSON_PATCH, patch)));
     }
     match (mutating, patch, kind) {
         (false, Some(_), _) => Err(ReviewError::MayNotPatch("patch")),
@@ -111,12 +143,8 @@ fn patch<'a>(hook: &Hook, response: &'a Value, mutating: bool, version: &str) ->
         (true, Some(_), None) => Err(ReviewError::NoPatchType),
         (true, None, Some(_)) => Err(ReviewError::NoPatch),
         (true, Some(_), Some("")) => Err(ReviewError::EmptyPatchType),
-        (_, patch, kind) => {
-            if let Some(kind) = kind.filter(|kind| *kind != "JSONPatch") {
-                tracing::warn!(webhook = hook.name, patch_type = kind, "a webhook answers with a patch type that is not JSONPatch");
-            }
-            Ok(patch)
-        }
+        (_, Some(patch), Some(kind)) => Ok(Some((kind, patch))),
+        (_, None, None) => Ok(None),
     }
 }
 
@@ -183,6 +211,24 @@ mod tests {
         assert_eq!(of(json!({"code": 409, "message": "m", "reason": "r"})), (409, "r".into(), format!("{words}: m")));
         let error = denial("h", &json!({"details": {"name": "n", "causes": [{"field": "f", "message": "m"}]}}));
         assert_eq!(error.details.unwrap().causes[0].field, "f");
+    }
+
+    /// KAPI-ADM-01: a patch comes with its type, and only from webhooks that may change something.
+    #[test]
+    fn patches() {
+        let of = |response: Value, mutating| match patch(&response, mutating, "v1") {
+            Ok(found) => found.map_or_else(String::new, |(kind, text)| format!("{kind} {text}")),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(of(json!({"patch": "W10=", "patchType": "JSONPatch"}), true), "JSONPatch W10=");
+        assert_eq!(of(json!({"patch": "W10=", "patchType": "MergePatch"}), true), "MergePatch W10=");
+        assert_eq!(of(json!({"patch": "W10="}), true), "webhook returned response.patch but not response.patchType");
+        assert_eq!(of(json!({"patchType": ""}), true), "webhook returned response.patchType but not response.patch");
+        assert_eq!(of(json!({"patch": "W10=", "patchType": ""}), true), "webhook returned invalid response.patchType of \"\"");
+        assert_eq!(of(json!({}), true), "");
+        assert_eq!(of(json!({"patch": "W10="}), false), "validating webhook may not return response.patch");
+        assert_eq!(of(json!({"patchType": "JSONPatch"}), false), "validating webhook may not return response.patchType");
+        assert_eq!(patch(&json!({"patch": "W10=", "patchType": "x"}), true, "v1beta1").unwrap(), Some(("JSONPatch", "W10=")));
     }
 
     /// KAPI-ADM-01: an answer must answer this very question, in the version asked.

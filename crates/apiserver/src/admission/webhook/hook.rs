@@ -20,6 +20,8 @@ pub(super) struct Configuration {
 /// One webhook.
 pub(super) struct Hook {
     pub(super) name: String,
+    /// The name of its configuration.
+    pub(super) configuration: String,
     /// Unique among all webhooks.
     pub(super) id: String,
     /// Whom to call, or why nobody can be.
@@ -41,19 +43,20 @@ impl Configuration {
     pub(super) fn compile(object: &Value) -> Self {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let hooks = object["webhooks"].as_array().into_iter().flatten();
-        Self { hooks: hooks.enumerate().map(|(index, hook)| Hook::compile(hook, &format!("{name}/{index}"))).collect() }
+        Self { hooks: hooks.enumerate().map(|(index, hook)| Hook::compile(hook, name, index)).collect() }
     }
 }
 
 impl Hook {
-    fn compile(hook: &Value, place: &str) -> Self {
+    fn compile(hook: &Value, configuration: &str, index: usize) -> Self {
         let text = |field: &str| hook.get(field).and_then(Value::as_str).unwrap_or_default();
         let known = ["v1", "v1beta1"];
         let mut versions = hook["admissionReviewVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let env = admission_env(AdmissionVariables { params: false, authorizer: true });
         Self {
             name: text("name").to_owned(),
-            id: format!("{place}/{}", text("name")),
+            configuration: configuration.to_owned(),
+            id: format!("{configuration}/{index}/{}", text("name")),
             client: ClientConfig::of_webhook(&hook["clientConfig"]).map_err(|error| error.to_string()),
             timeout: Duration::from_secs(hook["timeoutSeconds"].as_u64().unwrap_or(10)),
             ignores_failures: text("failurePolicy") == "Ignore",

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use mainstay_merge::patch::{decode_json_patch, json_patch};
+use mainstay_merge::patch::json_patch;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::call::{Failure, call, out_of_time, unreachable};
 use super::hook::{Configuration, Hook};
+use crate::admission::audit::Weight;
 use crate::admission::compiled::Compiled;
 use crate::admission::matching::{converted, is_exempt};
 use crate::admission::review::{View, is_own_kind, is_scale};
@@ -52,12 +54,9 @@ impl AdmissionStep for MutatingAdmissionWebhook {
             state.limit(limit);
         }
         state.enter(object);
-        for hook in configurations.iter().flat_map(|(_, configuration)| &configuration.hooks) {
-            if !state.asks(&hook.id) {
-                continue;
-            }
-            let changed = ask(request, hook, object).await?;
-            if let Some(changed) = changed {
+        let hooks = configurations.iter().flat_map(|(_, configuration)| &configuration.hooks);
+        for (index, hook) in hooks.enumerate().filter(|(_, hook)| state.asks(&hook.id)) {
+            if let Some(changed) = ask(request, hook, index, object).await? {
                 state.asked(&hook.id, changed, hook.reinvoked);
             }
         }
@@ -74,28 +73,24 @@ impl AdmissionStep for MutatingAdmissionWebhook {
         if configurations.is_empty() || is_exempt(request) {
             return Ok(());
         }
-        for hook in configurations.iter().flat_map(|(_, configuration)| &configuration.hooks) {
-            let Some(view) = hook.view(request, None).await? else { continue };
-            if settle(request, hook, call(request, hook, &view, true).await)?.flatten().is_some() {
-                return Err(unmodifiable(hook));
+        let hooks = configurations.iter().flat_map(|(_, configuration)| &configuration.hooks);
+        for (index, hook) in hooks.enumerate() {
+            if let Some(view) = hook.view(request, None).await? {
+                wish(request, hook, index, &view).await?;
             }
         }
         Ok(())
     }
 }
 
-fn unmodifiable(hook: &Hook) -> ApiError {
-    let name = &hook.name;
-    ApiError::internal(format!("admission webhook {name:?} attempted to modify the object, which is not supported for this operation"))
-}
-
-/// What a call came to; `None` when it failed and that does not matter.
-pub(super) fn settle<T>(request: &Request<'_>, hook: &Hook, outcome: Result<T, Failure>) -> Result<Option<T>> {
+/// What a call came to; `None` when it failed and that does not matter, which is noted under the key.
+pub(super) fn settle<T>(request: &Request<'_>, hook: &Hook, outcome: Result<T, Failure>, failed_open: &str) -> Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(Failure::Refused(refusal)) => Err(refusal),
         Err(Failure::Calling(why)) if hook.ignores_failures => {
             tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
+            request.annotate(Weight::Finding, failed_open, &hook.name);
             if Instant::now() >= request.reinvocation.deadline() {
                 return Err(out_of_time());
             }
@@ -106,24 +101,58 @@ pub(super) fn settle<T>(request: &Request<'_>, hook: &Hook, outcome: Result<T, F
 }
 
 /// Asks one webhook; says whether it changed the object, or `None` when it is not its business.
-async fn ask(request: &Request<'_>, hook: &Hook, object: &mut Value) -> Result<Option<bool>> {
-    let mut patched = None;
-    {
+async fn ask(request: &Request<'_>, hook: &Hook, index: usize, object: &mut Value) -> Result<Option<bool>> {
+    let changed = {
         let Some(view) = hook.view(request, Some(object)).await? else { return Ok(None) };
-        let Some(Some(patch)) = settle(request, hook, call(request, hook, &view, true).await)? else { return Ok(Some(false)) };
-        let failed = |error: &dyn std::fmt::Display| Failure::Calling(format!("received undecodable patch in webhook response: {error}"));
-        let operations = decode_json_patch(&patch).map_err(|error| failed(&error));
-        let Some(operations) = settle(request, hook, operations)? else { return Ok(Some(false)) };
-        if !operations.is_empty() {
-            let mut new = view.object.as_deref().cloned().unwrap_or(Value::Null);
-            json_patch(&mut new, &operations).map_err(|error| ApiError::internal(error.to_string()))?;
-            patched = Some(finish(request, &view, object, new).await?);
-        }
+        let outcome = patched(request, hook, index, &view, object).await.map(|new| new.filter(|new| new != object));
+        let mutated = matches!(outcome, Ok(Some(_)));
+        note(request, index, &Mutation { configuration: &hook.configuration, webhook: &hook.name, mutated });
+        outcome?
+    };
+    let is_changed = changed.is_some();
+    if let Some(new) = changed {
+        *object = new;
     }
-    let Some(patched) = patched else { return Ok(Some(false)) };
-    let changed = patched != *object;
-    *object = patched;
-    Ok(Some(changed))
+    Ok(Some(is_changed))
+}
+
+/// What a webhook did, as it is noted for auditors. The order of the fields is part of the text.
+#[derive(Serialize)]
+struct Mutation<'a> {
+    configuration: &'a str,
+    webhook: &'a str,
+    mutated: bool,
+}
+
+fn note(request: &Request<'_>, index: usize, mutation: &Mutation<'_>) {
+    let key = place(request, "mutation", index);
+    match serde_json::to_string(mutation) {
+        Ok(text) => request.annotate(Weight::Routine, &key, &text),
+        Err(error) => tracing::warn!(target: "audit", annotation = key, %error, "a mutation can not be written"),
+    }
+}
+
+/// The key of a note: which webhook of all it is about, in which round.
+fn place(request: &Request<'_>, what: &str, index: usize) -> String {
+    format!("{what}.webhook.admission.k8s.io/round_{}_index_{index}", request.reinvocation.round())
+}
+
+/// The operations that a webhook wants on what it is shown; none where its failure does not matter.
+async fn wish(request: &Request<'_>, hook: &Hook, index: usize, view: &View<'_>) -> Result<Vec<Value>> {
+    let outcome = call(request, hook, view, true).await;
+    let operations = outcome.and_then(|patch| patch.map_or_else(|| Ok(Vec::new()), |patch| patch.operations(hook, view.object.is_some())));
+    Ok(settle(request, hook, operations, &place(request, "failed-open.mutation", index))?.unwrap_or_default())
+}
+
+/// The object as a webhook wants it, where it wants anything.
+async fn patched(request: &Request<'_>, hook: &Hook, index: usize, view: &View<'_>, object: &Value) -> Result<Option<Value>> {
+    let operations = wish(request, hook, index, view).await?;
+    if operations.is_empty() {
+        return Ok(None);
+    }
+    let mut new = view.object.as_deref().cloned().unwrap_or(Value::Null);
+    json_patch(&mut new, &operations).map_err(|error| ApiError::internal(error.to_string()))?;
+    finish(request, view, object, new).await.map(Some)
 }
 
 /// A patched object as the request writes it: read like any body, defaulted, in the request's own version.

@@ -51,6 +51,11 @@ impl Reinvocation {
         begins
     }
 
+    /// Which round this is, from 0.
+    pub(super) fn round(&self) -> u8 {
+        u8::from(self.state().again)
+    }
+
     /// Limits the time of the whole request.
     pub(super) fn limit(&self, limit: Duration) {
         self.state().limit = Some(limit);

@@ -44,8 +44,8 @@ impl AdmissionStep for ValidatingAdmissionWebhook {
             return Err(out_of_time());
         }
         let asked = join_all(relevant.iter().map(|(hook, view)| call(request, hook, view, false))).await;
-        for ((hook, _), outcome) in relevant.iter().zip(asked) {
-            settle(request, hook, outcome)?;
+        for (index, ((hook, _), outcome)) in relevant.iter().zip(asked).enumerate() {
+            settle(request, hook, outcome, &format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}"))?;
         }
         Ok(())
     }
