@@ -189,7 +189,7 @@ fn keeps_zero(name: &str, field: &str, schema: &Schema) -> bool {
             POINTER_INTEGERS_OF.contains(&(name, field)) || !PLAIN_INTEGERS.contains(&field) && !PLAIN_INTEGERS_OF.contains(&(name, field))
         }
         Some(Type::String) => POINTER_STRINGS_SET.contains(&(name, field)),
-        Some(Type::Array) => WRITTEN_NULL.contains(&(name, field)),
+        Some(Type::Array) => WRITTEN_NULL.contains(&(name, field)) || KEPT_EMPTY.contains(&(name, field)),
         // A pointer to a struct that is there stays, be it empty; an empty map goes. IntOrString and the like stay.
         Some(Type::Object) => is_struct(schema) || schema.preserve_unknown_fields,
         Some(Type::Number) | None => true,
@@ -275,6 +275,9 @@ const WRITTEN_NULL: &[(&str, &str)] = &[
     ("storage.v1.CSINodeSpec", "drivers"),
     ("storage.v1.VolumeError", "time"),
 ];
+
+/// Lists whose emptiness validation must see: they are refused, and so never written.
+const KEPT_EMPTY: &[(&str, &str)] = &[("autoscaling.v2.HPAScalingRules", "policies"), ("networking.v1.ServiceCIDRSpec", "cidrs")];
 
 /// Fields that are required or have a declared default, and yet are not written when empty.
 const REQUIRED_YET_OMITTED: &[(&str, &str)] = &[
@@ -406,7 +409,9 @@ static POINTER_STRINGS_SET: LazyLock<HashSet<(&'static str, &'static str)>> =
 const POINTER_STRINGS: &[(&str, &str)] = &[
     ("admissionregistration.v1.MatchResources", "matchPolicy"),
     ("admissionregistration.v1.MutatingWebhook", "failurePolicy matchPolicy reinvocationPolicy"),
+    ("admissionregistration.v1.NamedRuleWithOperations", "scope"),
     ("admissionregistration.v1.ParamRef", "parameterNotFoundAction"),
+    ("admissionregistration.v1.RuleWithOperations", "scope"),
     ("admissionregistration.v1.ServiceReference", "path"),
     ("admissionregistration.v1.ValidatingAdmissionPolicySpec", "failurePolicy"),
     ("admissionregistration.v1.ValidatingWebhook", "failurePolicy matchPolicy"),

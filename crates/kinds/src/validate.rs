@@ -7,6 +7,7 @@ mod admission;
 mod batch;
 mod container;
 mod csi;
+mod events;
 mod expressions;
 mod flow_control;
 mod internal;
@@ -43,13 +44,27 @@ pub(crate) type Errors = Vec<Error>;
 pub fn validate_create(gvk: &Gvk, object: &Value) -> Vec<Error> {
     // Reviews are answered, not stored: they need no name.
     let stored = registry().resource_of_kind(gvk).is_some_and(crate::Resource::is_stored);
-    let mut errors = if stored { meta::create(gvk, object) } else { Vec::new() };
+    if !stored {
+        return kind(gvk, object);
+    }
+    let mut errors = first(gvk, object, None);
+    if !errors.is_empty() {
+        return errors;
+    }
+    // Events look at their metadata among other things, or leave it to the registry.
+    if gvk.kind != "Event" {
+        errors.extend(meta::create(gvk, object));
+    }
     errors.extend(kind(gvk, object));
-    errors
+    if errors.is_empty() { meta::create_in_registry(gvk, object) } else { errors }
 }
 
 /// What is wrong with a changed object. `subresource` is that of the request.
 pub fn validate_update(gvk: &Gvk, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<Error> {
+    let early = if subresource.is_none() { first(gvk, new, Some(old)) } else { Vec::new() };
+    if !early.is_empty() {
+        return early;
+    }
     let mut errors = meta::of_registry(gvk, new, old);
     match subresource {
         None => {
@@ -76,6 +91,14 @@ pub fn validate_update(gvk: &Gvk, new: &Value, old: &Value, subresource: Option<
     errors
 }
 
+/// What is refused before anybody looks at the rest.
+fn first(gvk: &Gvk, object: &Value, old: Option<&Value>) -> Errors {
+    match gvk.group_kind() {
+        ("", "Service") => service::families(object, old),
+        _ => Vec::new(),
+    }
+}
+
 /// One thing that a kind looks at when it is changed. Kinds look in different orders and at some things more than once, and clients see all of it.
 #[derive(Clone, Copy)]
 enum Look {
@@ -92,21 +115,22 @@ enum Look {
 fn looks(gvk: &Gvk) -> &'static [Look] {
     use Look::{Change, Kind, Metadata, Whole};
     match gvk.group_kind() {
-        ("policy", "PodDisruptionBudget") => &[Kind],
-        ("", "ConfigMap" | "Secret") => &[Metadata, Change, Whole, Kind],
+        ("policy", "PodDisruptionBudget") | ("", "Event") => &[Kind],
+        ("events.k8s.io", "Event") => &[Kind, Metadata, Change],
         ("", "ReplicationController") | ("networking.k8s.io", "NetworkPolicy") => &[Whole, Kind, Metadata, Kind],
-        ("", "PersistentVolume") => &[Whole, Kind, Whole, Kind, Change],
+        ("", "PersistentVolume") | ("storage.k8s.io", "VolumeAttachment") => &[Whole, Kind, Whole, Kind, Change],
         ("apps", "DaemonSet") => &[Metadata, Change, Kind],
         ("storage.k8s.io", "CSINode") => &[Whole, Kind, Metadata, Kind, Change],
-        ("", "ServiceAccount" | "Endpoints" | "Namespace") | ("apps", "ControllerRevision") | ("apiregistration.k8s.io", _) => {
-            &[Metadata, Change, Whole, Kind]
-        }
-        ("rbac.authorization.k8s.io", _) | ("", "PersistentVolumeClaim") | ("storage.k8s.io", "VolumeAttributesClass") => {
-            &[Whole, Kind, Metadata, Whole, Kind, Change]
-        }
-        ("storage.k8s.io", "CSIStorageCapacity" | "StorageClass" | "VolumeAttachment")
+        ("", "ConfigMap" | "Secret" | "ServiceAccount" | "Endpoints" | "Namespace")
+        | ("apps", "ControllerRevision")
+        | ("apiregistration.k8s.io", _)
+        | ("networking.k8s.io", "Ingress" | "IngressClass") => &[Metadata, Change, Whole, Kind],
+        ("", "PersistentVolumeClaim") => &[Whole, Kind, Metadata, Whole, Kind, Change],
+        ("rbac.authorization.k8s.io", _) => &[Whole, Kind, Whole, Kind, Metadata, Change],
+        ("storage.k8s.io", "VolumeAttributesClass") => &[Whole, Kind, Metadata, Change, Whole, Kind],
+        ("storage.k8s.io", "CSIStorageCapacity" | "StorageClass")
         | ("certificates.k8s.io" | "node.k8s.io", _)
-        | ("networking.k8s.io", "IPAddress" | "Ingress" | "IngressClass")
+        | ("networking.k8s.io", "IPAddress")
         | ("batch", "Job")
         | ("", "Node") => &[Whole, Kind, Metadata, Change],
         _ => &[Metadata, Kind, Change],
@@ -133,7 +157,7 @@ fn rules(gvk: &Gvk) -> Option<Rules> {
         ("", "ResourceQuota") => |_, object| resources::resource_quota(object),
         ("", "PersistentVolume") => |_, object| storage::volume(object),
         ("", "PersistentVolumeClaim") => |_, object| storage::claim(object),
-        ("", "Event") => |_, object| misc::event(object),
+        ("", "Event") => |_, object| events::event(object),
         ("", "Namespace") => |_, object| misc::namespace(object),
         ("apps", "ControllerRevision") => |_, object| misc::controller_revision(object),
         ("", "Node") => |_, object| node::node(object),
@@ -158,7 +182,7 @@ fn rules(gvk: &Gvk) -> Option<Rules> {
         ("storage.k8s.io", "CSINode") => |_, object| csi::node(object),
         ("storage.k8s.io", "CSIStorageCapacity") => |_, object| csi::capacity(object),
         ("storage.k8s.io", "VolumeAttachment") => |_, object| csi::attachment(object),
-        ("events.k8s.io", "Event") => |_, object| misc::new_event(object),
+        ("events.k8s.io", "Event") => events::new_event,
         ("apiregistration.k8s.io", "APIService") => |_, object| misc::api_service(object),
         ("certificates.k8s.io", "CertificateSigningRequest") => |_, object| misc::certificate_request(object),
         ("node.k8s.io", "RuntimeClass") => |_, object| misc::runtime_class(object),
@@ -180,6 +204,8 @@ fn kind_again(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     match gvk.group_kind() {
         ("", "Pod") => pod::update(new, old),
         ("", "Service") => service::update(new, old),
+        ("events.k8s.io", "Event") => events::reported(new),
+        ("storage.k8s.io", "VolumeAttachment") => csi::attachment_again(new),
         ("batch", "Job") => batch::job_again(new),
         ("apps", "StatefulSet") => workloads::stateful_set_spec(new),
         ("networking.k8s.io", "ServiceCIDR") | ("scheduling.k8s.io", "PriorityClass") => Vec::new(),
@@ -206,9 +232,9 @@ fn change(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("storage.k8s.io", "CSIDriver") => csi::driver_update(new, old),
         ("storage.k8s.io", "CSINode") => csi::node_update(new, old),
         ("storage.k8s.io", "CSIStorageCapacity") => csi::capacity_update(new, old),
-        ("events.k8s.io", "Event") => misc::new_event_update(new, old),
+        ("events.k8s.io", "Event") => events::new_event_update(new, old),
         ("", "ResourceQuota") => resources::resource_quota_update(new, old),
-        ("networking.k8s.io", "IngressClass") => misc::immutable(new, old, &["spec", "controller"]),
+        ("networking.k8s.io", "IngressClass") => network::controller_is_immutable(new, old),
         ("networking.k8s.io", "IPAddress") => addresses::ip_address_update(new, old),
         ("networking.k8s.io", "ServiceCIDR") => addresses::service_cidr_update(new, old),
         ("discovery.k8s.io", "EndpointSlice") => misc::immutable(new, old, &["addressType"]),

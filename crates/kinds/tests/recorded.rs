@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
-use mainstay_kinds::{Context, Gvk, Requester, default, prepare_create, prepare_update, registry, validate_create, validate_update};
+use mainstay_kinds::{
+    AllocationError, Allocator, Context, Gvk, Requester, allocate_service, default, prepare_create, prepare_update, registry,
+    validate_create, validate_update,
+};
 use serde_json::{Value, json};
 
 fn context() -> Context {
@@ -54,8 +57,34 @@ fn complete(gvk: &Gvk, mut object: Value) -> Value {
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
     }
-    if namespaced && object["metadata"].get("namespace").is_none() {
+    if !namespaced {
+        // The path of the request says where an object is.
+        object["metadata"].as_object_mut().unwrap().remove("namespace");
+    } else if object["metadata"].get("namespace").is_none() {
         object["metadata"]["namespace"] = json!("default");
+    }
+    object
+}
+
+/// Gives every Service the same address and port after port.
+struct Pools(u16);
+
+impl Allocator for Pools {
+    fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, AllocationError> {
+        Ok(wanted.unwrap_or("10.96.0.9").to_owned())
+    }
+
+    fn node_port(&mut self, wanted: Option<u16>) -> Result<u16, AllocationError> {
+        self.0 += 1;
+        Ok(wanted.unwrap_or(self.0))
+    }
+}
+
+/// The base as it was stored.
+fn stored(gvk: &Gvk, base: &Value) -> Value {
+    let mut object = created(gvk, base.clone());
+    if gvk.kind == "Service" {
+        allocate_service(&mut object, None, &mut Pools(30000)).unwrap();
     }
     object
 }
@@ -96,7 +125,7 @@ fn objects_are_refused_as_recorded() {
         let ours = if method == "POST" {
             causes(&validate_create(&gvk, &created(&gvk, object)))
         } else {
-            let old = created(&gvk, base.clone());
+            let old = stored(&gvk, base);
             causes(&validate_update(&gvk, &updated(&gvk, object, &old), &old, None))
         };
         let wanted = case[3].as_array().unwrap();

@@ -35,6 +35,13 @@ pub(super) fn object(gvk: &Gvk, map: &mut Object) {
             }
         }
         ("", "PersistentVolume" | "PersistentVolumeClaim") => {
+            if gvk.kind == "PersistentVolume"
+                && let Some(Value::Object(spec)) = map.get_mut("spec")
+            {
+                // Not of its spec: attachments have one, too.
+                spec.entry("persistentVolumeReclaimPolicy").or_insert(json!("Retain"));
+                spec.entry("volumeMode").or_insert(json!("Filesystem"));
+            }
             // The phase is a default of the status, which an absent status would not be asked for.
             entry(map, "status");
         }
@@ -98,6 +105,9 @@ pub(super) fn after(name: &str, map: &mut Object) {
             let image = map.get("image").and_then(Value::as_str).unwrap_or_default();
             let policy = if tag_is_latest(image) { "Always" } else { "IfNotPresent" };
             map.insert("imagePullPolicy".into(), json!(policy));
+        }
+        "core.v1.ServiceSpec" if map.get("type") == Some(&json!("ClusterIP")) && map.contains_key("externalIPs") => {
+            map.entry("externalTrafficPolicy").or_insert(json!("Cluster"));
         }
         "core.v1.ServicePort" => {
             let unset = map.get("targetPort").is_none_or(|value| *value == json!(0) || *value == json!(""));
@@ -260,9 +270,7 @@ fn scaling_rules(rules: &mut Object, window: Option<i64>, policies: &Value) {
     if let Some(window) = window {
         rules.entry("stabilizationWindowSeconds").or_insert(json!(window));
     }
-    if rules.get("policies").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-        rules.insert("policies".into(), policies.clone());
-    }
+    rules.entry("policies").or_insert_with(|| policies.clone());
 }
 
 fn text_at(map: &Object, path: &[&str]) -> Option<String> {

@@ -39,7 +39,7 @@ fn list<'a>(spec: &'a Object, field: &str) -> &'a [Value] {
 }
 
 fn has_cluster_ip(spec: &Object) -> bool {
-    matches!(text(spec, "type"), "ClusterIP" | "NodePort" | "LoadBalancer" | "")
+    text(spec, "type") != "ExternalName"
 }
 
 fn has_node_ports(spec: &Object) -> bool {
@@ -60,6 +60,25 @@ pub(super) fn create(map: &mut Object) {
     if !address.is_empty() && list(spec, "clusterIPs").is_empty() {
         spec.insert("clusterIPs".into(), json!([address]));
     }
+    families_policy(spec, &Object::new());
+}
+
+/// How many families a Service wants that does not say so: as many as before, or one; without pods and address of its own, two.
+fn families_policy(spec: &mut Object, old: &Object) {
+    if text(spec, "type") == "ExternalName" || spec.contains_key("ipFamilyPolicy") {
+        return;
+    }
+    let policy = match old.get("ipFamilyPolicy") {
+        Some(policy) => policy.clone(),
+        None if is_free(spec) => json!("RequireDualStack"),
+        None => json!("SingleStack"),
+    };
+    spec.insert("ipFamilyPolicy".into(), policy);
+}
+
+/// Whether a Service has neither an address nor pods: whoever manages its endpoints decides about families.
+fn is_free(spec: &Object) -> bool {
+    text(spec, "clusterIP") == "None" && spec.get("selector").and_then(Value::as_object).is_none_or(Object::is_empty)
 }
 
 pub(super) fn update(new: &mut Object, old: &Object) {
@@ -70,7 +89,7 @@ pub(super) fn update(new: &mut Object, old: &Object) {
     keep_allocated(new, old);
     // Whoever changed only one of clusterIP and clusterIPs meant both.
     if text(new, "clusterIP") != text(old, "clusterIP") {
-        if new.get("clusterIPs") == old.get("clusterIPs") {
+        if list(new, "clusterIPs").is_empty() || new.get("clusterIPs") == old.get("clusterIPs") {
             let address = text(new, "clusterIP").to_owned();
             if address.is_empty() {
                 new.remove("clusterIPs");
@@ -85,6 +104,7 @@ pub(super) fn update(new: &mut Object, old: &Object) {
     } else if list(new, "clusterIPs").is_empty() && !list(old, "clusterIPs").is_empty() {
         new.remove("clusterIP");
     }
+    families_policy(new, old);
 }
 
 /// What a change of type makes meaningless goes, unless the user set it anew.
@@ -121,7 +141,10 @@ fn drop_dependent_fields(new: &mut Object, old: &Object) {
             }
         }
     }
-    let external = |spec: &Object| matches!(text(spec, "type"), "NodePort" | "LoadBalancer") || !list(spec, "externalIPs").is_empty();
+    let external = |spec: &Object| match text(spec, "type") {
+        "NodePort" | "LoadBalancer" => true,
+        kind => kind == "ClusterIP" && !list(spec, "externalIPs").is_empty(),
+    };
     if external(old) && !external(new) && same(new, "externalTrafficPolicy") {
         new.remove("externalTrafficPolicy");
     }
@@ -225,21 +248,18 @@ pub fn allocate_service(new: &mut Value, old: Option<&Value>, pools: &mut dyn Al
     Ok(())
 }
 
-/// Which families a Service has: one, of the first address or IPv4.
+/// Which families a Service has: that of its address, or IPv4; both where nobody but the policy decides.
 fn families(spec: &mut Object) {
-    let first = list(spec, "clusterIPs").first().and_then(Value::as_str).unwrap_or_default().to_owned();
-    let headless_without_selector =
-        first == "None" && spec.get("selector").and_then(Value::as_object).is_none_or(serde_json::Map::is_empty);
+    families_policy(spec, &Object::new());
+    let first = list(spec, "clusterIPs").first().and_then(Value::as_str).unwrap_or_default();
     let family = if first.contains(':') { "IPv6" } else { "IPv4" };
-    if headless_without_selector && !spec.contains_key("ipFamilyPolicy") && !spec.contains_key("ipFamilies") {
-        // Whoever manages the endpoints may use both.
-        spec.insert("ipFamilyPolicy".into(), json!("RequireDualStack"));
-        spec.insert("ipFamilies".into(), json!(["IPv4", "IPv6"]));
-        return;
-    }
-    spec.entry("ipFamilyPolicy").or_insert(json!("SingleStack"));
     if list(spec, "ipFamilies").is_empty() {
         spec.insert("ipFamilies".into(), json!([family]));
+    }
+    if is_free(spec) && text(spec, "ipFamilyPolicy") != "SingleStack" && list(spec, "ipFamilies").len() == 1 {
+        let other = if list(spec, "ipFamilies")[0] == "IPv4" { "IPv6" } else { "IPv4" };
+        let both = json!([list(spec, "ipFamilies")[0], other]);
+        spec.insert("ipFamilies".into(), both);
     }
 }
 
@@ -372,7 +392,7 @@ mod tests {
     /// KAPI-REST-07: an update that does not mention what was allocated keeps it.
     #[test]
     fn updates_keep_what_was_allocated() {
-        let old = json!({"spec": {"type": "NodePort", "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"], "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30001}]}});
+        let old = json!({"spec": {"type": "NodePort", "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"], "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30001}]}});
         let mut new = json!({"spec": {"type": "NodePort", "ports": [{"port": 80, "protocol": "TCP"}]}});
         update(new.as_object_mut().unwrap(), old.as_object().unwrap());
         assert_eq!(new, old);

@@ -84,6 +84,6 @@ pub(super) fn service_cidr_update(new: &Value, old: &Value) -> Errors {
     match (before.len(), now.len()) {
         (before, now) if before == now => (0..now).filter_map(stays).collect(),
         (1, 2) => stays(0).into_iter().chain(service_cidr(new)).collect(),
-        _ => vec![Error::invalid(&path, json!(now), "field is immutable")],
+        _ => vec![Error::invalid(&path, new.pointer("/spec/cidrs"), "field is immutable")],
     }
 }

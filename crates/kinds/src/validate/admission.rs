@@ -24,19 +24,16 @@ pub(super) fn webhooks(gvk: &Gvk, object: &Value) -> Errors {
 }
 
 fn webhook(hook: &Value, path: &Path, mutating: bool) -> Errors {
-    let mut errors = versions(hook, &path.child("admissionReviewVersions"));
-    let name = text(hook, "name");
-    errors.extend(fully_qualified(name, &path.child("name")));
+    let mut errors = fully_qualified(text(hook, "name"), &path.child("name"));
     for (index, rule) in list(hook, "rules").iter().enumerate() {
         errors.extend(self::rule(rule, &path.child("rules").index(index)));
     }
     errors.extend(one_of_if_set(hook, "failurePolicy", path, &["Fail", "Ignore"]));
     errors.extend(one_of_if_set(hook, "matchPolicy", path, &["Equivalent", "Exact"]));
-    let effects = text(hook, "sideEffects");
-    if effects.is_empty() {
+    if has(hook, "sideEffects") {
+        errors.extend(one_of_if_set(hook, "sideEffects", path, &["None", "NoneOnDryRun"]));
+    } else {
         errors.push(Error::required(&path.child("sideEffects"), "must specify one of None, NoneOnDryRun"));
-    } else if !["None", "NoneOnDryRun"].contains(&effects) {
-        errors.push(Error::not_supported(&path.child("sideEffects"), effects, &["None", "NoneOnDryRun"]));
     }
     if let Some(seconds) = int(hook, "timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
         errors.push(Error::invalid(&path.child("timeoutSeconds"), seconds, "the timeout value must be between 1 and 30 seconds"));
@@ -49,6 +46,7 @@ fn webhook(hook: &Value, path: &Path, mutating: bool) -> Errors {
     }
     errors.extend(client(hook.get("clientConfig").unwrap_or(&Value::Null), &path.child("clientConfig")));
     errors.extend(match_conditions(hook, &expressions::conditions(), &path.child("matchConditions")));
+    errors.extend(versions(hook, &path.child("admissionReviewVersions")));
     errors
 }
 
@@ -128,17 +126,18 @@ fn resources(rule: &Value, path: &Path) -> Errors {
         return vec![Error::required(path, "")];
     }
     let mut errors = Vec::new();
-    let everything = given.contains(&"*/*");
-    if everything && given.len() > 1 {
-        errors.push(Error::invalid(path, json!(given), "if '*/*' is present, must not specify other resources"));
-    }
+    // Kubernetes remembers this of the last resource that names no subresource.
+    let mut named = false;
     let (mut subresources_of, mut with_subresource): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for (index, resource) in given.iter().enumerate() {
         if resource.is_empty() {
             errors.push(Error::required(&path.index(index), ""));
             continue;
         }
-        let Some((base, sub)) = resource.split_once('/') else { continue };
+        let Some((base, sub)) = resource.split_once('/') else {
+            named = *resource != "*";
+            continue;
+        };
         if subresources_of.contains(&base) {
             errors.push(Error::invalid(&path.index(index), *resource, format!("if '{base}/*' is present, must not specify {resource}")));
         }
@@ -152,7 +151,10 @@ fn resources(rule: &Value, path: &Path) -> Errors {
             with_subresource.push(sub);
         }
     }
-    if given.len() > 1 && given.contains(&"*") && given.iter().any(|resource| *resource != "*" && !resource.contains('/')) {
+    if given.len() > 1 && given.contains(&"*/*") {
+        errors.push(Error::invalid(path, json!(given), "if '*/*' is present, must not specify other resources"));
+    }
+    if given.contains(&"*") && named {
         let words = "if '*' is present, must not specify other resources without subresources";
         errors.push(Error::invalid(path, json!(given), words));
     }
@@ -166,9 +168,10 @@ fn client(config: &Value, path: &Path) -> Errors {
         (false, Some(service)) => {
             let path = path.child("service");
             let mut errors = Vec::new();
-            for (field, words) in [("name", "service name is required"), ("namespace", "service namespace is required")] {
+            // Kubernetes names the one where the other is missing.
+            for (field, named) in [("namespace", "name"), ("name", "namespace")] {
                 if text(service, field).is_empty() {
-                    errors.push(Error::required(&path.child(field), words));
+                    errors.push(Error::required(&path.child(named), ""));
                 }
             }
             let port = int(service, "port").unwrap_or(0);
@@ -196,7 +199,8 @@ fn service_path(place: &str, path: &Path) -> Errors {
     if !place.starts_with('/') {
         errors.push(Error::invalid(path, place, "must start with a '/'"));
     }
-    let trimmed = place.strip_prefix('/').unwrap_or(place);
+    // The first character goes, whatever it is.
+    let trimmed = place.char_indices().nth(1).map_or("", |(second, _)| &place[second..]);
     let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
     for (index, segment) in trimmed.split('/').enumerate() {
         if segment.is_empty() {
@@ -214,7 +218,8 @@ const URL_FORM: &str = "; desired format: https://host[/path]";
 
 fn url(given: &str, path: &Path) -> Errors {
     let mut errors = Vec::new();
-    let (scheme, rest) = given.split_once("://").unwrap_or(("", given));
+    // Without slashes there is no host: all of it is a path.
+    let (scheme, rest) = given.split_once("//").map_or(("", ""), |(scheme, rest)| (scheme.strip_suffix(':').unwrap_or(scheme), rest));
     if scheme != "https" {
         errors.push(Error::invalid(path, scheme, format!("'https' is the only allowed URL scheme{URL_FORM}")));
     }
@@ -276,10 +281,14 @@ pub(super) fn policy(object: &Value) -> Errors {
     let mut errors = one_of_if_set(spec, "failurePolicy", &path, &["Fail", "Ignore"]);
     if let Some(kind) = spec.get("paramKind").filter(|kind| !kind.is_null()) {
         let path = path.child("paramKind");
-        for field in ["apiVersion", "kind"] {
-            if text(kind, field).is_empty() {
-                errors.push(Error::required(&path.child(field), ""));
-            }
+        errors.extend(param_version(text(kind, "apiVersion"), &path.child("apiVersion")));
+        let (path, kind) = (path.child("kind"), text(kind, "kind"));
+        let messages = names::label_1035(&kind.to_lowercase());
+        if kind.is_empty() {
+            errors.push(Error::required(&path, ""));
+        } else if !messages.is_empty() {
+            let words = format!("may have mixed case, but should otherwise match: {}", messages.join(","));
+            errors.push(Error::invalid(&path, kind, words));
         }
     }
     match spec.get("matchConstraints").filter(|constraints| !constraints.is_null()) {
@@ -296,7 +305,6 @@ pub(super) fn policy(object: &Value) -> Errors {
     let named = || variables.iter().map(|variable| (text(variable, "name"), text(variable, "expression")));
     let env = expressions::of_policy(params, named());
     errors.extend(match_conditions(spec, &env, &path.child("matchConditions")));
-    let mut seen: Vec<&str> = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
         let path = path.child("variables").index(index);
         let name = text(variable, "name");
@@ -304,10 +312,7 @@ pub(super) fn policy(object: &Value) -> Errors {
             errors.push(Error::required(&path.child("name"), "name is not specified"));
         } else if !names::is_identifier(name) {
             errors.push(Error::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
-        } else if seen.contains(&name) {
-            errors.push(Error::duplicate(&path.child("name"), name));
         }
-        seen.push(name);
         // A variable sees those before it.
         let before = expressions::of_policy(params, named().take(index));
         errors.extend(expression(variable, "expression", "expression is not specified", &before, Wanted::Any, &path));
@@ -321,16 +326,47 @@ pub(super) fn policy(object: &Value) -> Errors {
     for (index, validation) in list(spec, "validations").iter().enumerate() {
         errors.extend(self::validation(validation, &env, &path.child("validations").index(index)));
     }
+    let mut seen: Vec<&str> = Vec::new();
     for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
         let path = path.child("auditAnnotations").index(index);
         let key = text(annotation, "key");
-        if key.is_empty() {
-            errors.push(Error::required(&path.child("key"), "key is not specified"));
+        if name.is_empty() {
+            errors.push(Error::invalid(&path.child("key"), key, "requires metadata.name be non-empty"));
         } else {
             let whole = format!("{name}/{key}");
             errors.extend(all_invalid(&path.child("key"), &whole, names::qualified(&whole)));
         }
         errors.extend(expression(annotation, "valueExpression", "valueExpression is not specified", &env, Wanted::TextOrNull, &path));
+        if seen.contains(&key) {
+            errors.push(Error::duplicate(&path.child("key"), key));
+        }
+        seen.push(key);
+    }
+    errors
+}
+
+/// The group and version of a policy's parameters.
+fn param_version(version: &str, path: &Path) -> Errors {
+    if version.is_empty() {
+        return vec![Error::required(path, "")];
+    }
+    if version.matches('/').count() > 1 {
+        return vec![Error::invalid(path, version, format!("unexpected GroupVersion string: {version}"))];
+    }
+    let (group, number) = version.split_once('/').unwrap_or(("", version));
+    let mut errors = Vec::new();
+    let mut refuse = |value: &str, messages: &[String]| {
+        if !messages.is_empty() {
+            errors.push(Error::invalid(path, value, messages.join(",")));
+        }
+    };
+    if !group.is_empty() {
+        refuse(group, &names::subdomain(group));
+    }
+    if number.is_empty() {
+        refuse(version, &["version must be specified".to_owned()]);
+    } else {
+        refuse(number, &names::label_1035(number));
     }
     errors
 }
@@ -362,7 +398,16 @@ fn match_resources(constraints: &Value, path: &Path) -> Errors {
     }
     for field in ["resourceRules", "excludeResourceRules"] {
         for (index, rule) in list(constraints, field).iter().enumerate() {
-            errors.extend(self::rule(rule, &path.child(field).index(index)));
+            let path = path.child(field).index(index);
+            errors.extend(self::rule(rule, &path));
+            let named = texts(rule, "resourceNames");
+            for (at, name) in named.iter().enumerate() {
+                let path = path.child("resourceNames").index(at);
+                errors.extend(all_invalid(&path, name, names::path_segment(name)));
+                if named[..at].contains(name) {
+                    errors.push(Error::duplicate(&path, *name));
+                }
+            }
         }
     }
     errors
@@ -382,7 +427,10 @@ pub(super) fn binding(object: &Value) -> Errors {
         let path = path.child("paramRef");
         match (text(reference, "name").is_empty(), has(reference, "selector")) {
             (true, false) => errors.push(Error::required(&path, "one of name or selector must be specified")),
-            (false, true) => errors.push(Error::forbidden(&path.child("name"), "name and selector are mutually exclusive")),
+            (false, true) => {
+                let both = ["name", "selector"];
+                errors.extend(both.map(|field| Error::forbidden(&path.child(field), "name and selector are mutually exclusive")));
+            }
             _ => {}
         }
         let action = text(reference, "parameterNotFoundAction");

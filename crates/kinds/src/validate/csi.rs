@@ -3,7 +3,7 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::Value;
 
-use super::{Errors, all_invalid, has, internal, labels, list, names, text, texts};
+use super::{Errors, all_invalid, has, internal, labels, list, names, storage, text, texts};
 use crate::quantity::Quantity;
 
 pub(super) fn driver_name(name: &str, path: &Path) -> Errors {
@@ -21,8 +21,7 @@ pub(super) fn driver_name(name: &str, path: &Path) -> Errors {
 pub(super) fn driver(object: &Value) -> Errors {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::new("spec");
-    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    let mut errors = driver_name(name, &Path::new("name"));
+    let mut errors = Vec::new();
     for field in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
         if !has(spec, field) {
             errors.push(Error::required(&path.child(field), ""));
@@ -144,19 +143,35 @@ pub(super) fn capacity(object: &Value) -> Errors {
     let mut errors = labels::selector(object.get("nodeTopology"), &Path::new("nodeTopology"));
     let class = text(object, "storageClassName");
     errors.extend(all_invalid(&Path::new("storageClassName"), class, names::subdomain(class)));
-    for field in ["capacity", "maximumVolumeSize"] {
-        let amount = object.get(field).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok());
-        if amount.is_some_and(|amount| amount < Quantity::ZERO) {
-            errors.push(Error::invalid(&Path::new(field), object.get(field), "must be greater than or equal to 0"));
-        }
+    // Nobody looks at maximumVolumeSize.
+    let amount = object.get("capacity").and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok());
+    if amount.is_some_and(|amount| amount < Quantity::ZERO) {
+        errors.push(Error::invalid(&Path::new("capacity"), object.get("capacity"), "must be greater than or equal to 0"));
     }
     errors
 }
 
+/// A new attachment: the rules of every version, then those that came with v1.
 pub(super) fn attachment(object: &Value) -> Errors {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let path = Path::new("spec");
-    let mut errors = driver_name(text(spec, "attacher"), &path.child("attacher"));
+    let mut errors = attachment_again(object);
+    errors.extend(driver_name(text(spec, "attacher"), &path.child("attacher")));
+    let volume = spec.pointer("/source/persistentVolumeName").and_then(Value::as_str);
+    if let Some(volume) = volume {
+        errors.extend(all_invalid(&path.child("source").child("persistentVolumeName"), volume, names::subdomain(volume)));
+    }
+    errors
+}
+
+/// An attachment of any age.
+pub(super) fn attachment_again(object: &Value) -> Errors {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let path = Path::new("spec");
+    let mut errors = Vec::new();
+    if text(spec, "attacher").is_empty() {
+        errors.push(Error::required(&path.child("attacher"), ""));
+    }
     let source = spec.get("source").unwrap_or(&Value::Null);
     match (has(source, "persistentVolumeName"), has(source, "inlineVolumeSpec")) {
         (false, false) => {
@@ -171,25 +186,13 @@ pub(super) fn attachment(object: &Value) -> Errors {
         }
         _ => {}
     }
-    let volume = text(source, "persistentVolumeName");
-    if !volume.is_empty() && !has(source, "inlineVolumeSpec") {
-        errors.extend(all_invalid(&path.child("source").child("persistentVolumeName"), volume, names::subdomain(volume)));
-    }
     let node = text(spec, "nodeName");
     errors.extend(all_invalid(&path.child("nodeName"), node, names::subdomain(node)));
     errors
 }
 
 pub(super) fn attributes_class(object: &Value) -> Errors {
-    let mut errors = driver_name(text(object, "driverName"), &Path::new("driverName"));
-    let parameters = super::map(object, "parameters");
-    let path = Path::new("parameters");
-    let size: usize = parameters.into_iter().flatten().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    match parameters.map_or(0, serde_json::Map::len) {
-        0 => errors.push(Error::required(&path, "must contain at least one key/value pair")),
-        count if count > 512 => errors.push(Error::too_long(&path, "", 512)),
-        _ if size > 256 * 1024 => errors.push(Error::too_long(&path, "", 256 * 1024)),
-        _ => {}
-    }
+    let mut errors = storage::provisioner(text(object, "driverName"), &Path::new("driverName"));
+    errors.extend(storage::parameters(object, false));
     errors
 }

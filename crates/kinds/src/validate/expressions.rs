@@ -33,7 +33,7 @@ pub(super) fn problem(text: &str, env: &Env, wanted: Wanted, path: &Path) -> Opt
         (Wanted::Any, _) => return None,
         (Wanted::Bool, kind) => (matches!(kind, Type::Bool), "bool"),
         (Wanted::Text, kind) => (matches!(kind, Type::String), "string"),
-        (Wanted::TextOrNull, kind) => (matches!(kind, Type::String | Type::Null), "one of string or null"),
+        (Wanted::TextOrNull, kind) => (matches!(kind, Type::String | Type::Null), "one of [string null_type]"),
     };
     // A value whose type only shows when it runs fits nowhere but where any does.
     (!fits).then(|| Error::invalid(path, text, format!("must evaluate to {name} but got {}", program.kind())))

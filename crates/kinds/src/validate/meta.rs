@@ -16,22 +16,25 @@ enum NameRule {
     Label1035,
     PathSegment,
     Address,
-    /// Checked by the kind itself.
-    Own,
+    /// `VERSION.GROUP` of what an APIService says.
+    VersionAndGroup,
+    /// None of the kind's own: only what the registry asks of every name.
+    Any,
 }
 
 fn rule(gvk: &Gvk) -> NameRule {
     match gvk.group_kind() {
         ("", "Service") => NameRule::Label1035,
         ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
-        ("apiregistration.k8s.io", _) => NameRule::Own,
+        ("apiregistration.k8s.io", _) => NameRule::VersionAndGroup,
+        ("certificates.k8s.io", _) => NameRule::Any,
         ("networking.k8s.io", "IPAddress") => NameRule::Address,
         ("", "Namespace") | ("apps", "StatefulSet") => NameRule::Label,
         _ => NameRule::Subdomain,
     }
 }
 
-fn name_messages(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
+fn name_messages(rule: NameRule, object: &Value, name: &str, prefix: bool) -> Vec<String> {
     let masked = if prefix { names::mask_trailing_dash(name) } else { name.to_owned() };
     match rule {
         NameRule::Subdomain => names::subdomain(&masked),
@@ -39,19 +42,35 @@ fn name_messages(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
         NameRule::Label1035 => names::label_1035(&masked),
         NameRule::PathSegment => names::path_segment(name),
         NameRule::Address => names::canonical_ip(name),
-        NameRule::Own => Vec::new(),
+        NameRule::VersionAndGroup => {
+            let messages = names::path_segment(name);
+            let of = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+            let wanted = format!("{}.{}", of("/spec/version"), of("/spec/group"));
+            if messages.is_empty() && name != wanted {
+                vec![format!("must be `spec.version+\".\"+spec.group`: {}", mainstay_schema::field::go_quote(&wanted))]
+            } else {
+                messages
+            }
+        }
+        NameRule::Any => Vec::new(),
     }
 }
 
 pub(super) fn create(gvk: &Gvk, object: &Value) -> Errors {
     let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
     let rule = rule(gvk);
-    of_create(object, namespaced, has_core_finalizers(gvk), &|name, prefix| name_messages(rule, name, prefix))
+    of_create(object, namespaced, has_core_finalizers(gvk), &|name, prefix| name_messages(rule, object, name, prefix))
+}
+
+/// What the registry asks of the metadata of every new object, once the kind has nothing against it.
+pub(super) fn create_in_registry(gvk: &Gvk, object: &Value) -> Errors {
+    let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
+    of_create(object, namespaced, false, &|name, _| names::path_segment(name))
 }
 
 /// What is wrong with the metadata of a new object of any kind, with names that are RFC 1123 subdomains: for custom resources.
 pub fn validate_metadata(object: &Value, namespaced: bool) -> Vec<Error> {
-    of_create(object, namespaced, false, &|name, prefix| name_messages(NameRule::Subdomain, name, prefix))
+    of_create(object, namespaced, false, &|name, prefix| name_messages(NameRule::Subdomain, object, name, prefix))
 }
 
 /// What is wrong with the metadata of a changed object of any kind.
@@ -167,13 +186,16 @@ fn unqualified_finalizers(metadata: &Value, path: &Path) -> Errors {
 
 /// Whether the finalizers of a kind must be standard or qualified.
 fn has_core_finalizers(gvk: &Gvk) -> bool {
-    !matches!(gvk.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io" | "coordination.k8s.io")
+    !matches!(
+        gvk.group.as_str(),
+        "admissionregistration.k8s.io" | "apiextensions.k8s.io" | "apiregistration.k8s.io" | "coordination.k8s.io" | "node.k8s.io"
+    )
 }
 
 /// What the registry asks of every change, before the kind does: as for a new object and as for a change.
 pub(super) fn of_registry(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     let namespaced = registry().resource_of_kind(gvk).is_some_and(|resource| resource.namespaced);
-    let mut errors = of_create(new, namespaced, false, &|name, prefix| name_messages(NameRule::PathSegment, name, prefix));
+    let mut errors = of_create(new, namespaced, false, &|name, _| names::path_segment(name));
     errors.extend(update(new, old));
     errors
 }

@@ -148,7 +148,9 @@ pub(super) fn priority_class(object: &Value) -> Errors {
         let words = "maximum allowed value of a user defined priority is 1000000000";
         errors.push(Error::forbidden(&Path::new("value"), words));
     }
-    errors.extend(super::one_of_if_set(object, "preemptionPolicy", &Path::root(), &["PreemptLowerPriority", "Never"]));
+    if has(object, "preemptionPolicy") {
+        errors.extend(super::one_of(object, "preemptionPolicy", &Path::root(), &["PreemptLowerPriority", "Never"]));
+    }
     errors
 }
 
@@ -161,54 +163,10 @@ pub(super) fn priority_class_update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// Events of the newer group are facts: only their series goes on.
-pub(super) fn new_event_update(new: &Value, old: &Value) -> Errors {
-    let mut errors = Vec::new();
-    // As the internal type, which is that of the older group, names and orders them.
-    for (field, shown) in [
-        ("regarding", "involvedObject"),
-        ("reason", "reason"),
-        ("note", "message"),
-        ("deprecatedSource", "source"),
-        ("deprecatedFirstTimestamp", "firstTimestamp"),
-        ("deprecatedLastTimestamp", "lastTimestamp"),
-        ("deprecatedCount", "count"),
-        ("reason", "reason"),
-        ("type", "type"),
-        ("eventTime", "eventTime"),
-        ("action", "action"),
-        ("related", "related"),
-        ("reportingController", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
-    ] {
-        let now = new.get(field);
-        if now != old.get(field) {
-            let value = match (field, now) {
-                ("regarding" | "related", Some(reference)) => internal::shown("ObjectReference", reference),
-                ("regarding", None) => internal::shown("ObjectReference", &Value::Null),
-                ("related" | "eventTime" | "deprecatedFirstTimestamp" | "deprecatedLastTimestamp", None) => BadValue::Value(Value::Null),
-                (_, None) => BadValue::from(""),
-                (_, Some(value)) => BadValue::from(value),
-            };
-            errors.push(Error::invalid(&Path::new(shown), value, "field is immutable"));
-        }
-    }
-    errors
-}
-
 pub(super) fn api_service(object: &Value) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
     let mut errors = Vec::new();
     let (group, version) = (text(spec, "group"), text(spec, "version"));
-    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    let wanted = format!("{version}.{group}");
-    let own = Path::new("metadata").child("name");
-    let messages = names::path_segment(name);
-    if !messages.is_empty() {
-        errors.extend(all_invalid(&own, name, messages));
-    } else if name != wanted {
-        errors.push(Error::invalid(&own, name, format!("must be `spec.version+\".\"+spec.group`: \"{wanted}\"")));
-    }
     if group.is_empty() {
         if version != "v1" {
             let words = "only v1 may have an empty group and it better be legacy kube";
@@ -295,7 +253,7 @@ pub(super) fn certificate_request(object: &Value) -> Errors {
     let mut errors = Vec::new();
     let request = text(spec, "request");
     if request.is_empty() {
-        errors.push(Error::invalid(&path.child("request"), Value::Null, "PEM block type must be CERTIFICATE REQUEST"));
+        errors.push(Error::invalid(&path.child("request"), spec.get("request"), "PEM block type must be CERTIFICATE REQUEST"));
     } else if !decode(request).is_some_and(|pem| String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE REQUEST-----")) {
         errors.push(Error::invalid(&path.child("request"), request, "PEM block type must be CERTIFICATE REQUEST"));
     }
@@ -393,7 +351,11 @@ pub(super) fn runtime_class(object: &Value) -> Errors {
     }
     if let Some(scheduling) = object.get("scheduling") {
         errors.extend(labels::labels(map(scheduling, "nodeSelector"), &Path::new("scheduling").child("nodeSelector")));
-        errors.extend(scheduling_rules::tolerations(scheduling, &Path::new("scheduling").child("tolerations").child("tolerations")));
+        let (path, given) = (Path::new("scheduling").child("tolerations"), list(scheduling, "tolerations"));
+        errors.extend(scheduling_rules::tolerations(scheduling, &path.child("tolerations")));
+        for (index, toleration) in given.iter().enumerate().filter(|(index, toleration)| given[..*index].contains(toleration)) {
+            errors.push(Error::duplicate(&path.index(index), internal::shown("Toleration", toleration)));
+        }
     }
     errors
 }
@@ -418,51 +380,6 @@ pub(super) fn controller_revision(object: &Value) -> Errors {
         errors.push(Error::required(&Path::new("data"), "data is mandatory"));
     }
     errors.extend(not_negative(object, "revision", &Path::root()));
-    errors
-}
-
-pub(super) fn event(object: &Value) -> Errors {
-    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
-    let about = object.pointer("/involvedObject/namespace").and_then(Value::as_str).unwrap_or_default();
-    let path = Path::new("involvedObject").child("namespace");
-    if about.is_empty() {
-        // Events about things without a namespace live in the default one.
-        if namespace != "default" && namespace != "kube-system" && !namespace.is_empty() {
-            return vec![Error::invalid(&path, about, "does not match event.namespace")];
-        }
-    } else if namespace != about {
-        return vec![Error::invalid(&path, about, "does not match event.namespace")];
-    }
-    Vec::new()
-}
-
-/// Events of the newer group: written by their reporters alone, so that everything must be said.
-pub(super) fn new_event(object: &Value) -> Errors {
-    let mut errors = Vec::new();
-    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
-    let about = object.pointer("/regarding/namespace").and_then(Value::as_str).unwrap_or_default();
-    if (!about.is_empty() && about != namespace) || (about.is_empty() && !["default", "kube-system", ""].contains(&namespace)) {
-        errors.push(Error::invalid(&Path::new("involvedObject").child("namespace"), about, "does not match event.namespace"));
-    }
-    if !has(object, "eventTime") {
-        errors.push(Error::required(&Path::new("eventTime"), ""));
-    }
-    for (field, most) in [("reportingController", 0), ("reportingInstance", 128), ("action", 128), ("reason", 128)] {
-        let value = text(object, field);
-        if value.is_empty() {
-            errors.push(Error::required(&Path::new(field), ""));
-        } else if field == "reportingController" {
-            errors.extend(all_invalid(&Path::new(field), value, names::qualified(value)));
-        } else if value.len() > most {
-            errors.push(Error::invalid(&Path::new(field), "", format!("can have at most {most} characters")));
-        }
-    }
-    if text(object, "note").len() > 1024 {
-        errors.push(Error::invalid(&Path::new("message"), "", "can have at most 1024 characters"));
-    }
-    if !["Normal", "Warning"].contains(&text(object, "type")) {
-        errors.push(Error::invalid(&Path::new("type"), "", "has invalid value: ".to_owned() + text(object, "type")));
-    }
     errors
 }
 

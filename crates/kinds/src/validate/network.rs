@@ -45,10 +45,10 @@ fn policy_port(port: &Value, path: &Path) -> Errors {
     }
     match port.get("port").filter(|number| !number.is_null()) {
         Some(Value::String(name)) => {
-            errors.extend(all_invalid(&path.child("port"), name, names::port_name(name)));
             if has(port, "endPort") {
                 errors.push(Error::invalid(&path.child("endPort"), port.get("endPort"), "may not be specified when `port` is non-numeric"));
             }
+            errors.extend(all_invalid(&path.child("port"), name, names::port_name(name)));
         }
         Some(number) => {
             let number = number.as_i64().unwrap_or(0);
@@ -79,10 +79,7 @@ fn policy_peer(peer: &Value, path: &Path) -> Errors {
         }
     }
     if let Some(block) = peer.get("ipBlock").filter(|block| !block.is_null()) {
-        if kinds > 0 {
-            return vec![Error::forbidden(path, "may not specify both ipBlock and another peer")];
-        }
-        kinds += 1;
+        let whole = path;
         let path = path.child("ipBlock");
         let range = text(block, "cidr");
         if range.is_empty() {
@@ -98,6 +95,10 @@ fn policy_peer(peer: &Value, path: &Path) -> Errors {
             }
             errors.extend(all_invalid(&path, except, messages));
         }
+        if kinds > 0 {
+            errors.push(Error::forbidden(whole, "may not specify both ipBlock and another peer"));
+        }
+        kinds += 1;
     }
     if kinds == 0 {
         errors.push(Error::required(path, "must specify a peer"));
@@ -124,7 +125,7 @@ pub(super) fn ingress(object: &Value) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
     let mut errors = Vec::new();
     if list(spec, "rules").is_empty() && !has(spec, "defaultBackend") {
-        errors.push(Error::invalid(&path, json!([]), "either `defaultBackend` or `rules` must be specified"));
+        errors.push(Error::invalid(&path, spec.get("rules"), "either `defaultBackend` or `rules` must be specified"));
     }
     if let Some(backend) = spec.get("defaultBackend").filter(|backend| !backend.is_null()) {
         errors.extend(ingress_backend(backend, &path.child("defaultBackend")));
@@ -174,6 +175,7 @@ fn ingress_rule(rule: &Value, path: &Path) -> Errors {
         let path = path.child("paths").index(index);
         if !has(entry, "pathType") {
             errors.push(Error::required(&path.child("pathType"), "pathType must be specified"));
+            continue;
         }
         let place = text(entry, "path");
         match text(entry, "pathType") {
@@ -197,7 +199,6 @@ fn ingress_rule(rule: &Value, path: &Path) -> Errors {
                     errors.push(Error::invalid(&path.child("path"), place, "must be an absolute path"));
                 }
             }
-            "" => {}
             other => {
                 errors.push(Error::not_supported(&path.child("pathType"), other, &["Exact", "ImplementationSpecific", "Prefix"]));
             }
@@ -255,14 +256,17 @@ fn ingress_backend(backend: &Value, path: &Path) -> Errors {
 pub(super) fn ingress_class(object: &Value) -> Errors {
     let (spec, path) = (spec(object), Path::new("spec"));
     let mut errors = Vec::new();
-    let controller = text(spec, "controller");
+    let (own, controller) = (path.child("controller"), text(spec, "controller"));
     if controller.len() > 250 {
-        errors.push(Error::too_long(&path.child("controller"), controller, 250));
+        errors.push(Error::too_long(&own, controller, 250));
     }
-    let domain_is_good = controller.split_once('/').is_some_and(|(domain, rest)| names::subdomain(domain).is_empty() && !rest.is_empty());
-    if !domain_is_good {
-        let words = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        errors.push(Error::invalid(&path.child("controller"), controller, words));
+    match controller.split_once('/') {
+        _ if controller.is_empty() => errors.push(Error::required(&own, "")),
+        Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
+            errors.extend(names::subdomain(domain).into_iter().map(|words| Error::invalid(&own, domain, words)));
+            errors.extend(all_invalid(&own, controller, url_path(rest)));
+        }
+        _ => errors.push(Error::invalid(&own, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")")),
     }
     let Some(parameters) = spec.get("parameters").filter(|parameters| !parameters.is_null()) else { return errors };
     let path = path.child("parameters");
@@ -279,7 +283,7 @@ pub(super) fn ingress_class(object: &Value) -> Errors {
         }
     }
     match text(parameters, "scope") {
-        "Namespace" if text(parameters, "namespace").is_empty() => {
+        "Namespace" if !has(parameters, "namespace") => {
             errors.push(Error::required(&path.child("namespace"), "`parameters.scope` is set to 'Namespace'"));
         }
         "Cluster" if has(parameters, "namespace") => {
@@ -289,10 +293,28 @@ pub(super) fn ingress_class(object: &Value) -> Errors {
             let namespace = text(parameters, "namespace");
             errors.extend(all_invalid(&path.child("namespace"), namespace, names::label(namespace)));
         }
-        "Cluster" | "" => {}
+        "Cluster" => {}
+        _ if !has(parameters, "scope") => errors.push(Error::required(&path.child("scope"), "")),
         other => errors.push(Error::not_supported(&path.child("scope"), other, &["Cluster", "Namespace"])),
     }
     errors
+}
+
+pub(super) fn controller_is_immutable(new: &Value, old: &Value) -> Errors {
+    let (now, before) = (text(spec(new), "controller"), text(spec(old), "controller"));
+    if now == before {
+        return Vec::new();
+    }
+    vec![Error::invalid(&Path::new("spec").child("controller"), now, "field is immutable")]
+}
+
+/// The path of a URL: any of it is told by one text.
+fn url_path(text: &str) -> Vec<String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+    if text.bytes().all(fits) {
+        return Vec::new();
+    }
+    vec![r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')".to_owned()]
 }
 
 pub(super) fn endpoints(object: &Value) -> Errors {
@@ -332,6 +354,7 @@ pub(super) fn endpoints(object: &Value) -> Errors {
             let number = int(port, "port").unwrap_or(0);
             errors.extend(names::port(number).into_iter().map(|words| Error::invalid(&path.child("port"), number, words)));
             errors.extend(one_of(port, "protocol", &path, &["SCTP", "TCP", "UDP"]));
+            errors.extend(app_protocol(port, &path));
         }
     }
     errors
@@ -347,6 +370,20 @@ pub(super) fn endpoint_slice(object: &Value) -> Errors {
         return vec![Error::not_supported(&path, kind, &["FQDN", "IPv4", "IPv6"])];
     }
     let mut errors = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, port) in list(object, "ports").iter().enumerate() {
+        let path = Path::new("ports").index(index);
+        let name = text(port, "name");
+        if !name.is_empty() {
+            errors.extend(all_invalid(&path.child("name"), name, names::label(name)));
+        }
+        if seen.contains(&name) {
+            errors.push(Error::duplicate(&path.child("name"), name));
+        }
+        seen.push(name);
+        errors.extend(one_of(port, "protocol", &path, &["SCTP", "TCP", "UDP"]));
+        errors.extend(app_protocol(port, &path));
+    }
     if list(object, "endpoints").len() > 1000 {
         errors.push(Error::too_many(&Path::new("endpoints"), list(object, "endpoints").len() as u64, 1000));
     }
@@ -388,20 +425,6 @@ pub(super) fn endpoint_slice(object: &Value) -> Errors {
         }
         errors.extend(labels::labels(map(endpoint, "deprecatedTopology"), &path.child("deprecatedTopology")));
         errors.extend(hints(endpoint, &path.child("hints")));
-    }
-    let mut seen: Vec<&str> = Vec::new();
-    for (index, port) in list(object, "ports").iter().enumerate() {
-        let path = Path::new("ports").index(index);
-        let name = text(port, "name");
-        if !name.is_empty() {
-            errors.extend(all_invalid(&path.child("name"), name, names::label(name)));
-        }
-        if seen.contains(&name) {
-            errors.push(Error::duplicate(&path.child("name"), name));
-        }
-        seen.push(name);
-        errors.extend(one_of(port, "protocol", &path, &["SCTP", "TCP", "UDP"]));
-        errors.extend(app_protocol(port, &path));
     }
     errors
 }

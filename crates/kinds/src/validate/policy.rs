@@ -85,7 +85,9 @@ fn scale(object: &Value) -> Errors {
 fn scale_target(target: &Value, path: &Path) -> Errors {
     let mut errors = reference(target, path);
     let version = text(target, "apiVersion");
-    if version.is_empty() || (!version.contains('/') && version != "v1") {
+    if version.matches('/').count() > 1 {
+        errors.push(Error::invalid(&path.child("apiVersion"), version, format!("unexpected GroupVersion string: {version}")));
+    } else if version.is_empty() || (!version.contains('/') && version != "v1") {
         errors.push(Error::invalid(&path.child("apiVersion"), version, "apiVersion must specify API group"));
     }
     errors
@@ -104,12 +106,13 @@ fn reference(target: &Value, path: &Path) -> Errors {
     errors
 }
 
+/// Types of metrics and the fields of their sources, in the order in which sources are looked at.
 const METRICS: &[(&str, &str)] = &[
-    ("ContainerResource", "containerResource"),
-    ("External", "external"),
     ("Object", "object"),
+    ("External", "external"),
     ("Pods", "pods"),
     ("Resource", "resource"),
+    ("ContainerResource", "containerResource"),
 ];
 
 fn metric(metric: &Value, path: &Path) -> Errors {
@@ -118,31 +121,46 @@ fn metric(metric: &Value, path: &Path) -> Errors {
     if kind.is_empty() {
         errors.push(Error::required(&path.child("type"), "must specify a metric source type"));
     }
-    let Some((_, field)) = METRICS.iter().find(|(name, _)| *name == kind) else {
-        let known: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
-        // Kubernetes finds it twice: as a type, and as a source without a case.
-        errors.extend(vec![Error::not_supported(&path.child("type"), kind, &known); 2]);
-        return errors;
+    let expected = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, field)| *field);
+    let unknown = || {
+        let mut known: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
+        known.sort_unstable();
+        Error::not_supported(&path.child("type"), kind, &known)
     };
-    for (_, other) in METRICS {
-        if other != field && has(metric, other) {
-            errors.push(Error::forbidden(&path.child(other), "must populate the given metric source only"));
-        }
+    if expected.is_none() {
+        errors.push(unknown());
     }
-    let path = path.child(field);
-    let Some(source) = metric.get(*field).filter(|source| !source.is_null()) else {
-        errors.push(Error::required(&path, "must populate information for the given metric source"));
-        return errors;
-    };
-    match *field {
+    let present: Vec<&str> = METRICS.iter().map(|(_, field)| *field).filter(|field| has(metric, field)).collect();
+    // Only the first source is looked into, be it the expected one or not.
+    if let Some(first) = present.first() {
+        errors.extend(metric_source(first, &metric[*first], &path.child(first)));
+    }
+    match expected {
+        // Kubernetes finds it twice: as a type, and as a source without a case.
+        None => errors.push(unknown()),
+        Some(field) if !has(metric, field) => {
+            errors.push(Error::required(&path.child(field), "must populate information for the given metric source"));
+        }
+        Some(_) => {}
+    }
+    if present.len() != 1 {
+        let others = present.iter().filter(|field| expected != Some(**field));
+        errors.extend(others.map(|other| Error::forbidden(&path.child(other), "must populate the given metric source only")));
+    }
+    errors
+}
+
+fn metric_source(field: &str, source: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    match field {
         "resource" | "containerResource" => {
             let name = text(source, "name");
             if name.is_empty() {
                 errors.push(Error::required(&path.child("name"), "must specify a resource name"));
-            } else if *field == "containerResource" {
+            } else if field == "containerResource" {
                 errors.extend(resources::container_resource_name(name, &path.child("name")));
             }
-            if *field == "containerResource" {
+            if field == "containerResource" {
                 let container = text(source, "container");
                 if container.is_empty() {
                     errors.push(Error::required(&path.child("container"), "must specify a container"));
@@ -152,7 +170,7 @@ fn metric(metric: &Value, path: &Path) -> Errors {
             }
         }
         _ => {
-            if *field == "object" {
+            if field == "object" {
                 errors.extend(reference(source.get("describedObject").unwrap_or(&Value::Null), &path.child("describedObject")));
             }
             let name = source.pointer("/metric/name").and_then(Value::as_str).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, has, int, labels, list, map, names, one_of, text, texts};
+use super::{Errors, all_invalid, has, int, labels, list, map, names, one_of, one_of_if_set, text, texts};
 
 fn spec(object: &Value) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
@@ -26,20 +26,15 @@ pub(super) fn service(object: &Value) -> Errors {
         "ExternalName" => {
             for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 if has(spec, field) && spec.get(field) != Some(&json!([])) {
-                    let words = "may not be set for ExternalName services";
-                    errors.push(if field == "clusterIPs" {
-                        Error::invalid(&path.child(field), spec.get(field), words)
-                    } else {
-                        Error::forbidden(&path.child(field), words)
-                    });
+                    errors.push(Error::forbidden(&path.child(field), "may not be set for ExternalName services"));
                 }
             }
             let name = text(spec, "externalName");
+            let name = name.strip_suffix('.').unwrap_or(name);
             if name.is_empty() {
                 errors.push(Error::required(&path.child("externalName"), ""));
             } else {
-                let bare = name.strip_suffix('.').unwrap_or(name);
-                errors.extend(names::subdomain(bare).into_iter().map(|words| Error::invalid(&path.child("externalName"), name, words)));
+                errors.extend(all_invalid(&path.child("externalName"), name, names::subdomain(name)));
             }
         }
         "LoadBalancer" | "NodePort" | "ClusterIP" if kind != "ClusterIP" && headless => {
@@ -52,7 +47,7 @@ pub(super) fn service(object: &Value) -> Errors {
     errors.extend(labels::labels(map(spec, "selector"), &path.child("selector")));
     errors.extend(one_of(spec, "sessionAffinity", &path, &["ClientIP", "None"]));
     errors.extend(affinity(spec, &path));
-    errors.extend(cluster_addresses(spec, &path, &addresses));
+    errors.extend(cluster_addresses(spec, &path));
     for (index, address) in texts(spec, "externalIPs").iter().enumerate() {
         let path = path.child("externalIPs").index(index);
         let messages = names::ip(address);
@@ -122,11 +117,12 @@ fn ports(spec: &Value, path: &Path) -> Errors {
 
 fn affinity(spec: &Value, path: &Path) -> Errors {
     let path = path.child("sessionAffinityConfig");
-    if text(spec, "sessionAffinity") != "ClientIP" {
-        if has(spec, "sessionAffinityConfig") {
+    match text(spec, "sessionAffinity") {
+        "ClientIP" => {}
+        "None" if has(spec, "sessionAffinityConfig") => {
             return vec![Error::forbidden(&path, "must not be set when session affinity is None")];
         }
-        return Vec::new();
+        _ => return Vec::new(),
     }
     let seconds = spec.pointer("/sessionAffinityConfig/clientIP/timeoutSeconds").and_then(Value::as_i64);
     match seconds {
@@ -137,28 +133,56 @@ fn affinity(spec: &Value, path: &Path) -> Errors {
     }
 }
 
-fn cluster_addresses(spec: &Value, path: &Path, addresses: &[&str]) -> Errors {
-    let mut errors = Vec::new();
-    let own = path.child("clusterIPs");
-    if text(spec, "type") == "ExternalName" {
+/// What Kubernetes looks at before all else, since it gives out addresses first: addresses and their families. Refusals of these stand alone.
+/// The cluster is one of IPv4 only.
+pub(super) fn families(object: &Value, old: Option<&Value>) -> Errors {
+    let (spec, path) = (spec(object), Path::new("spec"));
+    if text(spec, "type") == "ExternalName" || old.is_some_and(|old| prefers_as_before(spec, self::spec(old))) {
+        return Vec::new();
+    }
+    let mut errors = cluster_addresses(spec, &path);
+    if !errors.is_empty() {
         return errors;
     }
-    if addresses.len() > 1 && addresses.contains(&NONE) {
-        errors.push(Error::invalid(&own, json!(addresses), "'None' must be the first and only value"));
-    }
-    for (index, family) in texts(spec, "ipFamilies").iter().enumerate() {
-        let path = path.child("ipFamilies").index(index);
-        if !["IPv4", "IPv6"].contains(family) {
-            errors.push(Error::not_supported(&path, *family, &["IPv4", "IPv6"]));
-        } else if texts(spec, "ipFamilies")[..index].contains(family) {
-            errors.push(Error::duplicate(&path, *family));
+    let (addresses, given, policy) = (texts(spec, "clusterIPs"), texts(spec, "ipFamilies"), text(spec, "ipFamilyPolicy"));
+    let own = path.child("ipFamilyPolicy");
+    if policy == "SingleStack" {
+        for (_, what) in [(addresses.len(), "cluster IPs"), (given.len(), "IP families")].into_iter().filter(|(count, _)| *count == 2) {
+            let words = format!("must be RequireDualStack or PreferDualStack when multiple {what} are specified");
+            errors.push(Error::invalid(&own, policy, words));
         }
     }
-    let policy = text(spec, "ipFamilyPolicy");
-    if !policy.is_empty() && !["PreferDualStack", "RequireDualStack", "SingleStack"].contains(&policy) {
-        errors.push(Error::invalid(&path.child("ipFamilyPolicy"), policy, "must be one of PreferDualStack, RequireDualStack, SingleStack"));
+    let headless = addresses.first() == Some(&NONE);
+    for (index, address) in addresses.iter().enumerate().skip(given.len()).filter(|_| !headless) {
+        if names::address(address).is_some_and(|address| address.is_ipv6() && address.to_canonical() == address) {
+            errors.push(Error::invalid(&path.child("clusterIPs").index(index), json!(addresses), "IPv6 is not configured on this cluster"));
+        }
     }
-    let single = text(spec, "clusterIP");
+    // Who selects no pods of his own may say what he likes about families.
+    if !errors.is_empty() || headless && map(spec, "selector").is_none_or(serde_json::Map::is_empty) {
+        return errors;
+    }
+    if policy == "RequireDualStack" {
+        errors.push(Error::invalid(&own, policy, "this cluster is not configured for dual-stack services"));
+    }
+    for (index, family) in given.iter().enumerate().filter(|(_, family)| **family == "IPv6") {
+        errors.push(Error::invalid(&path.child("ipFamilies").index(index), *family, "not configured on this cluster"));
+    }
+    errors
+}
+
+/// A Service that took two families where there were two keeps what it has.
+fn prefers_as_before(spec: &Value, before: &Value) -> bool {
+    let same = |field: &str| spec.get(field) == before.get(field);
+    text(spec, "ipFamilyPolicy") == "PreferDualStack" && ["ipFamilyPolicy", "ipFamilies", "clusterIPs"].into_iter().all(same)
+}
+
+fn cluster_addresses(spec: &Value, path: &Path) -> Errors {
+    if text(spec, "type") == "ExternalName" {
+        return Vec::new();
+    }
+    let (own, addresses, single) = (path.child("clusterIPs"), texts(spec, "clusterIPs"), text(spec, "clusterIP"));
+    let mut errors = Vec::new();
     match addresses.first() {
         None if !single.is_empty() => errors.push(Error::required(&own, "")),
         Some(_) if single.is_empty() => {
@@ -167,25 +191,39 @@ fn cluster_addresses(spec: &Value, path: &Path, addresses: &[&str]) -> Errors {
         Some(first) if *first != single => errors.push(Error::invalid(&own, json!(addresses), "first value must match `clusterIP`")),
         _ => {}
     }
-    for (index, address) in addresses.iter().enumerate() {
-        if *address == NONE && index == 0 {
-            continue;
+    let families = texts(spec, "ipFamilies");
+    for (index, family) in families.iter().enumerate() {
+        let path = path.child("ipFamilies").index(index);
+        if !["IPv4", "IPv6"].contains(family) {
+            errors.push(Error::not_supported(&path, *family, &["IPv4", "IPv6"]));
         }
-        errors.extend(all_invalid(&own.index(index), address, names::ip(address)));
+        if families[..index].contains(family) {
+            errors.push(Error::duplicate(&path, *family));
+        }
     }
-    if !errors.is_empty() {
-        return errors;
+    errors.extend(one_of_if_set(spec, "ipFamilyPolicy", path, &["PreferDualStack", "RequireDualStack", "SingleStack"]));
+    let headless = addresses.first() == Some(&NONE);
+    let mut unreadable = headless && addresses.len() > 1;
+    if unreadable {
+        errors.push(Error::invalid(&own, json!(addresses), "'None' must be the first and only value"));
+    }
+    for (index, address) in addresses.iter().enumerate().skip(usize::from(headless)) {
+        let messages = names::ip(address);
+        unreadable |= !messages.is_empty();
+        errors.extend(all_invalid(&own.index(index), address, messages));
     }
     if addresses.len() > 2 {
         errors.push(Error::invalid(&own, json!(addresses), "may only hold up to 2 values"));
     }
-    for (index, (address, family)) in addresses.iter().zip(texts(spec, "ipFamilies")).enumerate() {
-        let fits = match names::address(address) {
-            Some(IpAddr::V4(_)) => family == "IPv4",
-            Some(IpAddr::V6(_)) => family == "IPv6",
-            None => true,
-        };
-        if !fits {
+    if unreadable {
+        return errors;
+    }
+    let is_six = |address: &str| matches!(names::address(address), Some(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_none());
+    if addresses.len() > 1 && addresses.iter().all(|address| is_six(address) == is_six(addresses[0])) {
+        errors.push(Error::invalid(&own, json!(addresses), "may specify no more than one IP for each IP family"));
+    }
+    for (index, (address, family)) in addresses.iter().zip(&families).enumerate().filter(|_| !headless) {
+        if (*family == "IPv4" && is_six(address)) || (*family == "IPv6" && !is_six(address)) {
             let words = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
             errors.push(Error::invalid(&own.index(index), *address, words));
         }
@@ -197,14 +235,11 @@ fn load_balancer(spec: &Value, path: &Path, kind: &str) -> Errors {
     let mut errors = Vec::new();
     let ranges = texts(spec, "loadBalancerSourceRanges");
     let own = path.child("LoadBalancerSourceRanges");
-    if !ranges.is_empty() {
-        if kind == "LoadBalancer" {
-            for (index, range) in ranges.iter().enumerate() {
-                errors.extend(all_invalid(&own.index(index), range, names::cidr(range.trim())));
-            }
-        } else {
-            errors.push(Error::forbidden(&own, "may only be used when `type` is 'LoadBalancer'"));
-        }
+    if !ranges.is_empty() && kind != "LoadBalancer" {
+        errors.push(Error::forbidden(&own, "may only be used when `type` is 'LoadBalancer'"));
+    }
+    for (index, range) in ranges.iter().map(|range| range.trim()).enumerate() {
+        errors.extend(all_invalid(&own.index(index), range, names::cidr(range)));
     }
     if kind != "LoadBalancer" && has(spec, "allocateLoadBalancerNodePorts") {
         let words = "may only be used when `type` is 'LoadBalancer'";
@@ -213,15 +248,20 @@ fn load_balancer(spec: &Value, path: &Path, kind: &str) -> Errors {
     if kind == "LoadBalancer" && !has(spec, "allocateLoadBalancerNodePorts") {
         errors.push(Error::required(&path.child("allocateLoadBalancerNodePorts"), ""));
     }
-    if has(spec, "loadBalancerClass") {
-        let class = text(spec, "loadBalancerClass");
-        if kind == "LoadBalancer" {
-            errors.extend(all_invalid(&path.child("loadBalancerClass"), class, names::qualified(class)));
-        } else {
-            errors.push(Error::forbidden(&path.child("loadBalancerClass"), "may only be used when `type` is 'LoadBalancer'"));
-        }
-    }
+    errors.extend(load_balancer_class(spec, path));
     errors
+}
+
+fn load_balancer_class(spec: &Value, path: &Path) -> Errors {
+    if !has(spec, "loadBalancerClass") {
+        return Vec::new();
+    }
+    let (path, class) = (path.child("loadBalancerClass"), text(spec, "loadBalancerClass"));
+    if text(spec, "type") == "LoadBalancer" {
+        all_invalid(&path, class, names::qualified(class))
+    } else {
+        vec![Error::forbidden(&path, "may only be used when `type` is 'LoadBalancer'")]
+    }
 }
 
 fn traffic_policies(spec: &Value, path: &Path, kind: &str) -> Errors {
@@ -267,22 +307,20 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
     let both = |kind: &str| text(spec, "type") == kind && text(before, "type") == kind;
     let addressed = |spec: &Value| text(spec, "type") != "ExternalName";
     if addressed(before) && addressed(spec) {
-        let (old_addresses, addresses) = (texts(before, "clusterIPs"), texts(spec, "clusterIPs"));
-        if let Some(first) = old_addresses.first() {
-            if addresses.first() != Some(first) {
-                errors.push(Error::invalid(&path.child("clusterIPs").index(0), json!(addresses), "may not change once set"));
-            }
-            if let (Some(second), Some(changed)) = (old_addresses.get(1), addresses.get(1))
-                && second != changed
-            {
-                errors.push(Error::invalid(&path.child("clusterIPs").index(1), json!(addresses), "may not change once set"));
-            }
+        let (known, addresses) = (texts(before, "clusterIPs"), texts(spec, "clusterIPs"));
+        let own = path.child("clusterIPs");
+        if addresses.is_empty() && !known.is_empty() {
+            errors.push(Error::invalid(&own.index(0), json!(addresses), "primary clusterIP can not be unset"));
+        }
+        for (index, _) in known.iter().zip(&addresses).enumerate().filter(|(_, (known, now))| known != now) {
+            errors.push(Error::invalid(&own.index(index), json!(addresses), "may not change once set"));
         }
     }
     if both("LoadBalancer") && spec.get("loadBalancerClass") != before.get("loadBalancerClass") {
         let class = if has(spec, "loadBalancerClass") { spec.get("loadBalancerClass") } else { None };
         errors.push(Error::invalid(&path.child("loadBalancerClass"), class, "may not change once set"));
     }
+    errors.extend(load_balancer_class(spec, &path));
     errors.extend(service(new));
     errors
 }

@@ -1,5 +1,7 @@
 //! Volumes, claims and classes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Map, Value, json};
 
@@ -258,35 +260,83 @@ pub(super) fn volume_update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-pub(super) fn class(object: &Value) -> Errors {
+/// Who makes volumes of a class: a qualified name, whose case counts for nothing.
+pub(super) fn provisioner(name: &str, path: &Path) -> Errors {
+    if name.is_empty() {
+        return vec![Error::required(path, "")];
+    }
+    let name = name.to_lowercase();
+    all_invalid(path, &name, names::qualified(&name))
+}
+
+/// What a class tells its provisioner.
+pub(super) fn parameters(object: &Value, may_be_empty: bool) -> Errors {
+    const MOST: usize = 512;
+    const LONGEST: usize = 256 * 1024;
+    let path = Path::new("parameters");
+    let given = map(object, "parameters");
+    let count = given.map_or(0, serde_json::Map::len);
     let mut errors = Vec::new();
-    let provisioner = text(object, "provisioner");
-    if provisioner.is_empty() {
-        errors.push(Error::required(&Path::new("provisioner"), provisioner));
-    } else {
-        errors.extend(all_invalid(&Path::new("provisioner"), provisioner, names::qualified(&provisioner.to_lowercase())));
+    if count == 0 && !may_be_empty {
+        errors.push(Error::required(&path, "must contain at least one key/value pair"));
     }
-    for key in map(object, "parameters").into_iter().flatten().map(|(key, _)| key).filter(|key| key.is_empty()) {
-        errors.push(Error::invalid(&Path::new("parameters"), key, "field can not be empty."));
+    if count > MOST {
+        errors.push(Error::too_long(&path, "Provisioner Parameters exceeded max allowed", MOST as u64));
+        return errors;
     }
+    let mut size = 0;
+    for (key, value) in given.into_iter().flatten() {
+        if key.is_empty() {
+            errors.push(Error::invalid(&path, key, "field can not be empty."));
+        }
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > LONGEST {
+        errors.push(Error::too_long(&path, "", LONGEST as u64));
+    }
+    errors
+}
+
+pub(super) fn class(object: &Value) -> Errors {
+    let mut errors = provisioner(text(object, "provisioner"), &Path::new("provisioner"));
+    errors.extend(parameters(object, true));
     if !text(object, "reclaimPolicy").is_empty() {
         errors.extend(one_of_if_set(object, "reclaimPolicy", &Path::root(), &["Delete", "Retain"]));
     }
-    let mode = text(object, "volumeBindingMode");
-    if mode.is_empty() {
+    if has(object, "volumeBindingMode") {
+        errors.extend(one_of_if_set(object, "volumeBindingMode", &Path::root(), &["Immediate", "WaitForFirstConsumer"]));
+    } else {
         errors.push(Error::required(&Path::new("volumeBindingMode"), ""));
-    } else if !["Immediate", "WaitForFirstConsumer"].contains(&mode) {
-        errors.push(Error::not_supported(&Path::new("volumeBindingMode"), mode, &["Immediate", "WaitForFirstConsumer"]));
     }
-    for (index, topology) in list(object, "allowedTopologies").iter().enumerate() {
-        let path = Path::new("allowedTopologies").index(index).child("matchLabelExpressions");
+    errors.extend(topologies(list(object, "allowedTopologies"), &Path::new("allowedTopologies")));
+    errors
+}
+
+/// Where volumes of a class may be made: each place once.
+fn topologies(given: &[Value], path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    // Kubernetes begins with as many places that say nothing as there are terms, so that a term that says nothing repeats them all.
+    let mut seen = vec![BTreeMap::new(); given.len()];
+    for (index, topology) in given.iter().enumerate() {
+        let path = path.index(index).child("matchLabelExpressions");
+        let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (at, expression) in list(topology, "matchLabelExpressions").iter().enumerate() {
-            if list(expression, "values").is_empty() {
-                errors.push(Error::required(&path.index(at).child("values"), ""));
+            let path = path.index(at);
+            let among = texts(expression, "values");
+            if among.is_empty() {
+                errors.push(Error::required(&path.child("values"), ""));
+            }
+            for (number, value) in among.iter().enumerate().filter(|(number, value)| among[..*number].contains(value)) {
+                errors.push(Error::duplicate(&path.child("values").index(number), *value));
             }
             let key = text(expression, "key");
-            errors.extend(all_invalid(&path.index(at).child("key"), key, names::qualified(key)));
+            errors.extend(all_invalid(&path.child("key"), key, names::qualified(key)));
+            if values.insert(key, among.into_iter().collect()).is_some() {
+                errors.push(Error::duplicate(&path.child("key"), key));
+            }
         }
+        errors.extend(seen.iter().filter(|earlier| **earlier == values).map(|_| Error::duplicate(&path, "")));
+        seen.push(values);
     }
     errors
 }
