@@ -6,13 +6,13 @@
 
 use serde_json::{Map, Value};
 
+use super::prune::{keeps, prune};
 use super::update::{NotTaken, reconcile, release, take};
 use super::versions::{self, changes, forms};
 use super::{
     Conflict, Conflicts, EntryError, Managed, Manager, NotConverted, Operation, Owned, Pending, Versions, Write, bare, managed_fields,
     set_entries, system_fields,
 };
-use crate::fieldset::FieldSet;
 use crate::typed::{Duplicates, Node};
 
 /// Who owned the object before anybody applied.
@@ -110,7 +110,9 @@ fn applied(live: &Value, config: &Value, write: &Write<'_>, force: bool, version
         }
         other => other?,
     };
-    let (mut object, changed, managed) = result;
+    let (merged, managed) = result;
+    let changed = merged.is_some();
+    let mut object = merged.unwrap_or(live);
     let mut synced = false;
     if write.manager == KUBECTL {
         synced = sync_last_applied(&mut object, config);
@@ -119,7 +121,8 @@ fn applied(live: &Value, config: &Value, write: &Write<'_>, force: bool, version
     Ok(Applied { object, changed: changed || synced })
 }
 
-type Merged = (Value, bool, Managed);
+/// The new object, where anything is to change, and its owners.
+type Merged = (Option<Value>, Managed);
 
 fn merge(
     live: &Value,
@@ -135,61 +138,55 @@ fn merge(
     node.validate(live, Duplicates::Allowed)
         .map_err(|problem| ApplyError::Typed(format!("failed to create typed live object ({}): {problem}", described(live))))?;
 
-    let merged = node.merge(live, config);
-    let mut other_forms = forms(&mut managed, [live, &merged], write, versions)?;
+    let merged = node.overlay(live, config);
+    let laid = merged.as_ref().unwrap_or(live);
+    let mut other_forms = forms(&mut managed, [live, laid], write, versions)?;
     reconcile(&mut managed, &other_forms, write);
     let manager = Manager::new(write.manager, Operation::Apply, write.api_version, write.subresource);
     let last = managed.0.get(&manager).cloned();
     let fields = node.field_set(config).recursive_difference(write.reset);
+    let kept = last.as_ref().is_none_or(|last| keeps(&fields, &last.fields));
     let owned = Owned { api_version: write.api_version.to_owned(), time: last.as_ref().and_then(|last| last.time.clone()), fields };
     managed.0.insert(manager.clone(), owned);
 
-    let object = match (&last, versions) {
+    let pruned = match (&last, versions) {
         (Some(last), Some(versions)) if !last.fields.is_empty() && !other_forms.is_empty() => {
-            let object = versions::prune(&merged, &managed, last, write, versions)?;
-            if object != merged {
+            let object = versions::prune(laid, &managed, last, write, versions)?;
+            if object == *laid {
+                None
+            } else {
                 other_forms = forms(&mut managed, [live, &object], write, Some(versions))?;
+                Some(object)
             }
-            object
         }
-        (Some(last), _) if !last.fields.is_empty() => prune(&merged, &managed, &last.fields, node),
-        _ => merged,
+        (Some(last), _) if !kept => prune(laid, &managed, &last.fields, node),
+        _ => None,
     };
+    let object = pruned.or(merged);
 
-    let changes = changes(live, &object, &other_forms, write);
-    let touched = changes.map(|comparison| comparison.modified.union(&comparison.added));
-    let mut conflicts = Vec::new();
-    for (other, owned) in managed.iter().filter(|(other, _)| **other != manager) {
-        let paths = owned.fields.intersection(touched.of(&owned.api_version)).paths();
-        conflicts.extend(paths.into_iter().map(|path| Conflict { manager: other.clone(), path }));
+    if let Some(object) = &object {
+        let changes = changes(live, object, &other_forms, write);
+        let touched = changes.map(|comparison| comparison.modified.union(&comparison.added));
+        let mut conflicts = Vec::new();
+        for (other, owned) in managed.iter().filter(|(other, _)| **other != manager) {
+            let paths = owned.fields.intersection(touched.of(&owned.api_version)).paths();
+            conflicts.extend(paths.into_iter().map(|path| Conflict { manager: other.clone(), path }));
+        }
+        if !force && !conflicts.is_empty() {
+            return Err(ApplyError::Conflict(Conflicts(conflicts)));
+        }
+        release(&mut managed, &changes, Some(&manager));
     }
-    if !force && !conflicts.is_empty() {
-        return Err(ApplyError::Conflict(Conflicts(conflicts)));
-    }
-    release(&mut managed, &changes, Some(&manager));
-    let changed = !crate::fieldset::equal(live, &object);
+    // What differs in form alone, as 1 and 1.0 do, does not differ.
+    let object = object.filter(|object| !crate::fieldset::equal(live, object));
     if let Some(owned) = managed.0.get_mut(&manager) {
-        owned.fields = owned.fields.difference(&system_fields());
-        if changed {
+        owned.fields = owned.fields.difference(system_fields());
+        if object.is_some() {
             owned.time = Some(write.now.to_owned());
         }
     }
     managed.drop_empty();
-    Ok((if changed { object } else { live.clone() }, changed, managed))
-}
-
-/// Removes what the applier had applied last time, has not applied now, and nobody else owns.
-fn prune(merged: &Value, managed: &Managed, last: &FieldSet, node: Node<'_>) -> Value {
-    let last = node.with_named_parents(last);
-    let pruned = node.remove(merged, &last);
-    // What others (or the new config) own comes back ...
-    let everyone = managed.iter().fold(FieldSet::new(), |all, (_, owned)| all.union(&owned.fields));
-    let all = node.with_named_parents(&node.field_set(merged));
-    let kept = node.with_named_parents(&node.field_set(&pruned)).union(&node.with_named_parents(&everyone));
-    let pruned = node.remove(merged, &all.difference(&kept));
-    // ... and so does what the applier never owned.
-    let left = node.with_named_parents(&node.field_set(&pruned));
-    node.remove(merged, &all.difference(&left).intersection(&last))
+    Ok((object, managed))
 }
 
 /// The conflicts that remain when what client-side apply had set counts as the applier's own; `None` where it never was used.

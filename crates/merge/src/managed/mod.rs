@@ -4,11 +4,13 @@
 
 mod apply;
 mod conflict;
+mod prune;
 mod scale;
 mod update;
 mod versions;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use mainstay_schema::Schema;
 use serde_json::{Map, Value};
@@ -123,11 +125,8 @@ impl Managed {
     /// The entries in upstream's order: appliers first, then by time, manager, version and subresource.
     pub fn encode(&self) -> Vec<Value> {
         let mut entries: Vec<(&Manager, &Owned)> = self.0.iter().collect();
-        entries.sort_by(|(a, x), (b, y)| {
-            let key = |manager: &Manager, owned: &Owned| {
-                (manager.operation, owned.time.clone(), manager.manager.clone(), owned.api_version.clone(), manager.subresource.clone())
-            };
-            key(a, x).cmp(&key(b, y))
+        entries.sort_by_key(|(manager, owned)| {
+            (manager.operation, owned.time.as_deref(), manager.manager.as_str(), owned.api_version.as_str(), manager.subresource.as_str())
         });
         entries
             .into_iter()
@@ -200,14 +199,14 @@ pub struct Write<'a> {
 }
 
 /// Fields that the system sets and nobody owns.
-fn system_fields() -> FieldSet {
-    let mut set: FieldSet = ["apiVersion", "kind", "metadata"].into_iter().map(|name| Path::fields([name])).collect();
-    let meta =
-        ["name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion"];
-    for name in meta {
-        set.insert(&Path::fields(["metadata", name]).0);
-    }
-    set
+fn system_fields() -> &'static FieldSet {
+    static FIELDS: OnceLock<FieldSet> = OnceLock::new();
+    FIELDS.get_or_init(|| {
+        let top = ["apiVersion", "kind", "metadata"].into_iter().map(|name| Path::fields([name]));
+        let meta =
+            ["name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion"];
+        top.chain(meta.into_iter().map(|name| Path::fields(["metadata", name]))).collect()
+    })
 }
 
 fn managed_fields(object: &Value) -> Option<&Value> {
@@ -216,12 +215,18 @@ fn managed_fields(object: &Value) -> Option<&Value> {
 
 /// The object without its managedFields; nothing at all (before a create) is an empty object.
 fn bare(object: &Value) -> Value {
-    let mut object = match object {
-        Value::Object(_) => object.clone(),
-        _ => Value::Object(Map::new()),
+    let Value::Object(members) = object else {
+        return Value::Object(Map::new());
     };
-    set_entries(&mut object, Vec::new());
-    object
+    let member = |(name, value): (&String, &Value)| match value {
+        // managedFields may be the larger part of an object, so they are not copied along.
+        Value::Object(meta) if name == "metadata" => {
+            let kept = meta.iter().filter(|(name, _)| *name != "managedFields").map(|(name, value)| (name.clone(), value.clone()));
+            (name.clone(), kept.collect())
+        }
+        _ => (name.clone(), value.clone()),
+    };
+    Value::Object(members.iter().map(member).collect())
 }
 
 fn set_entries(object: &mut Value, entries: Vec<Value>) {

@@ -106,7 +106,7 @@ pub(super) fn take(
     reconcile(managed, &forms, write);
     let changes = changes(live, new, &forms, write);
     release(managed, &changes, None);
-    let taken = changes.own.modified.union(&changes.own.added).difference(&system_fields());
+    let taken = changes.own.modified.union(&changes.own.added).difference(system_fields());
     if !taken.is_empty() {
         let manager = Manager::new(manager, Operation::Update, write.api_version, write.subresource);
         let fields = match managed.0.get(&manager) {
@@ -183,40 +183,40 @@ fn cap(managed: &mut Managed) {
 
 /// Puts the old managedFields back where nothing but their times changed, so that such a write changes nothing.
 pub fn keep_times(old: &Value, new: &mut Value) {
-    let timeless = |object: &Value| -> Option<Vec<Value>> {
-        let entries = managed_fields(object)?.as_array()?;
-        Some(
-            entries
-                .iter()
-                .map(|entry| {
-                    let mut entry = entry.clone();
-                    if let Value::Object(map) = &mut entry {
-                        map.remove("time");
-                    }
-                    entry
-                })
-                .collect(),
-        )
-    };
-    let (Some(mut before), Some(mut after)) = (timeless(old), timeless(new)) else {
-        return;
-    };
-    // Times decide the order, too.
-    let order = |entry: &Value| entry.to_string();
-    before.sort_by_key(order);
-    after.sort_by_key(order);
-    if before == after
-        && without_revision(old) == without_revision(new)
-        && let Some(entries) = managed_fields(old).and_then(Value::as_array)
+    let entries = |object| managed_fields(object).and_then(Value::as_array);
+    if let (Some(before), Some(after)) = (entries(old), entries(new))
+        && same_owners(before, after)
+        && same_but(old, new, &["metadata"])
+        && same_meta(old, new)
     {
-        set_entries(new, entries.clone());
+        set_entries(new, before.clone());
     }
 }
 
-fn without_revision(object: &Value) -> Value {
-    let mut object = bare(object);
-    if let Some(Value::Object(meta)) = object.get_mut("metadata") {
-        meta.remove("resourceVersion");
+fn same_meta(old: &Value, new: &Value) -> bool {
+    match (old.get("metadata"), new.get("metadata")) {
+        (Some(old), Some(new)) => same_but(old, new, &["managedFields", "resourceVersion"]),
+        (old, new) => old == new,
     }
-    object
+}
+
+/// Times decide the order, too; who owns tells the entries apart.
+fn same_owners(old: &[Value], new: &[Value]) -> bool {
+    let (old, new) = (by_owner(old), by_owner(new));
+    old.len() == new.len() && old.iter().zip(new).all(|(left, right)| same_but(left, right, &["time"]))
+}
+
+fn by_owner(entries: &[Value]) -> Vec<&Value> {
+    let mut entries: Vec<&Value> = entries.iter().collect();
+    entries.sort_by_key(|entry| ["manager", "operation", "apiVersion", "subresource"].map(|name| entry.get(name).and_then(Value::as_str)));
+    entries
+}
+
+/// Whether two objects are the same in all members but some.
+fn same_but(left: &Value, right: &Value, ignored: &[&str]) -> bool {
+    let (Value::Object(left), Value::Object(right)) = (left, right) else {
+        return left == right;
+    };
+    let counts = |(name, _): &(&String, &Value)| !ignored.contains(&name.as_str());
+    left.iter().filter(counts).eq(right.iter().filter(counts))
 }

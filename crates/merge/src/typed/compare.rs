@@ -1,11 +1,9 @@
 //! What differs between two values of a type, as field sets.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::{List, MapShape, Node, Shape, as_list, as_map};
-use crate::fieldset::{FieldSet, PathElement, equal};
+use crate::fieldset::{Entry, FieldSet, Step, equal};
 
 /// The fields that one value has more, other or less than another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,10 +32,42 @@ impl Comparison {
         }
     }
 
-    fn attach(&mut self, element: &PathElement, below: Self, own: Own) {
-        self.removed.attach(element.clone(), below.removed, own.removed);
-        self.modified.attach(element.clone(), below.modified, own.modified);
-        self.added.attach(element.clone(), below.added, own.added);
+    fn union(self, other: &Self) -> Self {
+        Self {
+            removed: self.removed.union(&other.removed),
+            modified: self.modified.union(&other.modified),
+            added: self.added.union(&other.added),
+        }
+    }
+}
+
+/// The places below one place, as they are found.
+#[derive(Default)]
+struct Found {
+    removed: Vec<Entry>,
+    modified: Vec<Entry>,
+    added: Vec<Entry>,
+}
+
+impl Found {
+    fn put(&mut self, step: &Step<'_>, below: Comparison, own: Own) {
+        let put = |all: &mut Vec<Entry>, member: bool, below: FieldSet| {
+            // Nearly all places are the same in both values.
+            if member || !below.is_empty() {
+                all.push(Entry { element: step.owned(), member, below });
+            }
+        };
+        put(&mut self.removed, own.removed, below.removed);
+        put(&mut self.modified, own.modified, below.modified);
+        put(&mut self.added, own.added, below.added);
+    }
+
+    fn done(self) -> Comparison {
+        Comparison {
+            removed: FieldSet::collect(self.removed),
+            modified: FieldSet::collect(self.modified),
+            added: FieldSet::collect(self.added),
+        }
     }
 }
 
@@ -58,56 +88,45 @@ impl Own {
 impl Node<'_> {
     /// Compares two values.
     pub fn compare(self, old: &Value, new: &Value) -> Comparison {
-        let mut out = Comparison::default();
-        self.compare_into(Some(old), Some(new), &mut out);
-        out
+        self.compared(Some(old), Some(new)).0
     }
 
-    fn compare_into(self, old: Option<&Value>, new: Option<&Value>, out: &mut Comparison) -> Own {
-        let mut own = Own::default();
-        let leaf = match (old, new) {
+    /// What differs below the place, and in which sets the place itself is.
+    fn compared(self, old: Option<&Value>, new: Option<&Value>) -> (Comparison, Own) {
+        match (old, new) {
             (Some(a), Some(b)) if self.is_deduced() && !alike(a, b) => {
                 // The type changed: the parts of the old one go, those of the new one come.
-                let first = compare_as(self.shape(old), old, new, out);
-                let second = compare_as(self.shape(new), old, new, out);
-                own = own.or(first.unwrap_or_default()).or(second.unwrap_or_default());
-                true
+                let (first, mine) = compare_as(self.shape(old), old, new);
+                let (second, theirs) = compare_as(self.shape(new), old, new);
+                (first.union(&second), mine.unwrap_or_default().or(theirs.unwrap_or_default()))
             }
-            _ => match compare_as(self.shape(new.or(old)), old, new, out) {
-                Some(found) => {
-                    own = found;
-                    true
-                }
-                None => false,
-            },
-        };
-        if !leaf {
-            own.added |= old.is_none();
-            own.removed |= new.is_none();
+            _ => {
+                let (below, own) = compare_as(self.shape(new.or(old)), old, new);
+                let parts = Own { added: old.is_none(), removed: new.is_none(), modified: false };
+                (below, own.unwrap_or(parts))
+            }
         }
-        own
     }
 }
 
 /// `Some` where the place is compared as one unit.
-fn compare_as(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>, out: &mut Comparison) -> Option<Own> {
+fn compare_as(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>) -> (Comparison, Option<Own>) {
+    let whole = || (Comparison::default(), Some(unit(old, new)));
     match shape {
-        Shape::Scalar(_) => Some(unit(old, new)),
+        Shape::Scalar(_) => whole(),
         Shape::List(list) => {
             let (before, after) = (as_list(old), as_list(new));
             if list.is_atomic() || (before.is_none_or(<[Value]>::is_empty) && after.is_none_or(<[Value]>::is_empty)) {
-                return Some(unit(old, new));
+                return whole();
             }
-            compare_lists(&list, before.unwrap_or_default(), after.unwrap_or_default(), out);
-            None
+            (compare_lists(&list, before.unwrap_or_default(), after.unwrap_or_default()), None)
         }
         Shape::Map(map) => {
             let (before, after) = (as_map(old), as_map(new));
             if map.atomic || (before.is_none_or(serde_json::Map::is_empty) && after.is_none_or(serde_json::Map::is_empty)) {
-                return Some(unit(old, new));
+                return whole();
             }
-            compare_maps(&map, before, after, out);
-            None
+            (compare_maps(&map, before, after), None)
         }
     }
 }
@@ -137,13 +156,12 @@ fn compare_maps(
     map: &MapShape<'_>,
     old: Option<&serde_json::Map<String, Value>>,
     new: Option<&serde_json::Map<String, Value>>,
-    out: &mut Comparison,
-) {
+) -> Comparison {
+    let mut found = Found::default();
     let mut visit = |name: &str, before: Option<&Value>, after: Option<&Value>| {
         let Some((node, _)) = map.member(name) else { return };
-        let mut below = Comparison::default();
-        let own = node.compare_into(before, after, &mut below);
-        out.attach(&PathElement::field(name), below, own);
+        let (below, own) = node.compared(before, after);
+        found.put(&Step::Field(name), below, own);
     };
     for (name, before) in old.into_iter().flatten() {
         visit(name, Some(before), new.and_then(|new| new.get(name)));
@@ -153,36 +171,50 @@ fn compare_maps(
             visit(name, None, Some(after));
         }
     }
+    found.done()
 }
 
-fn compare_lists(list: &List<'_>, old: &[Value], new: &[Value], out: &mut Comparison) {
-    let mut pairs: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
-    for (element, item) in list.elements(old) {
-        pairs.entry(element).or_default().0.push(item);
-    }
-    for (element, item) in list.elements(new) {
-        pairs.entry(element).or_default().1.push(item);
-    }
-    for (element, (before, after)) in pairs {
-        let mut below = Comparison::default();
-        let own = match (before.as_slice(), after.as_slice()) {
-            (before @ ([] | [_]), after @ ([] | [_])) => {
-                list.items.compare_into(before.first().copied(), after.first().copied(), &mut below)
-            }
+fn compare_lists(list: &List<'_>, old: &[Value], new: &[Value]) -> Comparison {
+    let before = list.elements(old).into_iter().map(|(step, item)| (step, Side::Old, item));
+    let after = list.elements(new).into_iter().map(|(step, item)| (step, Side::New, item));
+    let mut items: Vec<(Step<'_>, Side, &Value)> = before.chain(after).collect();
+    // A stable sort: of one element first the old items, then the new ones, each in their order.
+    items.sort_by(|(left, ..), (right, ..)| left.cmp(right));
+    let mut found = Found::default();
+    for same in items.chunk_by(|(left, ..), (right, ..)| left == right) {
+        let Some((step, ..)) = same.first() else { continue };
+        let (before, after) = same.split_at(same.partition_point(|(_, side, _)| *side == Side::Old));
+        let none = Comparison::default();
+        let (below, own) = match (before, after) {
+            ([] | [_], [] | [_]) => list.items.compared(only(before), only(after)),
             // Duplicates are compared as one unit.
             ([_, _, ..], [_, _, ..]) => {
-                let same = before.len() == after.len() && before.iter().zip(&after).all(|(left, right)| equal(left, right));
-                Own { modified: !same, ..Own::default() }
+                let equal = before.len() == after.len() && before.iter().zip(after).all(|((.., left), (.., right))| equal(left, right));
+                (none, Own { modified: !equal, ..Own::default() })
             }
-            ([_, _, ..], after) => {
-                let own = after.first().map(|item| list.items.compare_into(None, Some(item), &mut below)).unwrap_or_default();
-                own.or(Own { removed: true, ..Own::default() })
+            ([_, _, ..], []) => (none, Own { removed: true, ..Own::default() }),
+            ([], [_, _, ..]) => (none, Own { added: true, ..Own::default() }),
+            ([_, _, ..], _) => {
+                let (below, own) = list.items.compared(None, only(after));
+                (below, own.or(Own { removed: true, ..Own::default() }))
             }
-            (before, _) => {
-                let own = before.first().map(|item| list.items.compare_into(Some(item), None, &mut below)).unwrap_or_default();
-                own.or(Own { added: true, ..Own::default() })
+            (_, [_, _, ..]) => {
+                let (below, own) = list.items.compared(only(before), None);
+                (below, own.or(Own { added: true, ..Own::default() }))
             }
         };
-        out.attach(&element, below, own);
+        found.put(step, below, own);
     }
+    found.done()
+}
+
+/// Of which of the two lists an item is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Old,
+    New,
+}
+
+fn only<'v>(items: &[(Step<'v>, Side, &'v Value)]) -> Option<&'v Value> {
+    items.first().map(|(.., item)| *item)
 }

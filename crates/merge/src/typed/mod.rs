@@ -19,7 +19,7 @@ use serde_json::Value;
 pub use compare::Comparison;
 pub use validate::{Duplicates, Violations};
 
-use crate::fieldset::{PathElement, Scalar};
+use crate::fieldset::{PathElement, Step};
 
 /// The type of a whole object or of a place in it.
 #[derive(Clone, Copy)]
@@ -246,16 +246,19 @@ fn object_meta() -> &'static Schema {
     })
 }
 
-impl List<'_> {
+impl<'a> List<'a> {
     /// What tells the item apart from the others of an associative list, or why nothing can.
-    fn element(&self, item: &Value) -> Result<PathElement, String> {
+    fn element<'v>(&self, item: &'v Value) -> Result<Step<'v>, String>
+    where
+        'a: 'v,
+    {
         match self.parts {
             Parts::Atomic => Err("an atomic list has no elements of its own".into()),
             Parts::Set => match item {
                 Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
                 Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
                 Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
-                scalar => Ok(PathElement::Value(Scalar(scalar.clone()))),
+                scalar => Ok(Step::Value(scalar)),
             },
             Parts::Keyed(keys) => {
                 let map = match item {
@@ -263,13 +266,10 @@ impl List<'_> {
                     Value::Null => return Err("associative list with keys may not have a null element".into()),
                     _ => return Err("associative list with keys may not have non-map elements".into()),
                 };
+                // An absent key is no part of what tells the item apart.
+                let known = |key: &'a String| Some((key.as_str(), map.get(key).or_else(|| self.default_key(key))?));
                 let mut found = Vec::with_capacity(keys.len());
-                for key in keys {
-                    // An absent key is no part of what tells the item apart.
-                    if let Some(value) = map.get(key).cloned().or_else(|| self.default_key(key)) {
-                        found.push((key.clone(), Scalar(value)));
-                    }
-                }
+                found.extend(keys.iter().filter_map(known));
                 if found.is_empty() {
                     let keys: Vec<String> = keys.iter().map(|key| crate::go::quote(key)).collect();
                     return Err(format!(
@@ -278,20 +278,23 @@ impl List<'_> {
                     ));
                 }
                 found.sort_by(|(left, _), (right, _)| left.cmp(right));
-                Ok(PathElement::Key(found))
+                Ok(Step::Key(found))
             }
         }
     }
 
-    fn default_key(&self, key: &str) -> Option<Value> {
+    fn default_key(&self, key: &str) -> Option<&'a Value> {
         let (Kind::Schema(items) | Kind::Object(items)) = self.items.0 else {
             return None;
         };
-        items.properties.get(key)?.default.clone().filter(|value| !value.is_null())
+        items.properties.get(key)?.default.as_ref().filter(|value| !value.is_null())
     }
 
     /// The items with what tells them apart. Items that nothing tells apart are left out: validation has refused them before.
-    fn elements<'v>(&self, items: &'v [Value]) -> Vec<(PathElement, &'v Value)> {
+    fn elements<'v>(&self, items: &'v [Value]) -> Vec<(Step<'v>, &'v Value)>
+    where
+        'a: 'v,
+    {
         items.iter().filter_map(|item| Some((self.element(item).ok()?, item))).collect()
     }
 
@@ -323,7 +326,7 @@ impl Node<'_> {
                 list.items.at(items.get(usize::try_from(*index).ok()?)?, rest)
             }
             (Shape::List(list), Value::Array(items), element) => {
-                let item = items.iter().find(|item| list.element(item).as_ref() == Ok(element))?;
+                let item = items.iter().find(|item| list.element(item).is_ok_and(|own| own.order(element).is_eq()))?;
                 list.items.at(item, rest)
             }
             _ => None,

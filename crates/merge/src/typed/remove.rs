@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Node, Shape};
-use crate::fieldset::{FieldSet, PathElement};
+use crate::fieldset::{FieldSet, Step};
 
 impl Node<'_> {
     /// The value without what is in the set. Atomic lists and maps go whole when anything below them
@@ -21,17 +21,11 @@ impl Node<'_> {
                 }
                 let mut kept = Vec::with_capacity(items.len());
                 for item in items {
-                    let Ok(element) = list.element(item) else {
-                        kept.push(item.clone());
-                        continue;
-                    };
-                    if set.has(&element) {
-                        continue;
+                    match list.element(item).ok().and_then(|step| set.at(&step)) {
+                        None => kept.push(item.clone()),
+                        Some(entry) if entry.member => {}
+                        Some(entry) => kept.push(list.items.remove(item, &entry.below)),
                     }
-                    kept.push(match set.below(&element) {
-                        None => item.clone(),
-                        Some(subset) => list.items.remove(item, subset),
-                    });
                 }
                 (!kept.is_empty()).then_some(Value::Array(kept))
             }
@@ -41,12 +35,9 @@ impl Node<'_> {
                 }
                 let mut kept = Map::new();
                 for (name, member) in members {
-                    let element = PathElement::field(name.as_str());
-                    if set.has(&element) {
-                        continue;
-                    }
-                    let value = match (set.below(&element), map.member(name)) {
-                        (Some(subset), Some((node, _))) => node.remove(member, subset),
+                    let value = match (set.at(&Step::Field(name)), map.member(name)) {
+                        (Some(entry), _) if entry.member => continue,
+                        (Some(entry), Some((node, _))) => node.remove(member, &entry.below),
                         _ => member.clone(),
                     };
                     kept.insert(name.clone(), value);

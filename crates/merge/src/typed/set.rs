@@ -1,11 +1,9 @@
 //! The field set of a value: what somebody who applies exactly this owns.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::{Node, Parts, Shape};
-use crate::fieldset::{FieldSet, PathElement};
+use crate::fieldset::{Entry, FieldSet, PathElement, Step};
 
 impl Node<'_> {
     /// The fields of a value.
@@ -15,101 +13,76 @@ impl Node<'_> {
 
     /// What lies below the value, and whether the place itself belongs to the set.
     fn fields(self, value: &Value) -> (FieldSet, bool) {
-        let mut set = FieldSet::new();
-        match self.shape(Some(value)) {
-            Shape::Scalar(_) => return (set, true),
-            Shape::List(list) => {
-                if list.is_atomic() {
-                    return (set, true);
-                }
-                let Value::Array(items) = value else {
-                    return (set, false);
-                };
-                let elements = list.elements(items);
-                let mut count: BTreeMap<&PathElement, usize> = BTreeMap::new();
-                for (element, _) in &elements {
-                    *count.entry(element).or_default() += 1;
-                }
-                for (element, item) in &elements {
-                    let (below, _) = match count.get(element) {
-                        // Duplicates are owned whole.
-                        Some(2..) => (FieldSet::new(), true),
-                        _ => list.items.fields(item),
-                    };
-                    set.attach(element.clone(), below, true);
-                }
+        let entries = match (self.shape(Some(value)), value) {
+            (Shape::Scalar(_), _) => return (FieldSet::new(), true),
+            (Shape::List(list), _) if list.is_atomic() => return (FieldSet::new(), true),
+            (Shape::Map(map), _) if map.atomic => return (FieldSet::new(), true),
+            (Shape::List(list), Value::Array(items)) => {
+                let mut elements = list.elements(items);
+                elements.sort_by(|(left, _), (right, _)| left.cmp(right));
+                let same = |(left, _): &(Step<'_>, &Value), (right, _): &(Step<'_>, &Value)| left == right;
+                let each = elements.chunk_by(same).filter_map(|items| match items {
+                    [(step, item)] => Some((step, list.items.fields(item).0)),
+                    // Duplicates are owned whole.
+                    items => items.first().map(|(step, _)| (step, FieldSet::new())),
+                });
+                each.map(|(step, below)| Entry { element: step.owned(), member: true, below }).collect()
             }
-            Shape::Map(map) => {
-                if map.atomic {
-                    return (set, true);
-                }
-                let Value::Object(members) = value else {
-                    return (set, false);
-                };
+            (Shape::Map(map), Value::Object(members)) => {
+                let mut entries = Vec::with_capacity(members.len());
                 for (name, member) in members {
                     let Some((node, declared)) = map.member(name) else { continue };
                     let (below, own) = node.fields(member);
                     let empty = member.is_null() || member.as_object().is_some_and(serde_json::Map::is_empty);
-                    set.attach(PathElement::field(name.as_str()), below, own || empty || !declared);
+                    entries.push(Entry { element: PathElement::field(name.as_str()), member: own || empty || !declared, below });
                 }
+                entries
             }
-        }
-        (set, false)
+            _ => return (FieldSet::new(), false),
+        };
+        (FieldSet::collect(entries), false)
     }
 
     /// The set together with the declared fields on the way to its members, which a set of fields does not list.
     pub(crate) fn with_named_parents(self, set: &FieldSet) -> FieldSet {
         let shape = self.shape(None);
-        let mut out = FieldSet::new();
-        for member in set.members() {
-            out.attach(member.clone(), FieldSet::new(), true);
-        }
-        for (element, child) in set.children() {
-            let (node, declared) = match (element, &shape) {
+        set.rebuilt(|Entry { element, member, below }| {
+            if below.is_empty() {
+                return (*member, FieldSet::new());
+            }
+            match (element, &shape) {
                 (PathElement::Field(name), Shape::Map(map)) => match map.member(name) {
-                    Some((node, declared)) => (Some(node), declared),
-                    None => (None, false),
+                    Some((node, declared)) => (*member || declared, node.with_named_parents(below)),
+                    None => (*member, below.clone()),
                 },
-                (PathElement::Key(_), Shape::List(list)) if matches!(list.parts, Parts::Keyed(_)) => (Some(list.items), false),
-                _ => (None, false),
-            };
-            let below = node.map_or_else(|| child.clone(), |node| node.with_named_parents(child));
-            out.attach(element.clone(), below, declared);
-        }
-        out
+                (PathElement::Key(_), Shape::List(list)) if matches!(list.parts, Parts::Keyed(_)) => {
+                    (*member, list.items.with_named_parents(below))
+                }
+                _ => (*member, below.clone()),
+            }
+        })
     }
-}
 
-impl Node<'_> {
     /// The set with what lies below atomic places taken as those places: for fields that were recorded before the schema
     /// made them atomic.
     pub(crate) fn collapse(self, set: &FieldSet) -> FieldSet {
         let shape = self.shape(None);
-        let mut out = FieldSet::new();
-        for member in set.members() {
-            out.attach(member.clone(), FieldSet::new(), true);
-        }
-        for (element, child) in set.children() {
+        set.rebuilt(|Entry { element, member, below }| {
+            if below.is_empty() {
+                return (*member, FieldSet::new());
+            }
             let node = match (element, &shape) {
                 (PathElement::Field(name), Shape::Map(map)) => map.member(name).map(|(node, _)| node),
                 (PathElement::Key(_), Shape::List(list)) if matches!(list.parts, Parts::Keyed(_)) => Some(list.items),
                 _ => None,
             };
-            let Some(node) = node else {
-                out.attach(element.clone(), child.clone(), false);
-                continue;
-            };
+            let Some(node) = node else { return (*member, below.clone()) };
             let atomic = match node.shape(None) {
                 Shape::Scalar(_) => false,
                 Shape::List(list) => list.is_atomic(),
                 Shape::Map(map) => map.atomic,
             };
-            if atomic {
-                out.attach(element.clone(), FieldSet::new(), true);
-            } else {
-                out.attach(element.clone(), node.collapse(child), false);
-            }
-        }
-        out
+            if atomic { (true, FieldSet::new()) } else { (*member, node.collapse(below)) }
+        })
     }
 }

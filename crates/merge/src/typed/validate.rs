@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::{Node, ScalarType, Shape};
-use crate::fieldset::PathElement;
+use crate::fieldset::Step;
 use crate::go;
 
 /// What does not fit, each as `PATH: problem`.
@@ -37,32 +37,36 @@ pub enum Duplicates {
 impl Node<'_> {
     /// Checks a value.
     pub fn validate(self, value: &Value, duplicates: Duplicates) -> Result<(), Violations> {
-        let mut walk = Walk { duplicates, path: String::new(), found: Vec::new() };
+        let mut walk = Walk { duplicates, path: Vec::new(), found: Vec::new() };
         walk.visit(self, value);
         if walk.found.is_empty() { Ok(()) } else { Err(Violations(walk.found)) }
     }
 }
 
-struct Walk {
+struct Walk<'v> {
     duplicates: Duplicates,
-    path: String,
+    /// Written out only where something does not fit.
+    path: Vec<Step<'v>>,
     found: Vec<String>,
 }
 
-impl Walk {
+impl<'v> Walk<'v> {
     fn report(&mut self, problem: &str) {
         let separator = if self.path.is_empty() { "" } else { ": " };
-        self.found.push(format!("{}{separator}{problem}", self.path));
+        self.found.push(format!("{}{separator}{problem}", self.place()));
     }
 
-    fn below(&mut self, element: &PathElement, node: Node<'_>, value: &Value) {
-        let length = self.path.len();
-        self.path.push_str(&element.to_string());
+    fn place(&self) -> String {
+        self.path.iter().map(|step| step.owned().to_string()).collect()
+    }
+
+    fn below(&mut self, step: Step<'v>, node: Node<'v>, value: &'v Value) {
+        self.path.push(step);
         self.visit(node, value);
-        self.path.truncate(length);
+        self.path.pop();
     }
 
-    fn visit(&mut self, node: Node<'_>, value: &Value) {
+    fn visit(&mut self, node: Node<'v>, value: &'v Value) {
         match (node.shape(Some(value)), value) {
             (_, Value::Null) => {}
             (Shape::Scalar(kind), value) => self.scalar(kind, value),
@@ -70,7 +74,7 @@ impl Walk {
                 let mut seen = BTreeSet::new();
                 for (index, item) in items.iter().enumerate() {
                     if list.is_atomic() {
-                        self.below(&PathElement::Index(index as i64), list.items, item);
+                        self.below(Step::Index(index as i64), list.items, item);
                         continue;
                     }
                     match list.element(item) {
@@ -78,12 +82,13 @@ impl Walk {
                             self.report(&format!("element {index}: {problem}"));
                             return;
                         }
-                        Ok(element) => {
-                            self.below(&element, list.items, item);
-                            if seen.contains(&element) && self.duplicates == Duplicates::Refused {
-                                self.report(&format!("duplicate entries for key {element}"));
+                        Ok(step) if self.duplicates == Duplicates::Allowed => self.below(step, list.items, item),
+                        Ok(step) => {
+                            self.below(step.clone(), list.items, item);
+                            if seen.contains(&step) {
+                                self.report(&format!("duplicate entries for key {}", step.owned()));
                             }
-                            seen.insert(element);
+                            seen.insert(step);
                         }
                     }
                 }
@@ -91,11 +96,10 @@ impl Walk {
             (Shape::List(_), other) => self.report(&format!("expected list, got &{{{}}}", go::plain(other))),
             (Shape::Map(map), Value::Object(members)) => {
                 for (name, member) in members {
-                    let element = PathElement::field(name.as_str());
                     if let Some((node, _)) = map.member(name) {
-                        self.below(&element, node, member);
+                        self.below(Step::Field(name), node, member);
                     } else {
-                        self.found.push(format!("{}{element}: field not declared in schema", self.path));
+                        self.found.push(format!("{}.{name}: field not declared in schema", self.place()));
                     }
                 }
             }

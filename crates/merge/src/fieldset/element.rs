@@ -1,0 +1,219 @@
+//! The steps of paths: owned as sets keep them, and borrowed from the values that are walked.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::go;
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathElement {
+    /// A member of an object.
+    Field(String),
+    /// An item of an associative list, by its keys in alphabetic order.
+    Key(Vec<(String, Scalar)>),
+    /// An item of a set.
+    Value(Scalar),
+    /// An item by its place.
+    Index(i64),
+}
+
+impl PathElement {
+    /// The member of that name.
+    pub fn field(name: impl Into<String>) -> Self {
+        Self::Field(name.into())
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Field(_) => 0,
+            Self::Key(_) => 1,
+            Self::Value(_) => 2,
+            Self::Index(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for PathElement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(out, ".{name}"),
+            Self::Key(keys) => {
+                out.write_str("[")?;
+                for (index, (name, value)) in keys.iter().enumerate() {
+                    write!(out, "{}{name}={value}", if index == 0 { "" } else { "," })?;
+                }
+                out.write_str("]")
+            }
+            Self::Value(value) => write!(out, "[={value}]"),
+            Self::Index(index) => write!(out, "[{index}]"),
+        }
+    }
+}
+
+/// A step borrowed from the value that is walked: most are looked up or thrown away, few are kept.
+#[derive(Clone, Debug)]
+pub(crate) enum Step<'v> {
+    /// See [`PathElement::Field`].
+    Field(&'v str),
+    /// See [`PathElement::Key`].
+    Key(Vec<(&'v str, &'v Value)>),
+    /// See [`PathElement::Value`].
+    Value(&'v Value),
+    /// See [`PathElement::Index`].
+    Index(i64),
+}
+
+impl Step<'_> {
+    /// The step as sets keep it.
+    pub(crate) fn owned(&self) -> PathElement {
+        match self {
+            Self::Field(name) => PathElement::field(*name),
+            Self::Key(keys) => PathElement::Key(keys.iter().map(|(name, value)| ((*name).to_owned(), Scalar((*value).clone()))).collect()),
+            Self::Value(value) => PathElement::Value(Scalar((*value).clone())),
+            Self::Index(index) => PathElement::Index(*index),
+        }
+    }
+
+    /// How it stands to a kept step: the order of [`PathElement`].
+    pub(crate) fn order(&self, kept: &PathElement) -> Ordering {
+        match (self, kept) {
+            (Self::Field(ours), PathElement::Field(theirs)) => (*ours).cmp(theirs),
+            (Self::Key(ours), PathElement::Key(theirs)) => {
+                let pairs = ours.iter().zip(theirs);
+                let first = pairs.map(|((a, x), (b, y))| (*a).cmp(b).then_with(|| compare_values(x, &y.0))).find(|order| order.is_ne());
+                first.unwrap_or_else(|| ours.len().cmp(&theirs.len()))
+            }
+            (Self::Value(ours), PathElement::Value(theirs)) => compare_values(ours, &theirs.0),
+            (Self::Index(ours), PathElement::Index(theirs)) => ours.cmp(theirs),
+            _ => self.rank().cmp(&kept.rank()),
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Field(_) => 0,
+            Self::Key(_) => 1,
+            Self::Value(_) => 2,
+            Self::Index(_) => 3,
+        }
+    }
+}
+
+impl PartialEq for Step<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Step<'_> {}
+
+impl PartialOrd for Step<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Step<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Field(ours), Self::Field(theirs)) => ours.cmp(theirs),
+            (Self::Key(ours), Self::Key(theirs)) => {
+                let pairs = ours.iter().zip(theirs);
+                let first = pairs.map(|((a, x), (b, y))| a.cmp(b).then_with(|| compare_values(x, y))).find(|order| order.is_ne());
+                first.unwrap_or_else(|| ours.len().cmp(&theirs.len()))
+            }
+            (Self::Value(ours), Self::Value(theirs)) => compare_values(ours, theirs),
+            (Self::Index(ours), Self::Index(theirs)) => ours.cmp(theirs),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+/// A value that tells list items apart, with an order. Numbers are compared by value: 1 and 1.0 are the same.
+#[derive(Clone, Debug)]
+pub struct Scalar(pub Value);
+
+impl PartialEq for Scalar {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Scalar {}
+
+impl PartialOrd for Scalar {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scalar {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare_values(&self.0, &other.0)
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Value::String(text) => out.write_str(&go::quote(text)),
+            other => write!(out, "{other}"),
+        }
+    }
+}
+
+fn compare_values(left: &Value, right: &Value) -> Ordering {
+    fn rank(value: &Value) -> u8 {
+        match value {
+            Value::Number(_) => 0,
+            Value::String(_) => 1,
+            Value::Bool(_) => 2,
+            Value::Array(_) => 3,
+            Value::Object(_) => 4,
+            Value::Null => 5,
+        }
+    }
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
+            (Some(left), Some(right)) => left.cmp(&right),
+            _ => left.as_f64().unwrap_or(f64::MAX).total_cmp(&right.as_f64().unwrap_or(f64::MAX)),
+        },
+        (Value::String(left), Value::String(right)) => left.cmp(right),
+        (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+        (Value::Array(left), Value::Array(right)) => {
+            let first = left.iter().zip(right).map(|(left, right)| compare_values(left, right)).find(|order| order.is_ne());
+            first.unwrap_or_else(|| left.len().cmp(&right.len()))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let pairs = left.iter().zip(right);
+            let first = pairs.map(|((a, x), (b, y))| a.cmp(b).then_with(|| compare_values(x, y))).find(|order| order.is_ne());
+            first.unwrap_or_else(|| left.len().cmp(&right.len()))
+        }
+        _ => rank(left).cmp(&rank(right)),
+    }
+}
+
+/// Whether two values are the same, numbers by value.
+pub(crate) fn equal(left: &Value, right: &Value) -> bool {
+    left == right || compare_values(left, right) == Ordering::Equal
+}
+
+/// A path from the object's root, shown as in conflicts: `.spec.containers[name="c"].image`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path(pub Vec<PathElement>);
+
+impl Path {
+    /// A path of object members.
+    pub fn fields<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(names.into_iter().map(PathElement::field).collect())
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|element| write!(out, "{element}"))
+    }
+}

@@ -1,0 +1,4 @@
+//! The oracle of `oracle.rs`: types, values and ownership in their plainest form.
+
+pub mod ownership;
+pub mod types;
