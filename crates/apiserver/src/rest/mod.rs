@@ -136,9 +136,8 @@ pub(crate) fn place(context: &Context, served: &Served, object: &mut serde_json:
                 "the namespace of the provided object does not match the namespace sent on the request".to_string(),
             ));
         }
-    } else if !given.is_empty() {
-        return Err(ApiError::bad_request("namespace of the provided object is not allowed: the resource is cluster-scoped".to_owned()));
     } else {
+        // As Kubernetes does: what belongs to the whole cluster has no namespace, whatever it says.
         metadata.remove("namespace");
     }
     Ok(())
