@@ -154,5 +154,7 @@ pub fn plain(context: &Context, status: StatusCode, value: &Value) -> Answer {
 
 /// The `PartialObjectMetadata` of an object.
 pub fn partial(value: &mut Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"].take()})
+    let mut partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
+    partial["metadata"] = value["metadata"].take();
+    partial
 }

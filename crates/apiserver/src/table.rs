@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mainstay_kinds::Gvk;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::{ApiError, Result};
 use crate::jsonpath;
@@ -70,16 +70,18 @@ impl Columns {
                 Some(custom) => custom_cells(custom, object),
                 None => crate::strategy::cells(&self.gvk, object),
             };
-            let mut row = json!({"cells": cells.cells});
+            // Everything is moved: `json!` would copy each row as often as it is wrapped.
+            let mut row = Map::from_iter([("cells".to_owned(), Value::from(cells.cells))]);
             if !cells.conditions.is_empty() {
-                row["conditions"] = cells.conditions.into();
+                row.insert("conditions".to_owned(), cells.conditions.into());
             }
-            match self.include {
-                Include::None => row["object"] = Value::Null,
-                Include::Metadata => row["object"] = respond::partial(object),
-                Include::Object => row["object"] = object.take(),
-            }
-            rows.push(row);
+            let shown = match self.include {
+                Include::None => Value::Null,
+                Include::Metadata => respond::partial(object),
+                Include::Object => object.take(),
+            };
+            row.insert("object".to_owned(), shown);
+            rows.push(Value::Object(row));
         }
         let columns = if definitions {
             match &self.custom {
@@ -90,7 +92,9 @@ impl Columns {
             Vec::new()
         };
         let columns = if definitions { Value::from(columns) } else { Value::Null };
-        Ok(json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows}))
+        let mut table = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns});
+        table["rows"] = rows.into();
+        Ok(table)
     }
 }
 

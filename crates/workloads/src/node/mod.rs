@@ -188,13 +188,17 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
             wake.notify_one();
         }
     });
+    let note = |node: &Simulated, outcome: Result<()>| match outcome {
+        Ok(()) => {}
+        // Somebody else wrote the Node at the same time: it is looked at again.
+        Err(error) if error.is_conflict() => changed.notify_one(),
+        Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, node = node.name, "a simulated node could not report"),
+    };
     let mut beats: u64 = 0;
     let mut next = tokio::time::Instant::now();
     loop {
         for node in &all {
-            if let Err(error) = report(&world, &api, &nodes, node, all.len() == 1, beats.is_multiple_of(REPORT)).await {
-                tracing::warn!(%error, node = node.name, "a simulated node could not report");
-            }
+            note(node, report(&world, &api, &nodes, node, all.len() == 1, beats.is_multiple_of(REPORT)).await);
         }
         // A node whose script changed reports at once, besides the beats.
         loop {
@@ -208,8 +212,8 @@ async fn beat(world: World, api: Api, all: Vec<Simulated>) {
             }
             for node in &all {
                 let stale = nodes.get(&Key::new("", &node.name)).is_none_or(|present| node.differs(&present));
-                if stale && let Err(error) = report(&world, &api, &nodes, node, all.len() == 1, true).await {
-                    tracing::warn!(%error, node = node.name, "a simulated node could not report");
+                if stale {
+                    note(node, report(&world, &api, &nodes, node, all.len() == 1, true).await);
                 }
             }
         }
