@@ -15,6 +15,7 @@ mod default;
 pub mod discovery;
 mod encode;
 mod fields;
+mod go_json;
 mod gvk;
 pub mod limit_range;
 pub mod openapi;

@@ -109,7 +109,20 @@ pub fn prepare_create(gvk: &Gvk, object: &mut Value, context: &Context) {
         }
         ("", "PersistentVolumeClaim") => {
             map.insert("status".into(), json!({"phase": "Pending"}));
-            same_data_source(map);
+            same_data_source(map, None);
+        }
+        ("", "Node") => {
+            entry(map, "spec").remove("configSource");
+            entry(map, "status").remove("config");
+        }
+        ("", "LimitRange") => {
+            // The one kind that names itself.
+            let metadata = entry(map, "metadata");
+            if metadata.get("name").and_then(Value::as_str).is_none_or(str::is_empty)
+                && let Some(uid) = metadata.get("uid").cloned()
+            {
+                metadata.insert("name".into(), uid);
+            }
         }
         ("", "Service") => service::create(map),
         ("", "ServiceAccount") => only_names_of_secrets(map),
@@ -206,7 +219,10 @@ fn update_main(gvk: &Gvk, new: &mut Object, old: &Object) {
         ("", "Pod") => pod::update(new),
         ("", "Service") => service::update(new, old),
         ("", "ServiceAccount") => only_names_of_secrets(new),
-        ("", "PersistentVolumeClaim") => same_data_source(new),
+        ("", "PersistentVolumeClaim") => same_data_source(new, Some(old)),
+        ("", "Node") if old.get("spec").is_none_or(|spec| spec.get("configSource").is_none()) => {
+            entry(new, "spec").remove("configSource");
+        }
         ("", "Secret") => {
             // A type that is not said stays.
             if let Some(kind) = old.get("type") {
@@ -295,20 +311,32 @@ fn only_names_of_secrets(map: &mut Object) {
     }
 }
 
-/// A claim's source stands in two fields; the older one only knows some kinds.
-fn same_data_source(map: &mut Object) {
+/// A claim's source stands in two fields. The older one only knows some kinds: others in it have always been dropped.
+fn same_data_source(map: &mut Object, old: Option<&Object>) {
+    let source = |spec: &Object, field: &str| spec.get(field).filter(|source| !source.is_null()).cloned();
+    let known = old.and_then(|old| old.get("spec")).and_then(Value::as_object);
+    let has_known = known.is_some_and(|spec| ["dataSource", "dataSourceRef"].iter().any(|field| source(spec, field).is_some()));
     let spec = entry(map, "spec");
-    let older = spec.get("dataSource").filter(|source| !source.is_null()).cloned();
-    let newer = spec.get("dataSourceRef").filter(|source| !source.is_null()).cloned();
-    match (older, newer) {
+    // Sources in other namespaces stand behind a gate that is off.
+    let namespaced = |source: &Value| source.get("namespace").and_then(Value::as_str).is_some_and(|namespace| !namespace.is_empty());
+    if known.is_none_or(|spec| source(spec, "dataSourceRef").is_none())
+        && source(spec, "dataSourceRef").is_some_and(|newer| namespaced(&newer))
+    {
+        spec.remove("dataSourceRef");
+    }
+    let newer = source(spec, "dataSourceRef");
+    if let Some(older) = source(spec, "dataSource").filter(|_| !has_known && newer.is_none()) {
+        let text = |field: &str| older.get(field).and_then(Value::as_str).unwrap_or_default();
+        if !matches!((text("apiGroup"), text("kind")), ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")) {
+            spec.remove("dataSource");
+        }
+    }
+    match (source(spec, "dataSource"), newer) {
         (Some(older), None) => {
             spec.insert("dataSourceRef".into(), older);
         }
-        (None, Some(newer)) if newer.get("namespace").and_then(Value::as_str).is_none_or(str::is_empty) => {
-            let text = |field: &str| newer.get(field).and_then(Value::as_str).unwrap_or_default();
-            if matches!((text("apiGroup"), text("kind")), ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")) {
-                spec.insert("dataSource".into(), newer);
-            }
+        (None, Some(newer)) if !namespaced(&newer) => {
+            spec.insert("dataSource".into(), newer);
         }
         _ => {}
     }

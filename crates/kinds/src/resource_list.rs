@@ -165,6 +165,11 @@ pub fn charged(pod: &Value, side: Side) -> ResourceList {
     sum
 }
 
+/// What the containers of a pod ask for together, whatever the pod as a whole does.
+pub(crate) fn of_containers(pod: &Value, side: Side) -> ResourceList {
+    total(pod, side, |container, _| side.of(container), |_| false)
+}
+
 fn total(pod: &Value, side: Side, of: impl Fn(&Value, &str) -> ResourceList, pod_level: impl Fn(&str) -> bool) -> ResourceList {
     let mut sum = ResourceList::default();
     for container in items(pod, "/spec/containers") {

@@ -13,17 +13,22 @@ mod flow_control;
 mod internal;
 mod job_policy;
 mod labels;
+mod limits;
 mod meta;
 mod misc;
 pub(crate) mod names;
 mod network;
 mod node;
+mod persistent_volumes;
 mod pod;
+mod pod_annotations;
 mod pod_spec;
 mod policy;
+mod projections;
 mod rbac;
 mod resources;
 mod scheduling;
+mod security;
 mod service;
 mod storage;
 mod unified;
@@ -51,8 +56,8 @@ pub fn validate_create(gvk: &Gvk, object: &Value) -> Vec<Error> {
     if !errors.is_empty() {
         return errors;
     }
-    // Events look at their metadata among other things, or leave it to the registry.
-    if gvk.kind != "Event" {
+    // Events look at their metadata among other things; they and budgets leave it to the registry.
+    if gvk.kind != "Event" && gvk.kind != "PodDisruptionBudget" {
         errors.extend(meta::create(gvk, object));
     }
     errors.extend(kind(gvk, object));
@@ -116,13 +121,14 @@ fn looks(gvk: &Gvk) -> &'static [Look] {
     use Look::{Change, Kind, Metadata, Whole};
     match gvk.group_kind() {
         ("policy", "PodDisruptionBudget") | ("", "Event") => &[Kind],
+        ("", "Pod") | ("apps", "ControllerRevision") => &[Metadata, Whole, Kind, Change],
+        ("", "LimitRange") => &[Whole, Kind],
         ("events.k8s.io", "Event") => &[Kind, Metadata, Change],
         ("", "ReplicationController") | ("networking.k8s.io", "NetworkPolicy") => &[Whole, Kind, Metadata, Kind],
         ("", "PersistentVolume") | ("storage.k8s.io", "VolumeAttachment") => &[Whole, Kind, Whole, Kind, Change],
         ("apps", "DaemonSet") => &[Metadata, Change, Kind],
         ("storage.k8s.io", "CSINode") => &[Whole, Kind, Metadata, Kind, Change],
         ("", "ConfigMap" | "Secret" | "ServiceAccount" | "Endpoints" | "Namespace")
-        | ("apps", "ControllerRevision")
         | ("apiregistration.k8s.io", _)
         | ("networking.k8s.io", "Ingress" | "IngressClass") => &[Metadata, Change, Whole, Kind],
         ("", "PersistentVolumeClaim") => &[Whole, Kind, Metadata, Whole, Kind, Change],
@@ -153,9 +159,9 @@ fn rules(gvk: &Gvk) -> Option<Rules> {
         ("", "ConfigMap") => |_, object| misc::config_map(object),
         ("", "Secret") => |_, object| misc::secret(object),
         ("", "Endpoints") => |_, object| network::endpoints(object),
-        ("", "LimitRange") => |_, object| resources::limit_range(object),
-        ("", "ResourceQuota") => |_, object| resources::resource_quota(object),
-        ("", "PersistentVolume") => |_, object| storage::volume(object),
+        ("", "LimitRange") => |_, object| limits::limit_range(object),
+        ("", "ResourceQuota") => |_, object| limits::resource_quota(object),
+        ("", "PersistentVolume") => |_, object| persistent_volumes::volume(object),
         ("", "PersistentVolumeClaim") => |_, object| storage::claim(object),
         ("", "Event") => |_, object| events::event(object),
         ("", "Namespace") => |_, object| misc::namespace(object),
@@ -204,10 +210,13 @@ fn kind_again(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
     match gvk.group_kind() {
         ("", "Pod") => pod::update(new, old),
         ("", "Service") => service::update(new, old),
+        ("", "PersistentVolumeClaim") => storage::claim_again(new, old),
+        ("batch", "Job") => batch::job_again(new, old),
+        ("batch", "CronJob") => batch::cron_job_again(new, old),
+        ("apps", "ControllerRevision") => misc::revision(new),
+        ("apps", "StatefulSet") => workloads::stateful_set_again(new, old),
         ("events.k8s.io", "Event") => events::reported(new),
         ("storage.k8s.io", "VolumeAttachment") => csi::attachment_again(new),
-        ("batch", "Job") => batch::job_again(new),
-        ("apps", "StatefulSet") => workloads::stateful_set_spec(new),
         ("networking.k8s.io", "ServiceCIDR") | ("scheduling.k8s.io", "PriorityClass") => Vec::new(),
         _ => kind(gvk, new),
     }
@@ -219,7 +228,7 @@ fn change(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("", "ConfigMap" | "Secret") => misc::immutable_data(new, old),
         ("batch", "Job") => batch::job_update(new, old),
         ("", "PersistentVolumeClaim") => storage::claim_update(new, old),
-        ("", "PersistentVolume") => storage::volume_update(new, old),
+        ("", "PersistentVolume") => persistent_volumes::volume_update(new, old),
         ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => workloads::selector_is_immutable(new, old),
         ("apps", "StatefulSet") => workloads::stateful_set_update(new, old),
         ("apps", "ControllerRevision") => misc::immutable(new, old, &["data"]),
@@ -233,7 +242,7 @@ fn change(gvk: &Gvk, new: &Value, old: &Value) -> Errors {
         ("storage.k8s.io", "CSINode") => csi::node_update(new, old),
         ("storage.k8s.io", "CSIStorageCapacity") => csi::capacity_update(new, old),
         ("events.k8s.io", "Event") => events::new_event_update(new, old),
-        ("", "ResourceQuota") => resources::resource_quota_update(new, old),
+        ("", "ResourceQuota") => limits::resource_quota_update(new, old),
         ("networking.k8s.io", "IngressClass") => network::controller_is_immutable(new, old),
         ("networking.k8s.io", "IPAddress") => addresses::ip_address_update(new, old),
         ("networking.k8s.io", "ServiceCIDR") => addresses::service_cidr_update(new, old),

@@ -1,6 +1,9 @@
 //! Defaults that look at more than one field.
 
+use std::sync::LazyLock;
+
 use base64::Engine as _;
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::Gvk;
@@ -166,15 +169,44 @@ pub(super) fn resource_list(map: &mut Object) {
     }
 }
 
-/// Whether no tag, or the tag `latest`, is named: such images are pulled every time. A digest names content, so it alone does not.
+/// Whether no tag, or the tag `latest`, is named: such images are pulled every time. A digest names content, so it alone does not, and
+/// what can not be read as an image names nothing.
 fn tag_is_latest(image: &str) -> bool {
-    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
-    let last = name.rsplit('/').next().unwrap_or(name);
-    match last.split_once(':') {
-        Some((_, tag)) => tag == "latest",
-        None => digest.is_none(),
+    // Docker's short forms: a first part without dot, colon or capital is no host.
+    let (host, rest) = match image.split_once('/') {
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first => (first, rest),
+        _ => ("docker.io", image),
+    };
+    let full = format!("{host}/{rest}");
+    let Some(parts) = IMAGE.captures(&full).filter(|_| !IDENTIFIER.is_match(image)) else { return false };
+    if parts.name("path").is_some_and(|path| path.len() + usize::from(path.as_str().find('/').is_none()) * "library/".len() > 255) {
+        return false;
+    }
+    match (parts.name("tag"), parts.name("digest")) {
+        (Some(tag), _) => tag.as_str() == "latest",
+        (None, digest) => digest.is_none(),
     }
 }
+
+macro_rules! pattern {
+    ($name:ident, $text:expr) => {
+        static $name: LazyLock<Regex> = LazyLock::new(|| {
+            #[allow(clippy::expect_used, reason = "a constant pattern, exercised by the tests")]
+            Regex::new($text).expect("a valid pattern")
+        });
+    };
+}
+
+pattern!(IDENTIFIER, "^[a-f0-9]{64}$");
+pattern!(
+    IMAGE,
+    concat!(
+        r"^(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?",
+        r"/(?P<path>[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*)",
+        r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?",
+        "(?:@(?P<digest>sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}))?$"
+    )
+);
 
 /// What pods have that pod templates do not.
 fn pod_only(spec: &mut Object) {

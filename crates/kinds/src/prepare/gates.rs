@@ -37,6 +37,14 @@ fn pod_spec(spec: &mut Object) {
             !image
         });
     }
+    for volume in items(spec, "volumes") {
+        if let Some(Value::Object(projected)) = volume.get_mut("projected") {
+            for source in items(projected, "sources") {
+                source.remove("clusterTrustBundle");
+                source.remove("podCertificate");
+            }
+        }
+    }
     for field in ["containers", "initContainers", "ephemeralContainers"] {
         for container in items(spec, field) {
             container.remove("restartPolicyRules");

@@ -1,7 +1,7 @@
 //! Jobs and CronJobs.
 
 use mainstay_schema::field::{BadValue, Error, Path};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::schedule::Schedule;
 
@@ -12,45 +12,66 @@ fn spec(object: &Value) -> &Value {
 }
 
 pub(super) fn job(object: &Value) -> Errors {
-    let path = Path::new("spec");
-    let mut errors = generated_selector(object);
-    errors.extend(job_spec(spec(object), &path));
+    whole(object, true)
+}
+
+/// The rules for a changed job: labels with a prefix are asked for where it had them.
+pub(super) fn job_again(new: &Value, old: &Value) -> Errors {
+    let had = |label: &str| label_of(spec(old), label).is_some();
+    whole(new, had("batch.kubernetes.io/job-name") && had("batch.kubernetes.io/controller-uid"))
+}
+
+fn whole(object: &Value, prefixed: bool) -> Errors {
+    let mut errors = generated_selector(object, prefixed);
+    errors.extend(job_spec(spec(object), &Path::new("spec")));
+    let completions = int(spec(object), "completions").filter(|completions| *completions > 0);
+    if let Some(completions) = completions.filter(|_| text(spec(object), "completionMode") == "Indexed") {
+        // The pods of an indexed job bear the index in their host names.
+        let name = object.get("metadata").map_or("", |metadata| text(metadata, "name"));
+        let last = format!("{name}-{}", completions - 1);
+        if !names::label(&last).is_empty() {
+            let words = format!("will not able to create pod with invalid DNS label: {last}");
+            errors.push(Error::invalid(&Path::new("metadata").child("name"), name, words));
+        }
+    }
     errors
+}
+
+fn label_of<'a>(spec: &'a Value, label: &str) -> Option<&'a str> {
+    spec.pointer("/template/metadata/labels")?.get(label)?.as_str()
 }
 
 /// A selector that the server made must be the one that it would make.
-fn generated_selector(object: &Value) -> Errors {
+fn generated_selector(object: &Value, prefixed: bool) -> Errors {
     let spec = spec(object);
-    if flag(spec, "manualSelector") {
-        return Vec::new();
-    }
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-    let wanted = json!({"batch.kubernetes.io/controller-uid": uid});
+    let selector = spec.get("selector").filter(|selector| !selector.is_null());
+    let Some(selector) = selector.filter(|_| !flag(spec, "manualSelector")) else { return Vec::new() };
+    let of = |field: &str| object.get("metadata").map_or("", |metadata| text(metadata, field));
+    let (uid, name) = (of("uid"), of("name"));
     let mut errors = Vec::new();
-    for (key, value) in [("batch.kubernetes.io/controller-uid", uid), ("controller-uid", uid)] {
-        let label = spec.pointer("/template/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
-        if label.is_some_and(|label| label != value) {
-            let path = Path::new("spec").children(&["template", "metadata"]).child("labels");
-            errors.push(Error::invalid(&path, labels::shown(spec.get("template").unwrap_or(&Value::Null)), format!("must be '{value}'")));
-        }
+    if uid.is_empty() {
+        errors.push(Error::required(&Path::new("metadata").child("uid"), ""));
     }
-    let selector = spec.get("selector").unwrap_or(&Value::Null);
-    let good = selector.get("matchLabels").and_then(Value::as_object).is_some_and(|labels| {
-        wanted
-            .as_object()
-            .into_iter()
-            .flatten()
-            .all(|(key, value)| labels.get(key) == Some(value) || labels.get("controller-uid") == Some(value))
-    });
-    if !good {
-        errors.push(Error::invalid(&Path::new("spec").child("selector"), selector, "`selector` not auto-generated"));
+    let mut expected = Map::new();
+    let labels =
+        [("controller-uid", uid), ("job-name", name), ("batch.kubernetes.io/controller-uid", uid), ("batch.kubernetes.io/job-name", name)];
+    for (key, value) in labels.into_iter().take(if prefixed { 4 } else { 2 }) {
+        let path = Path::new("spec").children(&["template", "metadata", "labels"]).key(key);
+        match label_of(spec, key) {
+            None => errors.push(Error::required(&path, format!("must be '{value}'"))),
+            Some(found) if found != value => {
+                let shown = labels::shown(spec.get("template").unwrap_or(&Value::Null));
+                errors.push(Error::invalid(&path, shown, format!("must be '{value}'")));
+            }
+            Some(_) => {}
+        }
+        expected.insert(key.to_owned(), value.into());
+    }
+    if labels::is_valid(selector) && !labels::matches(Some(selector), Some(&expected)) {
+        let words = "`selector` not auto-generated";
+        errors.push(Error::invalid(&Path::new("spec").child("selector"), internal::shown("meta", selector), words));
     }
     errors
-}
-
-/// The rules of a job whose selector was made before.
-pub(super) fn job_again(object: &Value) -> Errors {
-    job_spec(spec(object), &Path::new("spec"))
 }
 
 fn job_spec(spec: &Value, path: &Path) -> Errors {
@@ -61,7 +82,9 @@ fn job_spec(spec: &Value, path: &Path) -> Errors {
         errors.push(Error::required(&path.child("selector"), ""));
     }
     let template = spec.get("template").unwrap_or(&Value::Null);
-    if !labels::matches(spec.get("selector"), template.pointer("/metadata/labels").and_then(Value::as_object)) {
+    let selector = spec.get("selector").filter(|selector| !selector.is_null());
+    if selector.is_none_or(labels::is_valid) && !labels::matches(selector, template.pointer("/metadata/labels").and_then(Value::as_object))
+    {
         let path = path.children(&["template", "metadata", "labels"]);
         errors.push(Error::invalid(&path, labels::shown(template), "`selector` does not match template `labels`"));
     }
@@ -254,7 +277,22 @@ pub(super) fn job_update(new: &Value, old: &Value) -> Errors {
 }
 
 pub(super) fn cron_job(object: &Value) -> Errors {
-    let (spec, path) = (spec(object), Path::new("spec"));
+    let mut errors = cron_spec(spec(object), None);
+    // Names of its jobs add a dash and ten digits.
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    if name.len() > 52 {
+        errors.push(Error::invalid(&Path::new("metadata").child("name"), name, "must be no more than 52 characters"));
+    }
+    errors
+}
+
+/// The rules for a changed job: its name and its time zone may be what they were.
+pub(super) fn cron_job_again(new: &Value, old: &Value) -> Errors {
+    cron_spec(spec(new), Some(spec(old)))
+}
+
+fn cron_spec(spec: &Value, before: Option<&Value>) -> Errors {
+    let path = Path::new("spec");
     let mut errors = Vec::new();
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
@@ -263,38 +301,71 @@ pub(super) fn cron_job(object: &Value) -> Errors {
         if let Err(problem) = Schedule::parse(schedule) {
             errors.push(Error::invalid(&path.child("schedule"), schedule, problem));
         }
-        if schedule.contains("TZ") {
+        if schedule.contains("TZ") && before.is_some_and(|before| text(before, "schedule").contains("TZ")) {
+            if has(spec, "timeZone") {
+                let words = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+                errors.push(Error::invalid(&path.child("schedule"), schedule, words));
+            }
+        } else if schedule.contains("TZ") {
             let words = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
             errors.push(Error::invalid(&path.child("schedule"), schedule, words));
         }
     }
     errors.extend(not_negative(spec, "startingDeadlineSeconds", &path));
-    if has(spec, "timeZone") {
-        let zone = text(spec, "timeZone");
-        if zone.is_empty() {
-            errors.push(Error::invalid(&path.child("timeZone"), zone, "timeZone must be nil or non-empty string"));
-        } else if zone.eq_ignore_ascii_case("local") {
-            errors.push(Error::invalid(
-                &path.child("timeZone"),
-                zone,
-                "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
-            ));
-        }
+    if before.is_none_or(|before| before.get("timeZone") != spec.get("timeZone")) && has(spec, "timeZone") {
+        errors.extend(time_zone(text(spec, "timeZone"), &path.child("timeZone")));
     }
     errors.extend(super::one_of(spec, "concurrencyPolicy", &path, &["Allow", "Forbid", "Replace"]));
-    let template = spec.get("jobTemplate").unwrap_or(&Value::Null);
-    let own = path.child("jobTemplate");
-    let job = template.get("spec").unwrap_or(&Value::Null);
-    if flag(job, "manualSelector") {
-        errors.push(Error::not_supported(&own.children(&["spec", "manualSelector"]), true, &["nil", "false"]));
+    let own = path.child("jobTemplate").child("spec");
+    let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
+    errors.extend(counts(job, &own));
+    if let Some(selector) = job.get("selector").filter(|selector| !selector.is_null()) {
+        errors.push(Error::invalid(&own.child("selector"), internal::shown("meta", selector), "`selector` will be auto-generated"));
     }
-    errors.extend(counts(job, &own.child("spec")));
+    if flag(job, "manualSelector") {
+        errors.push(Error::not_supported(&own.child("manualSelector"), true, &["nil", "false"]));
+    }
     errors.extend(not_negative(spec, "successfulJobsHistoryLimit", &path));
     errors.extend(not_negative(spec, "failedJobsHistoryLimit", &path));
-    // Names of its jobs add a dash and ten digits.
-    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    if name.len() > 52 {
-        errors.push(Error::invalid(&Path::new("metadata").child("name"), name, "must be no more than 52 characters"));
+    errors
+}
+
+/// Which names are zones is known from the database that the program carries; Go tells capitals apart.
+fn time_zone(zone: &str, path: &Path) -> Errors {
+    if zone.is_empty() {
+        return vec![Error::invalid(path, zone, "timeZone must be nil or non-empty string")];
+    }
+    let unknown = || Error::invalid(path, zone, format!("unknown time zone {zone}"));
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte);
+    let good =
+        |part: &str| (1..=14).contains(&part.len()) && ![".", ".."].contains(&part) && !part.starts_with('-') && part.bytes().all(letter);
+    if !zone.split('/').all(good) {
+        return vec![unknown()];
+    }
+    let mut errors = Vec::new();
+    if zone.eq_ignore_ascii_case("local") {
+        let words = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        errors.push(Error::invalid(path, zone, words));
+    }
+    let known = ["UTC", "Local"].contains(&zone) || jiff::tz::TimeZone::get(zone).is_ok_and(|found| found.iana_name() == Some(zone));
+    if !known {
+        errors.push(unknown());
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_zones() {
+        let told = |zone: &str| time_zone(zone, &Path::new("z")).iter().map(|error| error.detail.clone()).collect::<Vec<_>>();
+        assert_eq!(told("Europe/Berlin"), Vec::<String>::new());
+        assert_eq!(told("Etc/GMT+5"), Vec::<String>::new());
+        assert_eq!(told("europe/berlin"), ["unknown time zone europe/berlin"]);
+        assert_eq!(told("../Berlin"), ["unknown time zone ../Berlin"]);
+        assert_eq!(told("Local").len(), 1);
+        assert_eq!(told("local").len(), 2);
+    }
 }

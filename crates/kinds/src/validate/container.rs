@@ -1,12 +1,13 @@
 //! A container: image, ports, environment, probes, security.
 
 use mainstay_schema::field::{Error, Path};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::pod_spec::{app_armor, id, seccomp};
-use super::{Errors, all_invalid, flag, int, internal, list, names, not_negative, one_of, one_of_if_set, resources, text, volumes};
+use super::pod_spec::Frame;
+use super::{Errors, all_invalid, int, list, names, not_negative, one_of, resources, security, text, volumes};
+use crate::quantity::Quantity;
 
-pub(super) fn container(container: &Value, known: &[&str], path: &Path) -> Errors {
+pub(super) fn container(container: &Value, frame: &Frame<'_>, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let name = text(container, "name");
     if name.is_empty() {
@@ -14,26 +15,33 @@ pub(super) fn container(container: &Value, known: &[&str], path: &Path) -> Error
     } else {
         errors.extend(all_invalid(&path.child("name"), name, names::label(name)));
     }
-    let image = text(container, "image");
-    if image.is_empty() {
+    if text(container, "image").is_empty() {
         errors.push(Error::required(&path.child("image"), ""));
-    } else if image.trim() != image {
-        errors.push(Error::invalid(&path.child("image"), image, "must not have leading or trailing whitespace"));
     }
     errors.extend(one_of(container, "terminationMessagePolicy", path, &["File", "FallbackToLogsOnError"]));
     errors.extend(ports(container, &path.child("ports")));
     errors.extend(environment(container, &path.child("env")));
     errors.extend(environment_from(container, &path.child("envFrom")));
-    errors.extend(volumes::mounts(container, known, path));
+    errors.extend(volumes::mounts(container, &frame.volumes, path));
     errors.extend(one_of(container, "imagePullPolicy", path, &["Always", "IfNotPresent", "Never"]));
-    errors.extend(resources::requirements(container.get("resources").unwrap_or(&Value::Null), &path.child("resources")));
-    errors.extend(resize_policy(container, &path.child("resizePolicy")));
-    errors.extend(security_context(container, &path.child("securityContext")));
+    let amounts = container.get("resources").unwrap_or(&Value::Null);
+    errors.extend(resources::of_container(amounts, &frame.claims, &path.child("resources")));
+    errors.extend(resize_policy(container, frame.restart_policy, &path.child("resizePolicy")));
+    errors.extend(security::of_container(container, frame.own_users, &path.child("securityContext")));
     errors
 }
 
+/// Images of pods have no blanks around them; those of templates may, for what fills them in later.
+pub(super) fn bare_image(container: &Value, path: &Path) -> Errors {
+    let image = text(container, "image");
+    if image.trim() == image {
+        return Vec::new();
+    }
+    vec![Error::invalid(&path.child("image"), image, "must not have leading or trailing whitespace")]
+}
+
 /// What a change of a resource takes: findings name the list, not the item, but for a resource named twice.
-fn resize_policy(container: &Value, path: &Path) -> Errors {
+fn resize_policy(container: &Value, restart_policy: &str, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (index, policy) in list(container, "resizePolicy").iter().enumerate() {
@@ -48,6 +56,10 @@ fn resize_policy(container: &Value, path: &Path) -> Errors {
             } else if !known.contains(&given) {
                 errors.push(Error::not_supported(path, given, &known));
             }
+        }
+        let restart = text(policy, "restartPolicy");
+        if restart_policy == "Never" && restart != "NotRequired" {
+            errors.push(Error::invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'"));
         }
     }
     errors
@@ -127,14 +139,12 @@ const FIELD_LABELS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
-    "spec.hostNetwork",
     "spec.nodeName",
     "spec.restartPolicy",
     "spec.schedulerName",
     "spec.serviceAccountName",
     "status.hostIP",
     "status.hostIPs",
-    "status.nominatedNodeName",
     "status.phase",
     "status.podIP",
     "status.podIPs",
@@ -142,41 +152,79 @@ const FIELD_LABELS: &[&str] = &[
 
 /// A field of the pod itself; `allowed` differs between environments and volumes.
 pub(super) fn field_selector(selector: &Value, path: &Path, allowed: &[&str]) -> Errors {
-    if text(selector, "apiVersion").is_empty() {
+    let (version, field) = (text(selector, "apiVersion"), text(selector, "fieldPath"));
+    if version.is_empty() {
         return vec![Error::required(&path.child("apiVersion"), "")];
     }
-    let field = text(selector, "fieldPath");
-    let path = path.child("fieldPath");
+    let own = path.child("fieldPath");
     if field.is_empty() {
-        return vec![Error::required(&path, "")];
+        return vec![Error::required(&own, "")];
     }
-    if let Some((base, key)) = field.strip_suffix("']").and_then(|field| field.split_once("['")) {
-        return match base {
-            "metadata.annotations" => all_invalid(&path, key, names::qualified(&key.to_lowercase())),
-            "metadata.labels" => all_invalid(&path, key, names::qualified(key)),
-            _ => vec![Error::invalid(&path, field, "does not support subscript")],
-        };
+    let subscript = field.strip_suffix("']").and_then(|field| field.split_once("['")).filter(|(base, _)| !base.is_empty());
+    let problem = match subscript {
+        _ if version != "v1" => Some(format!("unsupported pod version: {version}")),
+        Some((base, _)) if !["metadata.annotations", "metadata.labels"].contains(&base) => {
+            Some(format!("field label does not support subscript: {field}"))
+        }
+        None if !FIELD_LABELS.contains(&field) && field != "spec.host" => Some(format!("field label not supported: {field}")),
+        _ => None,
+    };
+    if let Some(problem) = problem {
+        return vec![Error::invalid(&own, field, format!("error converting fieldPath: {problem}"))];
     }
-    if !FIELD_LABELS.contains(&field) {
-        return vec![Error::invalid(&path, field, format!("error converting fieldPath: field label not supported: {field}"))];
+    match subscript {
+        Some(("metadata.annotations", key)) => {
+            let key = key.to_lowercase();
+            all_invalid(path, &key, names::qualified(&key))
+        }
+        Some((_, key)) => all_invalid(path, key, names::qualified(key)),
+        None => {
+            // An old name of the same thing.
+            let field = if field == "spec.host" { "spec.nodeName" } else { field };
+            if allowed.contains(&field) { Vec::new() } else { vec![Error::not_supported(&own, field, allowed)] }
+        }
     }
-    if allowed.contains(&field) { Vec::new() } else { vec![Error::not_supported(&path, field, allowed)] }
 }
 
 /// An amount of the container's own resources; `volume` says that the container must be named.
 pub(super) fn resource_selector(selector: &Value, path: &Path, volume: bool) -> Errors {
     const ALLOWED: &[&str] =
         &["limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"];
-    if volume && text(selector, "containerName").is_empty() {
-        return vec![Error::required(&path.child("containerName"), "")];
-    }
     let resource = text(selector, "resource");
-    let path = path.child("resource");
-    if resource.is_empty() {
-        return vec![Error::required(&path, "")];
+    let mut errors = Vec::new();
+    if volume && text(selector, "containerName").is_empty() {
+        errors.push(Error::required(&path.child("containerName"), ""));
+    } else if resource.is_empty() {
+        errors.push(Error::required(&path.child("resource"), ""));
+    } else if !ALLOWED.contains(&resource) && !is_huge_pages(resource) {
+        errors.push(Error::not_supported(&path.child("resource"), resource, ALLOWED));
     }
-    let huge = ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.starts_with(prefix));
-    if ALLOWED.contains(&resource) || huge { Vec::new() } else { vec![Error::not_supported(&path, resource, ALLOWED)] }
+    errors.extend(divisor(resource, selector, &path.child("divisor")));
+    errors
+}
+
+fn is_huge_pages(resource: &str) -> bool {
+    ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.starts_with(prefix))
+}
+
+/// What an amount is divided by: one unit of the resource.
+fn divisor(resource: &str, selector: &Value, path: &Path) -> Errors {
+    let given = selector.get("divisor").and_then(Value::as_str).unwrap_or("0");
+    if Quantity::parse(given).is_ok_and(|given| given.sign().is_eq()) {
+        return Vec::new();
+    }
+    let units = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei";
+    let (known, told, of) = match resource.split_once('.') {
+        Some(("limits" | "requests", "cpu")) => ("1m, 1", "1m and 1", "cpu"),
+        Some(("limits" | "requests", "memory")) => (units, units, "memory"),
+        Some(("limits" | "requests", "ephemeral-storage")) => (units, units, "local ephemeral storage"),
+        _ if is_huge_pages(resource) => (units, units, "hugepages"),
+        _ => return Vec::new(),
+    };
+    if known.split(", ").any(|unit| unit == given) {
+        return Vec::new();
+    }
+    vec![Error::invalid(path, resource, format!("only divisor's values {told} are supported with the {of} resource"))]
 }
 
 fn environment(container: &Value, path: &Path) -> Errors {
@@ -261,50 +309,44 @@ fn environment_from(container: &Value, path: &Path) -> Errors {
     errors
 }
 
-pub(super) fn lifecycle(container: &Value, path: &Path) -> Errors {
+pub(super) fn lifecycle(container: &Value, frame: &Frame<'_>, path: &Path) -> Errors {
     let Some(lifecycle) = container.get("lifecycle") else { return Vec::new() };
     ["postStart", "preStop"]
         .iter()
-        .filter_map(|field| lifecycle.get(*field).map(|given| handler(given, &path.child(field))))
+        .filter_map(|field| {
+            lifecycle.get(*field).map(|given| handler(given, &["exec", "httpGet", "tcpSocket", "sleep"], frame, &path.child(field)))
+        })
         .flatten()
         .collect()
 }
 
-pub(super) fn probes(container: &Value, path: &Path) -> Errors {
+pub(super) fn probes(container: &Value, frame: &Frame<'_>, path: &Path) -> Errors {
     let mut errors = Vec::new();
     for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = container.get(field).filter(|probe| !probe.is_null()) else { continue };
         let path = path.child(field);
-        errors.extend(handler(probe, &path));
+        errors.extend(handler(probe, &["exec", "httpGet", "tcpSocket", "grpc"], frame, &path));
         for number in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
             errors.extend(not_negative(probe, number, &path));
         }
-        let grace = int(probe, "terminationGracePeriodSeconds");
-        if field == "readinessProbe" {
-            if grace.is_some() {
-                errors.push(Error::invalid(
-                    &path.child("terminationGracePeriodSeconds"),
-                    grace.unwrap_or(0),
-                    "must not be set for readinessProbes",
-                ));
-            }
-            continue;
-        }
+        let (grace, own) = (int(probe, "terminationGracePeriodSeconds"), path.child("terminationGracePeriodSeconds"));
         if let Some(seconds) = grace.filter(|seconds| *seconds <= 0) {
-            errors.push(Error::invalid(&path.child("terminationGracePeriodSeconds"), seconds, "must be greater than 0"));
+            errors.push(Error::invalid(&own, seconds, "must be greater than 0"));
         }
-        if let Some(threshold) = int(probe, "successThreshold").filter(|threshold| *threshold != 1) {
+        if field == "readinessProbe" {
+            errors.extend(grace.map(|seconds| Error::invalid(&own, seconds, "must not be set for readinessProbes")));
+        } else if let Some(threshold) = int(probe, "successThreshold").filter(|threshold| *threshold != 1) {
             errors.push(Error::invalid(&path.child("successThreshold"), threshold, "must be 1"));
         }
     }
     errors
 }
 
-fn handler(given: &Value, path: &Path) -> Errors {
+fn handler(given: &Value, kinds: &[&str], frame: &Frame<'_>, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let mut handlers = 0;
-    for field in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
-        let Some(action) = given.get(field).filter(|action| !action.is_null()) else { continue };
+    for field in kinds {
+        let Some(action) = given.get(*field).filter(|action| !action.is_null()) else { continue };
         let path = path.child(field);
         handlers += 1;
         if handlers > 1 {
@@ -312,42 +354,36 @@ fn handler(given: &Value, path: &Path) -> Errors {
             continue;
         }
         let port = action.get("port").unwrap_or(&Value::Null);
-        match field {
+        match *field {
             "exec" if list(action, "command").is_empty() => errors.push(Error::required(&path.child("command"), "")),
             "httpGet" => {
                 if text(action, "path").is_empty() {
                     errors.push(Error::required(&path.child("path"), ""));
                 }
                 errors.extend(port_or_name(port, &path.child("port")));
-                errors.extend(one_of(action, "scheme", &path, &["HTTP", "HTTPS"]));
+                let scheme = text(action, "scheme");
+                if !["HTTP", "HTTPS"].contains(&scheme) {
+                    errors.push(Error::not_supported(&path.child("scheme"), scheme, &["HTTP", "HTTPS"]));
+                }
+                for header in list(action, "httpHeaders") {
+                    let name = text(header, "name");
+                    errors.extend(all_invalid(&path.child("httpHeaders"), name, names::header_name(name)));
+                }
             }
             "tcpSocket" => errors.extend(port_or_name(port, &path.child("port"))),
             "grpc" => errors.extend(port_number(port.as_i64().unwrap_or(0), &path.child("port"))),
+            "sleep" => {
+                let seconds = int(action, "seconds").unwrap_or(0);
+                if let Some(grace) = frame.grace_period.filter(|grace| !(0..=*grace).contains(&seconds)) {
+                    let words = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+                    errors.push(Error::invalid(&path, seconds, words));
+                }
+            }
             _ => {}
         }
     }
     if handlers == 0 {
         errors.push(Error::required(path, "must specify a handler type"));
-    }
-    errors
-}
-
-fn security_context(container: &Value, path: &Path) -> Errors {
-    let Some(context) = container.get("securityContext").filter(|context| !context.is_null()) else { return Vec::new() };
-    let mut errors = id(context, "runAsUser", path);
-    errors.extend(id(context, "runAsGroup", path));
-    errors.extend(one_of_if_set(context, "procMount", path, &["Default", "Unmasked"]));
-    errors.extend(seccomp(context, &path.child("seccompProfile")));
-    errors.extend(app_armor(context, &path.child("appArmorProfile")));
-    if context.get("allowPrivilegeEscalation") == Some(&json!(false)) {
-        if flag(context, "privileged") {
-            let words = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.push(Error::invalid(path, internal::shown("SecurityContext", context), words));
-        }
-        if context.pointer("/capabilities/add").and_then(Value::as_array).is_some_and(|add| add.contains(&json!("CAP_SYS_ADMIN"))) {
-            let words = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.push(Error::invalid(path, internal::shown("SecurityContext", context), words));
-        }
     }
     errors
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// A value of the internal type as findings show it.
 pub(super) fn shown(kind: &str, value: &Value) -> BadValue {
     let mut text = String::new();
-    node(Kind::Named(kind), Some(value)).write(&mut text, None);
+    node(Kind::of(kind), Some(value)).write(&mut text, None);
     BadValue::Json(text)
 }
 
@@ -95,6 +95,8 @@ struct Member {
     name: &'static str,
     /// Another name in JSON; what is empty is then left out.
     written: Option<&'static str>,
+    /// The member of the version's type that it is read from.
+    read: &'static str,
     kind: &'static str,
 }
 
@@ -108,7 +110,7 @@ fn members(row: &'static str, rows: &HashMap<&'static str, &'static str>) -> Vec
     let mut found = Vec::new();
     for field in row.split_whitespace() {
         if field == "+meta" {
-            found.push(Member { name: "metadata", written: None, kind: METADATA });
+            found.push(Member { name: "metadata", written: None, read: "metadata", kind: METADATA });
         } else if let Some(embedded) = field.strip_prefix('+') {
             found.extend(rows.get(embedded).map(|row| members(row, rows)).unwrap_or_default());
         } else if let Some((name, kind)) = field.split_once(':') {
@@ -116,7 +118,8 @@ fn members(row: &'static str, rows: &HashMap<&'static str, &'static str>) -> Vec
                 Some((name, tag)) => (name, tag.split([',', ')']).next()),
                 None => (name, None),
             };
-            found.push(Member { name, written, kind });
+            let (name, read) = name.split_once('=').unwrap_or((name, name));
+            found.push(Member { name, written, read, kind });
         }
     }
     found
@@ -167,7 +170,7 @@ fn structure(name: &str, members: &[Member], value: &Value) -> Node {
     let get = |name: &str| value.as_object()?.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
     let mut shown = Vec::with_capacity(members.len());
     for member in members {
-        let found = get(member.name);
+        let found = get(member.read);
         match member.written {
             _ if member.kind == METADATA => shown.extend(metadata(found)),
             Some(_) if found.is_none() => {}

@@ -7,6 +7,8 @@ use super::{
     Errors, all_invalid, flag, has, int, internal, labels, list, map, names, not_negative, resources, scheduling as scheduling_rules, text,
 };
 
+use crate::go_json;
+
 const MAX_DATA: usize = 1024 * 1024;
 
 fn spec(object: &Value) -> &Value {
@@ -67,10 +69,15 @@ pub(super) fn secret(object: &Value) -> Errors {
         "kubernetes.io/dockerconfigjson" if !there(".dockerconfigjson") => errors.push(Error::required(&path(".dockerconfigjson"), "")),
         kind @ ("kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson") => {
             let key = if kind.ends_with("json") { ".dockerconfigjson" } else { ".dockercfg" };
-            let parsed = data.and_then(|data| data.get(key)).and_then(Value::as_str).and_then(decode);
-            if parsed.is_none_or(|bytes| serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes).is_err()) {
-                errors.push(Error::invalid(&path(key), "<secret contents redacted>", "invalid character in JSON"));
-            }
+            let bytes = data.and_then(|data| data.get(key)).and_then(Value::as_str).and_then(decode).unwrap_or_default();
+            let problem = match go_json::parse(&bytes) {
+                Ok(Value::Object(_) | Value::Null) => None,
+                Ok(other) => {
+                    Some(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", go_json::kind(&other)))
+                }
+                Err(problem) => Some(problem),
+            };
+            errors.extend(problem.map(|problem| Error::invalid(&path(key), "<secret contents redacted>", problem)));
         }
         "kubernetes.io/basic-auth" if !there("username") && !there("password") => {
             errors.push(Error::required(&path("username"), ""));
@@ -375,12 +382,19 @@ pub(super) fn namespace(object: &Value) -> Errors {
 }
 
 pub(super) fn controller_revision(object: &Value) -> Errors {
-    let mut errors = Vec::new();
-    if !has(object, "data") {
-        errors.push(Error::required(&Path::new("data"), "data is mandatory"));
+    let mut errors = revision(object);
+    let path = Path::new("data");
+    match object.get("data") {
+        None | Some(Value::Null) => errors.push(Error::required(&path, "data is mandatory")),
+        Some(Value::Object(_)) => {}
+        Some(_) => errors.push(Error::required(&path, "data must be a valid JSON object")),
     }
-    errors.extend(not_negative(object, "revision", &Path::root()));
     errors
+}
+
+/// The rules for a changed revision, whose data can not change.
+pub(super) fn revision(object: &Value) -> Errors {
+    not_negative(object, "revision", &Path::root())
 }
 
 pub(super) fn token_request(object: &Value) -> Errors {

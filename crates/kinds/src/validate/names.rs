@@ -24,6 +24,8 @@ pattern!(PERCENT, "[0-9]+%");
 pattern!(PORT_NAME, "[-a-z0-9]+");
 pattern!(C_IDENTIFIER, "[A-Za-z_][A-Za-z0-9_]*");
 pattern!(SYSCTL, r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?");
+pattern!(SUBDOMAIN_UNDERSCORE, r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*");
+pattern!(HEADER_NAME, "[-A-Za-z0-9]+");
 pattern!(WILDCARD, r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*");
 
 const LABEL_1123_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -34,6 +36,9 @@ const LABEL_VALUE_TEXT: &str = "a valid label must be an empty string or consist
 const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 const PERCENT_TEXT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 const WILDCARD_TEXT: &str = r"a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+const SUBDOMAIN_UNDERSCORE_TEXT: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+const HEADER_NAME_TEXT: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
 
 pub(crate) type Messages = Vec<String>;
 
@@ -54,6 +59,16 @@ fn too_long(limit: usize) -> String {
 
 pub(crate) fn subdomain(text: &str) -> Messages {
     check(text, 253, &SUBDOMAIN_1123, SUBDOMAIN_TEXT)
+}
+
+/// A domain to search names in, whose parts may have underscores.
+pub(crate) fn search_domain(text: &str) -> Messages {
+    check(text, 253, &SUBDOMAIN_UNDERSCORE, SUBDOMAIN_UNDERSCORE_TEXT)
+}
+
+/// The name of an HTTP header.
+pub(crate) fn header_name(text: &str) -> Messages {
+    if HEADER_NAME.is_match(text) { Vec::new() } else { vec![HEADER_NAME_TEXT.to_owned()] }
 }
 
 pub(crate) fn wildcard_subdomain(text: &str) -> Messages {

@@ -1,43 +1,65 @@
 //! Nodes.
 
 use mainstay_schema::field::{Error, Path};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, has, list, map, names, text, texts};
-use crate::quantity::Quantity;
+use super::{Errors, all_invalid, internal, list, map, names, one_of, resources, text, texts};
 
 pub(super) fn node(object: &Value) -> Errors {
-    let null = Value::Null;
-    let (spec, status) = (object.get("spec").unwrap_or(&null), object.get("status").unwrap_or(&null));
-    let path = Path::new("spec");
+    let mut errors = taints(object);
+    errors.extend(amounts(object));
+    let ranges = object.get("spec").map_or_else(Vec::new, |spec| texts(spec, "podCIDRs"));
+    let path = Path::new("spec").child("podCIDRs");
+    for (index, range) in ranges.iter().enumerate() {
+        errors.extend(all_invalid(&path.index(index), range, names::cidr(range)));
+    }
+    if ranges.len() > 1 {
+        let families: Vec<Option<bool>> = ranges.iter().map(|range| names::range(range).map(|(ip, _)| ip.is_ipv4())).collect();
+        if let Some(index) = families.iter().position(Option::is_none) {
+            let words = format!(
+                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {})",
+                ranges[index]
+            );
+            errors.push(Error::internal(&path, words));
+        }
+        let both = families.iter().all(Option::is_some) && families.contains(&Some(true)) && families.contains(&Some(false));
+        if !both || ranges.len() > 2 {
+            errors.push(Error::invalid(&path, json!(ranges), "may specify no more than one CIDR for each IP family"));
+        }
+    }
+    errors
+}
+
+fn taints(object: &Value) -> Errors {
+    const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
     let mut errors = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
-    for (index, taint) in list(spec, "taints").iter().enumerate() {
+    for (index, taint) in object.get("spec").map_or(&[] as &[Value], |spec| list(spec, "taints")).iter().enumerate() {
         let path = Path::new("metadata").child("taints").index(index);
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
         errors.extend(all_invalid(&path.child("key"), key, names::qualified(key)));
-        errors.extend(all_invalid(&path.child("value"), value, names::label_value(value)));
-        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        if effect.is_empty() {
-            errors.push(Error::required(&path.child("effect"), ""));
-        } else if !effects.contains(&effect) {
-            errors.push(Error::not_supported(&path.child("effect"), effect, &effects));
+        let messages = names::label_value(value);
+        if !messages.is_empty() {
+            errors.push(Error::invalid(&path.child("value"), value, messages.join(";")));
         }
+        errors.extend(one_of(taint, "effect", &path, EFFECTS));
         if seen.contains(&(key, effect)) {
-            errors.push(Error::duplicate(&path, taint));
+            let mut error = Error::duplicate(&path, internal::shown("Taint", taint));
+            "taints must be unique by key and effect pair".clone_into(&mut error.detail);
+            errors.push(error);
+        } else {
+            seen.push((key, effect));
         }
-        seen.push((key, effect));
     }
-    for (index, range) in texts(spec, "podCIDRs").iter().enumerate() {
-        errors.extend(all_invalid(&path.child("podCIDRs").index(index), range, names::cidr(range)));
-    }
+    errors
+}
+
+fn amounts(object: &Value) -> Errors {
+    let mut errors = Vec::new();
     for field in ["capacity", "allocatable"] {
-        for (name, value) in map(status, field).into_iter().flatten() {
-            let path = Path::new("status").child(field).key(name);
-            errors.extend(all_invalid(&path, name, names::qualified(name)));
-            if value.as_str().and_then(|text| Quantity::parse(text).ok()).is_some_and(|amount| amount < Quantity::ZERO) {
-                errors.push(Error::invalid(&path, value, "must be greater than or equal to 0"));
-            }
+        let amounts = object.get("status").and_then(|status| map(status, field));
+        for (name, value) in amounts.into_iter().flatten() {
+            errors.extend(resources::amount_is_valid(name, value, &Path::new("status").child(field).child(name)));
         }
     }
     errors
@@ -46,22 +68,36 @@ pub(super) fn node(object: &Value) -> Errors {
 pub(super) fn update(new: &Value, old: &Value) -> Errors {
     let null = Value::Null;
     let (spec, before) = (new.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    let mut errors = Vec::new();
-    for field in ["podCIDRs", "providerID"] {
-        // Both are given once, by whoever runs the node.
-        if has(before, field) && spec.get(field) != before.get(field) {
-            let words = "node updates may not change podCIDR except from \"\" to valid";
-            let words = if field == "podCIDRs" { words } else { "node updates may not change providerID except from \"\" to valid" };
-            errors.push(Error::forbidden(&Path::new("spec").child(field), words));
-        }
+    let mut errors = amounts(new);
+    let addresses = new.get("status").map_or(&[] as &[Value], |status| list(status, "addresses"));
+    for (index, address) in addresses.iter().enumerate().filter(|(index, address)| addresses[..*index].contains(address)) {
+        errors.push(Error::duplicate(&Path::new("status").child("addresses").index(index), internal::shown("NodeAddress", address)));
+    }
+    // Both are given once, by whoever runs the node.
+    let (ranges, known) = (texts(spec, "podCIDRs"), texts(before, "podCIDRs"));
+    let changes = match known.len() {
+        0 => 0,
+        count if count != ranges.len() => 1,
+        _ => known.iter().zip(&ranges).filter(|(one, other)| one != other).count(),
+    };
+    for _ in 0..changes {
+        let words = "node updates may not change podCIDR except from \"\" to valid";
+        errors.push(Error::forbidden(&Path::new("spec").child("podCIDRs"), words));
+    }
+    let id = text(before, "providerID");
+    if !id.is_empty() && id != text(spec, "providerID") {
+        let words = "node updates may not change providerID except from \"\" to valid";
+        errors.push(Error::forbidden(&Path::new("spec").child("providerID"), words));
+    }
+    errors.extend(taints(new));
+    if text(spec, "externalID") != text(before, "externalID") {
+        errors.push(Error::forbidden(&Path::new("spec").child("externalID"), "may not be updated"));
     }
     errors
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

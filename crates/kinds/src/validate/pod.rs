@@ -4,7 +4,7 @@
 use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Map, Value, json};
 
-use super::{Errors, all_invalid, has, int, internal, list, map, names, pod_spec, scheduling, text, unified};
+use super::{Errors, all_invalid, has, int, internal, list, map, names, pod_annotations, pod_spec, scheduling, text, unified};
 use crate::prepare::qos_class;
 
 fn spec(pod: &Value) -> &Value {
@@ -13,30 +13,23 @@ fn spec(pod: &Value) -> &Value {
 
 pub(super) fn create(pod: &Value) -> Errors {
     let (spec, path) = (spec(pod), Path::new("spec"));
-    let mut errors = pod_spec::pod_spec(spec, &path);
-    errors.extend(names_of_claims(pod));
+    let mut errors = whole(pod);
     if !list(spec, "ephemeralContainers").is_empty() {
         errors.push(Error::forbidden(&path.child("ephemeralContainers"), "cannot be set on create"));
     }
     if !text(spec, "nodeName").is_empty() && !list(spec, "schedulingGates").is_empty() {
         errors.push(Error::forbidden(&path.child("nodeName"), "cannot be set until all schedulingGates have been cleared"));
     }
+    errors.extend(pod_annotations::match_fields(pod, &path));
     errors
 }
 
-/// Claims of ephemeral volumes are named after pod and volume.
-fn names_of_claims(pod: &Value) -> Errors {
-    let name = pod.get("metadata").map_or("", |metadata| text(metadata, "name"));
-    let mut errors = Vec::new();
-    for (index, volume) in list(spec(pod), "volumes").iter().enumerate() {
-        let own = text(volume, "name");
-        if name.is_empty() || own.is_empty() || !has(volume, "ephemeral") {
-            continue;
-        }
-        let claim = format!("{name}-{own}");
-        let messages = names::subdomain(&claim).into_iter().map(|why| format!("PVC name {claim:?}: {why}")).collect();
-        errors.extend(all_invalid(&Path::new("spec").child("volumes").index(index).child("name"), own, messages));
-    }
+/// Annotations and specification, as of a new pod.
+fn whole(pod: &Value) -> Errors {
+    let path = Path::new("spec");
+    let mut errors = pod_annotations::annotations(pod, &Path::new("metadata").child("annotations"));
+    errors.extend(pod_spec::pod_spec(spec(pod), Some(pod), &path));
+    errors.extend(pod_spec::only_in_pods(spec(pod), &path));
     errors
 }
 
@@ -46,9 +39,8 @@ const CHANGEABLE: &str = "pod updates may not change fields other than `spec.con
 pub(super) fn update(new: &Value, old: &Value) -> Errors {
     let path = Path::new("spec");
     let (now, before) = (spec(new), spec(old));
-    let mut errors = pod_spec::pod_spec(now, &path);
-    errors.extend(names_of_claims(new));
-    errors.extend(annotations(new, old));
+    let mut errors = whole(new);
+    errors.extend(pod_annotations::update(new, old));
     for field in ["containers", "initContainers"] {
         let (given, known) = (list(now, field), list(before, field));
         let path = path.child(field);
@@ -90,32 +82,6 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
         let diff = unified::unified(&internal::lines("PodSpec", before), &internal::lines("PodSpec", &masked));
         errors.push(Error::forbidden(&path, format!("{CHANGEABLE}\n{diff}")));
     }
-    errors
-}
-
-/// Annotations that stand for something a running pod can not change.
-fn annotations(new: &Value, old: &Value) -> Errors {
-    const MIRROR: &str = "kubernetes.io/config.mirror";
-    const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-    let empty = Map::new();
-    let of = |pod: &Value| pod.get("metadata").and_then(|metadata| map(metadata, "annotations")).cloned().unwrap_or_else(|| empty.clone());
-    let (now, before) = (of(new), of(old));
-    let path = Path::new("metadata").child("annotations");
-    let mut errors = Vec::new();
-    let mut tell = |key: &str, verb: &str| {
-        if key.starts_with(APP_ARMOR) {
-            errors.push(Error::forbidden(&path.key(key), format!("may not {verb} AppArmor annotations")));
-        }
-        if key == MIRROR {
-            errors.push(Error::forbidden(&path.key(key), format!("may not {verb} mirror pod annotation")));
-        }
-    };
-    for (key, value) in &before {
-        if now.get(key) != Some(value) {
-            tell(key, "remove or update");
-        }
-    }
-    now.keys().filter(|key| !before.contains_key(*key)).for_each(|key| tell(key, "add"));
     errors
 }
 
@@ -234,15 +200,11 @@ fn narrower(now: &Value, before: &Value, path: &Path) -> Errors {
         .collect()
 }
 
-fn is_mirror(pod: &Value) -> bool {
-    pod.pointer("/metadata/annotations/kubernetes.io~1config.mirror").is_some()
-}
-
 /// Changes through `pods/ephemeralcontainers`: more of them, never fewer or others.
 pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
-    let mut errors = pod_spec::pod_spec(spec(new), &Path::new("spec"));
-    errors.extend(annotations(new, old));
-    if is_mirror(old) {
+    let mut errors = whole(new);
+    errors.extend(pod_annotations::update(new, old));
+    if pod_annotations::is_mirror(old) {
         return vec![Error::forbidden(&Path::root(), "static pods do not support ephemeral containers")];
     }
     let path = Path::new("spec").child("ephemeralContainers");
@@ -265,8 +227,7 @@ pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
 /// Changes through `pods/resize`: CPU and memory of containers, and how they are to be changed.
 pub(super) fn resize(new: &Value, old: &Value) -> Errors {
     let (now, before, path) = (spec(new), spec(old), Path::new("spec"));
-    let mut errors = pod_spec::pod_spec(now, &path);
-    errors.extend(names_of_claims(new));
+    let mut errors = whole(new);
     let as_a_whole = |spec: &Value| {
         spec.get("resources")
             .is_some_and(|own| ["requests", "limits"].iter().any(|list| map(own, list).is_some_and(|list| !list.is_empty())))
@@ -274,7 +235,7 @@ pub(super) fn resize(new: &Value, old: &Value) -> Errors {
     if as_a_whole(before) || as_a_whole(now) {
         return vec![Error::forbidden(&Path::root(), "pods with pod-level resources cannot be resized")];
     }
-    if is_mirror(old) {
+    if pod_annotations::is_mirror(old) {
         return vec![Error::forbidden(&Path::root(), "static pods cannot be resized")];
     }
     if before.pointer("/os/name") == Some(&json!("windows")) {
@@ -389,7 +350,7 @@ const SYSTEM_CONDITIONS: &[&str] = &["PodScheduled", "Ready", "Initialized"];
 pub(super) fn status(new: &Value, old: &Value) -> Errors {
     let (null, path) = (Value::Null, Path::new("status"));
     let (status, before) = (new.get("status").unwrap_or(&null), old.get("status").unwrap_or(&null));
-    let mut errors = annotations(new, old);
+    let mut errors = pod_annotations::update(new, old);
     for (index, condition) in list(status, "conditions").iter().enumerate() {
         let path = path.child("conditions").index(index);
         errors.extend(not_negative(condition, &path));

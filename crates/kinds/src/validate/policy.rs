@@ -1,9 +1,9 @@
 //! Disruption budgets and autoscalers.
 
-use mainstay_schema::field::{BadValue, Error, Path, go_json};
+use mainstay_schema::field::{Error, Path};
 use serde_json::{Value, json};
 
-use super::{Errors, all_invalid, has, int, labels, list, names, resources, text, workloads};
+use super::{Errors, all_invalid, has, int, internal, labels, list, names, resources, text, workloads};
 use crate::Gvk;
 use crate::quantity::Quantity;
 
@@ -12,15 +12,8 @@ pub(super) fn disruption_budget(object: &Value) -> Errors {
     let path = Path::new("spec");
     let mut errors = Vec::new();
     if has(spec, "minAvailable") && has(spec, "maxUnavailable") {
-        let member = |field: &str| spec.get(field).map_or_else(|| "null".to_owned(), go_json);
-        let shown = format!(
-            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
-            member("minAvailable"),
-            member("selector"),
-            member("maxUnavailable"),
-            member("unhealthyPodEvictionPolicy")
-        );
-        errors.push(Error::invalid(&path, BadValue::Json(shown), "minAvailable and maxUnavailable cannot be both set"));
+        let shown = internal::shown("PodDisruptionBudgetSpec", spec);
+        errors.push(Error::invalid(&path, shown, "minAvailable and maxUnavailable cannot be both set"));
     }
     for field in ["minAvailable", "maxUnavailable"] {
         if let Some(value) = spec.get(field) {

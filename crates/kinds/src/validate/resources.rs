@@ -1,12 +1,15 @@
 //! Amounts of resources: in containers, limit ranges and quotas.
 
+use std::collections::BTreeSet;
+
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Map, Value, json};
 
 use super::{Errors, all_invalid, list, map, names, text};
 use crate::quantity::Quantity;
+use crate::resource_list::{Side, of_containers};
 
-fn amount(value: &Value) -> Option<Quantity> {
+pub(super) fn amount(value: &Value) -> Option<Quantity> {
     Quantity::parse(value.as_str()?).ok()
 }
 
@@ -15,34 +18,37 @@ fn is_standard_container(name: &str) -> bool {
 }
 
 fn is_standard(name: &str) -> bool {
-    is_standard_container(name)
-        || is_quota_name(name)
-        || ["storage", "requests.hugepages-", "limits.hugepages-"]
-            .iter()
-            .any(|known| name == *known || name.starts_with("requests.hugepages-"))
+    is_standard_for_quota(name) || name == "storage"
 }
 
-fn is_quota_name(name: &str) -> bool {
-    [
-        "pods",
-        "services",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "requests.storage",
+pub(super) fn is_standard_for_quota(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "cpu",
+        "memory",
+        "ephemeral-storage",
         "requests.cpu",
         "requests.memory",
+        "requests.storage",
         "requests.ephemeral-storage",
         "limits.cpu",
         "limits.memory",
         "limits.ephemeral-storage",
-        "services.nodeports",
-        "services.loadbalancers",
-    ]
-    .contains(&name)
+    ];
+    NAMES.contains(&name) || COUNTED.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
 }
+
+/// What is counted, so that there is no half of it.
+const COUNTED: &[&str] = &[
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
 
 fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
@@ -50,14 +56,19 @@ fn is_huge_page(name: &str) -> bool {
 
 /// Names without a domain, or of Kubernetes' own.
 fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.split('/').next().is_some_and(|domain| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io"))
+    !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn may_overcommit(name: &str) -> bool {
+/// Names of resources that others add; a quota must be able to name them, too.
+fn is_extended(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.") && names::qualified(&format!("requests.{name}")).is_empty()
+}
+
+pub(super) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-fn resource_name(name: &str, path: &Path) -> Errors {
+pub(super) fn resource_name(name: &str, path: &Path) -> Errors {
     let mut errors = all_invalid(path, name, names::qualified(name));
     if !errors.is_empty() {
         return errors;
@@ -74,68 +85,57 @@ pub(super) fn container_resource_name(name: &str, path: &Path) -> Errors {
         if !is_standard_container(name) {
             errors.push(Error::invalid(path, name, "must be a standard resource for containers"));
         }
-    } else if !is_native(name) && (name.starts_with("requests.") || !names::qualified(&format!("requests.{name}")).is_empty()) {
+    } else if !is_native(name) && !is_extended(name) {
         errors.push(Error::invalid(path, name, "doesn't follow extended resource name standard"));
     }
     errors
 }
 
-fn amount_is_valid(name: &str, value: &Value, path: &Path) -> Errors {
+/// What is wrong with an amount of a resource.
+pub(super) fn amount_is_valid(name: &str, value: &Value, path: &Path) -> Errors {
     let Some(quantity) = amount(value) else { return Vec::new() };
     let mut errors = Vec::new();
     if quantity < Quantity::ZERO {
         errors.push(Error::invalid(path, value, "must be greater than or equal to 0"));
     }
-    let whole = !is_native(name)
-        || [
-            "pods",
-            "services",
-            "replicationcontrollers",
-            "resourcequotas",
-            "secrets",
-            "configmaps",
-            "persistentvolumeclaims",
-            "services.nodeports",
-            "services.loadbalancers",
-        ]
-        .contains(&name)
-        || name.starts_with("count/");
-    if whole && !quantity.is_int() {
+    if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_int() {
         errors.push(Error::invalid(path, value, "must be an integer"));
     }
     errors
 }
 
-/// Requests and limits of a container.
+/// Amounts that containers could have.
 pub(super) fn requirements(resources: &Value, path: &Path) -> Errors {
+    limited(resources, container_resource_name, &BTreeSet::new(), path)
+}
+
+/// Requests and limits of a container. `claims` are those of its pod.
+pub(super) fn of_container(resources: &Value, claims: &BTreeSet<&str>, path: &Path) -> Errors {
+    limited(resources, container_resource_name, claims, path)
+}
+
+fn limited(resources: &Value, name_rule: fn(&str, &Path) -> Errors, claims: &BTreeSet<&str>, path: &Path) -> Errors {
     let empty = Map::new();
     let limits = map(resources, "limits").unwrap_or(&empty);
     let requests = map(resources, "requests").unwrap_or(&empty);
     let mut errors = Vec::new();
-    let (mut huge, mut computes) = (false, false);
-    let mut each = |name: &str, value: &Value, path: &Path| -> Errors {
-        let path = path.key(name);
-        let mut errors = container_resource_name(name, &path);
-        errors.extend(amount_is_valid(name, value, &path));
-        if is_huge_page(name) {
-            huge = true;
-            errors.extend(huge_page_amount(name, value, &path));
-        }
-        computes |= name == "cpu" || name == "memory";
-        errors
-    };
     for (name, value) in limits {
-        errors.extend(each(name, value, &path.child("limits")));
+        let path = path.child("limits").key(name);
+        errors.extend(name_rule(name, &path));
+        errors.extend(amount_is_valid(name, value, &path));
+        errors.extend(huge_page_amount(name, value, &path));
     }
     for (name, value) in requests {
-        errors.extend(each(name, value, &path.child("requests")));
-        match limits.get(name) {
+        let own = path.child("requests").key(name);
+        errors.extend(name_rule(name, &own));
+        errors.extend(amount_is_valid(name, value, &own));
+        match limits.get(name).and_then(Value::as_str) {
             Some(limit) => {
-                let (Some(request), Some(most)) = (amount(value), amount(limit)) else { continue };
-                let words = |relation: &str| format!("must be {relation} {name} limit of {}", limit.as_str().unwrap_or_default());
-                if request != most && !may_overcommit(name) {
+                let words = |relation: &str| format!("must be {relation} {name} limit of {limit}");
+                let (given, most) = (amount(value), Quantity::parse(limit).ok());
+                if given != most && !may_overcommit(name) {
                     errors.push(Error::invalid(&path.child("requests"), value, words("equal to")));
-                } else if request > most {
+                } else if given > most {
                     errors.push(Error::invalid(&path.child("requests"), value, words("less than or equal to")));
                 }
             }
@@ -144,14 +144,110 @@ pub(super) fn requirements(resources: &Value, path: &Path) -> Errors {
             }
             None => {}
         }
+        errors.extend(huge_page_amount(name, value, &own));
     }
-    if huge && !computes {
+    let names: Vec<&String> = limits.keys().chain(requests.keys()).collect();
+    if names.iter().any(|name| is_huge_page(name)) && !names.iter().any(|name| ["cpu", "memory"].contains(&name.as_str())) {
         errors.push(Error::forbidden(path, "HugePages require cpu or memory"));
+    }
+    errors.extend(claim_names(list(resources, "claims"), claims, &path.child("claims")));
+    errors
+}
+
+/// Claims that a container uses: those of its pod, each once, as a whole or one request of it.
+fn claim_names(used: &[Value], claims: &BTreeSet<&str>, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    for (index, claim) in used.iter().enumerate() {
+        let path = path.index(index);
+        let (name, request) = (text(claim, "name"), text(claim, "request"));
+        if name.is_empty() {
+            errors.push(Error::required(&path, ""));
+            continue;
+        }
+        if seen.contains(name) {
+            errors.push(Error::duplicate(&path, name));
+        } else if request.is_empty() {
+            let parts = seen.iter().filter(|key| key.split_once('/').is_some_and(|(claim, _)| claim == name)).count();
+            errors.extend((0..parts).map(|_| Error::duplicate(&path, name)));
+            seen.insert(name.to_owned());
+        } else {
+            errors.extend(all_invalid(&path.child("request"), request, names::label(request)));
+            let key = format!("{name}/{request}");
+            if seen.contains(&key) {
+                errors.push(Error::duplicate(&path, key.as_str()));
+            }
+            seen.insert(key);
+        }
+        if !claims.contains(name) {
+            let mut error = Error::not_found(&path, name);
+            let known: Vec<&str> = claims.iter().copied().collect();
+            let names = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
+            error.detail = format!("must be one of the names in pod.spec.resourceClaims{names}");
+            errors.push(error);
+        }
+    }
+    errors
+}
+
+/// Requests and limits of a pod as a whole.
+pub(super) fn of_pod(spec: &Value, claims: &BTreeSet<&str>, path: &Path) -> Errors {
+    let Some(resources) = spec.get("resources").filter(|resources| !resources.is_null()) else { return Vec::new() };
+    let path = path.child("resources");
+    if spec.pointer("/os/name") == Some(&json!("windows")) {
+        return vec![Error::forbidden(&path, "may not be set for a windows pod")];
+    }
+    let mut errors = Vec::new();
+    if resources.get("claims").is_some_and(|claims| !claims.is_null()) {
+        errors.push(Error::forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level"));
+    }
+    errors.extend(limited(resources, pod_resource_name, claims, &path));
+    errors.extend(containers_fit(spec, &path));
+    errors
+}
+
+fn pod_resource_name(name: &str, path: &Path) -> Errors {
+    let errors = resource_name(name, path);
+    if !errors.is_empty() || ["cpu", "memory"].contains(&name) || is_huge_page(name) {
+        return errors;
+    }
+    vec![Error::not_supported(path, name, &["cpu", "hugepages-", "memory"])]
+}
+
+/// What the containers ask for together fits into what the pod asks for, and no container may use more than the pod.
+fn containers_fit(spec: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let requests = Side::Requests.of(spec);
+    let pod = json!({"spec": spec});
+    for (name, sum) in of_containers(&pod, Side::Requests).iter() {
+        if let Some(given) = requests.get(name).filter(|given| sum > *given) {
+            let words = format!("must be greater than or equal to aggregate container requests of {sum}");
+            errors.push(Error::invalid(&path.child("requests").key(name), given.to_string(), words));
+        }
+    }
+    let limits = Side::Limits.of(spec);
+    for (name, sum) in of_containers(&pod, Side::Limits).iter().filter(|(name, _)| is_huge_page(name)) {
+        if let Some(given) = limits.get(name).filter(|given| sum > *given) {
+            let words = format!("must be greater than or equal to aggregate container limits of {sum}");
+            errors.push(Error::invalid(&path.child("limits").key(name), given.to_string(), words));
+        }
+    }
+    for (index, container) in list(spec, "containers").iter().enumerate() {
+        for (name, amount) in Side::Limits.of(container).iter() {
+            if let Some(most) = limits.get(name).filter(|most| amount > *most) {
+                // Kubernetes puts the name before the field here.
+                let path = path.child("containers").index(index).key(name).child("limits");
+                errors.push(Error::invalid(&path, amount.to_string(), format!("must be less than or equal to pod limits of {most}")));
+            }
+        }
     }
     errors
 }
 
 fn huge_page_amount(name: &str, value: &Value, path: &Path) -> Errors {
+    if !is_huge_page(name) {
+        return Vec::new();
+    }
     let size = name.strip_prefix("hugepages-").and_then(|size| Quantity::parse(size).ok()).map_or(0, Quantity::to_int);
     let Some(given) = amount(value) else { return Vec::new() };
     if size <= 0 || given.to_int() % size != 0 {
@@ -159,194 +255,4 @@ fn huge_page_amount(name: &str, value: &Value, path: &Path) -> Errors {
         return vec![Error::invalid(path, value, words)];
     }
     Vec::new()
-}
-
-pub(super) fn limit_range(object: &Value) -> Errors {
-    let limits = object.get("spec").map_or(&[] as &[Value], |spec| list(spec, "limits"));
-    let mut errors = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for (index, item) in limits.iter().enumerate() {
-        let path = Path::new("spec").child("limits").index(index);
-        let kind = text(item, "type");
-        errors.extend(limit_type(kind, &path.child("type")));
-        if seen.contains(&kind) {
-            errors.push(Error::duplicate(&path.child("type"), kind));
-        }
-        seen.push(kind);
-        errors.extend(limit_item(item, kind, &path));
-    }
-    errors
-}
-
-fn limit_type(kind: &str, path: &Path) -> Errors {
-    let mut errors = all_invalid(path, kind, names::qualified(kind));
-    if errors.is_empty() && !kind.contains('/') && !["Pod", "Container", "PersistentVolumeClaim"].contains(&kind) {
-        errors.push(Error::invalid(path, kind, "must be a standard limit type or fully qualified"));
-    }
-    errors
-}
-
-fn limit_item(item: &Value, kind: &str, path: &Path) -> Errors {
-    let empty = Map::new();
-    let of = |field: &str| map(item, field).unwrap_or(&empty);
-    let mut errors = Vec::new();
-    let mut keys: Vec<&String> = Vec::new();
-    let mut names_of = |field: &str, errors: &mut Errors| {
-        for name in of(field).keys() {
-            errors.extend(limit_resource_name(name, kind, &path.child(field).key(name)));
-            if !keys.contains(&name) {
-                keys.push(name);
-            }
-        }
-    };
-    names_of("max", &mut errors);
-    names_of("min", &mut errors);
-    if kind == "Pod" {
-        for field in ["default", "defaultRequest"] {
-            if !of(field).is_empty() {
-                errors.push(Error::forbidden(&path.child(field), "may not be specified when `type` is 'Pod'"));
-            }
-        }
-    } else {
-        names_of("default", &mut errors);
-        names_of("defaultRequest", &mut errors);
-    }
-    if kind == "PersistentVolumeClaim" && !of("max").contains_key("storage") && !of("min").contains_key("storage") {
-        let words = "either minimum or maximum storage value is required, but neither was provided";
-        errors.push(Error::required(&path.child("limits"), words));
-    }
-    names_of("maxLimitRequestRatio", &mut errors);
-    keys.sort();
-    for name in keys {
-        errors.extend(limit_values(name, item, path));
-    }
-    errors
-}
-
-fn limit_resource_name(name: &str, kind: &str, path: &Path) -> Errors {
-    match kind {
-        "Pod" | "Container" => container_resource_name(name, path),
-        _ => resource_name(name, path),
-    }
-}
-
-fn limit_values(name: &str, item: &Value, path: &Path) -> Errors {
-    let value = |field: &str| map(item, field).and_then(|amounts| amounts.get(name));
-    let (max, min, default, request, ratio) =
-        (value("max"), value("min"), value("default"), value("defaultRequest"), value("maxLimitRequestRatio"));
-    let shown = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut errors = Vec::new();
-    // A finding where `low` is more than `high`: `field` is where it is shown, with the value of `bad`.
-    let mut ordered = |low: Option<&Value>, high: Option<&Value>, names: (&str, &str), field: &str, bad: Option<&Value>| {
-        let (Some(low), Some(high)) = (low, high) else { return };
-        if amount(low) > amount(high) {
-            let words = format!("{} value {} is greater than {} value {}", names.0, shown(low), names.1, shown(high));
-            errors.push(Error::invalid(&path.child(field).key(name), bad, words));
-        }
-    };
-    ordered(min, max, ("min", "max"), "min", min);
-    ordered(min, request, ("min", "default request"), "defaultRequest", request);
-    ordered(request, max, ("default request", "max"), "defaultRequest", request);
-    ordered(request, default, ("default request", "default"), "defaultRequest", request);
-    ordered(min, default, ("min", "default"), "default", min);
-    ordered(default, max, ("default", "max"), "default", max);
-    if let Some(ratio) = ratio {
-        let path = path.child("maxLimitRequestRatio").key(name);
-        if amount(ratio) < Some(Quantity::from_int(1)) {
-            errors.push(Error::invalid(&path, ratio, format!("ratio {} is less than 1", shown(ratio))));
-        }
-        if let (Some(min), Some(max), Some(most)) = (min.and_then(amount), max.and_then(amount), amount(ratio)) {
-            let (min, max) = (min.to_milli(), max.to_milli());
-            if min > 0 && most.to_milli() * min > max * 1000 {
-                let limit = max as f64 / min as f64;
-                errors.push(Error::invalid(&path, ratio, format!("ratio {} is greater than max/min = {limit:.6}", shown(ratio))));
-            }
-        }
-    }
-    let overcommits = may_overcommit(name);
-    if let (Some(default), Some(request), false) = (default, request, overcommits)
-        && amount(default) != amount(request)
-    {
-        let words = format!("default value {} must equal to defaultRequest value {} in {name}", shown(default), shown(request));
-        errors.push(Error::invalid(&path.child("defaultRequest").key(name), request, words));
-    }
-    errors
-}
-
-const SCOPES: &[&str] = &[
-    "BestEffort",
-    "CrossNamespacePodAffinity",
-    "NotBestEffort",
-    "NotTerminating",
-    "PriorityClass",
-    "Terminating",
-    "VolumeAttributesClass",
-];
-
-/// Scopes stay as they are.
-pub(super) fn resource_quota_update(new: &Value, old: &Value) -> Errors {
-    let scopes = |object: &Value| {
-        let mut scopes: Vec<String> =
-            object.get("spec").map_or_else(Vec::new, |spec| super::texts(spec, "scopes")).into_iter().map(str::to_owned).collect();
-        scopes.sort_unstable();
-        scopes.dedup();
-        scopes
-    };
-    if scopes(new) == scopes(old) {
-        return Vec::new();
-    }
-    let shown = new.pointer("/spec/scopes").cloned().unwrap_or(Value::Null);
-    vec![Error::invalid(&Path::new("spec").child("scopes"), shown, "field is immutable")]
-}
-
-/// A selector of scopes: findings name the list, not the item.
-fn scope_selector(spec: &Value, path: &Path) -> Errors {
-    let path = path.child("scopeSelector").child("matchExpressions");
-    let mut errors = Vec::new();
-    for expression in spec.get("scopeSelector").map_or(&[] as &[Value], |selector| list(selector, "matchExpressions")) {
-        let (scope, operator, values) = (text(expression, "scopeName"), text(expression, "operator"), list(expression, "values"));
-        if !SCOPES.contains(&scope) {
-            errors.push(Error::invalid(&path.child("scopeName"), scope, "unsupported scope"));
-        }
-        if SCOPES.contains(&scope) && !["PriorityClass", "VolumeAttributesClass"].contains(&scope) && operator != "Exists" {
-            let words = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
-                         ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-            errors.push(Error::invalid(&path.child("operator"), operator, words));
-        }
-        match operator {
-            "In" | "NotIn" if values.is_empty() => {
-                let words = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
-                errors.push(Error::required(&path.child("values"), words));
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let words = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                errors.push(Error::invalid(&path.child("values"), expression.get("values"), words));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => errors.push(Error::invalid(&path.child("operator"), other, "not a valid selector operator")),
-        }
-    }
-    errors
-}
-
-pub(super) fn resource_quota(object: &Value) -> Errors {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let path = Path::new("spec");
-    let mut errors = Vec::new();
-    for (name, value) in map(spec, "hard").into_iter().flatten() {
-        let path = path.child("hard").key(name);
-        errors.extend(all_invalid(&path, name, names::qualified(name)));
-        if !name.contains('/') && !is_standard(name) {
-            errors.push(Error::invalid(&path, name.as_str(), "must be a standard resource type or fully qualified"));
-            errors.push(Error::invalid(&path, name.as_str(), "must be a standard resource for quota"));
-        }
-        errors.extend(amount_is_valid(name, value, &path));
-    }
-    for scope in super::texts(spec, "scopes") {
-        if !SCOPES.contains(&scope) {
-            errors.push(Error::invalid(&path.child("scopes"), json!(super::texts(spec, "scopes")), "unsupported scope"));
-        }
-    }
-    errors.extend(scope_selector(spec, &path));
-    errors
 }

@@ -5,34 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use mainstay_schema::field::{Error, Path};
 use serde_json::{Map, Value, json};
 
-use super::{Errors, all_invalid, csi, has, internal, labels, list, map, names, one_of_if_set, scheduling, text, texts, unified, volumes};
+use super::{Errors, all_invalid, has, internal, labels, list, map, names, one_of_if_set, text, texts, unified, volumes};
 use crate::quantity::Quantity;
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-fn amount(value: &Value) -> Option<Quantity> {
+pub(super) fn amount(value: &Value) -> Option<Quantity> {
     Quantity::parse(value.as_str()?).ok()
 }
 
-fn access_modes(spec: &Value, path: &Path, required: &str) -> Errors {
+pub(super) fn access_modes(spec: &Value, path: &Path) -> Errors {
     let modes = texts(spec, "accessModes");
     let path = path.child("accessModes");
-    let mut errors = Vec::new();
-    if modes.is_empty() {
-        errors.push(Error::required(&path, required));
-    }
-    for mode in &modes {
-        if !ACCESS_MODES.contains(mode) {
-            errors.push(Error::not_supported(&path, *mode, ACCESS_MODES));
-        }
-    }
-    if modes.contains(&"ReadWriteOncePod") && modes.len() > 1 {
+    let mut errors: Errors =
+        modes.iter().filter(|mode| !ACCESS_MODES.contains(mode)).map(|mode| Error::not_supported(&path, *mode, ACCESS_MODES)).collect();
+    let others = modes.iter().any(|mode| *mode != "ReadWriteOncePod" && ACCESS_MODES.contains(mode));
+    if modes.contains(&"ReadWriteOncePod") && others {
         errors.push(Error::forbidden(&path, "may not use ReadWriteOncePod with other access modes"));
     }
     errors
 }
 
-fn positive_storage(value: &Value, path: &Path) -> Errors {
+pub(super) fn positive_storage(value: &Value, path: &Path) -> Errors {
     if amount(value).is_some_and(|amount| amount <= Quantity::ZERO) {
         vec![Error::invalid(path, value, "must be greater than zero")]
     } else {
@@ -45,8 +39,21 @@ pub(super) fn claim(object: &Value) -> Errors {
 }
 
 pub(super) fn claim_spec(spec: &Value, path: &Path) -> Errors {
-    let mut errors = access_modes(spec, path, "at least 1 access mode is required");
+    claim_rules(spec, None, path)
+}
+
+/// The rules for a changed claim.
+pub(super) fn claim_again(new: &Value, old: &Value) -> Errors {
+    claim_rules(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &Path::new("spec"))
+}
+
+fn claim_rules(spec: &Value, before: Option<&Value>, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    if list(spec, "accessModes").is_empty() {
+        errors.push(Error::required(&path.child("accessModes"), "at least 1 access mode is required"));
+    }
     errors.extend(labels::selector(spec.get("selector"), &path.child("selector")));
+    errors.extend(access_modes(spec, path));
     let own = path.child("resources").key("storage");
     match spec.pointer("/resources/requests/storage") {
         None => errors.push(Error::required(&own, "")),
@@ -57,207 +64,133 @@ pub(super) fn claim_spec(spec: &Value, path: &Path) -> Errors {
         errors.extend(all_invalid(&path.child("storageClassName"), class, names::subdomain(class)));
     }
     errors.extend(one_of_if_set(spec, "volumeMode", path, &["Block", "Filesystem"]));
+    errors.extend(data_sources(spec, before, path));
+    let class = text(spec, "volumeAttributesClassName");
+    if !class.is_empty() {
+        errors.extend(all_invalid(&path.child("volumeAttributesClassName"), class, names::subdomain(class)));
+    }
+    errors
+}
+
+/// What a claim is filled from stands in two fields, which must say the same.
+fn data_sources(spec: &Value, before: Option<&Value>, path: &Path) -> Errors {
+    let of = |field: &str| spec.get(field).filter(|source| !source.is_null());
+    let known = |before: &Value| {
+        ["dataSource", "dataSourceRef"].iter().any(|field| before.get(*field).is_some_and(|source| has(source, "apiGroup")))
+    };
+    // Groups that were taken once stay.
+    let any_group = before.is_some_and(known);
+    let mut errors = Vec::new();
     for field in ["dataSource", "dataSourceRef"] {
-        let Some(source) = spec.get(field).filter(|source| !source.is_null()) else { continue };
+        let Some(source) = of(field) else { continue };
         let path = path.child(field);
         for member in ["name", "kind"] {
-            if text(source, member).is_empty() {
-                errors.push(Error::required(&path.child(member), ""));
-            }
+            errors.extend(volumes::required(source, member, &path));
         }
-        if text(source, "apiGroup").is_empty() && !["", "PersistentVolumeClaim"].contains(&text(source, "kind")) {
-            let words = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-            errors.push(Error::invalid(&path, text(source, "kind"), words));
+        let (group, kind, namespace) = (text(source, "apiGroup"), text(source, "kind"), text(source, "namespace"));
+        if group.is_empty() && kind != "PersistentVolumeClaim" {
+            errors.push(Error::invalid(&path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"));
+        }
+        if !group.is_empty() && !any_group {
+            errors.extend(all_invalid(&path.child("apiGroup"), group, names::subdomain(group)));
+        }
+        if field == "dataSourceRef" && !namespace.is_empty() {
+            errors.extend(all_invalid(&path.child("namespace"), namespace, names::label(namespace)));
+        }
+    }
+    if let (Some(older), Some(newer)) = (of("dataSource"), of("dataSourceRef")) {
+        // Kubernetes shows the path itself, which has no member that JSON would write.
+        let told = |words: &str| Error::invalid(path, json!({}), words);
+        let same = ["name", "kind"].iter().all(|field| text(older, field) == text(newer, field))
+            && older.get("apiGroup").filter(|group| !group.is_null()) == newer.get("apiGroup").filter(|group| !group.is_null());
+        if !text(newer, "namespace").is_empty() {
+            errors.push(told("may not be specified when dataSourceRef.namespace is specified"));
+        } else if !same {
+            errors.push(told("must match dataSourceRef"));
         }
     }
     errors
 }
+
+const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) fn claim_update(new: &Value, old: &Value) -> Errors {
     let path = Path::new("spec");
     let null = Value::Null;
     let (spec, before) = (new.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
+    let class = |object: &Value| {
+        object.pointer("/metadata/annotations").and_then(|all| all.get(BETA_CLASS)).and_then(Value::as_str).map(str::to_owned)
+    };
+    let (annotated, annotated_now) = (class(old), class(new));
+    let (named, named_now) = (before.get("storageClassName").and_then(Value::as_str), spec.get("storageClassName").and_then(Value::as_str));
+    let bound = new.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
     let mut errors = Vec::new();
-    // The binder names the volume; owners ask for more room; nothing else changes.
-    let mut masked = spec.clone();
-    if let Value::Object(masked) = &mut masked {
-        if text(before, "volumeName").is_empty() {
-            masked.remove("volumeName");
-        }
-        if let (Some(storage), Some(request)) = (
-            before.pointer("/resources/requests/storage"),
-            masked.get_mut("resources").and_then(|resources| resources.pointer_mut("/requests/storage")),
-        ) {
-            *request = storage.clone();
-        }
-        if !has(before, "storageClassName") {
-            masked.remove("storageClassName");
-        }
-        if !has(before, "volumeAttributesClassName") || has(spec, "volumeAttributesClassName") {
-            match before.get("volumeAttributesClassName") {
-                Some(class) => masked.insert("volumeAttributesClassName".into(), class.clone()),
-                None => masked.remove("volumeAttributesClassName"),
-            };
-        }
-    }
-    let mut unbound = before.clone();
-    if let Value::Object(unbound) = &mut unbound
-        && text(before, "volumeName").is_empty()
+    let (mut masked, mut known) = (spec.clone(), before.clone());
+    // The binder names the volume, once.
+    if text(before, "volumeName").is_empty()
+        && let Value::Object(known) = &mut known
     {
-        unbound.remove("volumeName");
+        put(known, "volumeName", spec.get("volumeName"));
     }
-    if masked != unbound {
-        let words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-        let diff = unified::unified(
-            &internal::lines("PersistentVolumeClaimSpec", &unbound),
-            &internal::lines("PersistentVolumeClaimSpec", &masked),
-        );
-        errors.push(Error::forbidden(&path, format!("{words}\n{diff}")));
-    }
-    let size = |spec: &Value| spec.pointer("/resources/requests/storage").and_then(amount);
-    if let (Some(now), Some(then)) = (size(spec), size(before)) {
-        if now < then {
-            let words = "field can not be less than status.capacity";
-            let capacity = old.pointer("/status/capacity/storage").and_then(amount);
-            if capacity.is_none_or(|capacity| now < capacity) {
-                errors.push(Error::forbidden(&path.children(&["resources", "requests", "storage"]), words));
-            }
-        } else if now > then && old.pointer("/status/phase").and_then(Value::as_str) != Some("Bound") {
-            let words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-            if errors.is_empty() {
-                errors.push(Error::forbidden(&path, words));
-            }
-        }
-    }
-    errors
-}
-
-const SOURCES: &[&str] = &[
-    "hostPath",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "flocker",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "cephfs",
-    "iscsi",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "scaleIO",
-    "local",
-    "storageos",
-    "csi",
-];
-
-pub(super) fn volume(object: &Value) -> Errors {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let path = Path::new("spec");
-    let mut errors = access_modes(spec, &path, "");
-    let empty = Map::new();
-    let capacity = map(spec, "capacity").unwrap_or(&empty);
-    if capacity.is_empty() {
-        errors.push(Error::required(&path.child("capacity"), ""));
-    }
-    if !capacity.contains_key("storage") || capacity.len() > 1 {
-        let shown = if capacity.is_empty() { Value::Null } else { Value::Object(capacity.clone()) };
-        errors.push(Error::not_supported(&path.child("capacity"), shown, &["storage"]));
-    }
-    for (name, value) in capacity.iter().filter(|(name, _)| *name == "storage") {
-        errors.extend(positive_storage(value, &path.child("capacity").key(name)));
-    }
-    let policy = text(spec, "persistentVolumeReclaimPolicy");
-    if !policy.is_empty() && !["Delete", "Recycle", "Retain"].contains(&policy) {
-        errors.push(Error::not_supported(&path.child("persistentVolumeReclaimPolicy"), policy, &["Delete", "Recycle", "Retain"]));
-    }
-    if let Some(required) = spec.pointer("/nodeAffinity/required") {
-        errors.extend(scheduling::node_selector(required, &path.children(&["nodeAffinity", "required"])));
-    }
-    let mut sources = 0;
-    for field in SOURCES {
-        let Some(source) = spec.get(*field).filter(|source| !source.is_null()) else { continue };
-        sources += 1;
-        if sources > 1 {
-            errors.push(Error::forbidden(&path.child(field), "may not specify more than 1 volume type"));
-            continue;
-        }
-        match *field {
-            "csi" => {
-                let path = path.child("csi");
-                errors.extend(csi::driver_name(text(source, "driver"), &path.child("driver")));
-                errors.extend(volumes::required(source, "volumeHandle", &path));
-                for secret in ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"] {
-                    errors.extend(secret_reference(source, secret, &path));
-                }
-            }
-            "local" => {
-                if text(source, "path").is_empty() {
-                    errors.push(Error::required(&path.child("local").child("path"), ""));
-                }
-                if !has(spec, "nodeAffinity") {
-                    errors.push(Error::required(&Path::new("metadata").child("annotations"), "Local volume requires node affinity"));
-                }
-            }
-            _ => errors.extend(volumes::one_source(field, source, &path.child(field))),
-        }
-    }
-    if sources == 0 {
-        errors.push(Error::required(&path, "must specify a volume type"));
-    }
-    if spec.pointer("/hostPath/path") == Some(&json!("/")) && policy == "Recycle" {
-        let words = "may not be 'recycle' for a hostPath mount of '/'";
-        errors.push(Error::forbidden(&path.child("persistentVolumeReclaimPolicy"), words));
-    }
-    let class = text(spec, "storageClassName");
-    if !class.is_empty() {
-        errors.extend(all_invalid(&path.child("storageClassName"), class, names::subdomain(class)));
-    }
-    errors.extend(one_of_if_set(spec, "volumeMode", &path, &["Block", "Filesystem"]));
-    errors
-}
-
-/// A secret that the driver is given, in whatever namespace.
-fn secret_reference(source: &Value, field: &str, path: &Path) -> Errors {
-    let Some(secret) = source.get(field).filter(|secret| !secret.is_null()) else { return Vec::new() };
-    let path = path.child(field);
-    let mut errors = Vec::new();
-    for (member, rule) in [("name", names::subdomain as fn(&str) -> Vec<String>), ("namespace", names::label)] {
-        let value = text(secret, member);
-        if value.is_empty() {
-            errors.push(Error::required(&path.child(member), ""));
+    if let Value::Object(masked) = &mut masked {
+        // A class may move from the annotation into its field, or be given where there was none.
+        let moved = annotated.is_some()
+            && named.is_none()
+            && named_now == annotated.as_deref()
+            && annotated_now.as_deref().is_none_or(|now| Some(now) == annotated.as_deref());
+        if moved {
+            masked.remove("storageClassName");
         } else {
-            errors.extend(all_invalid(&path.child(member), value, rule(value)));
+            if annotated != annotated_now {
+                let path = Path::new("metadata").child("annotations").key(BETA_CLASS);
+                errors.push(Error::invalid(&path, annotated_now.clone().unwrap_or_default(), "field is immutable"));
+            }
+            if named.is_none() && named_now.is_some() && annotated.as_deref().is_none_or(|class| Some(class) == named_now) {
+                masked.remove("storageClassName");
+            }
+        }
+        // Owners of bound claims ask for more room and for other attributes.
+        if bound {
+            if let Some(Value::Object(requests)) = masked.get_mut("resources").and_then(|resources| resources.get_mut("requests")) {
+                put(requests, "storage", before.pointer("/resources/requests/storage"));
+            }
+            put(masked, "volumeAttributesClassName", before.get("volumeAttributesClassName"));
         }
     }
-    errors
-}
-
-pub(super) fn volume_update(new: &Value, old: &Value) -> Errors {
-    let null = Value::Null;
-    let (spec, before) = (new.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    let changed = SOURCES.iter().any(|field| spec.get(*field) != before.get(*field));
-    let mut errors = Vec::new();
-    if changed {
-        let diff = unified::unified(&internal::lines("PersistentVolumeSource", before), &internal::lines("PersistentVolumeSource", spec));
-        let words = format!("spec.persistentvolumesource is immutable after creation\n{diff}");
-        errors.push(Error::forbidden(&Path::new("spec").child("persistentvolumesource"), words));
+    if masked != known {
+        let words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        let lines = |spec: &Value| internal::lines("PersistentVolumeClaimSpec", spec);
+        errors.push(Error::forbidden(&path, format!("{words}\n{}", unified::unified(&lines(&known), &lines(&masked)))));
+    }
+    let size = |pointer: &str, object: &Value| object.pointer(pointer).and_then(amount).unwrap_or(Quantity::ZERO);
+    let asked = size("/resources/requests/storage", spec);
+    if asked < size("/resources/requests/storage", before) && asked <= size("/status/capacity/storage", old) {
+        let words = "field can not be less than status.capacity";
+        errors.push(Error::forbidden(&path.children(&["resources", "requests", "storage"]), words));
     }
     if spec.get("volumeMode") != before.get("volumeMode") {
         errors.push(Error::invalid(&Path::new("volumeMode"), spec.get("volumeMode"), "field is immutable"));
     }
-    if has(before, "nodeAffinity") && spec.get("nodeAffinity") != before.get("nodeAffinity") {
-        let shown = spec.get("nodeAffinity").map_or(Value::Null.into(), |affinity| internal::shown("VolumeNodeAffinity", affinity));
-        let words = "field is immutable, except for updating from beta label to GA";
-        errors.push(Error::invalid(&Path::new("nodeAffinity"), shown, words));
+    let attributes = spec.get("volumeAttributesClassName");
+    if attributes != before.get("volumeAttributesClassName") && old.pointer("/status/currentVolumeAttributesClassName").is_some() {
+        let path = path.child("volumeAttributesClassName");
+        let to = match attributes.and_then(Value::as_str) {
+            None => Some("nil"),
+            Some("") => Some("empty string"),
+            Some(_) => None,
+        };
+        errors.extend(to.map(|to| {
+            Error::forbidden(&path, format!("update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil"))
+        }));
     }
     errors
+}
+
+fn put(map: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
+    match value {
+        Some(value) => map.insert(field.to_owned(), value.clone()),
+        None => map.remove(field),
+    };
 }
 
 /// Who makes volumes of a class: a qualified name, whose case counts for nothing.

@@ -3,7 +3,10 @@
 use mainstay_schema::field::{Error, Path};
 use serde_json::Value;
 
-use super::{Errors, all_invalid, container, csi, flag, int, list, names, one_of_if_set, storage, text, volume_plugins};
+use super::{
+    Errors, all_invalid, container, csi, flag, has, int, labels, list, map, meta, names, one_of_if_set, projections, storage, text,
+    volume_plugins,
+};
 use crate::quantity::Quantity;
 
 /// Sources in the order in which Kubernetes looks at them.
@@ -40,31 +43,40 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// What is wrong with volumes, and the names of the good ones: only those can be mounted.
-pub(super) fn volumes<'a>(volumes: &'a [Value], path: &Path) -> (Errors, Vec<&'a str>) {
+/// What is wrong with volumes, and the good ones: only those can be mounted. `pod` is the name of the pod, if there is one.
+pub(super) fn volumes<'a>(volumes: &'a [Value], pod: &str, path: &Path) -> (Errors, Vec<&'a Value>) {
     let mut errors = Vec::new();
-    let mut good: Vec<&str> = Vec::new();
+    let mut good: Vec<&Value> = Vec::new();
+    // Claims of ephemeral volumes are named after pod and volume.
+    let claim = |volume: &Value| format!("{pod}-{}", text(volume, "name"));
+    let is_ephemeral = |volume: &&Value| volume.get("ephemeral").is_some_and(|given| !given.is_null());
+    let made: Vec<String> = volumes.iter().filter(is_ephemeral).filter(|_| !pod.is_empty()).map(claim).collect();
     for (index, volume) in volumes.iter().enumerate() {
         let path = path.index(index);
-        let mut found = source(volume, &path);
-        let name = text(volume, "name");
+        let (name, own) = (text(volume, "name"), path.child("name"));
+        let mut found = source(volume, pod, &path);
         if name.is_empty() {
-            found.push(Error::required(&path.child("name"), ""));
+            found.push(Error::required(&own, ""));
         } else {
-            found.extend(all_invalid(&path.child("name"), name, names::label(name)));
+            found.extend(all_invalid(&own, name, names::label(name)));
         }
-        if good.contains(&name) {
-            found.push(Error::duplicate(&path.child("name"), name));
+        if good.iter().any(|known| text(known, "name") == name) {
+            found.push(Error::duplicate(&own, name));
         }
         if found.is_empty() {
-            good.push(name);
+            good.push(volume);
         }
         errors.extend(found);
+        let used = volume.get("persistentVolumeClaim").map_or("", |given| text(given, "claimName"));
+        if made.iter().any(|claim| claim == used) {
+            let words = "must not reference a PVC that gets created for an ephemeral volume";
+            errors.push(Error::invalid(&path.children(&["persistentVolumeClaim", "claimName"]), used, words));
+        }
     }
     (errors, good)
 }
 
-fn source(volume: &Value, path: &Path) -> Errors {
+fn source(volume: &Value, pod: &str, path: &Path) -> Errors {
     let mut errors = Vec::new();
     let mut sources = 0;
     for field in SOURCES {
@@ -74,12 +86,23 @@ fn source(volume: &Value, path: &Path) -> Errors {
             errors.push(Error::forbidden(&path.child(told_as(field)), "may not specify more than 1 volume type"));
             continue;
         }
-        errors.extend(one_source(field, given, &path.child(if *field == "gcePersistentDisk" { "persistentDisk" } else { field })));
+        errors.extend(one_source(field, given, &path.child(looked_at_as(field))));
+        let name = text(volume, "name");
+        if *field == "ephemeral" && !pod.is_empty() && !name.is_empty() {
+            let claim = format!("{pod}-{name}");
+            let messages = names::subdomain(&claim).into_iter().map(|why| format!("PVC name {claim:?}: {why}")).collect();
+            errors.extend(all_invalid(&path.child("name"), name, messages));
+        }
     }
     if sources == 0 {
         errors.push(Error::required(path, "must specify a volume type"));
     }
     errors
+}
+
+/// One of them has another name in findings about its members.
+pub(super) fn looked_at_as(field: &str) -> &str {
+    if field == "gcePersistentDisk" { "persistentDisk" } else { field }
 }
 
 /// Kubernetes spells two of them otherwise where one is too many.
@@ -132,24 +155,25 @@ pub(super) fn one_source(field: &str, given: &Value, path: &Path) -> Errors {
         "persistentVolumeClaim" => errors.extend(required(given, "claimName", path)),
         "csi" => {
             errors.extend(csi::driver_name(text(given, "driver"), &path.child("driver")));
-            if let Some(secret) = given.get("nodePublishSecretRef").filter(|secret| !secret.is_null())
-                && text(secret, "name").is_empty()
-            {
-                errors.push(Error::required(&path.child("nodePublishSecretRef").child("name"), ""));
+            if let Some(secret) = given.get("nodePublishSecretRef").filter(|secret| !secret.is_null()) {
+                let name = text(secret, "name");
+                if name.is_empty() {
+                    errors.push(Error::required(&path.child("nodePublishSecretRef").child("name"), ""));
+                } else {
+                    errors.extend(all_invalid(&path.child("name"), name, names::subdomain(name)));
+                }
             }
         }
         "downwardAPI" => {
             errors.extend(mode(given, "defaultMode", path));
-            for (index, file) in list(given, "items").iter().enumerate() {
-                errors.extend(downward_file(file, &path.index(index)));
-            }
+            // Findings do not say which file they mean.
+            errors.extend(list(given, "items").iter().flat_map(|file| downward_file(file, path)));
         }
-        "projected" => errors.extend(projected(given, path)),
+        "projected" => errors.extend(projections::projected(given, path)),
         "ephemeral" => match given.get("volumeClaimTemplate").filter(|template| !template.is_null()) {
             None => errors.push(Error::required(&path.child("volumeClaimTemplate"), "")),
             Some(template) => {
-                let spec = template.get("spec").unwrap_or(&Value::Null);
-                errors.extend(storage::claim_spec(spec, &path.children(&["volumeClaimTemplate", "spec"])));
+                errors.extend(claim_template(template, &path.child("volumeClaimTemplate")));
             }
         },
         other => errors.extend(volume_plugins::source(other, given, path)),
@@ -157,7 +181,20 @@ pub(super) fn one_source(field: &str, given: &Value, path: &Path) -> Errors {
     errors
 }
 
-fn mode(given: &Value, field: &str, path: &Path) -> Errors {
+/// Of its metadata only labels and annotations go to the claim.
+fn claim_template(template: &Value, path: &Path) -> Errors {
+    let metadata = template.get("metadata").unwrap_or(&Value::Null);
+    let own = path.child("metadata");
+    let mut errors = meta::annotations(map(metadata, "annotations"), &own.child("annotations"));
+    errors.extend(labels::labels(map(metadata, "labels"), &own.child("labels")));
+    for field in meta::FIELDS.iter().filter(|field| !["labels", "annotations"].contains(field) && has(metadata, field)) {
+        errors.push(Error::forbidden(&own.child(field), "cannot be set"));
+    }
+    errors.extend(storage::claim_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec")));
+    errors
+}
+
+pub(super) fn mode(given: &Value, field: &str, path: &Path) -> Errors {
     match int(given, field) {
         Some(mode) if !(0..=0o777).contains(&mode) => {
             vec![Error::invalid(&path.child(field), mode, "must be a number between 0 and 0777 (octal), both inclusive")]
@@ -166,7 +203,7 @@ fn mode(given: &Value, field: &str, path: &Path) -> Errors {
     }
 }
 
-fn files(given: &Value, path: &Path) -> Errors {
+pub(super) fn files(given: &Value, path: &Path) -> Errors {
     let mut errors = mode(given, "defaultMode", path);
     for (index, item) in list(given, "items").iter().enumerate() {
         let path = path.child("items").index(index);
@@ -177,84 +214,34 @@ fn files(given: &Value, path: &Path) -> Errors {
     errors
 }
 
-fn file_path(item: &Value, path: &Path) -> Errors {
-    let name = text(item, "path");
-    let path = path.child("path");
-    if name.is_empty() {
-        return vec![Error::required(&path, "")];
-    }
-    let mut errors = descending_path(name, &path);
-    if name.starts_with("..") && !name.starts_with("../") && name != ".." {
-        errors.push(Error::invalid(&path, name, "must not start with '..'"));
+pub(super) fn file_path(item: &Value, path: &Path) -> Errors {
+    let (name, path) = (text(item, "path"), path.child("path"));
+    if name.is_empty() { vec![Error::required(&path, "")] } else { own_path(name, &path) }
+}
+
+/// A path below where it starts, not beginning with what Kubernetes keeps for itself.
+fn own_path(name: &str, path: &Path) -> Errors {
+    let mut errors = descending_path(name, path);
+    if name.starts_with("..") && !name.starts_with("../") {
+        errors.push(Error::invalid(path, name, "must not start with '..'"));
     }
     errors
 }
 
-fn downward_file(file: &Value, path: &Path) -> Errors {
+pub(super) fn downward_file(file: &Value, path: &Path) -> Errors {
     const FIELDS: &[&str] = &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     let mut errors = file_path(file, path);
     match (file.get("fieldRef"), file.get("resourceFieldRef")) {
-        (Some(field), None) => errors.extend(container::field_selector(field, &path.child("fieldRef"), FIELDS)),
-        (None, Some(resource)) => errors.extend(container::resource_selector(resource, &path.child("resourceFieldRef"), true)),
-        (Some(_), Some(_)) => {
-            errors.push(Error::invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"));
+        (Some(field), resource) => {
+            errors.extend(container::field_selector(field, &path.child("fieldRef"), FIELDS));
+            if resource.is_some() {
+                errors.push(Error::invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"));
+            }
         }
+        (None, Some(resource)) => errors.extend(container::resource_selector(resource, &path.child("resourceFieldRef"), true)),
         (None, None) => errors.push(Error::required(path, "one of fieldRef and resourceFieldRef is required")),
     }
     errors.extend(mode(file, "mode", path));
-    errors
-}
-
-fn projected(given: &Value, path: &Path) -> Errors {
-    let mut errors = mode(given, "defaultMode", path);
-    for (index, source) in list(given, "sources").iter().enumerate() {
-        let path = path.child("sources").index(index);
-        let mut kinds = 0;
-        for field in ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"] {
-            let Some(given) = source.get(field).filter(|given| !given.is_null()) else { continue };
-            let path = path.child(field);
-            kinds += 1;
-            if kinds > 1 {
-                errors.push(Error::forbidden(&path, "may not specify more than 1 volume type per source"));
-                continue;
-            }
-            match field {
-                "secret" | "configMap" => {
-                    errors.extend(required(given, "name", &path));
-                    errors.extend(files(given, &path));
-                }
-                "downwardAPI" => {
-                    for (at, file) in list(given, "items").iter().enumerate() {
-                        errors.extend(downward_file(file, &path.index(at)));
-                    }
-                }
-                "serviceAccountToken" => {
-                    match int(given, "expirationSeconds") {
-                        Some(seconds) if seconds < 600 => {
-                            errors.push(Error::invalid(
-                                &path.child("expirationSeconds"),
-                                seconds,
-                                "may not specify a duration less than 10 minutes",
-                            ));
-                        }
-                        Some(seconds) if seconds > 1 << 32 => {
-                            errors.push(Error::invalid(
-                                &path.child("expirationSeconds"),
-                                seconds,
-                                "may not specify a duration larger than 2^32 seconds",
-                            ));
-                        }
-                        _ => {}
-                    }
-                    errors.extend(file_path(given, &path));
-                }
-                _ => {}
-            }
-        }
-        if kinds == 0 {
-            errors.push(Error::required(&path, "no volume source specified"));
-        }
-    }
     errors
 }
 
@@ -268,31 +255,40 @@ pub(super) fn descending_path(text: &str, path: &Path) -> Errors {
     errors
 }
 
-fn no_dots(text: &str, path: &Path) -> Errors {
+pub(super) fn no_dots(text: &str, path: &Path) -> Errors {
     if text.split('/').any(|part| part == "..") { vec![Error::invalid(path, text, "must not contain '..'")] } else { Vec::new() }
 }
 
-pub(super) fn mounts(container: &Value, known: &[&str], path: &Path) -> Errors {
+/// Where a container mounts the volumes of its pod, or finds them as devices.
+pub(super) fn mounts(container: &Value, volumes: &[&Value], path: &Path) -> Errors {
     let mut errors = Vec::new();
+    let (mounts, devices) = (list(container, "volumeMounts"), list(container, "volumeDevices"));
+    let find = |name: &str| volumes.iter().find(|volume| text(volume, "name") == name);
     let mut places: Vec<&str> = Vec::new();
     // Some findings do not say which mount they mean.
     let all = path.child("volumeMounts");
-    for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
-        let path = path.child("volumeMounts").index(index);
-        let name = text(mount, "name");
+    for (index, mount) in mounts.iter().enumerate() {
+        let path = all.index(index);
+        let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
         if name.is_empty() {
             errors.push(Error::required(&path.child("name"), ""));
         }
-        if !known.contains(&name) {
+        if find(name).is_none() {
             errors.push(Error::not_found(&path.child("name"), name));
         }
-        let place = text(mount, "mountPath");
         if place.is_empty() {
             errors.push(Error::required(&path.child("mountPath"), ""));
-        } else if places.contains(&place) {
+        }
+        if places.contains(&place) {
             errors.push(Error::invalid(&path.child("mountPath"), place, "must be unique"));
         }
         places.push(place);
+        if devices.iter().any(|device| text(device, "name") == name) {
+            errors.push(Error::invalid(&path.child("name"), name, "must not already exist in volumeDevices"));
+        }
+        if devices.iter().any(|device| text(device, "devicePath") == place) {
+            errors.push(Error::invalid(&path.child("mountPath"), place, "must not already exist as a path in volumeDevices"));
+        }
         let below = text(mount, "subPath");
         if !below.is_empty() {
             errors.extend(descending_path(below, &all.child("subPath")));
@@ -300,34 +296,86 @@ pub(super) fn mounts(container: &Value, known: &[&str], path: &Path) -> Errors {
         let expression = text(mount, "subPathExpr");
         if !expression.is_empty() {
             if !below.is_empty() {
-                errors.push(Error::invalid(&all.child("subPathExpr"), expression, "subPathExpr and subPath are mutually exclusive"));
+                errors.push(Error::invalid(&path.child("subPathExpr"), expression, "subPathExpr and subPath are mutually exclusive"));
             }
             errors.extend(descending_path(expression, &all.child("subPathExpr")));
         }
-        errors.extend(one_of_if_set(mount, "recursiveReadOnly", &all, &["Disabled", "Enabled", "IfPossible"]));
-        errors.extend(one_of_if_set(mount, "mountPropagation", &all, &["Bidirectional", "HostToContainer", "None"]));
-        if text(mount, "mountPropagation") == "Bidirectional"
-            && !container.get("securityContext").is_some_and(|context| flag(context, "privileged"))
-        {
-            let words = "Bidirectional mount propagation is available only to privileged containers";
-            errors.push(Error::forbidden(&all.child("mountPropagation"), words));
-        }
+        errors.extend(propagation(mount, container, &all));
+        errors.extend(recursive_read_only(mount, &all.child("recursiveReadOnly")));
     }
-    for (index, device) in list(container, "volumeDevices").iter().enumerate() {
-        let path = path.child("volumeDevices").index(index);
-        let name = text(device, "name");
+    errors.extend(block_devices(devices, mounts, &find, &path.child("volumeDevices")));
+    errors
+}
+
+fn propagation(mount: &Value, container: &Value, path: &Path) -> Errors {
+    let mut errors = one_of_if_set(mount, "mountPropagation", path, &["Bidirectional", "HostToContainer", "None"]);
+    let privileged = container.get("securityContext").is_some_and(|context| flag(context, "privileged"));
+    if text(mount, "mountPropagation") == "Bidirectional" && !privileged {
+        let words = "Bidirectional mount propagation is available only to privileged containers";
+        errors.push(Error::forbidden(&path.child("mountPropagation"), words));
+    }
+    errors
+}
+
+fn recursive_read_only(mount: &Value, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    match text(mount, "recursiveReadOnly") {
+        _ if !has(mount, "recursiveReadOnly") => {}
+        "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if !flag(mount, "readOnly") {
+                errors.push(Error::forbidden(path, "may only be specified when readOnly is true"));
+            }
+            if has(mount, "mountPropagation") && text(mount, "mountPropagation") != "None" {
+                errors.push(Error::forbidden(path, "may only be specified when mountPropagation is None or not specified"));
+            }
+        }
+        other => errors.push(Error::not_supported(path, other, &["Disabled", "Enabled", "IfPossible"])),
+    }
+    errors
+}
+
+fn block_devices<'a>(devices: &[Value], mounts: &[Value], find: &dyn Fn(&str) -> Option<&'a &'a Value>, path: &Path) -> Errors {
+    let mut errors = Vec::new();
+    let (mut names, mut places): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for (index, device) in devices.iter().enumerate() {
+        let path = path.index(index);
+        let (name, place) = (text(device, "name"), text(device, "devicePath"));
+        let (own, at) = (path.child("name"), path.child("devicePath"));
         if name.is_empty() {
-            errors.push(Error::required(&path.child("name"), ""));
-        } else if !known.contains(&name) {
-            errors.push(Error::not_found(&path.child("name"), name));
+            errors.push(Error::required(&own, ""));
         }
-        let place = text(device, "devicePath");
+        if names.contains(&name) {
+            errors.push(Error::invalid(&own, name, "must be unique"));
+        }
+        match find(name) {
+            None => errors.push(Error::not_found(&own, name)),
+            Some(volume) if !has(volume, "persistentVolumeClaim") && !has(volume, "ephemeral") => {
+                let words = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                errors.push(Error::invalid(&own, name, words));
+            }
+            Some(_) => {}
+        }
         if place.is_empty() {
-            errors.push(Error::required(&path.child("devicePath"), ""));
-        } else if places.contains(&place) {
-            errors.push(Error::invalid(&path.child("devicePath"), place, "must not already exist in volumeMounts"));
+            errors.push(Error::required(&at, ""));
         }
-        places.push(place);
+        if places.contains(&place) {
+            errors.push(Error::invalid(&at, place, "must be unique"));
+        }
+        if no_dots(place, &at).is_empty() {
+            places.push(place);
+        } else {
+            errors.push(Error::invalid(&at, place, "can not contain backsteps ('..')"));
+        }
+        if mounts.iter().any(|mount| text(mount, "name") == name) {
+            errors.push(Error::invalid(&own, name, "must not already exist in volumeMounts"));
+        }
+        if mounts.iter().any(|mount| text(mount, "mountPath") == place) {
+            errors.push(Error::invalid(&at, place, "must not already exist as a path in volumeMounts"));
+        }
+        if !name.is_empty() {
+            names.push(name);
+        }
     }
     errors
 }

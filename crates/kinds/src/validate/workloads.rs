@@ -4,7 +4,8 @@ use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Value, json};
 
 use super::{
-    Errors, all_invalid, has, int, internal, labels, list, map, meta, names, not_negative, one_of_if_set, pod_spec, storage, text,
+    Errors, all_invalid, has, int, internal, labels, list, map, meta, names, not_negative, one_of_if_set, pod_annotations, pod_spec,
+    storage, text,
 };
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
@@ -19,15 +20,22 @@ fn template(spec: &Value) -> &Value {
 
 /// A pod template, whatever holds it.
 pub(super) fn pod_template_spec(template: &Value, path: &Path) -> Errors {
-    let metadata = template.get("metadata").unwrap_or(&Value::Null);
-    let mut errors = labels::labels(map(metadata, "labels"), &path.child("labels"));
-    errors.extend(meta::annotations(map(metadata, "annotations"), &path.child("annotations")));
+    let mut errors = template_metadata(template, path);
     let spec = template.get("spec").unwrap_or(&Value::Null);
     let path = path.child("spec");
-    errors.extend(pod_spec::pod_spec(spec, &path));
+    errors.extend(pod_spec::pod_spec(spec, None, &path));
+    errors.extend(pod_annotations::match_fields(template, &path));
     if !list(spec, "ephemeralContainers").is_empty() {
         errors.push(Error::forbidden(&path.child("ephemeralContainers"), "ephemeral containers not allowed in pod template"));
     }
+    errors
+}
+
+fn template_metadata(template: &Value, path: &Path) -> Errors {
+    let metadata = template.get("metadata").unwrap_or(&Value::Null);
+    let mut errors = labels::labels(map(metadata, "labels"), &path.child("labels"));
+    errors.extend(meta::annotations(map(metadata, "annotations"), &path.child("annotations")));
+    errors.extend(pod_annotations::annotations(template, &path.child("annotations")));
     errors
 }
 
@@ -172,11 +180,14 @@ pub(super) fn int_or_percent(value: &Value, path: &Path) -> Errors {
 }
 
 fn share(value: &Value) -> Option<i64> {
-    value.as_str()?.strip_suffix('%')?.parse().ok()
+    let text = value.as_str().filter(|text| names::percent(text).is_empty())?;
+    text.strip_suffix('%')?.parse().ok()
 }
 
+/// Text that is no share counts as the number it is, or as none.
 fn is_zero_share(value: &Value) -> bool {
-    value.is_null() || value.as_i64() == Some(0) || share(value) == Some(0)
+    let text = || value.as_str().and_then(|text| text.parse().ok());
+    value.as_i64().or_else(|| share(value)).or_else(text).unwrap_or(0) == 0
 }
 
 /// A share of no more than everything.
@@ -209,9 +220,11 @@ pub(super) fn replication_controller(object: &Value) -> Errors {
     match spec.get("template").filter(|template| !template.is_null()) {
         None => errors.push(Error::required(&path, "")),
         Some(template) => {
-            if let Some(selector) = selector {
-                let as_selector = json!({"matchLabels": selector});
-                errors.extend(selects_template(Some(&as_selector), template, &path));
+            // The selector is a plain set of labels: it need not be valid to select.
+            let labels = template.pointer("/metadata/labels").and_then(Value::as_object);
+            let selects = |(key, value): (&String, &Value)| labels.and_then(|labels| labels.get(key)) == Some(value);
+            if selector.is_some_and(|selector| !selector.iter().all(selects)) {
+                errors.push(Error::invalid(&path.children(&["metadata", "labels"]), labels::shown(template), MISMATCH));
             }
             errors.extend(pod_template_spec(template, &path));
             errors.extend(runs_always(template, &path, "ReplicationController"));
@@ -246,8 +259,8 @@ fn daemon_set_strategy(strategy: &Value, path: &Path) -> Errors {
             let null = Value::Null;
             let (unavailable, surge) = (rolling.get("maxUnavailable").unwrap_or(&null), rolling.get("maxSurge").unwrap_or(&null));
             let mut errors = int_or_percent(unavailable, &path.child("maxUnavailable"));
-            errors.extend(at_most_all(unavailable, &path.child("maxUnavailable")));
             errors.extend(int_or_percent(surge, &path.child("maxSurge")));
+            errors.extend(at_most_all(unavailable, &path.child("maxUnavailable")));
             errors.extend(at_most_all(surge, &path.child("maxSurge")));
             match (is_zero_share(unavailable), is_zero_share(surge)) {
                 (false, false) => {
@@ -263,17 +276,28 @@ fn daemon_set_strategy(strategy: &Value, path: &Path) -> Errors {
 }
 
 pub(super) fn stateful_set(object: &Value) -> Errors {
-    let mut errors = stateful_set_spec(object);
-    let path = Path::new("spec").child("volumeClaimTemplates");
-    for (index, claim) in list(spec(object), "volumeClaimTemplates").iter().enumerate() {
-        errors.extend(storage::claim_spec(claim.get("spec").unwrap_or(&Value::Null), &path.index(index).child("spec")));
-    }
-    errors
+    stateful_set_spec(spec(object), Looked::All, &Path::new("spec"))
 }
 
-/// Without the claims, which do not change.
-pub(super) fn stateful_set_spec(object: &Value) -> Errors {
-    let (spec, path) = (spec(object), Path::new("spec"));
+/// What is looked at of a StatefulSet.
+#[derive(Clone, Copy, PartialEq)]
+enum Looked {
+    All,
+    /// Not what can not change.
+    Changeable,
+    /// Nor the template.
+    ChangeableWithoutTemplate,
+}
+
+/// The rules for a changed set: what can not change may be as wrong as it was, and the template as long as the set was wrong before.
+pub(super) fn stateful_set_again(new: &Value, old: &Value) -> Errors {
+    let path = Path::new("spec");
+    let before = stateful_set_spec(spec(old), Looked::Changeable, &path);
+    let looked = if before.is_empty() { Looked::Changeable } else { Looked::ChangeableWithoutTemplate };
+    stateful_set_spec(spec(new), looked, &path)
+}
+
+fn stateful_set_spec(spec: &Value, looked: Looked, path: &Path) -> Errors {
     let mut errors = Vec::new();
     match text(spec, "podManagementPolicy") {
         "" => errors.push(Error::required(&path.child("podManagementPolicy"), "")),
@@ -310,41 +334,61 @@ pub(super) fn stateful_set_spec(object: &Value) -> Errors {
             errors.extend(one_of_if_set(retention, field, &path, &["Retain", "Delete"]));
         }
     }
-    errors.extend(not_negative(spec, "replicas", &path));
-    errors.extend(not_negative(spec, "minReadySeconds", &path));
+    if looked == Looked::All {
+        let path = path.child("volumeClaimTemplates");
+        for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
+            errors.extend(storage::claim_spec(claim.get("spec").unwrap_or(&Value::Null), &path.index(index).child("spec")));
+        }
+    }
+    errors.extend(not_negative(spec, "replicas", path));
+    errors.extend(not_negative(spec, "minReadySeconds", path));
     if let Some(ordinals) = spec.get("ordinals") {
         errors.extend(not_negative(ordinals, "start", &path.child("ordinals")));
     }
-    errors.extend(required_selector(spec, &path, "statefulset"));
+    let service = text(spec, "serviceName");
+    if looked == Looked::All && !service.is_empty() {
+        errors.extend(all_invalid(&path.child("serviceName"), service, names::label(service)));
+    }
+    errors.extend(required_selector(spec, path, "statefulset"));
     if let Some(selector) = selector_of(spec).filter(|selector| !labels::is_valid(selector)) {
         errors.push(Error::invalid(&path.child("selector"), internal::shown("meta", selector), ""));
         errors.extend(runs_always(template(spec), &path.child("template"), "StatefulSet"));
         return errors;
     }
     errors.extend(selects_template(selector_of(spec), template(spec), &path.child("template")));
-    // Mounts may use the claims as volumes.
-    let mut with_claims = template(spec).clone();
-    let claims: Vec<Value> = list(spec, "volumeClaimTemplates")
-        .iter()
-        .map(|claim| claim.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default())
-        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
-        .collect();
-    if !claims.is_empty()
-        && let Some(pod) = with_claims.get_mut("spec").and_then(Value::as_object_mut)
-    {
-        let names: Vec<Value> = claims.iter().filter_map(|claim| claim.get("name").cloned()).collect();
-        if let Value::Array(volumes) = pod.entry("volumes").or_insert_with(|| json!([])) {
-            volumes.retain(|volume| volume.get("name").is_none_or(|name| !names.contains(name)));
-            volumes.extend(claims);
-        }
+    let own = path.child("template");
+    if looked != Looked::ChangeableWithoutTemplate {
+        errors.extend(pod_template_spec(&as_started(spec), &own));
     }
     // Kubernetes looks at labels and annotations of this template twice.
-    let (metadata, own) = (template(spec).get("metadata").unwrap_or(&Value::Null), path.child("template"));
-    errors.extend(labels::labels(map(metadata, "labels"), &own.child("labels")));
-    errors.extend(meta::annotations(map(metadata, "annotations"), &own.child("annotations")));
-    errors.extend(pod_template_spec(&with_claims, &own));
+    errors.extend(template_metadata(template(spec), &own));
     errors.extend(runs_always(template(spec), &own, "StatefulSet"));
     errors
+}
+
+/// The template as the set starts it: with its claims as volumes, and with names of its own.
+fn as_started(spec: &Value) -> Value {
+    let mut started = template(spec).clone();
+    let mut claims: Vec<Value> = Vec::new();
+    for claim in list(spec, "volumeClaimTemplates") {
+        let name = claim.get("metadata").map_or("", |metadata| text(metadata, "name"));
+        let volume = json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        if !claims.contains(&volume) {
+            claims.push(volume);
+        }
+    }
+    let Some(pod) = started.get_mut("spec").and_then(Value::as_object_mut) else { return started };
+    pod.remove("hostname");
+    pod.remove("subdomain");
+    if claims.is_empty() {
+        return started;
+    }
+    let taken: Vec<Option<Value>> = claims.iter().map(|claim| claim.get("name").cloned()).collect();
+    if let Value::Array(volumes) = pod.entry("volumes").or_insert_with(|| json!([])) {
+        volumes.retain(|volume| !taken.contains(&volume.get("name").cloned()));
+        volumes.splice(0..0, claims);
+    }
+    started
 }
 
 pub(super) fn stateful_set_update(new: &Value, old: &Value) -> Errors {
@@ -362,6 +406,13 @@ pub(super) fn stateful_set_update(new: &Value, old: &Value) -> Errors {
         if let Value::Object(spec) = &mut spec {
             spec.retain(|field, _| !FREE.contains(&field.as_str()));
         }
+        // Kubernetes does not know the types of claims inside a set.
+        for claim in spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Value::Object(claim) = claim {
+                claim.remove("kind");
+                claim.remove("apiVersion");
+            }
+        }
         spec
     };
     if fixed(new) == fixed(old) {
@@ -377,7 +428,7 @@ pub(super) fn selector_is_immutable(new: &Value, old: &Value) -> Errors {
     if new == old {
         return Vec::new();
     }
-    let shown = new.map_or(BadValue::Value(Value::Null), |selector| internal::shown("meta", selector));
+    let shown = internal::shown("*meta", new.unwrap_or(&Value::Null));
     vec![Error::invalid(&Path::new("spec").child("selector"), shown, "field is immutable")]
 }
 
