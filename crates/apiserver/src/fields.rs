@@ -84,6 +84,7 @@ pub fn refused(error: &ApplyError) -> ApiError {
         ApplyError::BadRequest(text) => ApiError::bad_request(text.clone()),
         ApplyError::Typed(text) => ApiError::untyped(text.clone()),
         ApplyError::Managed(_) => ApiError::untyped(error.to_string()),
+        ApplyError::NotConverted(_) | ApplyError::Pending(_) => ApiError::internal(error.to_string()),
         ApplyError::Conflict(conflicts) => {
             let causes =
                 conflicts.causes().into_iter().map(|(message, field)| Cause::new("FieldManagerConflict", message, field)).collect();
