@@ -1,5 +1,6 @@
 //! Tokens.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Issue;
@@ -22,15 +23,15 @@ pub(crate) enum Token {
 const SIGNS: [&str; 24] =
     ["==", "!=", "<=", ">=", "&&", "||", "(", ")", "[", "]", "{", "}", ".", ",", ":", "?", "+", "-", "*", "/", "%", "!", "<", ">"];
 
-/// The tokens, of which the last is `End`, and what could not be read.
-pub(crate) fn tokens(text: &str) -> (Vec<(Token, usize)>, Vec<Issue>) {
+/// The tokens with their places, of which the last is `End`, and what could not be read.
+pub(crate) fn tokens(text: &str) -> (Vec<(Token, Range<usize>)>, Vec<Issue>) {
     let mut lexer = Lexer { text, at: 0 };
     let (mut out, mut issues) = (Vec::new(), Vec::new());
     loop {
         match lexer.token() {
-            Ok(token) => {
-                let end = token.0 == Token::End;
-                out.push(token);
+            Ok((token, at)) => {
+                let end = token == Token::End;
+                out.push((token, at..lexer.at));
                 if end {
                     return (out, issues);
                 }

@@ -1,9 +1,13 @@
 //! From text to a syntax tree, macros included.
 
+mod calls;
+
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::ast::{Entry, Expr, Item, Literal, Macro, MacroKind, Node, Select};
-use crate::cost::charge::Charge;
+use calls::{call, global_call, member_call};
+
+use crate::ast::{Entry, Expr, Item, Literal, Node, Select};
 use crate::error::Issue;
 use crate::lexer::{Token, tokens};
 
@@ -36,41 +40,117 @@ const RESERVED: [&str; 18] = [
 pub(crate) fn parse(text: &str) -> Result<Expr, Vec<Issue>> {
     // What is no token is reported and left out, so that the rest can be looked at as well.
     let (tokens, mut issues) = tokens(text);
-    let mut parser = Parser { tokens, next: 0, depth: 0 };
+    let mut parser = Parser { text, tokens, next: 0, depth: 0, issues: Vec::new(), failed_at: None };
     let parsed = parser.expression().and_then(|expr| match parser.peek() {
         Token::End => Ok(expr),
-        _ => Err(parser.unexpected("<EOF>")),
+        _ => Err(parser.too_much()),
     });
-    match parsed {
-        Ok(expr) if issues.is_empty() => return Ok(expr),
-        Ok(_) => {}
-        Err(issue) => issues.push(issue),
-    }
-    Err(issues)
+    let parsed = parsed.map_err(|issue| parser.report(issue));
+    issues.append(&mut parser.issues);
+    parsed.ok().filter(|_| issues.is_empty()).ok_or(issues)
 }
 
-struct Parser {
-    tokens: Vec<(Token, usize)>,
+struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<(Token, Range<usize>)>,
     next: usize,
     depth: usize,
+    issues: Vec<Issue>,
+    /// The token before which something was wrong. Until another one is read, nothing more is reported.
+    failed_at: Option<usize>,
 }
 
-impl Parser {
+/// Whether an expression may begin with a token.
+fn begins(token: &Token) -> bool {
+    match token {
+        Token::Sign(sign) => ["[", "{", "(", ".", "-", "!"].contains(sign),
+        Token::Ident(name) => &**name != "in",
+        Token::End => false,
+        _ => true,
+    }
+}
+
+/// Whether a token may follow an expression.
+fn follows(token: &Token) -> bool {
+    match token {
+        Token::Sign(sign) => !["[", "{", "(", ".", "!"].contains(sign),
+        Token::Ident(name) => &**name == "in",
+        Token::End => true,
+        _ => false,
+    }
+}
+
+impl Parser<'_> {
     // The last token is `End` and is never consumed, so that there is always a next one.
     fn peek(&self) -> &Token {
         &self.tokens[self.next].0
     }
 
     fn at(&self) -> usize {
-        self.tokens[self.next].1
+        self.tokens[self.next].1.start
     }
 
     fn advance(&mut self) -> (Token, usize) {
-        let token = self.tokens[self.next].clone();
-        if token.0 != Token::End {
+        let (token, place) = self.tokens[self.next].clone();
+        if token != Token::End {
             self.next += 1;
         }
-        token
+        (token, place.start)
+    }
+
+    fn ahead(&self, count: usize) -> Option<&Token> {
+        self.tokens.get(self.next + count).map(|(token, _)| token)
+    }
+
+    fn report(&mut self, issue: Issue) {
+        if self.failed_at != Some(self.next) {
+            self.issues.push(issue);
+        }
+        self.failed_at = Some(self.next);
+    }
+
+    /// Looks at the rest as if an expression had been here, without what can not follow one.
+    fn recover(&mut self) -> Expr {
+        let at = self.at();
+        while !follows(self.peek()) {
+            self.next += 1;
+        }
+        self.failed_at = Some(self.next);
+        Expr::new(at, Node::Literal(Literal::Null))
+    }
+
+    /// Where an expression must begin and does not. A token too many is left out.
+    fn missing(&mut self) -> Result<Expr, Issue> {
+        if self.ahead(1).is_some_and(begins) {
+            let problem = format!("Syntax error: extraneous input '{}' expecting {EXPRESSION}", self.found());
+            self.report(Issue::new(self.at(), problem));
+            self.next += 1;
+            return self.nested(Self::unary);
+        }
+        let issue = self.unexpected(EXPRESSION);
+        self.report(issue);
+        Ok(self.recover())
+    }
+
+    /// What begins well and then can not be what it began as: `count` tokens from here.
+    fn no_way_on(&self, count: usize) -> Issue {
+        let end = self.tokens.get(self.next + count).or(self.tokens.last()).map_or(0..0, |(_, place)| place.clone());
+        let read = self.text.get(self.at()..end.end).unwrap_or_default();
+        Issue::new(end.start, format!("Syntax error: no viable alternative at input '{read}'"))
+    }
+
+    /// More than one expression.
+    fn too_much(&self) -> Issue {
+        let sort = if self.ahead(1) == Some(&Token::End) { "extraneous" } else { "mismatched" };
+        Issue::new(self.at(), format!("Syntax error: {sort} input '{}' expecting <EOF>", self.found()))
+    }
+
+    /// The next token as it is written.
+    fn found(&self) -> String {
+        match &self.tokens[self.next] {
+            (Token::End, _) => "<EOF>".to_owned(),
+            (_, place) => self.text.get(place.clone()).unwrap_or_default().replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t"),
+        }
     }
 
     fn sign(&self) -> &'static str {
@@ -101,23 +181,7 @@ impl Parser {
     }
 
     fn unexpected(&self, expected: &str) -> Issue {
-        let found = match self.peek() {
-            Token::End => "<EOF>".to_owned(),
-            Token::Sign(sign) => (*sign).to_owned(),
-            Token::Ident(name) => name.to_string(),
-            Token::Int(number) => number.to_string(),
-            Token::IntMinimum => "9223372036854775808".to_owned(),
-            Token::Uint(number) => format!("{number}u"),
-            Token::Double(number) => number.to_string(),
-            Token::Text(text) => format!("\"{text}\""),
-            Token::Bytes(_) => "b\"...\"".to_owned(),
-        };
-        let problem = if expected == "<EOF>" {
-            format!("Syntax error: extraneous input '{found}' expecting <EOF>")
-        } else {
-            format!("Syntax error: mismatched input '{found}' expecting {expected}")
-        };
-        Issue::new(self.at(), problem)
+        Issue::new(self.at(), format!("Syntax error: mismatched input '{}' expecting {expected}", self.found()))
     }
 
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Issue>) -> Result<T, Issue> {
@@ -256,14 +320,14 @@ impl Parser {
     fn members(&mut self, mut expr: Expr) -> Result<Expr, Issue> {
         for _ in 0..DEPTH * 2 {
             let at = self.at();
-            if self.eat(".") {
-                let optional = self.eat("?");
-                let field = match self.advance() {
-                    (Token::Ident(name), _) if &*name != "in" => name,
-                    _ => {
-                        return Err(Issue::new(self.at(), "Syntax error: no viable alternative at input '.'"));
-                    }
+            if self.sign() == "." {
+                let optional = self.ahead(1) == Some(&Token::Sign("?"));
+                let count = 1 + usize::from(optional);
+                let field = match self.ahead(count) {
+                    Some(Token::Ident(name)) if &**name != "in" => name.clone(),
+                    _ => return Err(self.no_way_on(count)),
                 };
+                self.next += count + 1;
                 let open = self.at();
                 if !optional && self.eat("(") {
                     let arguments = self.arguments(")")?;
@@ -331,11 +395,16 @@ impl Parser {
             }
             Token::Sign("[") => self.list(at),
             Token::Sign("{") => self.map(at),
-            Token::Sign(".") if matches!(self.tokens.get(self.next + 1), Some((Token::Ident(_), _))) => {
+            Token::Sign(".") if matches!(self.ahead(1), Some(Token::Ident(_))) => {
                 self.next += 1;
                 self.primary()
             }
-            Token::Sign(_) | Token::End => Err(self.unexpected(EXPRESSION)),
+            Token::Sign(".") => {
+                let issue = self.no_way_on(1);
+                self.report(issue);
+                Ok(self.recover())
+            }
+            Token::Sign(_) | Token::End => self.missing(),
         }
     }
 
@@ -344,7 +413,7 @@ impl Parser {
             "true" => Some(Literal::Bool(true)),
             "false" => Some(Literal::Bool(false)),
             "null" => Some(Literal::Null),
-            "in" => return Err(self.unexpected(EXPRESSION)),
+            "in" => return self.missing(),
             _ => None,
         };
         self.next += 1;
@@ -407,62 +476,4 @@ fn balanced(mut terms: Vec<(usize, Expr)>, join: fn(Box<Expr>, Box<Expr>) -> Nod
     let right = terms.split_off(terms.len().div_ceil(2));
     let at = right.first().map_or(0, |(at, _)| *at);
     Expr::new(at, join(Box::new(balanced(terms, join)), Box::new(balanced(right, join))))
-}
-
-fn call(at: usize, function: &str, member: bool, arguments: Vec<Expr>) -> Expr {
-    Expr::new(at, Node::Call { function: function.into(), member, arguments, charge: Charge::default() })
-}
-
-fn global_call(at: usize, name: &Arc<str>, mut arguments: Vec<Expr>) -> Result<Expr, Issue> {
-    if &**name == "has" && arguments.len() == 1 {
-        return match arguments.pop() {
-            Some(Expr { node: Node::Select(select), .. }) if !select.test => {
-                Ok(Expr::new(at, Node::Select(Select { test: true, ..select })))
-            }
-            Some(other) => Err(Issue::new(other.at, "invalid argument to has() macro")),
-            None => Err(Issue::new(at, "invalid argument to has() macro")),
-        };
-    }
-    Ok(call(at, name, false, arguments))
-}
-
-fn member_call(at: usize, name: &Arc<str>, target: Expr, mut arguments: Vec<Expr>) -> Result<Expr, Issue> {
-    use MacroKind as Kind;
-    // Kind, variables, bodies.
-    let expansion = match (&**name, arguments.len()) {
-        ("all", 2) => Some((Kind::All, 1)),
-        ("all", 3) => Some((Kind::All, 2)),
-        ("exists", 2) => Some((Kind::Exists, 1)),
-        ("exists", 3) => Some((Kind::Exists, 2)),
-        ("exists_one", 2) => Some((Kind::ExistsOne, 1)),
-        ("exists_one" | "existsOne", 3) => Some((Kind::ExistsOne, 2)),
-        ("map", 2 | 3) => Some((Kind::Map, 1)),
-        ("filter", 2) => Some((Kind::Filter, 1)),
-        ("transformList", 3 | 4) => Some((Kind::TransformList, 2)),
-        ("transformMap", 3 | 4) => Some((Kind::TransformMap, 2)),
-        ("transformMapEntry", 3 | 4) => Some((Kind::TransformMapEntry, 2)),
-        ("sortBy", 2) => Some((Kind::SortBy, 1)),
-        ("optMap", 2) => Some((Kind::OptMap, 1)),
-        ("optFlatMap", 2) => Some((Kind::OptFlatMap, 1)),
-        _ => None,
-    };
-    let Some((kind, count)) = expansion else {
-        arguments.insert(0, target);
-        return Ok(call(at, name, true, arguments));
-    };
-    let bodies = arguments.split_off(count);
-    let variables: Vec<Arc<str>> = arguments.into_iter().map(variable_name).collect::<Result<_, _>>()?;
-    if let [first, second] = &variables[..]
-        && first == second
-    {
-        return Err(Issue::new(at, format!("duplicate variable name: {first}")));
-    }
-    Ok(Expr::new(at, Node::Macro(Box::new(Macro { kind, range: target, variables, bodies }))))
-}
-
-fn variable_name(expr: Expr) -> Result<Arc<str>, Issue> {
-    match expr.node {
-        Node::Ident(name) => Ok(name),
-        _ => Err(Issue::new(expr.at, "argument must be a simple name")),
-    }
 }
