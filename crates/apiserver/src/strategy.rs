@@ -99,6 +99,9 @@ pub fn prepare_create(context: &Context, served: &Served, value: &mut Value) {
     if let Some(custom) = &served.custom {
         custom.prepare_create(value);
     } else {
+        for warning in kinds::warnings_of_given(&served.gvk(), value) {
+            context.warn(warning);
+        }
         kinds::prepare_create(&served.gvk(), value, &moment(context));
         if is_crd(served) {
             crd::prepare_create(value);

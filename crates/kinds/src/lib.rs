@@ -41,4 +41,4 @@ pub use prepare::{
 pub use registry::{Group, Registry, Resource, Subresource, registry};
 pub use table::{Column, human_duration, row, table};
 pub use validate::{known_gaps, validate_create, validate_metadata, validate_metadata_update, validate_update};
-pub use warnings::warnings;
+pub use warnings::{warnings, warnings_of_given};

@@ -40,6 +40,7 @@ use mainstay_schema::field::{Error, Path};
 use serde_json::{Map, Value};
 
 pub use meta::{validate_metadata, validate_metadata_update};
+pub(crate) use pod_annotations::APP_ARMOR;
 
 use crate::{Gvk, registry};
 

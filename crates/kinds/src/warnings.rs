@@ -22,6 +22,11 @@ use self::addresses::{cidr, cidrs, ip, ips};
 use crate::Gvk;
 use crate::validate::{has, list, map, text, texts};
 
+/// What the client should know of a new object before its strategy mends it ([`crate::prepare_create`]): what is mended can not be seen later.
+pub fn warnings_of_given(gvk: &Gvk, given: &Value) -> Vec<String> {
+    if gvk.group_kind() == ("", "Pod") { pod::profiles(given) } else { Vec::new() }
+}
+
 /// What the client should know of an accepted object. `old` is what it replaces; `subresource` is that of the request.
 pub fn warnings(gvk: &Gvk, new: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
     match subresource {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Object, entry, put};
 use crate::quantity::Quantity;
+use crate::validate::APP_ARMOR;
 
 pub(super) fn create(map: &mut Object) {
     grace_period(entry(map, "spec"));
@@ -22,6 +23,77 @@ pub(super) fn create(map: &mut Object) {
         );
     }
     map.insert("status".into(), Value::Object(status));
+    labels_join_selectors(map);
+    app_armor_from_annotations(map);
+}
+
+/// `matchLabelKeys` and `mismatchLabelKeys` stand for the pod's own values of those labels, which join the selector beside them.
+fn labels_join_selectors(map: &mut Object) {
+    let labels = map.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object).cloned().unwrap_or_default();
+    let Some(Value::Object(spec)) = map.get_mut("spec") else { return };
+    if let Some(Value::Object(affinity)) = spec.get_mut("affinity") {
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            let Some(Value::Object(terms)) = affinity.get_mut(kind) else { continue };
+            for term in items(terms, "preferredDuringSchedulingIgnoredDuringExecution") {
+                term.get_mut("podAffinityTerm").into_iter().for_each(|term| join(term, &labels));
+            }
+            items(terms, "requiredDuringSchedulingIgnoredDuringExecution").for_each(|term| join(term, &labels));
+        }
+    }
+    items(spec, "topologySpreadConstraints").for_each(|constraint| join(constraint, &labels));
+}
+
+fn items<'a>(map: &'a mut Object, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn join(holder: &mut Value, labels: &Object) {
+    let mut more: Vec<Value> = Vec::new();
+    for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        for key in holder.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            more.extend(labels.get(key).map(|value| json!({"key": key, "operator": operator, "values": [value]})));
+        }
+    }
+    // Without a selector nothing is selected, whatever joins it.
+    if let Some(Value::Object(selector)) = holder.get_mut("labelSelector").filter(|_| !more.is_empty())
+        && let Value::Array(expressions) = selector.entry("matchExpressions").or_insert_with(|| json!([]))
+    {
+        expressions.extend(more);
+    }
+}
+
+/// The profile that an annotation names.
+fn annotated(annotation: &str) -> Option<Value> {
+    match (annotation, annotation.strip_prefix("localhost/")) {
+        ("unconfined", _) => Some(json!({"type": "Unconfined"})),
+        ("runtime/default", _) => Some(json!({"type": "RuntimeDefault"})),
+        // What could not be a field is not copied into one.
+        (_, Some(file)) if !file.is_empty() && file.trim() == file && file.len() <= 4095 => {
+            Some(json!({"type": "Localhost", "localhostProfile": file}))
+        }
+        _ => None,
+    }
+}
+
+/// AppArmor profiles were annotations once: those that no field says are copied into fields, which is all that newer kubelets read.
+fn app_armor_from_annotations(map: &mut Object) {
+    let annotations =
+        map.get("metadata").and_then(|metadata| metadata.get("annotations")).and_then(Value::as_object).cloned().unwrap_or_default();
+    let Some(Value::Object(spec)) = map.get_mut("spec") else { return };
+    if spec.get("os").and_then(|os| os.get("name")) == Some(&json!("windows")) {
+        return;
+    }
+    let whole = spec.get("securityContext").and_then(|context| context.get("appArmorProfile")).cloned();
+    for field in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in items(spec, field).filter_map(Value::as_object_mut) {
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+            let annotation = annotations.get(&format!("{APP_ARMOR}{name}")).and_then(Value::as_str);
+            let own = container.get("securityContext").and_then(|context| context.get("appArmorProfile"));
+            if let Some(profile) = annotation.and_then(annotated).filter(|profile| own.is_none() && Some(profile) != whole.as_ref()) {
+                entry(container, "securityContext").insert("appArmorProfile".into(), profile);
+            }
+        }
+    }
 }
 
 pub(super) fn update(map: &mut Object) {
@@ -117,4 +189,41 @@ pub fn qos_class(spec: &Value) -> &'static str {
     }
     let equal = requests.len() == limits.len() && requests.iter().all(|(name, amount)| limits.get(name) == Some(amount));
     if guaranteed && equal { "Guaranteed" } else { "Burstable" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// KAPI-REST-01: what annotations and labels of a new pod say beside its fields goes into the fields.
+    #[test]
+    fn annotations_and_labels_go_into_fields() {
+        let Value::Object(mut pod) = json!({
+            "metadata": {"labels": {"a": "b"}, "annotations": {
+                format!("{APP_ARMOR}one"): "localhost/x", format!("{APP_ARMOR}two"): "unconfined",
+                format!("{APP_ARMOR}three"): "runtime/default", format!("{APP_ARMOR}four"): "odd"}},
+            "spec": {
+                "securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}},
+                "containers": [{"name": "one"}, {"name": "two", "securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}},
+                    {"name": "three"}, {"name": "four"}],
+                "topologySpreadConstraints": [{"labelSelector": {}, "matchLabelKeys": ["a", "none"]}, {"matchLabelKeys": ["a"]}],
+                "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"labelSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}]}, "mismatchLabelKeys": ["a"]}]}},
+            },
+        }) else {
+            panic!("not an object");
+        };
+        create(&mut pod);
+        let pod = Value::Object(pod);
+        let of = |index: usize| pod.pointer(&format!("/spec/containers/{index}/securityContext"));
+        assert_eq!(of(0), Some(&json!({"appArmorProfile": {"type": "Localhost", "localhostProfile": "x"}})));
+        assert_eq!(of(1), Some(&json!({"appArmorProfile": {"type": "RuntimeDefault"}})));
+        assert_eq!((of(2), of(3)), (None, None));
+        let joined = json!([
+            {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}, "matchLabelKeys": ["a", "none"]},
+            {"matchLabelKeys": ["a"]}]);
+        assert_eq!(pod["spec"]["topologySpreadConstraints"], joined);
+        let term = &pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+        assert_eq!(term["labelSelector"]["matchExpressions"][1], json!({"key": "a", "operator": "NotIn", "values": ["b"]}));
+    }
 }

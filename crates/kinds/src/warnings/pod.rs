@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{addresses, annotation, node_label, part, paths, storage};
 use crate::quantity::Quantity;
-use crate::validate::{has, int, list, map, names, text, texts};
+use crate::validate::{APP_ARMOR, has, int, list, map, names, text, texts};
 
 /// What has no effect any more, and what replaced it.
 const ANNOTATIONS: [(&str, &str); 3] = [
@@ -17,7 +17,6 @@ const ANNOTATIONS: [(&str, &str); 3] = [
 ];
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
-const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
 /// What is said of a Pod (`path` is the root then) or a template.
@@ -193,7 +192,7 @@ fn app_armor(pod: &Value, container: &Value, path: &Path) -> Option<String> {
     if has(part(container, "securityContext"), "appArmorProfile") {
         return None;
     }
-    let key = format!("{APPARMOR}{}", text(container, "name"));
+    let key = format!("{APP_ARMOR}{}", text(container, "name"));
     let of_pod = part(part(part(pod, "spec"), "securityContext"), "appArmorProfile");
     (!is_profile(of_pod, annotation(pod, &key)?))
         .then(|| format!("{}: deprecated since v1.30; use the \"appArmorProfile\" field instead", annotation_path(path, &key)))

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::warnings;
+use super::{warnings, warnings_of_given};
 use crate::{Context, Gvk, Requester, default, prepare_create};
 
 /// The object as it is stored.
@@ -19,8 +19,12 @@ fn stored(mut object: Value) -> (Gvk, Value) {
 fn new_objects_are_warned_of() {
     for (object, expected) in cases() {
         let shown = object.to_string();
+        let mut given = object.clone();
         let (gvk, object) = stored(object);
-        assert_eq!(warnings(&gvk, &object, None, None), expected, "{shown}");
+        default(&gvk, &mut given);
+        let mut found = warnings_of_given(&gvk, &given);
+        found.extend(warnings(&gvk, &object, None, None));
+        assert_eq!(found, expected, "{shown}");
     }
 }
 

@@ -8,8 +8,7 @@ use crate::Gvk;
 use crate::validate::{int, list, names, text};
 
 pub(super) fn pod(object: &Value) -> Vec<String> {
-    let mut found = pod::profiles(object);
-    found.extend(name(object, "the Pod's hostname"));
+    let mut found = name(object, "the Pod's hostname");
     found.extend(pod::warnings(object, &Path::root()));
     found
 }
