@@ -1,7 +1,7 @@
 //! Where a pod may run: affinity, tolerations, spreading, gates.
 
-use mainstay_schema::field::{BadValue, Error, Path};
-use serde_json::{Value, json};
+use mainstay_schema::field::{Error, Path};
+use serde_json::Value;
 
 use super::{Errors, all_invalid, has, int, labels, list, map, names, one_of_if_set, text, texts};
 
@@ -119,9 +119,9 @@ pub(super) fn tolerations(spec: &Value, path: &Path) -> Errors {
                 }
             }
             "Exists" => {
-                if !text(toleration, "value").is_empty() {
-                    let words = "value must be empty when `operator` is 'Exists'";
-                    errors.push(Error::invalid(&path.child("operator"), shown_toleration(toleration), words));
+                let value = text(toleration, "value");
+                if !value.is_empty() {
+                    errors.push(Error::invalid(&path.child("operator"), value, "value must be empty when `operator` is 'Exists'"));
                 }
             }
             other => errors.push(Error::not_supported(&path.child("operator"), other, &["Equal", "Exists"])),
@@ -131,18 +131,6 @@ pub(super) fn tolerations(spec: &Value, path: &Path) -> Errors {
         }
     }
     errors
-}
-
-fn shown_toleration(toleration: &Value) -> BadValue {
-    let member = |field: &str| json!(text(toleration, field)).to_string();
-    let seconds = toleration.get("tolerationSeconds").map_or_else(|| "null".to_owned(), Value::to_string);
-    BadValue::Json(format!(
-        "{{\"Key\":{},\"Operator\":{},\"Value\":{},\"Effect\":{},\"TolerationSeconds\":{seconds}}}",
-        member("key"),
-        member("operator"),
-        member("value"),
-        member("effect")
-    ))
 }
 
 pub(super) fn affinity(spec: &Value, path: &Path) -> Errors {
