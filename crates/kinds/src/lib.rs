@@ -30,7 +30,7 @@ mod table;
 mod validate;
 mod warnings;
 
-pub use convert::{convert, convertible};
+pub use convert::{convert, convertible, hub, settle};
 pub use default::default;
 pub use encode::go_form;
 pub use fields::{field_selectors, field_value, unsupported_field};
