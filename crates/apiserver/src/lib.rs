@@ -56,6 +56,7 @@ mod strict;
 mod table;
 mod versions;
 mod watch;
+mod websocket;
 
 pub use api::{Api, TrustedIdentity};
 pub use bootstrap::Endpoint;

@@ -1,7 +1,7 @@
 //! The request pipeline: one function from request to answer, behind one router.
 
 use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -9,7 +9,9 @@ use axum::body::Body;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::upgrade::OnUpgrade;
 use mainstay_rbac::UserInfo;
+use mainstay_serve::Place;
 use serde_json::Value;
 
 use crate::aggregation;
@@ -25,7 +27,7 @@ use crate::respond::Answer;
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// How much of a body that nobody wants is read before the answer is sent, and how long that may take.
-const UNREAD_LIMIT: usize = 256 * 1024;
+const UNREAD_LIMIT: usize = 64 * 1024 * 1024;
 const UNREAD_TIME: Duration = Duration::from_secs(1);
 
 /// A request on its way.
@@ -45,9 +47,23 @@ pub struct Context {
     /// How to answer.
     pub agreed: Agreed,
     warnings: Mutex<Vec<String>>,
+    upgrade: Mutex<Option<Upgrade>>,
+}
+
+/// A connection that can change its protocol.
+pub struct Upgrade {
+    /// The connection, once the answer that says so was sent.
+    pub connection: OnUpgrade,
+    /// What keeps its place among the connections of the listener.
+    pub place: Option<Place>,
 }
 
 impl Context {
+    /// The connection under the request, where it can change its protocol; once.
+    pub fn upgrade(&self) -> Option<Upgrade> {
+        self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Adds a `Warning` header to the answer.
     pub fn warn(&self, text: impl Into<String>) {
         let text = text.into();
@@ -75,6 +91,7 @@ impl Context {
             user: self.user.clone(),
             agreed: Agreed { format: self.agreed.format, ..Agreed::default() },
             warnings: Mutex::default(),
+            upgrade: Mutex::default(),
         }
     }
 }
@@ -126,7 +143,7 @@ async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
     response
 }
 
-async fn run(api: &Arc<Api>, parts: Parts, body: &mut Body, query: Query, info: RequestInfo) -> Result<Answer> {
+async fn run(api: &Arc<Api>, mut parts: Parts, body: &mut Body, query: Query, info: RequestInfo) -> Result<Answer> {
     let user = match api.access.identify(&parts).await {
         Err(refusal) if is_behind(api, &refusal).await => api.access.identify(&parts).await?,
         outcome => outcome?,
@@ -148,8 +165,19 @@ async fn run(api: &Arc<Api>, parts: Parts, body: &mut Body, query: Query, info: 
     } else {
         negotiate::agree(&parts.headers, pretty, false).unwrap_or_default()
     };
-    let context =
-        Context { api: api.clone(), info, method: parts.method, query, headers: parts.headers, user, agreed, warnings: Mutex::default() };
+    let place = parts.extensions.remove();
+    let upgrade = parts.extensions.remove().map(|connection| Upgrade { connection, place });
+    let context = Context {
+        api: api.clone(),
+        info,
+        method: parts.method,
+        query,
+        headers: parts.headers,
+        user,
+        agreed,
+        warnings: Mutex::default(),
+        upgrade: Mutex::new(upgrade),
+    };
     let answered = if context.info.is_resource { crate::rest::route(&context, body).await } else { crate::pages::route(&context).await };
     let mut answer = match answered {
         Ok(answer) => answer,
@@ -177,15 +205,23 @@ async fn is_behind(api: &Api, refusal: &ApiError) -> bool {
 
 /// Reads what a refusal left of a body, within reason: a client that is still writing when the connection closes may never see the
 /// answer.
-async fn drain(body: Body) {
-    let rest = Limited::new(body, UNREAD_LIMIT).collect();
+async fn drain(mut body: Body) {
+    let rest = async {
+        let mut unread = UNREAD_LIMIT;
+        while let Some(Ok(frame)) = body.frame().await {
+            unread = unread.saturating_sub(frame.data_ref().map_or(0, bytes::Bytes::len));
+            if unread == 0 {
+                break;
+            }
+        }
+    };
     // Whatever goes wrong here, the answer is decided.
     let _ = tokio::time::timeout(UNREAD_TIME, rest).await;
 }
 
-/// Reads a body within the limit; it is empty afterwards.
+/// Reads a body within the limit; what lies beyond it is left there.
 pub async fn read_body(body: &mut Body) -> Result<bytes::Bytes> {
-    match Limited::new(std::mem::take(body), BODY_LIMIT).collect().await {
+    match Limited::new(body, BODY_LIMIT).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
         Err(error) => Err(ApiError::bad_request(format!("error reading the request body: {error}"))),

@@ -1,6 +1,7 @@
 //! Watches: from the cache's state or ring, or from the store's history, to a stream of frames (KAPI-WATCH-01).
 
 mod frames;
+mod socket;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,6 +9,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
 use http::StatusCode;
 use mainstay_store::Revision;
 use serde_json::{Value, json};
@@ -26,6 +29,7 @@ use crate::respond::{Answer, AnswerBody};
 use crate::rest::read;
 use crate::served::Served;
 use crate::server::Context;
+use crate::websocket;
 
 /// How often a quiet watch is told its position.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -66,8 +70,8 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         Err(_) => match from_history(context, served, &cache, &scope, after.unwrap_or_default()).await {
             // A request that was understood fails with an event, as watchers expect it.
             Err(error) if error.code == StatusCode::GONE => {
-                let event = json!({"type": "ERROR", "object": error.status()});
-                return Ok(Answer::bytes(StatusCode::OK, content_type(context.agreed.format), write_event(context.agreed.format, &event)));
+                let event = write_event(context.agreed.format, &json!({"type": "ERROR", "object": error.status()}));
+                return answer(context, stream::once(std::future::ready(event)).boxed());
             }
             other => other?,
         },
@@ -100,14 +104,19 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         bookmark: next_bookmark(now, now + Duration::from_secs(timeout)),
         api: api.clone(),
         ended: false,
+        piece: if websocket::asked(&context.headers) { 1 } else { PIECE },
     };
-    let stream =
-        futures::stream::unfold(
-            pump,
-            |mut pump| async move { pump.next().await.map(|frame| (Ok::<_, std::convert::Infallible>(frame), pump)) },
-        );
-    let content_type = content_type(context.agreed.format);
-    Ok(Answer { status: StatusCode::OK, headers: Vec::new(), content_type, body: AnswerBody::Stream(Body::from_stream(stream)) })
+    answer(context, stream::unfold(pump, |mut pump| async move { pump.next().await.map(|frame| (frame, pump)) }).boxed())
+}
+
+/// Sends frames as the client takes them: as the messages of a websocket, or one after the other.
+fn answer(context: &Context, frames: BoxStream<'static, Bytes>) -> Result<Answer> {
+    let format = context.agreed.format;
+    if websocket::asked(&context.headers) {
+        return socket::answer(context, format, frames);
+    }
+    let body = Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>));
+    Ok(Answer { status: StatusCode::OK, headers: Vec::new(), content_type: content_type(format), body: AnswerBody::Stream(body) })
 }
 
 fn content_type(format: Format) -> &'static str {
@@ -282,6 +291,8 @@ struct Pump {
     bookmark: Instant,
     api: Arc<crate::api::Api>,
     ended: bool,
+    /// How large what is sent at once becomes; 1 sends every event by itself.
+    piece: usize,
 }
 
 enum Woken {
@@ -377,7 +388,7 @@ impl Pump {
     fn ready(&mut self) -> Option<Bytes> {
         let mut only = None;
         let mut joined = BytesMut::new();
-        while joined.len() < PIECE {
+        while joined.len() < self.piece {
             // What a webhook converts is fetched by `convert`.
             let fetched = self.view.served.converter().is_some();
             let news = |changes: &mut Receiver| if fetched { None } else { changes.try_recv().map(Piece::Changed) };
@@ -398,7 +409,7 @@ impl Pump {
                     joined.put(frame);
                 }
             }
-            if self.ended || only.as_ref().is_some_and(|frame| frame.len() >= PIECE) {
+            if self.ended || only.as_ref().is_some_and(|frame| frame.len() >= self.piece) {
                 break;
             }
         }

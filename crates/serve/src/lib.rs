@@ -21,5 +21,5 @@ mod tls;
 pub use error::Error;
 pub use files::raise_file_limit;
 pub use gzip::{Gzip, GzipService, UnknownLength};
-pub use server::{Connection, Ended, Limits, Observer, Server};
+pub use server::{Connection, Ended, Limits, Observer, Place, Server};
 pub use tls::{Certificates, ClientCertificates, Tls};

@@ -13,7 +13,7 @@ use hyper_util::server::conn::auto;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,13 @@ pub struct Connection {
     /// What the client showed, leaf first, its key proven, its issuer not yet checked; empty without one.
     pub certificates: Arc<[CertificateDer<'static>]>,
 }
+
+/// The place of a connection among those that the listener allows; found in the request's extensions.
+///
+/// Whoever goes on with a connection after it changed its protocol keeps this for as long: it counts as open until then, and the end
+/// of the listener waits for it.
+#[derive(Debug, Clone)]
+pub struct Place(#[allow(dead_code, reason = "it is held, and given back when it is dropped")] Arc<OwnedSemaphorePermit>);
 
 /// Bounds of a listener.
 #[derive(Debug, Clone)]
@@ -175,9 +182,8 @@ impl Server {
                     let context = context.clone();
                     connections.spawn(async move {
                         context.observer.opened();
-                        context.connection(stream, remote).await;
+                        context.connection(stream, remote, Place(Arc::new(slot))).await;
                         context.observer.closed();
-                        drop(slot);
                     });
                 }
                 Err(error) => {
@@ -192,12 +198,14 @@ impl Server {
             while let Some(ended) = connections.join_next().await {
                 report_panic(ended);
             }
+            // What changed its protocol is no longer served here, and keeps its place. The semaphore is never closed.
+            let _ = slots.acquire_many(u32::try_from(context.limits.connections).unwrap_or(u32::MAX)).await;
         })
         .await;
         if drained.is_ok() {
             return Ended::Drained;
         }
-        let left = connections.len();
+        let left = context.limits.connections.saturating_sub(slots.available_permits());
         connections.shutdown().await;
         Ended::Cut(left)
     }
@@ -220,14 +228,14 @@ struct Context {
 }
 
 impl Context {
-    async fn connection(&self, stream: TcpStream, remote: SocketAddr) {
+    async fn connection(&self, stream: TcpStream, remote: SocketAddr, place: Place) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%remote, %error, "connection without nodelay");
         }
         let Ok(local) = stream.local_addr() else { return };
         let plain = Connection { remote, local, encrypted: false, certificates: Arc::from([]) };
         let Some(acceptor) = &self.acceptor else {
-            self.serve(stream, plain).await;
+            self.serve(stream, plain, place).await;
             return;
         };
         let handshake = tokio::select! {
@@ -238,7 +246,7 @@ impl Context {
             Ok(Ok(stream)) => {
                 let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
                 let certificates: Arc<[CertificateDer<'static>]> = shown.iter().map(|c| c.clone().into_owned()).collect();
-                self.serve(stream, Connection { encrypted: true, certificates, ..plain }).await;
+                self.serve(stream, Connection { encrypted: true, certificates, ..plain }, place).await;
             }
             Ok(Err(error)) => {
                 self.observer.handshake_failed();
@@ -251,12 +259,13 @@ impl Context {
         }
     }
 
-    async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S, connection: Connection) {
+    async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S, connection: Connection, place: Place) {
         let remote = connection.remote;
         let router = self.router.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(connection.clone());
+            request.extensions_mut().insert(place.clone());
             router.clone().oneshot(request)
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());

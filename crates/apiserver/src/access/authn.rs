@@ -124,14 +124,13 @@ impl Authenticator {
                 }
             }
         }
-        if let Some(value) = request.headers.get(header::AUTHORIZATION) {
-            let found = bearer(value.as_bytes())
-                .ok_or_else(|| "it is no bearer token".to_owned())
-                .and_then(|token| self.token_user(token, &[], now));
-            match found {
+        let header = request.headers.get(header::AUTHORIZATION).map(|value| bearer(value.as_bytes()).ok_or("it is no bearer token"));
+        let header = header.map(|found| found.map(str::to_owned));
+        for shown in header.into_iter().chain(crate::websocket::token(request.headers)) {
+            match shown.map_err(str::to_owned).and_then(|token| self.token_user(&token, &[], now)) {
                 Ok((user, _)) => return Ok(user),
                 Err(why) => {
-                    tracing::debug!(%why, "authorization header refused");
+                    tracing::debug!(%why, "bearer token refused");
                     refused = true;
                 }
             }

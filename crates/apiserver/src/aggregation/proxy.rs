@@ -7,7 +7,7 @@ use http::{Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use mainstay_rbac::UserInfo;
-use mainstay_serve::Connection;
+use mainstay_serve::{Connection, Place};
 
 use super::index::RemoteApi;
 use crate::api::Api;
@@ -43,6 +43,7 @@ pub async fn forward(api: &Api, remote: &RemoteApi, mut parts: Parts, body: Body
     }
     let upgrade = parts.headers.get(header::UPGRADE).cloned().filter(|_| names_upgrade(&parts.headers));
     let client = parts.extensions.remove::<OnUpgrade>();
+    let place = parts.extensions.remove::<Place>();
     let path = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let request = Request::builder().method(parts.method.clone()).uri(format!("{}{path}", config.target.url())).body(body);
     let mut request = match request {
@@ -66,7 +67,7 @@ pub async fn forward(api: &Api, remote: &RemoteApi, mut parts: Parts, body: Body
             return refuse(StatusCode::BAD_REQUEST, "the connection of the client can not change its protocol");
         };
         let server = hyper::upgrade::on(&mut response);
-        tokio::spawn(join(client, server, api.closing.clone()));
+        tokio::spawn(join(client, server, api.closing.clone(), place));
         let (head, _) = response.into_parts();
         return Response::from_parts(head, Body::empty());
     }
@@ -76,8 +77,8 @@ pub async fn forward(api: &Api, remote: &RemoteApi, mut parts: Parts, body: Body
     Response::from_parts(head, Body::new(body))
 }
 
-/// Carries bytes both ways until one side ends.
-async fn join(client: OnUpgrade, server: OnUpgrade, closing: tokio_util::sync::CancellationToken) {
+/// Carries bytes both ways until one side ends; the client keeps its place so long.
+async fn join(client: OnUpgrade, server: OnUpgrade, closing: tokio_util::sync::CancellationToken, _place: Option<Place>) {
     let (client, server) = match tokio::try_join!(client, server) {
         Ok(both) => both,
         Err(error) => {
