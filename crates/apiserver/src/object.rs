@@ -95,6 +95,15 @@ pub fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Whether a value has at most so many objects and lists around one another.
+pub fn nests_within(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Object(map) => levels > 0 && map.values().all(|value| nests_within(value, levels - 1)),
+        Value::Array(items) => levels > 0 && items.iter().all(|item| nests_within(item, levels - 1)),
+        _ => true,
+    }
+}
+
 /// `metadata` for writing; made where it is missing.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {

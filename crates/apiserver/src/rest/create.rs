@@ -42,7 +42,8 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
     let generated = meta(&value, "name").is_empty() && !meta(&value, "generateName").is_empty();
     system_fields(&mut value);
     let given = value;
-    for attempt in 0..GENERATED {
+    let mut attempt = 0;
+    loop {
         let mut value = given.clone();
         if generated {
             let name = generate_name(meta(&value, "generateName"));
@@ -64,6 +65,7 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
         };
         context.api.admission.mutate(&request, &mut value).await?;
         strategy::prepare_create(context, served, &mut value);
+        super::check_depth(&value)?;
         let errors = strategy::validate_create(served, &value);
         if !errors.is_empty() {
             return Err(ApiError::invalid_fields(&facts.group, &facts.kind, meta(&value, "name"), &errors));
@@ -76,14 +78,25 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
             Ok(()) => return Ok(value),
             Err(error) => {
                 context.api.admission.abandon(&request).await;
-                if error.code != StatusCode::CONFLICT || !generated || attempt + 1 == GENERATED {
+                attempt += 1;
+                if error.reason != "AlreadyExists" {
                     return Err(error);
+                }
+                if !generated || attempt == GENERATED {
+                    return Err(taken(error, &given));
                 }
             }
         }
     }
-    let name = meta(&given, "generateName");
-    Err(ApiError::already_exists(&facts.group, &facts.plural, name).retry_after(1))
+}
+
+/// Whoever has a name generated may ask again.
+fn taken(error: ApiError, given: &Value) -> ApiError {
+    if meta(given, "generateName").is_empty() {
+        return error;
+    }
+    let message = format!("{}, the server was not able to generate a unique name for the object", error.message);
+    ApiError { message, ..error }.retry_after(1)
 }
 
 /// Stores what was admitted, with the addresses and ports that it is given.

@@ -15,12 +15,17 @@ use axum::body::Body;
 
 use crate::error::{ApiError, Result};
 use crate::negotiate;
+use crate::object;
 use crate::respond::Answer;
 use crate::served::Served;
 use crate::server::Context;
 
 pub use create::{create_object, generate_name};
 pub use delete::delete_object;
+
+/// How deep a stored object may nest, with its managed fields. Readers of JSON, ours among them, stop at 128 levels, and lists, events
+/// and reviews add some around an object: what could be stored and not be read any more could not be deleted either.
+const DEEPEST: usize = 120;
 
 /// Answers a request below `/api/V/` or `/apis/G/V/`.
 pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
@@ -121,6 +126,14 @@ async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body) -
 async fn may_create(context: &Context) -> Result<()> {
     let info = crate::request::RequestInfo { verb: "create".to_owned(), ..context.info.clone() };
     context.api.access.authorize(&context.user, &info).await
+}
+
+/// Refuses what nests too deeply to be read again: patches and webhooks build up what no single body may hold.
+fn check_depth(value: &serde_json::Value) -> Result<()> {
+    if object::nests_within(value, DEEPEST) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("the object nests too deeply: with its managed fields, at most {DEEPEST} levels are stored")))
 }
 
 /// The first part of a request's namespace checks: an object may not name another one than the path.

@@ -239,7 +239,7 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
             return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
         }
         after = Some(format!("{prefix}{}", token.after));
-        revision = (token.revision > 0).then_some(token.revision);
+        revision = token.revision;
     }
     let limit = usize::try_from(options.limit).unwrap_or(usize::MAX);
     let all_selected = options.labels.is_empty() && options.fields.is_empty();
@@ -250,7 +250,7 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
         let range = Range { prefix: prefix.clone(), after: after.clone(), limit: wanted, revision };
         let listing = match context.api.store.list(range).await {
             Err(mainstay_store::Error::Compacted { .. }) if !options.continue_token.is_empty() => {
-                return Err(expired_token(context, &prefix, after.as_deref().unwrap_or_default()));
+                return Err(expired_token(&prefix, after.as_deref().unwrap_or_default()));
             }
             Err(mainstay_store::Error::Compacted { .. }) => return Err(expired()),
             other => other.map_err(store_error)?,
@@ -282,7 +282,7 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
         let full = limit > 0 && entries.len() == limit;
         if left == 0 || full {
             let next = match &last {
-                Some(key) if left > 0 => Token { revision: shown, after: key[prefix.len()..].to_owned() }.write(),
+                Some(key) if left > 0 => Token { revision: Some(shown), after: key[prefix.len()..].to_owned() }.write(),
                 _ => String::new(),
             };
             return Ok(Page { entries, revision: shown, next, remaining: (all_selected && left > 0).then_some(left) });
@@ -302,14 +302,16 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// Where a paged list goes on.
 struct Token {
-    revision: Revision,
+    /// The revision that all pages show; `None` for whichever is the latest, which never expires.
+    revision: Option<Revision>,
     after: String,
 }
 
 impl Token {
     fn write(&self) -> String {
         // Kubernetes names the first key that is wanted: the last one with a zero byte behind it.
-        let value = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": format!("{}\u{0}", self.after)});
+        let value =
+            json!({"v": "meta.k8s.io/v1", "rv": self.revision.map_or(-1, u64::cast_signed), "start": format!("{}\u{0}", self.after)});
         URL_SAFE_NO_PAD.encode(value.to_string())
     }
 
@@ -334,12 +336,12 @@ impl Token {
             return Err(refuse("start key is not valid".into()));
         }
         // A negative revision is whichever one is the latest.
-        Ok(Self { revision: Revision::try_from(revision).unwrap_or_default(), after: start.trim_end_matches('\u{0}').to_owned() })
+        Ok(Self { revision: Revision::try_from(revision).ok(), after: start.trim_end_matches('\u{0}').to_owned() })
     }
 }
 
-fn expired_token(context: &Context, prefix: &str, after: &str) -> ApiError {
-    let fresh = Token { revision: *context.api.store.revision().borrow(), after: after[prefix.len()..].to_owned() }.write();
+fn expired_token(prefix: &str, after: &str) -> ApiError {
+    let fresh = Token { revision: None, after: after[prefix.len()..].to_owned() }.write();
     let mut error = ApiError::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue \
          parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token \

@@ -92,7 +92,7 @@ where
         let live = context.api.require(served, change.namespace, change.name).await?;
         let new = wanted(live.clone()).await?;
         match apply(context, served, change, &live, new).await {
-            Err(Refused { error, retry: true }) if attempt + 1 < RETRIES => {
+            Err(Refused { error, retry: true }) if attempt < RETRIES => {
                 tracing::debug!(%error, "changed by somebody else meanwhile");
                 attempt += 1;
             }
@@ -153,6 +153,7 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
 async fn check(request: &Request<'_>, change: &Change<'_>, new: &Value) -> Result<()> {
     let (context, served) = (request.context, request.served);
     let facts = &served.facts;
+    super::check_depth(new)?;
     if let Some(old) = request.old {
         let errors = strategy::validate_update(served, new, old, change.sub);
         if !errors.is_empty() {
