@@ -84,6 +84,8 @@ struct Inner {
 struct Objects {
     by_key: BTreeMap<Key, Arc<DynamicObject>>,
     by_owner: HashMap<String, BTreeSet<Key>>,
+    /// Those that nobody controls.
+    uncontrolled: BTreeSet<Key>,
 }
 
 impl Cache {
@@ -151,6 +153,26 @@ impl Cache {
         self.read(|objects| {
             let from = Key::new(namespace, "");
             objects.by_key.range(from..).take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
+        })
+    }
+
+    /// The objects of a namespace for which this holds, by name.
+    pub fn matching(&self, namespace: &str, holds: impl Fn(&DynamicObject) -> bool) -> Vec<Arc<DynamicObject>> {
+        self.read(|objects| {
+            let from = Key::new(namespace, "");
+            let all = objects.by_key.range(from..).take_while(|(key, _)| key.namespace == namespace);
+            all.filter(|(_, object)| holds(object)).map(|(_, object)| object.clone()).collect()
+        })
+    }
+
+    /// What an owner in a namespace has or may take, by name: the objects that name its `uid` among their owners, and those that nobody
+    /// controls. Objects of other owners are not looked at, however many they are.
+    pub fn claimable(&self, namespace: &str, uid: &str) -> Vec<Arc<DynamicObject>> {
+        self.read(|objects| {
+            let own = objects.by_owner.get(uid).into_iter().flatten().filter(|key| key.namespace == namespace);
+            let free = objects.uncontrolled.range(Key::new(namespace, "")..).take_while(|key| key.namespace == namespace);
+            let keys: BTreeSet<&Key> = own.chain(free).collect();
+            keys.into_iter().filter_map(|key| objects.by_key.get(key).cloned()).collect()
         })
     }
 
@@ -228,6 +250,11 @@ impl Cache {
             for uid in owners(now.as_deref()) {
                 objects.by_owner.entry(uid.to_owned()).or_default().insert(key.clone());
             }
+            if now.as_deref().is_some_and(|object| !is_controlled(object)) {
+                objects.uncontrolled.insert(key.clone());
+            } else {
+                objects.uncontrolled.remove(key);
+            }
             before
         };
         let same = match (&before, &now) {
@@ -242,6 +269,10 @@ impl Cache {
             }
         }
     }
+}
+
+fn is_controlled(object: &DynamicObject) -> bool {
+    object.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
 }
 
 fn owners(object: Option<&DynamicObject>) -> impl Iterator<Item = &str> {

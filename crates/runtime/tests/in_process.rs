@@ -143,6 +143,64 @@ async fn a_cache_follows_its_kind_and_wakes_a_queue() {
     stop.cancel();
 }
 
+/// An object with its controller, if it has one.
+fn controlled(name: &str, version: u32, controller: Option<&str>) -> Value {
+    let mut object = object(name, version, controller);
+    if controller.is_some() {
+        object["metadata"]["ownerReferences"][0]["controller"] = json!(true);
+    }
+    object
+}
+
+/// KAPI-WL-05: an owner finds what it has and what it may take among any number of objects of others, and the index follows changes.
+#[tokio::test(start_paused = true)]
+async fn an_owner_finds_its_own_and_what_is_free() {
+    let (cluster, state) = start();
+    let (events, watch) = mpsc::channel(8);
+    {
+        let mut state = state.lock().unwrap();
+        let items = [
+            controlled("a", 1, Some("u1")),
+            controlled("b", 2, None),
+            controlled("c", 3, Some("u2")),
+            object("d", 4, Some("u2")),
+            controlled("e", 5, Some("u1")),
+        ];
+        state.lists = vec![list(5, &items)];
+        state.watches = vec![watch];
+    }
+    let stop = CancellationToken::new();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    let cache = Cache::start(&cluster.client().unwrap(), &resource, &Scope::default(), &stop);
+    cache.ready().await;
+    let names = |namespace: &str, uid: &str| {
+        let found = cache.claimable(namespace, uid);
+        found.iter().map(|object| object.metadata.name.clone().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    // An owner that does not control leaves an object free.
+    assert_eq!((names("n", "u1"), names("n", "u2")), ("a b d e".into(), "b c d".into()));
+    assert_eq!((names("n", "nobody"), names("other", "u1")), ("b d".into(), String::new()));
+    assert_eq!(cache.matching("n", |object| object.metadata.name.as_deref() > Some("c")).len(), 2);
+
+    let queue: Queue<Key> = Queue::default();
+    let handle = queue.clone();
+    cache.on_change(move |change| {
+        // What is there is told of first; the changes come after it.
+        if let Some(before) = &change.before {
+            handle.add(Key::of(before));
+        }
+    });
+    for (kind, changed) in
+        [("MODIFIED", controlled("b", 6, Some("u2"))), ("MODIFIED", controlled("a", 7, None)), ("DELETED", controlled("d", 8, None))]
+    {
+        events.send(event(kind, &changed)).await.unwrap();
+        let key = queue.next().await.unwrap();
+        queue.done(&key);
+    }
+    assert_eq!((names("n", "u1"), names("n", "u2")), ("a e".into(), "a b c".into()));
+    stop.cancel();
+}
+
 #[tokio::test]
 async fn kinds_are_asked_for_once() {
     let (cluster, state) = start();

@@ -6,8 +6,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use mainstay_apiserver::access::{AnonymousAccess, pki::ServingNames};
-use mainstay_apiserver::{Config, Endpoint, Server};
+use mainstay_apiserver::{Config, Server};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env};
 use mainstay_workloads::{Options, run};

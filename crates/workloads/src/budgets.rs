@@ -31,8 +31,8 @@ pub async fn run(world: World, budgets: Live, owners: Vec<Live>) {
     let (wake, all) = (queue.clone(), budgets.clone());
     world.pods.on_change(move |change| {
         for pod in change.before.iter().chain(&change.now) {
-            for budget in all.in_namespace(pod.namespace()).iter().filter(|budget| covers(budget, pod)) {
-                wake.add(Key::of(budget));
+            for budget in all.matching(pod.namespace(), |budget| covers(budget, pod)) {
+                wake.add(Key::of(&budget));
             }
         }
     });
@@ -54,7 +54,7 @@ fn covers(budget: &DynamicObject, pod: &DynamicObject) -> bool {
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(budget) = self.budgets.get(key).filter(|budget| !budget.deleting()) else { return Ok(Outcome::Done) };
-        let pods: Vec<Object> = self.world.pods.in_namespace(&key.namespace).into_iter().filter(|pod| covers(&budget, pod)).collect();
+        let pods = self.world.pods.matching(&key.namespace, |pod| covers(&budget, pod));
         let expected = if budget.at("/spec/minAvailable").is_i64() || budget.at("/spec/minAvailable").is_u64() {
             i64::try_from(pods.iter().filter(|pod| !pod::finished(pod)).count()).unwrap_or_default()
         } else {

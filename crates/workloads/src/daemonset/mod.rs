@@ -52,7 +52,7 @@ pub async fn run(world: World, sets: Live, revisions: Live) {
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(set) = self.sets.get(key).filter(|set| !set.deleting()) else { return Ok(Outcome::Done) };
-        let claim = claim::claim(&set, set.at("/spec/selector"), self.world.pods.in_namespace(&key.namespace));
+        let claim = claim::claim(&set, set.at("/spec/selector"), self.world.pods.claimable(&key.namespace, set.uid()));
         let pods = claim::carry_out(claim, &self.sets, &set, &self.world.pods).await?;
         let revision = revision::current(&self.revisions, "apps/v1", "DaemonSet", &set).await?;
         let hash = revision.labels().get(HASH).cloned().unwrap_or_default();

@@ -59,7 +59,7 @@ fn wake_on_last_pod(pods: &Live, replicasets: &Live, queue: &Queue<Key>) {
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(deployment) = self.deployments.get(key) else { return Ok(Outcome::Done) };
-        let candidates = self.replicasets.in_namespace(&key.namespace);
+        let candidates = self.replicasets.claimable(&key.namespace, deployment.uid());
         let claim = claim::claim(&deployment, deployment.at("/spec/selector"), candidates);
         let replicasets = claim::carry_out(claim, &self.deployments, &deployment, &self.replicasets).await?;
         let pods: Vec<Object> = replicasets.iter().flat_map(|set| self.world.pods.owned_by(set.uid())).collect();

@@ -55,7 +55,7 @@ impl Controller {
         if !matches!(job.text("/spec/managedBy"), "" | "kubernetes.io/job-controller") {
             return Ok(Outcome::Done);
         }
-        let claim = claim::claim(&job, job.at("/spec/selector"), self.world.pods.in_namespace(&key.namespace));
+        let claim = claim::claim(&job, job.at("/spec/selector"), self.world.pods.claimable(&key.namespace, job.uid()));
         let pods = claim::carry_out(claim, &self.jobs, &job, &self.world.pods).await?;
         let plan = plan::plan(&job, &pods, self.world.env.now());
         for pod in &plan.delete {
@@ -83,8 +83,8 @@ impl Controller {
 
     /// Pods of a Job that is gone are held by nobody.
     async fn release_orphans(&self, key: &Key) -> Result<Outcome> {
-        let of_job = |pod: &Object| pod.controller().is_some_and(|owner| owner.kind == "Job" && owner.name == key.name);
-        let pods: Vec<Object> = self.world.pods.in_namespace(&key.namespace).into_iter().filter(of_job).collect();
+        let of_job = |pod: &DynamicObject| pod.controller().is_some_and(|owner| owner.kind == "Job" && owner.name == key.name);
+        let pods = self.world.pods.matching(&key.namespace, of_job);
         self.release(&pods).await?;
         Ok(Outcome::Done)
     }

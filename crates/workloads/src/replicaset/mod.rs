@@ -89,7 +89,7 @@ pub fn settle(outcome: Result<Outcome>) -> Result<Outcome> {
 impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(replicaset) = self.replicasets.get(key) else { return Ok(Outcome::Done) };
-        let candidates = self.world.pods.in_namespace(&key.namespace).into_iter().filter(|pod| !pod::finished(pod));
+        let candidates = self.world.pods.claimable(&key.namespace, replicaset.uid()).into_iter().filter(|pod| !pod::finished(pod));
         let claim = claim::claim(&replicaset, &self.flavour.selector(&replicaset), candidates);
         let own = claim::carry_out(claim, &self.replicasets, &replicaset, &self.world.pods).await?;
         let active: Vec<Object> = own.into_iter().filter(|pod| pod::active(pod)).collect();

@@ -49,7 +49,7 @@ impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(set) = self.sets.get(key).filter(|set| !set.deleting()) else { return Ok(Outcome::Done) };
         // Only pods that bear its name can be its own.
-        let named = self.world.pods.in_namespace(&key.namespace).into_iter().filter(|pod| plan::ordinal(&set, pod).is_some());
+        let named = self.world.pods.claimable(&key.namespace, set.uid()).into_iter().filter(|pod| plan::ordinal(&set, pod).is_some());
         let claim = claim::claim(&set, set.at("/spec/selector"), named);
         let pods = claim::carry_out(claim, &self.sets, &set, &self.world.pods).await?;
         let update = revision::current(&self.revisions, "apps/v1", "StatefulSet", &set).await?;
