@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::api::Api;
-use crate::cache::Change;
+use crate::cache::{Change, Scope};
 use crate::error::Result;
 use crate::object::{meta, metadata_mut};
 use crate::served::Served;
@@ -278,22 +278,47 @@ pub async fn endpoints(api: &Api, all: &BTreeSet<Endpoint>) -> Result<()> {
         }),
     )
     .await?;
-    // A slice has one list of ports; servers of one cluster listen on the same one, unless they share a machine.
-    let (port, addresses) = ports.into_iter().next().unwrap_or_default();
-    let conditions = json!({"ready": true});
-    let slice_endpoints: Vec<Value> = addresses.iter().map(|address| json!({"addresses": [address], "conditions": conditions})).collect();
-    follow(
-        api,
-        "discovery.k8s.io",
-        "endpointslices",
+    let served = api.built_in("discovery.k8s.io", "endpointslices")?;
+    let slices = slices(&ports);
+    for slice in &slices {
+        follow(api, "discovery.k8s.io", "endpointslices", slice.clone()).await?;
+    }
+    // The port of a server that is gone takes its slice along.
+    let scope = Scope { namespace: "default".to_owned(), name: String::new() };
+    for entry in api.cache.resource(&served.storage).list(&scope) {
+        let gone = entry.name().starts_with(FURTHER) && slices.iter().all(|slice| meta(slice, "name") != entry.name());
+        if let (true, Some(live)) = (gone, api.load(&served, "default", entry.name()).await?) {
+            api.remove(&served, "default", entry.name(), live.revision).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The names of the slices beside `kubernetes` begin so; a port follows.
+const FURTHER: &str = "kubernetes-port-";
+
+/// One slice a port, since a slice has one list of ports: servers of one cluster listen on the same one, unless they share a machine.
+fn slices(ports: &BTreeMap<u16, Vec<&str>>) -> Vec<Value> {
+    let slice = |name: String, port: Option<(u16, &[&str])>| {
+        let conditions = json!({"ready": true});
+        let addresses = port.map_or(&[] as &[&str], |(_, addresses)| addresses);
+        let endpoints: Vec<Value> = addresses.iter().map(|address| json!({"addresses": [address], "conditions": conditions})).collect();
+        let ports: Vec<Value> = port.iter().map(|(port, _)| json!({"name": "https", "port": port, "protocol": "TCP"})).collect();
         json!({
-            "metadata": {"name": "kubernetes", "namespace": "default", "generation": 1, "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "metadata": {"name": name, "namespace": "default", "generation": 1, "labels": {"kubernetes.io/service-name": "kubernetes"}},
             "addressType": "IPv4",
-            "endpoints": slice_endpoints,
-            "ports": if addresses.is_empty() { json!([]) } else { json!([{"name": "https", "port": port, "protocol": "TCP"}]) },
-        }),
-    )
-    .await
+            "endpoints": endpoints,
+            "ports": ports,
+        })
+    };
+    if ports.is_empty() {
+        return vec![slice("kubernetes".to_owned(), None)];
+    }
+    let named = ports.iter().enumerate().map(|(index, (port, addresses))| {
+        let name = if index == 0 { "kubernetes".to_owned() } else { format!("{FURTHER}{port}") };
+        slice(name, Some((*port, addresses)))
+    });
+    named.collect()
 }
 
 /// Like [`ensure`], and the content is kept at what this process says.
@@ -313,4 +338,28 @@ async fn follow(api: &Api, group: &str, plural: &str, wanted: Value) -> Result<(
     }
     crate::fields::by_server(&served, &live.value, &mut next, None);
     api.save(&served, &mut next, Expect::Revision(live.revision)).await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// KAPI-STORE-03: each port on which servers listen has a slice, `kubernetes` first; no server, one slice without endpoints.
+    #[test]
+    fn a_slice_for_each_port() {
+        let shown = |ports: &[(u16, &[&'static str])]| {
+            let line = |slice: &Value| {
+                let addresses = slice["endpoints"].as_array().into_iter().flatten().filter_map(|one| one["addresses"][0].as_str());
+                format!("{} {} {}", meta(slice, "name"), slice["ports"][0]["port"], addresses.collect::<Vec<_>>().join(" "))
+            };
+            let ports = ports.iter().map(|(port, addresses)| (*port, addresses.to_vec())).collect();
+            slices(&ports).iter().map(line).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&[]), ["kubernetes null "]);
+        assert_eq!(shown(&[(6443, &["10.0.0.1", "10.0.0.2"])]), ["kubernetes 6443 10.0.0.1 10.0.0.2"]);
+        assert_eq!(
+            shown(&[(6444, &["127.0.0.1"]), (6443, &["127.0.0.1"])]),
+            ["kubernetes 6443 127.0.0.1", "kubernetes-port-6444 6444 127.0.0.1"]
+        );
+    }
 }

@@ -1,7 +1,10 @@
 //! Hashes in names and labels: `pod-template-hash` and `controller-revision-hash`.
 //!
 //! The hash of a pod template is Kubernetes' own: FNV-1a over the text that Go's deep printer makes of the typed template. That
-//! text names every field in the order of its declaration, so the order is kept as facts beside this crate.
+//! text names every field in the order of its declaration, so the order is kept as facts beside this crate. Ports and subsets of
+//! Endpoints are ordered by a hash of the same text.
+
+mod md5;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -39,6 +42,13 @@ pub fn of_template(template: &Value, collisions: Option<i64>) -> String {
     let mut text = String::new();
     print(template, "v1.PodTemplateSpec", true, &mut text);
     of_bytes(text.as_bytes(), collisions)
+}
+
+/// The hash by which Kubernetes orders what has no order of its own: MD5 over the text of Go's deep printer.
+pub fn deep(value: &Value, kind: &str) -> [u8; 16] {
+    let mut text = String::new();
+    print(value, kind, true, &mut text);
+    md5::of(text.as_bytes())
 }
 
 /// The hash of any data, different for every count of collisions.

@@ -248,16 +248,21 @@ fn two_servers_are_one_cluster() {
     });
 }
 
-/// The Service `kubernetes` comes to lead to these servers.
+/// The Service `kubernetes` comes to lead to these servers, by its Endpoints and by its slices.
 async fn endpoints_are(client: &Client, servers: &[&str]) {
     let wanted: BTreeSet<String> = servers.iter().map(|server| server.rsplit(':').next().unwrap().to_owned()).collect();
     let endpoints: Api<k8s_openapi::api::core::v1::Endpoints> = Api::namespaced(client.clone(), "default");
+    let slices: Api<k8s_openapi::api::discovery::v1::EndpointSlice> = Api::namespaced(client.clone(), "default");
+    let of_service = kube::api::ListParams::default().labels("kubernetes.io/service-name=kubernetes");
     let found = tokio::time::timeout(LONG, async {
         loop {
             let subsets = endpoints.get("kubernetes").await.unwrap().subsets.unwrap_or_default();
             let ports: BTreeSet<String> =
                 subsets.iter().flat_map(|subset| subset.ports.iter().flatten()).map(|port| port.port.to_string()).collect();
-            if ports == wanted {
+            let listed = slices.list(&of_service).await.unwrap().items;
+            let sliced: BTreeSet<String> =
+                listed.iter().flat_map(|slice| slice.ports.iter().flatten()).filter_map(|port| Some(port.port?.to_string())).collect();
+            if ports == wanted && sliced == wanted {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
