@@ -21,7 +21,6 @@ pub mod limit_range;
 pub mod openapi;
 pub mod pod_security;
 mod prepare;
-pub mod quantity;
 pub mod quota;
 mod registry;
 pub mod resource_list;
@@ -35,6 +34,7 @@ pub use default::default;
 pub use encode::go_form;
 pub use fields::{field_selectors, field_value, unsupported_field};
 pub use gvk::Gvk;
+pub use mainstay_schema::quantity;
 pub use prepare::{
     AllocationError, Allocator, Context, Requester, allocate_service, prepare_create, prepare_update, qos_class, released_by_service,
 };

@@ -20,6 +20,7 @@ pub mod names;
 pub mod openapi;
 pub mod pattern;
 pub mod prune;
+pub mod quantity;
 pub mod upgrade;
 pub mod validate;
 

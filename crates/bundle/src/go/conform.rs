@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::quantity;
 use super::types::{Field, TYPES, Type};
 
 /// A value that the Go type does not take.
@@ -64,7 +63,8 @@ fn convert(kind: &Type, value: &Value, path: &Path<'_>) -> Result<Value, Mismatc
                 Value::Number(number) => number.to_string(),
                 _ => return refuse("a quantity"),
             };
-            quantity::canonical(&text).map_or_else(|| refuse("a quantity such as 500m or 1Gi"), |text| Ok(Value::String(text)))
+            mainstay_schema::quantity::written(&text)
+                .map_or_else(|_| refuse("a quantity such as 500m or 1Gi"), |text| Ok(Value::String(text)))
         }
         Type::Pointer(inner) => convert(inner, value, path),
         Type::Slice(inner) => match value {

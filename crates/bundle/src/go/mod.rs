@@ -12,9 +12,7 @@
 
 mod conform;
 mod json;
-mod quantity;
 mod types;
 
 pub use conform::{Mismatch, conform};
 pub use json::{compact_raw, to_string, to_string_as};
-pub use quantity::canonical as canonical_quantity;
