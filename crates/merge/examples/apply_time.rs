@@ -10,12 +10,29 @@ use serde_json::{Map, Value, json};
 
 fn main() {
     measure("Deployment, 3 containers", "apps/v1", "Deployment", 500, &deployment(3));
+    measure(
+        "Deployment, 1000 plain",
+        "apps/v1",
+        "Deployment",
+        20,
+        &with_containers(1000, |n| json!({"name": format!("c{n}"), "image": "i:1"})),
+    );
+    measure(
+        "Deployment, 1000 env",
+        "apps/v1",
+        "Deployment",
+        20,
+        &with_containers(1, |_| {
+            let env: Vec<Value> = (0..1000).map(|n| json!({"name": format!("E{n}"), "value": "v"})).collect();
+            json!({"name": "c", "image": "i:1", "env": env})
+        }),
+    );
     measure("Deployment, 500 containers", "apps/v1", "Deployment", 5, &deployment(500));
     measure("Deployment, 2000 containers", "apps/v1", "Deployment", 2, &deployment(2000));
     measure("CRD, 1 MiB", "apiextensions.k8s.io/v1", "CustomResourceDefinition", 5, &crd());
 }
 
-/// Three managers apply the object; the fourth apply, of the first manager, repeats what is there.
+/// Three managers apply the object; then the first repeats what is there, and at last leaves out part of it.
 fn measure(name: &str, api_version: &str, kind: &str, rounds: u32, config: &Value) {
     let schema = registry().schema(&Gvk::of(api_version, kind)).expect("a built-in kind");
     let reset = FieldSet::new();
@@ -31,21 +48,30 @@ fn measure(name: &str, api_version: &str, kind: &str, rounds: u32, config: &Valu
     for manager in ["first", "second", "third"] {
         live = apply(&live, config, &write(manager), true).expect("applies").object;
     }
-    let begin = Instant::now();
-    for _ in 0..rounds {
-        apply(&live, config, &write("first"), false).expect("applies");
+    let timed = |config: &Value| {
+        let begin = Instant::now();
+        for _ in 0..rounds {
+            apply(&live, config, &write("first"), false).expect("applies");
+        }
+        begin.elapsed() / rounds
+    };
+    let mut less = config.clone();
+    if let Some(Value::Object(spec)) = less.get_mut("spec") {
+        spec.remove(&spec.keys().next().cloned().unwrap_or_default());
     }
-    let each = begin.elapsed() / rounds;
-    println!("{name:<28} {:>8} bytes   {each:?} an apply", config.to_string().len());
+    println!("{name:<28} {:>8} bytes   {:?} the same   {:?} with less", config.to_string().len(), timed(config), timed(&less));
 }
 
+/// Containers with ten variables each.
 fn deployment(containers: usize) -> Value {
-    let containers: Vec<Value> = (0..containers)
-        .map(|n| {
-            let env: Vec<Value> = (0..10).map(|n| json!({"name": format!("E{n}"), "value": "v"})).collect();
-            json!({"name": format!("c{n}"), "image": "i:1", "env": env, "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1"}}})
-        })
-        .collect();
+    with_containers(containers, |n| {
+        let env: Vec<Value> = (0..10).map(|n| json!({"name": format!("E{n}"), "value": "v"})).collect();
+        json!({"name": format!("c{n}"), "image": "i:1", "env": env, "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1"}}})
+    })
+}
+
+fn with_containers(count: usize, container: impl Fn(usize) -> Value) -> Value {
+    let containers: Vec<Value> = (0..count).map(container).collect();
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}});
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}})

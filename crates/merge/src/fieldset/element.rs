@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Deref;
 
 use serde_json::Value;
 
@@ -59,11 +60,31 @@ pub(crate) enum Step<'v> {
     /// See [`PathElement::Field`].
     Field(&'v str),
     /// See [`PathElement::Key`].
-    Key(Vec<(&'v str, &'v Value)>),
+    Key(Keys<'v>),
     /// See [`PathElement::Value`].
     Value(&'v Value),
     /// See [`PathElement::Index`].
     Index(i64),
+}
+
+/// The keys of an item in alphabetic order: nearly always one.
+#[derive(Clone, Debug)]
+pub(crate) enum Keys<'v> {
+    /// One, in place.
+    One([(&'v str, &'v Value); 1]),
+    /// Several.
+    Many(Vec<(&'v str, &'v Value)>),
+}
+
+impl<'v> Deref for Keys<'v> {
+    type Target = [(&'v str, &'v Value)];
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::One(key) => key,
+            Self::Many(keys) => keys,
+        }
+    }
 }
 
 impl Step<'_> {
@@ -121,7 +142,7 @@ impl Ord for Step<'_> {
         match (self, other) {
             (Self::Field(ours), Self::Field(theirs)) => ours.cmp(theirs),
             (Self::Key(ours), Self::Key(theirs)) => {
-                let pairs = ours.iter().zip(theirs);
+                let pairs = ours.iter().zip(theirs.iter());
                 let first = pairs.map(|((a, x), (b, y))| a.cmp(b).then_with(|| compare_values(x, y))).find(|order| order.is_ne());
                 first.unwrap_or_else(|| ours.len().cmp(&theirs.len()))
             }

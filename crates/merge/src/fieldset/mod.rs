@@ -12,8 +12,8 @@ mod v1;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+pub(crate) use element::{Keys, Step, equal};
 pub use element::{Path, PathElement, Scalar};
-pub(crate) use element::{Step, equal};
 pub use v1::DecodeError;
 
 /// A set of paths.

@@ -44,15 +44,23 @@ fn read(fields: &Value) -> Result<(FieldSet, bool), DecodeError> {
 }
 
 fn write(set: &FieldSet, own: bool) -> Map<String, Value> {
-    let own = own.then(|| (".".to_owned(), Value::Object(Map::new())));
+    let mut out = Map::new();
+    if own {
+        out.insert(".".to_owned(), Value::Object(Map::new()));
+    }
+    let each = |entry: &Entry| {
+        // A place with nothing below it is in the set, and needs no "." to say so.
+        let below = write(&entry.below, entry.member && !entry.below.is_empty());
+        (write_element(&entry.element), Value::Object(below))
+    };
     let entries = set.entries().iter();
-    own.into_iter()
-        .chain(entries.map(|entry| {
-            // A place with nothing below it is in the set, and needs no "." to say so.
-            let below = write(&entry.below, entry.member && !entry.below.is_empty());
-            (write_element(&entry.element), Value::Object(below))
-        }))
-        .collect()
+    if entries.len() < 8 {
+        out.extend(entries.map(each));
+    } else {
+        // Many are quicker put in order at once than one by one.
+        out.append(&mut entries.map(each).collect());
+    }
+    out
 }
 
 /// `None` for a kind of element that this version does not know; those are left out, as upstream does.

@@ -16,11 +16,11 @@ impl Node<'_> {
     pub fn overlay(self, live: &Value, config: &Value) -> Option<Value> {
         // Where the type is deduced it is that of the config; null there leaves a live map as it is.
         match (self.shape(Some(config)), live, config) {
-            (Shape::List(list), Value::Array(old), Value::Array(new)) if !list.is_atomic() && !(old.is_empty() && new.is_empty()) => {
+            (Shape::List(list), Value::Array(old), Value::Array(new)) if !(list.is_atomic() || old.is_empty() && new.is_empty()) => {
                 merge_lists(&list, old, new).map(Value::Array)
             }
             (Shape::List(list), Value::Array(old), Value::Null) if !list.is_atomic() && !old.is_empty() => None,
-            (Shape::Map(map), Value::Object(old), Value::Object(new)) if !map.atomic && !(old.is_empty() && new.is_empty()) => {
+            (Shape::Map(map), Value::Object(old), Value::Object(new)) if !(map.atomic || old.is_empty() && new.is_empty()) => {
                 merge_maps(&map, old, new).map(Value::Object)
             }
             (Shape::Map(map), Value::Object(old), Value::Null) if !map.atomic && !old.is_empty() => None,

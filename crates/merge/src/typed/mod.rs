@@ -19,7 +19,7 @@ use serde_json::Value;
 pub use compare::Comparison;
 pub use validate::{Duplicates, Violations};
 
-use crate::fieldset::{PathElement, Step};
+use crate::fieldset::{Keys, PathElement, Step};
 
 /// The type of a whole object or of a place in it.
 #[derive(Clone, Copy)]
@@ -268,8 +268,12 @@ impl<'a> List<'a> {
                 };
                 // An absent key is no part of what tells the item apart.
                 let known = |key: &'a String| Some((key.as_str(), map.get(key).or_else(|| self.default_key(key))?));
-                let mut found = Vec::with_capacity(keys.len());
-                found.extend(keys.iter().filter_map(known));
+                if let [key] = keys
+                    && let Some(key) = known(key)
+                {
+                    return Ok(Step::Key(Keys::One([key])));
+                }
+                let mut found: Vec<(&str, &Value)> = keys.iter().filter_map(known).collect();
                 if found.is_empty() {
                     let keys: Vec<String> = keys.iter().map(|key| crate::go::quote(key)).collect();
                     return Err(format!(
@@ -277,8 +281,8 @@ impl<'a> List<'a> {
                         keys.join(" ")
                     ));
                 }
-                found.sort_by(|(left, _), (right, _)| left.cmp(right));
-                Ok(Step::Key(found))
+                found.sort_by_key(|(name, _)| *name);
+                Ok(Step::Key(Keys::Many(found)))
             }
         }
     }

@@ -60,10 +60,11 @@ impl<'v> Walk<'v> {
         self.path.iter().map(|step| step.owned().to_string()).collect()
     }
 
-    fn below(&mut self, step: Step<'v>, node: Node<'v>, value: &'v Value) {
+    /// Goes a step down; hands the step back.
+    fn below(&mut self, step: Step<'v>, node: Node<'v>, value: &'v Value) -> Option<Step<'v>> {
         self.path.push(step);
         self.visit(node, value);
-        self.path.pop();
+        self.path.pop()
     }
 
     fn visit(&mut self, node: Node<'v>, value: &'v Value) {
@@ -82,13 +83,13 @@ impl<'v> Walk<'v> {
                             self.report(&format!("element {index}: {problem}"));
                             return;
                         }
-                        Ok(step) if self.duplicates == Duplicates::Allowed => self.below(step, list.items, item),
                         Ok(step) => {
-                            self.below(step.clone(), list.items, item);
-                            if seen.contains(&step) {
+                            let Some(step) = self.below(step, list.items, item) else { continue };
+                            if self.duplicates == Duplicates::Refused && seen.contains(&step) {
                                 self.report(&format!("duplicate entries for key {}", step.owned()));
+                            } else if self.duplicates == Duplicates::Refused {
+                                seen.insert(step);
                             }
-                            seen.insert(step);
                         }
                     }
                 }

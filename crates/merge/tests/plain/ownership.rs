@@ -50,8 +50,7 @@ impl<'a> World<'a> {
 
     /// Somebody replaces the object: who writes it owns what changes, and nobody else does.
     pub fn update(&mut self, manager: &str, body: &Value, now: &str) {
-        let mut body = body.clone();
-        body["metadata"]["uid"] = json!("u");
+        let body = stored(self.kind, body);
         // An object that nobody owns stays so until somebody applies.
         if self.object.is_none() || !self.owners.is_empty() {
             self.take(manager, &self.live(), &body, now);
@@ -118,8 +117,11 @@ impl<'a> World<'a> {
             }
         }
         self.owners.retain(|_, (_, fields)| !fields.is_empty());
-        let mut object = object;
-        object["metadata"]["uid"] = json!("u");
+        // Where all is as before but the times, these are, too.
+        let object = stored(self.kind, &object);
+        if self.object.as_ref() == Some(&object) && timeless(&self.owners) == timeless(&before) {
+            self.owners = before;
+        }
         self.object = Some(object);
         Ok(())
     }
@@ -202,6 +204,13 @@ impl<'a> World<'a> {
         let differs = |path: &&Path| matches!((&old[*path], new.get(*path)), (Some(left), Some(Some(right))) if left != right);
         Difference { removed: only(&old, &new), modified: old.keys().filter(differs).cloned().collect(), added: only(&new, &old) }
     }
+}
+
+/// The object as the API server stores it.
+pub fn stored(kind: &Type, object: &Value) -> Value {
+    let mut object = kind.defaulted(object);
+    object["metadata"]["uid"] = json!("u");
+    object
 }
 
 /// Every place of a value; with its content where that is compared as one: units, and what has no parts.
@@ -299,8 +308,8 @@ pub fn shown(owners: &Owners) -> Vec<String> {
 }
 
 /// Owners without times.
-pub fn timeless(owners: Owners) -> Vec<((String, String), Set)> {
-    owners.into_iter().map(|(owner, (_, fields))| (owner, fields)).collect()
+pub fn timeless(owners: &Owners) -> Vec<(&(String, String), &Set)> {
+    owners.iter().map(|(owner, (_, fields))| (owner, fields)).collect()
 }
 
 /// A path as conflicts show it.

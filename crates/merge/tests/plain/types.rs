@@ -12,6 +12,8 @@ pub type Path = Vec<String>;
 pub enum Type {
     /// A string.
     Scalar,
+    /// A string that is `d` if it is not said.
+    Defaulted,
     /// A list of strings that is one unit.
     Plain,
     /// A list of objects that is one unit.
@@ -73,19 +75,22 @@ impl Keys {
     }
 }
 
-/// A kind: `metadata.labels`, and a spec of any type.
+/// A random kind.
 pub fn kind() -> impl Strategy<Value = Type> {
-    any_type().prop_map(|spec| {
-        let text = |name: &str| (name.to_owned(), Type::Scalar);
-        let labels = Type::Map { atomic: false, values: Box::new(Type::Scalar) };
-        let meta = Type::Struct { atomic: false, members: vec![text("name"), text("uid"), ("labels".into(), labels)] };
-        let members = vec![text("apiVersion"), text("kind"), ("metadata".into(), meta), ("spec".into(), spec)];
-        Type::Struct { atomic: false, members }
-    })
+    any_type().prop_map(kind_of)
+}
+
+/// A kind with `metadata.labels` and this spec.
+pub fn kind_of(spec: Type) -> Type {
+    let text = |name: &str| (name.to_owned(), Type::Scalar);
+    let labels = Type::Map { atomic: false, values: Box::new(Type::Scalar) };
+    let meta = Type::Struct { atomic: false, members: vec![text("name"), text("uid"), ("labels".into(), labels)] };
+    let members = vec![text("apiVersion"), text("kind"), ("metadata".into(), meta), ("spec".into(), spec)];
+    Type::Struct { atomic: false, members }
 }
 
 fn any_type() -> impl Strategy<Value = Type> {
-    let leaf = prop_oneof![3 => Just(Type::Scalar), 1 => Just(Type::Plain), 1 => Just(Type::Objects), 2 => Just(Type::Set)];
+    let leaf = prop_oneof![3 => Just(Type::Scalar), 2 => Just(Type::Defaulted), 1 => Just(Type::Plain), 1 => Just(Type::Objects), 2 => Just(Type::Set)];
     leaf.prop_recursive(4, 24, 4, |inner| {
         let members = || {
             prop::collection::vec(inner.clone(), 1..4)
@@ -112,6 +117,7 @@ impl Type {
         let map_type = |atomic: bool| if atomic { "atomic" } else { "granular" };
         match self {
             Self::Scalar => json!({"type": "string"}),
+            Self::Defaulted => json!({"type": "string", "default": "d"}),
             Self::Plain => json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}),
             Self::Objects => json!({"type": "array", "x-kubernetes-list-type": "atomic",
                 "items": {"type": "object", "properties": {"a": {"type": "string"}}}}),
@@ -165,7 +171,7 @@ impl Type {
             prop::sample::select(vec!["a", "b", "c"])
         }
         match self {
-            Self::Scalar => word().prop_map(Value::from).boxed(),
+            Self::Scalar | Self::Defaulted => word().prop_map(Value::from).boxed(),
             Self::Plain => prop::collection::vec(word(), 0..3).prop_map(|words| json!(words)).boxed(),
             Self::Objects => {
                 prop::collection::vec(word(), 0..3).prop_map(|words| words.iter().map(|word| json!({"a": word})).collect()).boxed()
@@ -187,7 +193,7 @@ impl Type {
     /// Whether a value is owned as a whole.
     pub fn is_unit(&self) -> bool {
         match self {
-            Self::Scalar | Self::Plain | Self::Objects => true,
+            Self::Scalar | Self::Defaulted | Self::Plain | Self::Objects => true,
             Self::Struct { atomic, .. } | Self::Map { atomic, .. } => *atomic,
             Self::Set | Self::Keyed { .. } => false,
         }
@@ -198,7 +204,7 @@ impl Type {
         let named =
             |members: &[(String, Self)]| members.iter().find(|(name, _)| format!("f:{name}") == step).map(|(_, one)| (one.clone(), true));
         match self {
-            Self::Scalar | Self::Plain | Self::Objects => None,
+            Self::Scalar | Self::Defaulted | Self::Plain | Self::Objects => None,
             Self::Set => Some((Self::Scalar, false)),
             Self::Struct { members, .. } => named(members),
             Self::Map { values, .. } => Some(((**values).clone(), false)),
@@ -236,6 +242,32 @@ impl Type {
         }
     }
 
+    /// The value as it is stored: with all that goes without saying.
+    pub fn defaulted(&self, value: &Value) -> Value {
+        let mut defaults: Vec<(&str, Value)> = Vec::new();
+        let below = |name: &str| self.child(&format!("f:{name}")).map(|(kind, _)| kind);
+        match (self, value) {
+            (Self::Keyed { keys, .. }, Value::Array(items)) => {
+                let Some((kind, _)) = self.child("k:") else { return value.clone() };
+                let names = keys.names().iter();
+                defaults.extend(names.filter_map(|name| Some((*name, keys.default(name)?))));
+                let item = |item: &Value| with_defaults(kind.defaulted(item), &defaults);
+                items.iter().map(item).collect()
+            }
+            (Self::Struct { .. } | Self::Map { .. }, Value::Object(map)) => {
+                if let Self::Struct { members, .. } = self {
+                    let named = members.iter().filter(|(_, kind)| matches!(kind, Self::Defaulted));
+                    defaults.extend(named.map(|(name, _)| (name.as_str(), json!("d"))));
+                }
+                let member = |(name, value): (&String, &Value)| {
+                    (name.clone(), below(name).map_or_else(|| value.clone(), |kind| kind.defaulted(value)))
+                };
+                with_defaults(Value::Object(map.iter().map(member).collect()), &defaults)
+            }
+            _ => value.clone(),
+        }
+    }
+
     /// The value with the parts of all lists of parts changed.
     pub fn rewritten(&self, value: &Value, change: &dyn Fn(&mut Vec<(String, Value)>)) -> Value {
         let mut parts = self.parts(value);
@@ -262,6 +294,15 @@ fn some(members: &[(String, Type)]) -> BoxedStrategy<Map<String, Value>> {
         })
         .collect();
     all.prop_map(|members| members.into_iter().flatten().collect()).boxed()
+}
+
+fn with_defaults(mut value: Value, defaults: &[(&str, Value)]) -> Value {
+    if let Value::Object(map) = &mut value {
+        for (name, default) in defaults {
+            map.entry(*name).or_insert_with(|| default.clone());
+        }
+    }
+    value
 }
 
 fn with(mut item: Value, members: Map<String, Value>) -> Value {
