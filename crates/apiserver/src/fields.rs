@@ -1,8 +1,10 @@
 //! `metadata.managedFields`: who wrote what (KAPI-SSA-01), by the `merge` crate's rules.
 
+mod versions;
+
 use http::StatusCode;
 use mainstay_merge::fieldset::{FieldSet, Path};
-use mainstay_merge::managed::{self, ApplyError, Write};
+use mainstay_merge::managed::{self, Applied, ApplyError, Write};
 use mainstay_schema::Schema;
 use serde_json::Value;
 
@@ -12,38 +14,93 @@ use crate::object::metadata_mut;
 use crate::served::Served;
 use crate::strategy;
 
+use versions::Forms;
+
 /// Writes of the API server's own tasks.
 const SERVER: &str = "kube-apiserver";
 
-/// Records a create, update or patch in the new object.
-pub fn written(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str, sub: Option<&str>) {
-    record(served, live, new, manager, sub);
+/// The owners of a kind's objects, for as long as one request: what has been converted for it once is not converted again.
+pub struct Owners<'a> {
+    served: &'a Served,
+    forms: Forms<'a>,
+    manager: &'a str,
+    sub: Option<&'a str>,
 }
 
-/// Records a write of the server itself.
-pub fn by_server(served: &Served, live: &Value, new: &mut Value, sub: Option<&str>) {
-    record(served, Some(live), new, SERVER, sub);
-}
-
-fn record(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str, sub: Option<&str>) {
-    let unknown = Schema::default();
-    let schema = strategy::schema(served);
-    let (api_version, reset, now) = (served.api_version(), reset(served, sub), clock::now());
-    let write = Write {
-        manager,
-        api_version: &api_version,
-        subresource: sub.unwrap_or_default(),
-        schema: schema.as_deref().unwrap_or(&unknown),
-        reset: &reset,
-        now: &now,
-    };
-    // An empty list asks for no tracking.
-    if is_untracked(new) {
-        metadata_mut(new).remove("managedFields");
-        return;
+impl<'a> Owners<'a> {
+    /// For the writes of a manager, to the object or a subresource.
+    pub fn new(served: &'a Served, manager: &'a str, sub: Option<&'a str>) -> Self {
+        Self { served, forms: Forms::of(served, sub), manager, sub }
     }
-    let empty = live.is_none().then(|| strategy::empty(served));
-    *new = managed::update(live.or(empty.as_ref()).unwrap_or(&Value::Null), new, &write);
+
+    /// Records a create, update or patch in the new object.
+    pub async fn written(&self, live: Option<&Value>, new: &mut Value) {
+        while self.record(live, new).is_err() && self.forms.fetch().await {}
+    }
+
+    /// The outcome of a server-side apply: the object with its managed fields.
+    pub async fn applied(&self, live: Option<&Value>, wanted: &Value, force: bool) -> Result<Value> {
+        let Applied { mut object, .. } = loop {
+            match self.apply(live, wanted, force)? {
+                Err(ApplyError::Pending(_)) if self.forms.fetch().await => {}
+                other => break other.map_err(|error| refused(&error))?,
+            }
+        };
+        // Applying leaves null where the last part of a map or list went; ObjectMeta has no place for it.
+        metadata_mut(&mut object).retain(|_, member| !member.is_null());
+        if let Some(live) = live {
+            // Nothing but time stamps may have moved: then nothing has.
+            managed::keep_times(live, &mut object);
+        }
+        strategy::default(self.served, &mut object);
+        Ok(object)
+    }
+
+    /// As far as it gets with the conversions at hand.
+    fn record(&self, live: Option<&Value>, new: &mut Value) -> Result<(), managed::Pending> {
+        // An empty list asks for no tracking.
+        if is_untracked(new) {
+            metadata_mut(new).remove("managedFields");
+            return Ok(());
+        }
+        let schema = strategy::schema(self.served);
+        let empty = live.is_none().then(|| strategy::empty(self.served));
+        let live = live.or(empty.as_ref()).unwrap_or(&Value::Null);
+        let unknown = Schema::default();
+        *new = self.with_write(schema.as_deref().unwrap_or(&unknown), |write| managed::update_across(live, new, write, &self.forms))?;
+        Ok(())
+    }
+
+    fn apply(&self, live: Option<&Value>, wanted: &Value, force: bool) -> Result<Result<Applied, ApplyError>> {
+        let served = self.served;
+        let schema = strategy::schema(served).ok_or_else(|| ApiError::internal(format!("no schema of {}", served.facts.kind)))?;
+        let live = live.unwrap_or(&Value::Null);
+        Ok(self.with_write(&schema, |write| managed::apply_across(live, wanted, write, force, &self.forms)))
+    }
+
+    fn with_write<T>(&self, schema: &Schema, act: impl FnOnce(&Write<'_>) -> T) -> T {
+        let (api_version, reset, now) = (self.served.api_version(), reset(self.served, self.sub), clock::now());
+        act(&Write {
+            manager: self.manager,
+            api_version: &api_version,
+            subresource: self.sub.unwrap_or_default(),
+            schema,
+            reset: &reset,
+            now: &now,
+        })
+    }
+}
+
+/// Records a create, update or patch of somebody in the new object.
+pub async fn written(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str, sub: Option<&str>) {
+    Owners::new(served, manager, sub).written(live, new).await;
+}
+
+/// Records a write of the server itself. It writes built-in kinds, which no webhook converts.
+pub fn by_server(served: &Served, live: &Value, new: &mut Value, sub: Option<&str>) {
+    if Owners::new(served, SERVER, sub).record(Some(live), new).is_err() {
+        tracing::error!(kind = served.facts.kind, "the server itself wrote an object that a webhook converts");
+    }
 }
 
 /// Fields that a write cannot change, whatever it says.
@@ -60,31 +117,12 @@ fn reset(served: &Served, sub: Option<&str>) -> FieldSet {
     }
 }
 
-/// The outcome of a server-side apply: the object with its managed fields.
-pub fn applied(served: &Served, live: Option<&Value>, wanted: &Value, manager: &str, sub: Option<&str>, force: bool) -> Result<Value> {
-    let schema = strategy::schema(served).ok_or_else(|| ApiError::internal(format!("no schema of {}", served.facts.kind)))?;
-    let (api_version, reset, now) = (served.api_version(), reset(served, sub), clock::now());
-    let write =
-        Write { manager, api_version: &api_version, subresource: sub.unwrap_or_default(), schema: &schema, reset: &reset, now: &now };
-    let applied = managed::apply(live.unwrap_or(&Value::Null), wanted, &write, force).map_err(|error| refused(&error))?;
-    let mut object = applied.object;
-    // Applying leaves null where the last part of a map or list went; ObjectMeta has no place for it.
-    metadata_mut(&mut object).retain(|_, member| !member.is_null());
-    if let Some(live) = live {
-        // Nothing but time stamps may have moved: then nothing has.
-        managed::keep_times(live, &mut object);
-    }
-    strategy::default(served, &mut object);
-    Ok(object)
-}
-
 /// The Status of a refused apply.
 pub fn refused(error: &ApplyError) -> ApiError {
     match error {
         ApplyError::BadRequest(text) => ApiError::bad_request(text.clone()),
         ApplyError::Typed(text) => ApiError::untyped(text.clone()),
-        ApplyError::Managed(_) => ApiError::untyped(error.to_string()),
-        ApplyError::NotConverted(_) | ApplyError::Pending(_) => ApiError::internal(error.to_string()),
+        ApplyError::Managed(_) | ApplyError::NotConverted(_) | ApplyError::Pending(_) => ApiError::untyped(error.to_string()),
         ApplyError::Conflict(conflicts) => {
             let causes =
                 conflicts.causes().into_iter().map(|(message, field)| Cause::new("FieldManagerConflict", message, field)).collect();

@@ -58,10 +58,19 @@ fn fill(served: &Served, value: &mut Value) {
         custom.default(value);
     } else {
         kinds::default(&served.gvk(), value);
+        kinds::settle(&served.gvk(), value);
         if is_crd(served) {
             crd::fill(value);
         }
     }
+}
+
+/// An object of a built-in kind in the form in which its rules are kept.
+fn in_hub(served: &Served, value: &Value) -> Option<(kinds::Gvk, Value)> {
+    let hub = kinds::hub(&served.gvk())?;
+    let mut value = value.clone();
+    kinds::convert(&mut value, &hub);
+    Some((hub, value))
 }
 
 fn is_crd(served: &Served) -> bool {
@@ -102,7 +111,14 @@ pub fn prepare_create(context: &Context, served: &Served, value: &mut Value) {
         for warning in kinds::warnings_of_given(&served.gvk(), value) {
             context.warn(warning);
         }
-        kinds::prepare_create(&served.gvk(), value, &moment(context));
+        match in_hub(served, value) {
+            Some((hub, mut inner)) => {
+                kinds::prepare_create(&hub, &mut inner, &moment(context));
+                kinds::convert(&mut inner, &served.gvk());
+                *value = inner;
+            }
+            None => kinds::prepare_create(&served.gvk(), value, &moment(context)),
+        }
         if is_crd(served) {
             crd::prepare_create(value);
         }
@@ -114,7 +130,14 @@ pub fn prepare_update(context: &Context, served: &Served, new: &mut Value, old: 
     if let Some(custom) = &served.custom {
         custom.prepare_update(new, old, sub);
     } else {
-        kinds::prepare_update(&served.gvk(), new, old, sub, &moment(context));
+        match (in_hub(served, new), in_hub(served, old)) {
+            (Some((hub, mut inner)), Some((_, old))) => {
+                kinds::prepare_update(&hub, &mut inner, &old, sub, &moment(context));
+                kinds::convert(&mut inner, &served.gvk());
+                *new = inner;
+            }
+            _ => kinds::prepare_update(&served.gvk(), new, old, sub, &moment(context)),
+        }
         if is_crd(served) && sub.is_none() {
             crd::prepare_update(new, old);
         }
@@ -126,7 +149,10 @@ pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
     match &served.custom {
         Some(custom) => custom.validate_create(value),
         None if is_crd(served) => crd::validate(value, &crate::rules::problems),
-        None => kinds::validate_create(&served.gvk(), value),
+        None => match in_hub(served, value) {
+            Some((hub, value)) => kinds::validate_create(&hub, &value),
+            None => kinds::validate_create(&served.gvk(), value),
+        },
     }
 }
 
@@ -136,7 +162,10 @@ pub fn validate_update(served: &Served, new: &Value, old: &Value, sub: Option<&s
         Some(custom) => custom.validate_update(new, old, sub),
         None if is_crd(served) && sub == Some("status") => crd::validate_status_update(new),
         None if is_crd(served) => crd::validate_update(new, old, &crate::rules::problems),
-        None => kinds::validate_update(&served.gvk(), new, old, sub),
+        None => match (in_hub(served, new), in_hub(served, old)) {
+            (Some((hub, new)), Some((_, old))) => kinds::validate_update(&hub, &new, &old, sub),
+            _ => kinds::validate_update(&served.gvk(), new, old, sub),
+        },
     }
 }
 

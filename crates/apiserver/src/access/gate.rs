@@ -92,7 +92,7 @@ impl Access for Gate {
         if !matches!(&*served.facts.group, "authentication.k8s.io" | "authorization.k8s.io") {
             return Ok(None);
         }
-        let review = read_review(context, served, body)?;
+        let review = read_review(context, served, body).await?;
         let policy = self.policy.snapshot();
         let now = Timestamp::now();
         let answer = match &*served.facts.kind {
@@ -123,12 +123,12 @@ impl Access for Gate {
 }
 
 /// A review as the registry would store it: decoded, placed, defaulted, with its managed fields.
-fn read_review(context: &Context, served: &Served, body: &[u8]) -> Result<Value> {
+async fn read_review(context: &Context, served: &Served, body: &[u8]) -> Result<Value> {
     let options = WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?;
     let decoded = negotiate::decode(&context.headers, body, &served.facts.kind)?;
     let mut review = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)?;
     crate::rest::place(context, served, &mut review)?;
     strategy::default(served, &mut review);
-    fields::written(served, None, &mut review, &options.field_manager, None);
+    fields::written(served, None, &mut review, &options.field_manager, None).await;
     Ok(review)
 }

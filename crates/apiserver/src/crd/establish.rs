@@ -344,6 +344,7 @@ fn serve(definition: &Definition, crd: &Value, remotes: &Arc<Remotes>) -> Vec<Se
         Conversion::None => None,
         Conversion::Webhook(webhook) => Some(Arc::new(Converter::new(remotes.clone(), webhook))),
     };
+    let schemas = super::version::schemas(definition);
     let storage: Arc<str> = format!("{}/{}", definition.group, definition.names.plural).into();
     let storage_version: Arc<str> = definition.storage_version().map_or("", |version| &version.name).into();
     let verbs = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -393,7 +394,13 @@ fn serve(definition: &Definition, crd: &Value, remotes: &Arc<Remotes>) -> Vec<Se
                 facts: Arc::new(facts),
                 storage: storage.clone(),
                 storage_version: storage_version.clone(),
-                custom: Some(Arc::new(CustomVersion::new(definition, version, schema_json(crd, &version.name), converter.clone()))),
+                custom: Some(Arc::new(CustomVersion::new(
+                    definition,
+                    version,
+                    schema_json(crd, &version.name),
+                    schemas.clone(),
+                    converter.clone(),
+                ))),
             }
         })
         .collect()

@@ -1,5 +1,6 @@
 //! One served version of a custom resource: how its objects are read, defaulted, checked (KAPI-CRD-02).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use mainstay_kinds::{Gvk, registry};
@@ -24,6 +25,8 @@ pub struct CustomVersion {
     pub deprecation_warning: Option<String>,
     /// The schema with apiVersion, kind and metadata, for merging.
     pub schema: Option<SchemaRef>,
+    /// The same of all versions of the CRD, also of those that are not served, by their names.
+    pub schemas: Arc<HashMap<String, SchemaRef>>,
     /// Whether stored objects may differ from what is sent: there are defaults.
     pub changes_on_read: bool,
     /// Where Scale finds its numbers.
@@ -56,13 +59,20 @@ pub struct ScalePaths {
 
 impl CustomVersion {
     /// From a parsed CRD.
-    pub fn new(definition: &Definition, version: &Version, schema_json: &Value, converter: Option<Arc<Converter>>) -> Self {
+    pub fn new(
+        definition: &Definition,
+        version: &Version,
+        schema_json: &Value,
+        schemas: Arc<HashMap<String, SchemaRef>>,
+        converter: Option<Arc<Converter>>,
+    ) -> Self {
         let pointer = |path: &str| path.replace('.', "/");
         Self {
             crd: definition.name.clone(),
             list_kind: definition.names.list_kind.clone(),
             deprecation_warning: version.warning.clone(),
-            schema: Some(whole(&version.schema)),
+            schema: schemas.get(&version.name).cloned(),
+            schemas,
             changes_on_read: has_defaults(&version.schema),
             scale: version.scale.as_ref().map(|scale| ScalePaths {
                 spec: pointer(&scale.spec_replicas_path),
@@ -206,6 +216,11 @@ fn put(object: &mut Value, name: &str, value: Option<Value>) {
             None => map.remove(name),
         };
     }
+}
+
+/// The schemas of all versions of a CRD, for merging.
+pub fn schemas(definition: &Definition) -> Arc<HashMap<String, SchemaRef>> {
+    Arc::new(definition.versions.iter().map(|version| (version.name.clone(), whole(&version.schema))).collect())
 }
 
 /// The schema with what every object has besides.

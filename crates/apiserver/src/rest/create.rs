@@ -31,7 +31,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
     }
     strategy::default(served, &mut value);
     not_for_writers(&mut value);
-    fields::written(served, None, &mut value, &options.field_manager, None);
+    fields::written(served, None, &mut value, &options.field_manager, None).await;
     let created = create_object(context, served, value, &options).await?;
     respond::object(context, served, StatusCode::CREATED, created)
 }

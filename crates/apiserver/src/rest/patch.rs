@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use super::update::{Change, update_object};
 use crate::error::{ApiError, Cause, Details, Result};
+use crate::fields::Owners;
 use crate::negotiate::{self, Decoded};
 use crate::object::{meta, metadata_mut};
 use crate::options::{self, WriteOptions};
 use crate::respond::{self, Answer};
 use crate::served::Served;
 use crate::server::Context;
-use crate::{fields, strategy, strict};
+use crate::{strategy, strict};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -49,12 +50,13 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
     let info = &context.info;
     let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name, patch: true };
     let problems = if content_type == JSON { operation_problems(body) } else { duplicates(body) };
+    let owners = Owners::new(served, &options.field_manager, sub);
     let updated = update_object(context, served, &change, |live| {
-        let (read, problems, options) = (&read, &problems, &options);
+        let (read, problems, options, owners) = (&read, &problems, &options, &owners);
         async move {
             let mut new = patched(context, served, read, problems, &live.value, options)?;
             named(context, served, &mut new)?;
-            fields::written(served, Some(&live.value), &mut new, &options.field_manager, sub);
+            owners.written(Some(&live.value), &mut new).await;
             // A patch that does not speak of a resourceVersion follows the object.
             if meta(&new, "resourceVersion") == meta(&live.value, "resourceVersion") {
                 metadata_mut(&mut new).remove("resourceVersion");
@@ -236,6 +238,7 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
         return Err(ApiError::bad_request("error decoding YAML: an apply patch is an object"));
     }
     let force = options.force == Some(true);
+    let owners = Owners::new(served, &options.field_manager, sub);
     loop {
         if context.api.load(served, &info.namespace, &info.name).await?.is_none() {
             let facts = &served.facts;
@@ -248,7 +251,7 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
                 let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
                 return Err(ApiError::conflict(&facts.group, &facts.plural, &info.name, &why));
             }
-            let mut new = fields::applied(served, None, &wanted, &options.field_manager, sub, force)?;
+            let mut new = owners.applied(None, &wanted, force).await?;
             if meta(&new, "name").is_empty() {
                 metadata_mut(&mut new).insert("name".into(), info.name.clone().into());
             }
@@ -261,9 +264,9 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
         }
         let change = Change { sub, options, namespace: &info.namespace, name: &info.name, patch: true };
         let updated = update_object(context, served, &change, |live| {
-            let wanted = &wanted;
+            let (wanted, owners) = (&wanted, &owners);
             async move {
-                let mut new = fields::applied(served, Some(&live.value), wanted, &options.field_manager, sub, force)?;
+                let mut new = owners.applied(Some(&live.value), wanted, force).await?;
                 named(context, served, &mut new)?;
                 if meta(wanted, "resourceVersion").is_empty() {
                     metadata_mut(&mut new).remove("resourceVersion");

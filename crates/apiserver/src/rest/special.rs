@@ -88,7 +88,7 @@ async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resul
                 }
             }
         }
-        fields::written(served, Some(&live.value), &mut new, &options.field_manager, Some("finalize"));
+        fields::written(served, Some(&live.value), &mut new, &options.field_manager, Some("finalize")).await;
         let over = !meta(&new, "deletionTimestamp").is_empty() && !strategy::held(served, &new) && meta_list(&new, "finalizers").is_empty();
         let outcome = if options.dry_run || new == live.value {
             Ok(())
@@ -145,7 +145,7 @@ async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answe
                 &mut pod,
                 &json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::clock::now()}),
             );
-            fields::written(pods, Some(&live.value), &mut pod, &options.field_manager, Some("binding"));
+            fields::written(pods, Some(&live.value), &mut pod, &options.field_manager, Some("binding")).await;
             metadata_mut(&mut pod).remove("resourceVersion");
             Ok(pod)
         }

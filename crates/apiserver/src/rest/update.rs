@@ -33,15 +33,16 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
         && strategy::created_by_update(served)
     {
         super::may_create(context).await?;
-        fields::written(served, None, &mut wanted, &options.field_manager, None);
+        fields::written(served, None, &mut wanted, &options.field_manager, None).await;
         let created = super::create_object(context, served, wanted, &options).await?;
         return respond::object(context, served, StatusCode::CREATED, created);
     }
     let change = Change { sub, options: &options, name: &context.info.name, namespace: &context.info.namespace, patch: false };
+    let owners = fields::Owners::new(served, &options.field_manager, sub);
     let updated = update_object(context, served, &change, |live| {
-        let (mut wanted, options) = (wanted.clone(), &options);
+        let (mut wanted, owners) = (wanted.clone(), &owners);
         async move {
-            fields::written(served, Some(&live.value), &mut wanted, &options.field_manager, sub);
+            owners.written(Some(&live.value), &mut wanted).await;
             Ok(wanted)
         }
     })

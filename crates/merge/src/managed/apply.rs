@@ -90,7 +90,8 @@ fn applied(live: &Value, config: &Value, write: &Write<'_>, force: bool, version
     let live = bare(live);
     let node = Node::object(write.schema);
     if managed.is_empty() {
-        take(&mut managed, &Value::Object(Map::new()), &live, write, BEFORE_FIRST_APPLY, versions).map_err(|problem| match problem {
+        let empty = versions.map_or_else(|| Value::Object(Map::new()), Versions::empty);
+        take(&mut managed, &empty, &live, write, BEFORE_FIRST_APPLY, versions).map_err(|problem| match problem {
             NotTaken::Typed(problem) => ApplyError::Typed(format!(
                 "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {problem}",
                 described(&live)

@@ -23,6 +23,8 @@ pub struct Versioned {
     pub object: Value,
     /// The kind's schema in that version.
     pub schema: SchemaRef,
+    /// Fields that the write can not change, by their names in that version ([`Write::reset`]).
+    pub reset: FieldSet,
 }
 
 /// Why an object is not to be had in a version.
@@ -40,6 +42,11 @@ pub enum NotConverted {
 pub trait Versions {
     /// The object (without managedFields) in another version, or in its own.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Versioned, NotConverted>;
+
+    /// An object with nothing in it, as the server writes it: what is there anyhow belongs to nobody when somebody applies first.
+    fn empty(&self) -> Value {
+        Value::Object(serde_json::Map::new())
+    }
 }
 
 /// A conversion is not at hand. It has been asked for: with its answer the same call gets further.
@@ -98,7 +105,7 @@ impl<T> PerVersion<T> {
 /// What a write changes, in the words of each version.
 pub(super) fn changes(old: &Value, new: &Value, forms: &Forms, write: &Write<'_>) -> PerVersion<Comparison> {
     let own = Node::object(write.schema).compare(old, new).without(write.reset);
-    let other = |[old, new]: &[Versioned; 2]| Node::object(&old.schema).compare(&old.object, &new.object).without(write.reset);
+    let other = |[old, new]: &[Versioned; 2]| Node::object(&old.schema).compare(&old.object, &new.object).without(&old.reset);
     PerVersion { own, others: forms.iter().map(|(version, form)| (version.clone(), other(form))).collect() }
 }
 
@@ -184,7 +191,7 @@ mod tests {
             {
                 spec.insert(to.into(), value);
             }
-            Ok(Versioned { object, schema: schema(to) })
+            Ok(Versioned { object, schema: schema(to), reset: FieldSet::new() })
         }
     }
 
