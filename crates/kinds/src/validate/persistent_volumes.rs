@@ -259,3 +259,45 @@ fn same_nodes(new: Option<&Value>, old: Option<&Value>) -> bool {
         (new, old) => new == old,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// KAPI-REST-08: mount options are an annotation that some sources do not heed; secrets of sources name their namespace.
+    #[test]
+    fn options_and_secrets() {
+        let volume = |source: Value| {
+            let mut object = json!({"metadata": {"name": "v", "annotations": {"volume.beta.kubernetes.io/mount-options": "ro"}},
+                "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}});
+            if let (Some(Value::Object(spec)), Value::Object(source)) = (object.get_mut("spec"), source) {
+                spec.extend(source);
+            }
+            super::volume(&object).iter().map(Error::to_string).collect::<Vec<_>>()
+        };
+        let refused =
+            "metadata.annotations.volume.beta.kubernetes.io/mount-options: Forbidden: may not specify mount options for this volume type";
+        assert_eq!(volume(json!({"hostPath": {"path": "/a"}})), [refused]);
+        assert_eq!(volume(json!({"nfs": {"server": "s", "path": "/a"}})), Vec::<String>::new());
+        assert_eq!(
+            volume(json!({"cinder": {"volumeID": "v", "secretRef": {"name": "s"}}})),
+            ["spec.cinder.secretRef.namespace: Required value"]
+        );
+    }
+
+    #[test]
+    fn labels_of_nodes_get_their_final_names() {
+        let zone = |key: &str| json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "Exists"}]}]}});
+        let (beta, ga) = (zone("failure-domain.beta.kubernetes.io/zone"), zone("topology.kubernetes.io/zone"));
+        assert!(same_nodes(Some(&ga), Some(&beta)) && same_nodes(Some(&ga), Some(&ga)));
+        assert!(!same_nodes(Some(&beta), Some(&ga)) && !same_nodes(None, Some(&ga)));
+    }
+
+    #[test]
+    fn roots() {
+        assert!(is_root("/") && is_root("/x/..") && is_root("//."));
+        assert!(!is_root("") && !is_root("/x") && !is_root("x/.."));
+    }
+}

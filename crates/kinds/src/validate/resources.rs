@@ -256,3 +256,62 @@ fn huge_page_amount(name: &str, value: &Value, path: &Path) -> Errors {
     }
     Vec::new()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(spec: &Value, claims: &[&str]) -> Vec<String> {
+        of_pod(spec, &claims.iter().copied().collect(), &Path::new("spec")).iter().map(Error::to_string).collect()
+    }
+
+    /// KAPI-REST-08: what a pod asks for as a whole holds what its containers ask for together.
+    #[test]
+    fn pods_as_a_whole() {
+        let container = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}});
+        let spec = json!({"resources": {"requests": {"cpu": "1", "storage": "1Gi"}, "limits": {"cpu": "1"}},
+            "containers": [container("500m"), container("2")], "initContainers": [container("3")]});
+        assert_eq!(
+            told(&spec, &[]),
+            [
+                "spec.resources.requests[storage]: Unsupported value: \"storage\": supported values: \"cpu\", \"hugepages-\", \"memory\"",
+                "spec.resources.requests[cpu]: Invalid value: \"1\": must be greater than or equal to aggregate container requests of 3",
+                "spec.resources.containers[1][cpu].limits: Invalid value: \"2\": must be less than or equal to pod limits of 1",
+            ]
+        );
+        let windows = json!({"os": {"name": "windows"}, "resources": {"requests": {"cpu": "1"}}});
+        assert_eq!(told(&windows, &[]), ["spec.resources: Forbidden: may not be set for a windows pod"]);
+    }
+
+    /// KAPI-REST-08: containers use claims of their pod, each once.
+    #[test]
+    fn claims_of_containers() {
+        let resources = json!({"claims": [{"name": "a", "request": "r"}, {"name": "a"}, {"name": "a"}, {"name": "b"}, {}]});
+        let known: BTreeSet<&str> = ["a"].into();
+        let errors: Vec<String> = of_container(&resources, &known, &Path::new("r")).iter().map(Error::to_string).collect();
+        assert_eq!(
+            errors,
+            [
+                "r.claims[1]: Duplicate value: \"a\"",
+                "r.claims[2]: Duplicate value: \"a\"",
+                "r.claims[3]: Not found: \"b\": must be one of the names in pod.spec.resourceClaims: a",
+                "r.claims[4]: Required value",
+            ]
+        );
+    }
+
+    /// KAPI-REST-08: huge pages are asked for as they are limited, in whole pages, and not alone.
+    #[test]
+    fn huge_pages() {
+        let resources = json!({"limits": {"hugepages-2Mi": "3Mi"}, "requests": {"hugepages-2Mi": "2Mi"}});
+        let errors: Vec<String> = requirements(&resources, &Path::new("r")).iter().map(Error::to_string).collect();
+        assert_eq!(
+            errors,
+            [
+                "r.limits[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple of hugepages-2Mi",
+                "r.requests: Invalid value: \"2Mi\": must be equal to hugepages-2Mi limit of 3Mi",
+                "r: Forbidden: HugePages require cpu or memory",
+            ]
+        );
+    }
+}
