@@ -7,6 +7,9 @@ use serde_json::{Map, Value, json};
 /// The path of a place: its steps as FieldsV1 writes them, `f:spec`, `k:{"k":"a"}`, `v:"x"`.
 pub type Path = Vec<String>;
 
+/// The parts of a value with the steps to them.
+pub type Parts = Vec<(String, Value)>;
+
 /// What stands at a place.
 #[derive(Clone, Debug)]
 pub enum Type {
@@ -219,7 +222,7 @@ impl Type {
     }
 
     /// The parts of a value with the steps to them; units have none.
-    pub fn parts(&self, value: &Value) -> Vec<(String, Value)> {
+    pub fn parts(&self, value: &Value) -> Parts {
         if self.is_unit() {
             return Vec::new();
         }
@@ -235,7 +238,7 @@ impl Type {
     }
 
     /// The value that has these parts.
-    pub fn assembled(&self, parts: Vec<(String, Value)>) -> Value {
+    pub fn assembled(&self, parts: Parts) -> Value {
         match self {
             Self::Set | Self::Keyed { .. } => parts.into_iter().map(|(_, value)| value).collect(),
             _ => Value::Object(parts.into_iter().map(|(step, value)| (step.trim_start_matches("f:").to_owned(), value)).collect()),
@@ -269,7 +272,7 @@ impl Type {
     }
 
     /// The value with the parts of all lists of parts changed.
-    pub fn rewritten(&self, value: &Value, change: &dyn Fn(&mut Vec<(String, Value)>)) -> Value {
+    pub fn rewritten(&self, value: &Value, change: &dyn Fn(&mut Parts)) -> Value {
         let mut parts = self.parts(value);
         if parts.is_empty() {
             return value.clone();
