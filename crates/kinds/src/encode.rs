@@ -2,7 +2,7 @@
 //!
 //! Kubernetes decodes a request into Go structs and writes those back: fields it does not know vanish, empty values of plain fields
 //! vanish while those of pointers stay, embedded structs appear even when empty, times without a value appear as `null`, and quantities
-//! come back in normal form. OpenAPI says most of it (`default: {}` marks an embedded struct, `default: ""` a field that is always
+//! come back as they are written there. OpenAPI says most of it (`default: {}` marks an embedded struct, `default: ""` a field that is always
 //! written); the tables here say the rest.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use mainstay_schema::{Additional, Schema, SchemaRef, Type};
 use serde_json::{Map, Value, json};
 
-use crate::quantity::Quantity;
+use crate::quantity;
 use crate::{Gvk, registry};
 
 /// Brings an object of a built-in kind into the form in which Kubernetes writes it. Kinds that are not built in stay as they are.
@@ -119,8 +119,8 @@ fn quantity(value: &mut Value) {
         Value::Number(number) => number.to_string(),
         _ => return,
     };
-    if let Ok(quantity) = Quantity::parse(&text) {
-        *value = json!(quantity.to_string());
+    if let Ok(written) = quantity::written(&text) {
+        *value = json!(written);
     }
 }
 

@@ -129,6 +129,16 @@ pub fn written(text: &str) -> Result<String, QuantityError> {
     Ok(if parts.is_kept() || beyond { text.to_owned() } else { value.to_string() })
 }
 
+/// The same for resource lists, which are kept in thousandths, rounded up.
+///
+/// # Errors
+/// The text is no quantity.
+pub fn written_in_milli(text: &str) -> Result<String, QuantityError> {
+    let value = Quantity::parse(text)?;
+    let rounded = value.round_up_to_milli();
+    if rounded == value { written(text) } else { Ok(rounded.to_string()) }
+}
+
 impl Quantity {
     /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
@@ -313,7 +323,7 @@ mod tests {
             };
             let value = Quantity::parse(text).unwrap();
             assert_eq!((found.as_str(), value.to_string().as_str()), (kept, normal), "{text:?}");
-            assert_eq!(if value == value.round_up_to_milli() { found } else { value.round_up_to_milli().to_string() }, milli, "{text:?}");
+            assert_eq!(written_in_milli(text).as_deref(), Ok(milli), "{text:?}");
         }
     }
 

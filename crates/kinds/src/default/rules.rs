@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::Gvk;
-use crate::quantity::Quantity;
+use crate::quantity;
 
 type Object = Map<String, Value>;
 
@@ -163,8 +163,8 @@ pub(super) fn after(name: &str, map: &mut Object) {
 /// Amounts of resources are kept in thousandths, rounded up.
 pub(super) fn resource_list(map: &mut Object) {
     for value in map.values_mut() {
-        if let Some(quantity) = value.as_str().and_then(|text| Quantity::parse(text).ok()) {
-            *value = json!(quantity.round_up_to_milli().to_string());
+        if let Some(written) = value.as_str().and_then(|text| quantity::written_in_milli(text).ok()) {
+            *value = json!(written);
         }
     }
 }
