@@ -79,6 +79,8 @@ impl Prefix {
     pub(super) fn beginning(&self, text: &str) -> Result<Vec<u8>, Error> {
         match text.strip_prefix(&self.ours) {
             Some(rest) if !text.contains('\0') => Ok(format!("{}{rest}", self.theirs).into_bytes()),
+            // All that is ours, as a backup asks for: not what others have under a longer name.
+            None if self.ours.starts_with(text) => Ok(format!("{}/", self.theirs).into_bytes()),
             _ => Err(Error::Key { key: text.to_owned() }),
         }
     }
@@ -122,6 +124,12 @@ mod tests {
         let prefix = Prefix { ours: "/registry".into(), theirs: "/other".into() };
         assert_eq!(prefix.to_engine("/registry/core/pods/a").unwrap(), b"/other/core/pods/a");
         assert_eq!(prefix.restore(b"/other/core/pods/a").unwrap(), "/registry/core/pods/a");
+        // All of it is what lies below, and not what another store has under a longer name.
+        assert_eq!(
+            (prefix.beginning("").unwrap(), prefix.beginning("/registry/core/").unwrap()),
+            (b"/other/".into(), b"/other/core/".into())
+        );
+        assert!(prefix.beginning("/elsewhere").is_err());
         assert!(prefix.to_engine("/elsewhere").is_err() && prefix.restore(b"/registry/a").is_err());
     }
 }
