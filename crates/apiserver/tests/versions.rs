@@ -129,24 +129,6 @@ async fn events() {
     replay(&Cluster::new().await, "Event", &[]).await;
 }
 
-/// `spec.n` of v1 is `spec.count` of v2.
-fn convert(review: &Value) -> Value {
-    let desired = review["request"]["desiredAPIVersion"].as_str().unwrap();
-    let (from, to) = if desired.ends_with("v2") { ("n", "count") } else { ("count", "n") };
-    let objects = review["request"]["objects"].as_array().unwrap().iter().map(|object| {
-        let mut object = object.clone();
-        object["apiVersion"] = desired.into();
-        if let Some(value) = object["spec"].as_object_mut().and_then(|spec| spec.remove(from)) {
-            object["spec"][to] = value;
-        }
-        object
-    });
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-        "response": {"uid": review["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": objects.collect::<Vec<_>>()},
-    })
-}
-
 /// The kinds that were recorded: the versions and the name of a field in each of them.
 async fn define(cluster: &Cluster, group: &str, conversion: Value, fields: &[(&str, &str)]) {
     let versions = fields.iter().map(|(name, field)| {
@@ -186,7 +168,7 @@ fn webhook(peer: &Peer) -> Value {
 async fn renamed_fields() {
     let peer = Peer::start(
         &["127.0.0.1"],
-        Router::new().route("/convert", post(|Json(review): Json<Value>| async move { Json(convert(&review)) })),
+        Router::new().route("/convert", post(|Json(review): Json<Value>| async move { Json(peer::renamed(&review, |_, _| {})) })),
     )
     .await;
     let cluster = Cluster::new().await;
@@ -260,7 +242,7 @@ async fn a_renamed_field_of_a_custom_kind() {
     let seen = reviews.clone();
     let handler = move |Json(review): Json<Value>| {
         seen.lock().unwrap().push(review["request"]["objects"].as_array().unwrap().len());
-        async move { Json(convert(&review)) }
+        async move { Json(peer::renamed(&review, |_, _| {})) }
     };
     let peer = Peer::start(&["127.0.0.1"], Router::new().route("/convert", post(handler))).await;
     let cluster = Cluster::new().await;

@@ -15,18 +15,6 @@ pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_str(&String::from_utf8_lossy(text)).map_err(|error| error.to_string())
 }
 
-/// The kind of a value, as Go's errors about types call it.
-pub(crate) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 /// We give up before the stack does; Go goes on to ten thousand levels.
 const DEPTH: usize = 128;
 

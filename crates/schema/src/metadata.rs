@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::field::{Error, Path};
+use crate::field::{Error, Path, json_type};
 use crate::names;
 
 /// The JSON type of one of ObjectMeta's fields.
@@ -33,6 +33,24 @@ const FIELDS: &[(&str, Shape)] = &[
     ("resourceVersion", Shape::Text),
     ("selfLink", Shape::Text),
     ("uid", Shape::Text),
+];
+/// The members of ObjectMeta in the order of Go's type.
+pub const GO_ORDER: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
 ];
 const OWNER_FIELDS: &[&str] = &["apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"];
 const MANAGER_FIELDS: &[&str] = &["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
@@ -160,16 +178,5 @@ fn misfit(key: &str, shape: Shape, value: &Value) -> Option<String> {
             items.iter().find(|item| !item.is_object() && !item.is_null()).and_then(|item| complain(item, "", "v1.ManagedFieldsEntry"))
         }
         (Shape::Managers, other) => complain(other, "", "[]v1.ManagedFieldsEntry"),
-    }
-}
-
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }

@@ -159,23 +159,6 @@ fn go_map(value: &Value) -> String {
 
 /// JSON with metadata in the order of Go's struct: patches leave what they do not touch as it was written.
 fn go_text(value: &Value) -> String {
-    const META: [&str; 15] = [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ];
     const MANAGER: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     let json = mainstay_schema::field::go_json;
     let ordered = |map: &serde_json::Map<String, Value>, order: &[&str], show: &dyn Fn(&str, &Value) -> String| {
@@ -190,7 +173,7 @@ fn go_text(value: &Value) -> String {
         value.as_object().map_or_else(
             || json(value),
             |map| {
-                ordered(map, &META, &|key, value| match (key, value) {
+                ordered(map, &mainstay_schema::metadata::GO_ORDER, &|key, value| match (key, value) {
                     ("managedFields", Value::Array(entries)) => format!("[{}]", entries.iter().map(manager).collect::<Vec<_>>().join(",")),
                     _ => json(value),
                 })

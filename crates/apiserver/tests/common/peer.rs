@@ -5,6 +5,7 @@ use axum::Router;
 use base64::Engine as _;
 use mainstay_serve::{Certificates, ClientCertificates, Server, Tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub struct Peer {
@@ -56,4 +57,23 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// The answer of a converter in whose version `v2` the field `spec.n` is called `spec.count`; `more` is done to every object.
+pub fn renamed(review: &Value, more: impl Fn(&mut Value, &str)) -> Value {
+    let desired = review["request"]["desiredAPIVersion"].as_str().unwrap();
+    let (from, to) = if desired.ends_with("v2") { ("n", "count") } else { ("count", "n") };
+    let objects = review["request"]["objects"].as_array().unwrap().iter().map(|object| {
+        let mut object = object.clone();
+        object["apiVersion"] = desired.into();
+        if let Some(value) = object["spec"].as_object_mut().and_then(|spec| spec.remove(from)) {
+            object["spec"][to] = value;
+        }
+        more(&mut object, desired);
+        object
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "response": {"uid": review["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": objects.collect::<Vec<_>>()},
+    })
 }

@@ -6,25 +6,6 @@ use serde_json::{Value, json};
 use super::{Errors, all_invalid, flag, has, int, labels, list, map, names, text};
 use crate::{Gvk, registry};
 
-/// The members of metadata, in the order of Go's type.
-pub(super) const FIELDS: &[&str] = &[
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
-
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// Which rule the names of a kind follow.

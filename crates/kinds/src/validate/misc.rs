@@ -1,6 +1,6 @@
 //! Kinds with few rules: data, leases, classes of priority and runtime, API services, certificates, events, reviews.
 
-use mainstay_schema::field::{BadValue, Error, Path};
+use mainstay_schema::field::{BadValue, Error, Path, json_type};
 use serde_json::{Value, json};
 
 use super::{
@@ -72,9 +72,7 @@ pub(super) fn secret(object: &Value) -> Errors {
             let bytes = data.and_then(|data| data.get(key)).and_then(Value::as_str).and_then(decode).unwrap_or_default();
             let problem = match go_json::parse(&bytes) {
                 Ok(Value::Object(_) | Value::Null) => None,
-                Ok(other) => {
-                    Some(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", go_json::kind(&other)))
-                }
+                Ok(other) => Some(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_type(&other))),
                 Err(problem) => Some(problem),
             };
             errors.extend(problem.map(|problem| Error::invalid(&path(key), "<secret contents redacted>", problem)));

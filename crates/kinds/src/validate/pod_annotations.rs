@@ -1,6 +1,6 @@
 //! Annotations of pods and pod templates that stand for fields, or once did.
 
-use mainstay_schema::field::{Error, Path};
+use mainstay_schema::field::{Error, Path, json_type};
 use serde_json::{Map, Value, json};
 
 use super::pod_spec::every_container;
@@ -56,7 +56,7 @@ fn tolerations(given: &str, path: &Path) -> Errors {
     let problem = match go_json::parse(given.as_bytes()) {
         Ok(Value::Null) => return Vec::new(),
         Ok(list @ Value::Array(_)) => return scheduling::tolerations(&json!({"tolerations": list}), &path.child(TOLERATIONS)),
-        Ok(other) => format!("json: cannot unmarshal {} into Go value of type []core.Toleration", go_json::kind(&other)),
+        Ok(other) => format!("json: cannot unmarshal {} into Go value of type []core.Toleration", json_type(&other)),
         Err(problem) => problem,
     };
     vec![Error::invalid(path, TOLERATIONS, problem)]

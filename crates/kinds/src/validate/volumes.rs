@@ -1,6 +1,7 @@
 //! Volumes of a pod and where containers mount them.
 
 use mainstay_schema::field::{Error, Path};
+use mainstay_schema::metadata::GO_ORDER;
 use serde_json::Value;
 
 use super::{
@@ -187,7 +188,7 @@ fn claim_template(template: &Value, path: &Path) -> Errors {
     let own = path.child("metadata");
     let mut errors = meta::annotations(map(metadata, "annotations"), &own.child("annotations"));
     errors.extend(labels::labels(map(metadata, "labels"), &own.child("labels")));
-    for field in meta::FIELDS.iter().filter(|field| !["labels", "annotations"].contains(field) && has(metadata, field)) {
+    for field in GO_ORDER.iter().filter(|field| !["labels", "annotations"].contains(field) && has(metadata, field)) {
         errors.push(Error::forbidden(&own.child(field), "cannot be set"));
     }
     errors.extend(storage::claim_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec")));

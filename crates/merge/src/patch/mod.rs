@@ -8,6 +8,7 @@ pub use json::{MAX_COPY_BYTES, MAX_OPERATIONS, json_patch};
 pub use merge::merge_patch;
 pub use strategic::strategic_merge_patch;
 
+use mainstay_schema::field::json_type;
 use serde_json::Value;
 
 /// Why a patch was refused. The text is the one of a Status; [`PatchError::code`] is its HTTP status.
@@ -66,11 +67,13 @@ pub fn decode_json_patch(body: &[u8]) -> Result<Vec<Value>, PatchError> {
         Value::Array(operations) => match operations.iter().find(|operation| !operation.is_object() && !operation.is_null()) {
             None => Ok(operations),
             Some(other) => {
-                Err(PatchError::Decode(format!("json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp", kind(other))))
+                Err(PatchError::Decode(format!("json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp", json_type(other))))
             }
         },
         Value::Null => Ok(Vec::new()),
-        other => Err(PatchError::Decode(format!("json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp", kind(&other)))),
+        other => {
+            Err(PatchError::Decode(format!("json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp", json_type(&other))))
+        }
     }
 }
 
@@ -80,7 +83,7 @@ pub fn decode_object_patch(body: &[u8]) -> Result<Value, PatchError> {
         patch @ Value::Object(_) => Ok(patch),
         Value::Null => Ok(Value::Object(serde_json::Map::new())),
         other => {
-            Err(PatchError::Decode(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", kind(&other))))
+            Err(PatchError::Decode(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_type(&other))))
         }
     }
 }
@@ -98,16 +101,5 @@ fn syntax_error(body: &[u8], error: &serde_json::Error) -> String {
     match body.get(offset..).map(String::from_utf8_lossy).and_then(|rest| rest.chars().next()) {
         Some(character) => format!("invalid character '{character}' looking for beginning of value"),
         None => error.to_string(),
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
