@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use axum::http::Extensions;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
-use mainstay_apiserver::access::{AnonymousAccess, pki::ServingNames};
-use mainstay_apiserver::{Config, Endpoint, Server, TrustedIdentity};
+use mainstay_apiserver::{Config, Server, TrustedIdentity};
 use mainstay_apply::{ObjectRef, Writer};
 use mainstay_oci::registry::Registry;
 use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, ImageBuilder, Reference};

@@ -6,7 +6,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Extensions, Request};
-use mainstay_apiserver::access::AnonymousAccess;
 use mainstay_apiserver::access::pki::ServingNames;
 use mainstay_apiserver::{Config, Endpoint, Server};
 use mainstay_runtime::Cluster;

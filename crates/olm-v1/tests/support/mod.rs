@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Extensions;
-use mainstay_apiserver::access::{AnonymousAccess, pki::ServingNames};
-use mainstay_apiserver::{Config, Endpoint, Server, TrustedIdentity};
+use mainstay_apiserver::{Config, Server, TrustedIdentity};
 use mainstay_apply::{Expect, ObjectRef, Propagation, Writer};
 use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, Image, ImageBuilder, Reference};
 use mainstay_olm_v1::Setup;
