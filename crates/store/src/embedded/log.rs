@@ -2,7 +2,8 @@
 //!
 //! After a failed write or sync nobody knows what of the frame is on the disk, and a second sync of the same file may succeed without
 //! having written it. So the segment is abandoned: what comes next goes into a new one that begins with the revision that failed,
-//! and whatever the old one holds from that revision on does not count.
+//! and whatever the old one holds from that revision on does not count. The same holds where a new segment could not be begun for
+//! certain: its name may be there.
 
 use std::io;
 use std::sync::Arc;
@@ -78,11 +79,15 @@ impl Log {
         let name = file::segment_name(self.sequence);
         let head = FileHead::new(last + 1, compacted);
         let capacity = self.segment_bytes.max(FILE_HEAD + needed);
-        let begun = file::begin(&*self.disk, &name, &head, capacity).and_then(|file| {
-            file::finish(&*self.disk, &name, &*file)?;
-            Ok(file)
-        });
-        let file = begun.map_err(|source| Error::io(&self.disk.path(&name), "beginning a segment of the log", source))?;
+        let failed = |source| Error::io(&self.disk.path(&name), "beginning a segment of the log", source);
+        let file = file::begin(&*self.disk, &name, &head, capacity).map_err(failed)?;
+        if let Err(source) = file::finish(&*self.disk, &name, &*file) {
+            let failed = failed(source);
+            // The name may be there already, and says that the old segment counts no further. What is appended next must begin a segment
+            // of the same name; in the old one it would be acknowledged and then passed over by the next start.
+            self.abandon(last);
+            return Err(failed);
+        }
         if let Some(old) = self.active.take() {
             // Space that was reserved and not needed; without that, the file is only larger.
             if let Err(error) = old.file.set_len(old.end) {
@@ -99,7 +104,7 @@ impl Log {
 
     fn abandon(&mut self, last: Revision) {
         if let Some(old) = self.active.take() {
-            tracing::warn!(segment = old.name, "the segment is abandoned after a failed write");
+            tracing::warn!(segment = old.name, "the segment is abandoned after a failure of the disk");
             self.closed.push(Closed { name: old.name, file: old.number, last, bytes: old.end });
         }
     }

@@ -36,6 +36,8 @@ struct Segment {
 pub(super) fn open(disk: Arc<dyn Disk>, segment_bytes: u64) -> Result<Recovered, Error> {
     let mut names = disk.names().map_err(|source| Error::io(&disk.path(""), "reading the folder", source))?;
     names.sort();
+    // A name that was given just before a crash may not last yet, and what is written or removed from here on relies on all of them.
+    disk.sync().map_err(|source| Error::io(&disk.path(""), "syncing the folder", source))?;
     for name in names.iter().filter(|name| name.ends_with(UNFINISHED)) {
         remove(&*disk, name)?;
     }

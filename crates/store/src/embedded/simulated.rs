@@ -1,7 +1,8 @@
 //! A disk in memory whose power can be cut, that can be full, and whose syncs can fail.
 //!
 //! What was written and not synced is on the plate or not, sector by sector; names that were not synced are there up to some point. After
-//! a failed sync the pages count as clean, as on Linux: a later sync succeeds and does not write them.
+//! a failed sync the pages count as clean, as on Linux: a later sync succeeds and does not write them. A failed sync of the folder leaves
+//! its names as they were: seen by all, and on the plate up to some point.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,6 +46,7 @@ struct World {
     chance: u64,
     full: bool,
     failing_syncs: u32,
+    failing_folder_syncs: u32,
 }
 
 impl World {
@@ -116,7 +118,7 @@ impl Simulated {
             world.inodes[inode] = Inode { cached: content.clone(), plate: content, ..Inode::default() };
         }
         (world.lasting, world.names) = (names.clone(), names);
-        (world.full, world.failing_syncs) = (false, 0);
+        (world.full, world.failing_syncs, world.failing_folder_syncs) = (false, 0, 0);
         Arc::new(Self(Mutex::new(world)))
     }
 
@@ -128,6 +130,11 @@ impl Simulated {
     /// How many of the next syncs of files fail.
     pub fn fail_syncs(&self, count: u32) {
         self.world().failing_syncs = count;
+    }
+
+    /// How many of the next syncs of the folder fail.
+    pub fn fail_folder_syncs(&self, count: u32) {
+        self.world().failing_folder_syncs = count;
     }
 
     /// Changes a file's bytes behind everybody's back.
@@ -181,6 +188,10 @@ impl Disk for Handle {
 
     fn sync(&self) -> io::Result<()> {
         let mut world = self.0.world();
+        if world.failing_folder_syncs > 0 {
+            world.failing_folder_syncs -= 1;
+            return Err(io::Error::other("the plate does not answer"));
+        }
         world.lasting = world.names.clone();
         world.namings.clear();
         Ok(())

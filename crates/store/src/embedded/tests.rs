@@ -99,10 +99,11 @@ fn no_power_cut_loses_an_acknowledged_write() {
                     let at = done.load(Ordering::SeqCst);
                     if at / 16 > events {
                         events = at / 16;
-                        match (seed + events as u64) % 4 {
+                        match (seed + events as u64) % 5 {
                             0 => disk.fail_syncs(1),
                             1 => disk.set_full(!events.is_multiple_of(3)),
                             2 => disk.set_full(false),
+                            3 => disk.fail_folder_syncs(1),
                             _ => {
                                 let latest = *store.revision().borrow();
                                 store.compact(latest.saturating_sub(3)).await.unwrap();
@@ -191,6 +192,35 @@ fn a_failed_sync_puts_no_later_write_in_doubt() {
             let store = open(&cut).unwrap();
             assert_eq!(store.get("/b").await.unwrap().0.unwrap(), written);
             assert_eq!(store.get("/a").await.unwrap().0.unwrap().value, "1", "what failed does not come back under a later write");
+        });
+    }
+}
+
+/// KAPI-STORE-02: a segment whose name may or may not last, since the folder could not be synced, costs no acknowledged write: neither
+/// one that would have fitted into the segment before it, nor one that goes into it after a restart.
+#[test]
+fn a_failed_sync_of_the_folder_costs_no_later_write() {
+    for (seed, restarted) in (0..40).flat_map(|seed| [(seed, false), (seed, true)]) {
+        run(async {
+            let disk = Simulated::new(seed);
+            let mut store = open(&disk).unwrap();
+            store.put("/a", Bytes::from_static(b"1"), Expect::Absent).await.unwrap();
+            disk.fail_folder_syncs(1);
+            let failed = store.put("/a", Bytes::from(vec![b'x'; 5_000]), Expect::Any).await.unwrap_err();
+            assert!(matches!(failed, Error::Io { .. }), "{failed:?}");
+            if restarted {
+                drop(store);
+                store = open(&disk).unwrap();
+            }
+            let written = store.put("/b", Bytes::from_static(b"2"), Expect::Absent).await.unwrap();
+            assert_eq!(written.modified, 3, "what failed has no revision");
+            let cut = disk.cut(seed);
+            drop(store);
+            for (disk, ended) in [(disk, "the process ended"), (cut, "the power was cut")] {
+                let store = open(&disk).unwrap();
+                assert_eq!(store.get("/b").await.unwrap().0.as_ref(), Some(&written), "seed {seed}, restarted: {restarted}, {ended}");
+                assert_eq!(store.get("/a").await.unwrap().0.unwrap().value, "1");
+            }
         });
     }
 }
