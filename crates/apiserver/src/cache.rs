@@ -7,22 +7,22 @@
 //! An event's bytes are made once, when the first watcher needs them, and shared by all. A watcher that does not keep up
 //! is dropped: its stream ends and its client starts again, so it never holds memory without bound.
 
+mod entry;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use mainstay_store::{Event, KeyValue, Range, Revision, Store};
-use serde_json::Value;
+use mainstay_store::{Event, Range, Revision, Store};
 use tokio::sync::watch;
 
+pub use entry::{Change, Entry};
 pub use queue::Receiver;
 use queue::{Sender, queue};
-
-use crate::object;
-use crate::selector::{Labels, labels_of};
 
 /// Below this every key of the API lies.
 pub const ROOT: &str = "/registry/";
@@ -34,97 +34,10 @@ const RING_BYTES: usize = 16 << 20;
 const PAGE: usize = 5_000;
 /// How long a read waits before it asks a shared store for a position.
 const QUIET: Duration = Duration::from_millis(20);
-/// Between attempts to read everything anew.
+/// Between attempts to read or to follow a store that does not answer.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long a read waits for the cache to catch up with the store.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// An object as it is stored, with what selectors ask for most.
-#[derive(Debug)]
-pub struct Entry {
-    /// `NAMESPACE/NAME`, or `NAME`.
-    pub key: String,
-    /// Its revision.
-    pub revision: Revision,
-    /// The stored bytes.
-    pub stored: Bytes,
-    /// Where the content of its metadata begins.
-    pub offset: usize,
-    /// Its labels.
-    pub labels: Labels,
-}
-
-impl Entry {
-    fn new(resource: &str, item: &KeyValue) -> Option<Arc<Self>> {
-        let key = item.key.get(ROOT.len() + resource.len() + 1..)?.to_owned();
-        Some(Arc::new(Self::of(key, item.value.clone(), item.modified)?))
-    }
-
-    /// An entry from its parts; `None` where the bytes are no stored object.
-    pub fn of(key: String, stored: Bytes, revision: Revision) -> Option<Self> {
-        #[derive(serde::Deserialize)]
-        struct Labelled {
-            #[serde(default)]
-            labels: Option<Labels>,
-        }
-        #[derive(serde::Deserialize)]
-        struct Head {
-            metadata: Labelled,
-        }
-        let offset = object::metadata_offset(&stored)?;
-        let labels = match serde_json::from_slice::<Head>(&stored) {
-            Ok(head) => head.metadata.labels.unwrap_or_default(),
-            Err(_) => labels_of(&serde_json::from_slice(&stored).ok()?),
-        };
-        Some(Self { key, revision, stored, offset, labels })
-    }
-
-    /// The namespace, empty for what has none.
-    pub fn namespace(&self) -> &str {
-        self.key.split_once('/').map_or("", |(namespace, _)| namespace)
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        self.key.rsplit_once('/').map_or(&self.key, |(_, name)| name)
-    }
-
-    /// The object with its resourceVersion.
-    pub fn value(&self) -> Value {
-        // The bytes were written by this program and are guarded by the store's checksums.
-        object::decode(&self.stored, self.revision).unwrap_or_default()
-    }
-}
-
-/// A change of one object.
-#[derive(Debug)]
-pub struct Change {
-    /// Its revision.
-    pub revision: Revision,
-    /// The object now; `None` when it was deleted.
-    pub now: Option<Arc<Entry>>,
-    /// The object before; `None` when it was created.
-    pub before: Option<Arc<Entry>>,
-    /// The event as it is sent, made when first asked for.
-    pub frames: crate::watch::Frames,
-}
-
-impl Change {
-    /// A change that nobody has encoded yet.
-    pub fn new(revision: Revision, now: Option<Arc<Entry>>, before: Option<Arc<Entry>>) -> Self {
-        Self { revision, now, before, frames: crate::watch::Frames::default() }
-    }
-
-    /// About how much memory it holds.
-    pub fn bytes(&self) -> usize {
-        self.shown().map_or(0, |entry| entry.stored.len()) + 256
-    }
-
-    /// The object that the event shows: the one now, or the last state.
-    pub fn shown(&self) -> Option<&Arc<Entry>> {
-        self.now.as_ref().or(self.before.as_ref())
-    }
-}
 
 /// What a resource holds.
 #[derive(Default)]
@@ -201,6 +114,8 @@ pub struct Cache {
     origin: Revision,
     /// Told of every change, in order, before the cache says that it shows it.
     observers: RwLock<Vec<Observer>>,
+    /// Whether it no longer follows the store.
+    ended: AtomicBool,
 }
 
 /// Takes in a change of a resource (`GROUP/RESOURCE`).
@@ -217,28 +132,44 @@ impl Cache {
             })
             .collect();
         let (progress, _) = watch::channel(origin);
-        Ok(Arc::new(Self { resources: RwLock::new(resources), progress, store, origin, observers: RwLock::default() }))
+        let resources = RwLock::new(resources);
+        Ok(Arc::new(Self { resources, progress, store, origin, observers: RwLock::default(), ended: AtomicBool::new(false) }))
     }
 
-    /// Follows the store until it closes.
+    /// Follows the store until it closes. A cluster that is away for a while is waited for. Where the store can not be followed any
+    /// more every watch ends, rather than to stay open and be silent.
     pub async fn run(self: Arc<Self>) -> Result<(), mainstay_store::Error> {
-        let mut from = self.origin;
+        let outcome = self.feed().await;
+        self.ended.store(true, Ordering::SeqCst);
+        self.close();
+        outcome
+    }
+
+    async fn feed(&self) -> Result<(), mainstay_store::Error> {
         loop {
-            match self.follow(from).await {
-                mainstay_store::Error::Closed => break,
+            let done = match self.follow(self.revision()).await {
                 error @ mainstay_store::Error::Compacted { .. } => {
                     tracing::warn!(%error, "the watch cache fell behind; reading everything anew");
-                    match self.refill().await {
-                        Ok(revision) => from = revision,
-                        Err(mainstay_store::Error::Closed) => break,
-                        Err(error) => return Err(error),
-                    }
+                    self.refill().await
                 }
-                error => return Err(error),
+                error @ mainstay_store::Error::Remote { .. } => {
+                    tracing::warn!(%error, "the store can not be followed; trying again");
+                    tokio::time::sleep(PAUSE).await;
+                    Ok(())
+                }
+                error => Err(error),
+            };
+            match done {
+                Ok(()) => {}
+                Err(mainstay_store::Error::Closed) => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
-        self.close();
-        Ok(())
+    }
+
+    /// Whether it no longer follows the store, and never will again.
+    pub fn ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
     }
 
     async fn follow(&self, from: Revision) -> mainstay_store::Error {
@@ -265,7 +196,7 @@ impl Cache {
 
     /// Reads everything anew. Watchers are let go of, since what happened meanwhile can not be told to them; observers are told the
     /// difference.
-    async fn refill(&self) -> Result<Revision, mainstay_store::Error> {
+    async fn refill(&self) -> Result<(), mainstay_store::Error> {
         let (mut found, revision) = loop {
             match read_all(&*self.store).await {
                 Err(error @ mainstay_store::Error::Remote { .. }) => {
@@ -285,7 +216,7 @@ impl Cache {
             }
         }
         self.progress.send_replace(revision);
-        Ok(revision)
+        Ok(())
     }
 
     /// Ends every watch.
@@ -473,7 +404,11 @@ impl ResourceCache {
             }
         }
         let (sender, changes) = queue();
-        inner.watchers.push(Slot { scope, sender });
+        // Nothing will follow where the cache has ended: without its sender the watch says so. It was marked before it went through the
+        // watchers, so one of the two sees the other.
+        if !cache.ended() {
+            inner.watchers.push(Slot { scope, sender });
+        }
         Ok(Subscription { past, entries, revision, changes })
     }
 

@@ -84,6 +84,7 @@ fn text(status: StatusCode, text: String) -> Answer {
 async fn check(api: &Api, name: &str) -> std::result::Result<(), String> {
     let holds = |held: bool, problem: &str| if held { Ok(()) } else { Err(problem.to_owned()) };
     match name {
+        "etcd" if api.cache.ended() => Err("the watch cache no longer follows the store".to_owned()),
         "etcd" | "etcd-readiness" => match tokio::time::timeout(PATIENCE, stored(api)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),

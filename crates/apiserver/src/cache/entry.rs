@@ -1,0 +1,99 @@
+//! Objects as they are stored, and their changes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mainstay_store::{KeyValue, Revision};
+use serde_json::Value;
+
+use super::ROOT;
+use crate::object;
+use crate::selector::{Labels, labels_of};
+
+/// An object as it is stored, with what selectors ask for most.
+#[derive(Debug)]
+pub struct Entry {
+    /// `NAMESPACE/NAME`, or `NAME`.
+    pub key: String,
+    /// Its revision.
+    pub revision: Revision,
+    /// The stored bytes.
+    pub stored: Bytes,
+    /// Where the content of its metadata begins.
+    pub offset: usize,
+    /// Its labels.
+    pub labels: Labels,
+}
+
+impl Entry {
+    /// The entry of a stored key of a resource (`GROUP/RESOURCE`).
+    pub(super) fn new(resource: &str, item: &KeyValue) -> Option<Arc<Self>> {
+        let key = item.key.get(ROOT.len() + resource.len() + 1..)?.to_owned();
+        Some(Arc::new(Self::of(key, item.value.clone(), item.modified)?))
+    }
+
+    /// An entry from its parts; `None` where the bytes are no stored object.
+    pub fn of(key: String, stored: Bytes, revision: Revision) -> Option<Self> {
+        #[derive(serde::Deserialize)]
+        struct Labelled {
+            #[serde(default)]
+            labels: Option<Labels>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Head {
+            metadata: Labelled,
+        }
+        let offset = object::metadata_offset(&stored)?;
+        let labels = match serde_json::from_slice::<Head>(&stored) {
+            Ok(head) => head.metadata.labels.unwrap_or_default(),
+            Err(_) => labels_of(&serde_json::from_slice(&stored).ok()?),
+        };
+        Some(Self { key, revision, stored, offset, labels })
+    }
+
+    /// The namespace, empty for what has none.
+    pub fn namespace(&self) -> &str {
+        self.key.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.key.rsplit_once('/').map_or(&self.key, |(_, name)| name)
+    }
+
+    /// The object with its resourceVersion.
+    pub fn value(&self) -> Value {
+        // The bytes were written by this program and are guarded by the store's checksums.
+        object::decode(&self.stored, self.revision).unwrap_or_default()
+    }
+}
+
+/// A change of one object.
+#[derive(Debug)]
+pub struct Change {
+    /// Its revision.
+    pub revision: Revision,
+    /// The object now; `None` when it was deleted.
+    pub now: Option<Arc<Entry>>,
+    /// The object before; `None` when it was created.
+    pub before: Option<Arc<Entry>>,
+    /// The event as it is sent, made when first asked for.
+    pub frames: crate::watch::Frames,
+}
+
+impl Change {
+    /// A change that nobody has encoded yet.
+    pub fn new(revision: Revision, now: Option<Arc<Entry>>, before: Option<Arc<Entry>>) -> Self {
+        Self { revision, now, before, frames: crate::watch::Frames::default() }
+    }
+
+    /// About how much memory it holds.
+    pub fn bytes(&self) -> usize {
+        self.shown().map_or(0, |entry| entry.stored.len()) + 256
+    }
+
+    /// The object that the event shows: the one now, or the last state.
+    pub fn shown(&self) -> Option<&Arc<Entry>> {
+        self.now.as_ref().or(self.before.as_ref())
+    }
+}
