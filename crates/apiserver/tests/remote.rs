@@ -18,6 +18,7 @@ use mainstay_apiserver::Server;
 use mainstay_apiserver::remote::ClientConfig;
 use peer::Peer;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -145,4 +146,83 @@ async fn connections_are_kept() {
     }
     assert_eq!(seen.0.0.load(Ordering::Relaxed), 20);
     assert_eq!(seen.1.lock().unwrap().len(), 1);
+}
+
+/// A server whose connections answer requests with these bytes, one after the other, and hang up when they have none left.
+struct Blunt {
+    config: Value,
+    /// How many requests were read to their end.
+    asked: Arc<AtomicUsize>,
+    /// A word for every connection that both ends have closed.
+    closed: tokio::sync::mpsc::UnboundedReceiver<()>,
+}
+
+impl Blunt {
+    async fn start(connections: Vec<Vec<&'static str>>) -> Self {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
+        let tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der()).into())
+            .unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+        let bundle = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, certificate.pem());
+        let (asked, (tell, closed)) = (Arc::new(AtomicUsize::new(0)), tokio::sync::mpsc::unbounded_channel());
+        let count = asked.clone();
+        tokio::spawn(async move {
+            let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
+            for answers in connections {
+                let (tcp, _) = listener.accept().await.unwrap();
+                let mut stream = acceptor.accept(tcp).await.unwrap();
+                for answer in answers {
+                    let mut request = Vec::new();
+                    while !request.ends_with(b"{\"a\":1}") {
+                        request.push(stream.read_u8().await.unwrap());
+                    }
+                    count.fetch_add(1, Ordering::Relaxed);
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                }
+                stream.shutdown().await.unwrap();
+                // How the client says goodbye is its own business.
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+                tell.send(()).unwrap();
+            }
+        });
+        Self { config: json!({"url": url, "caBundle": bundle}), asked, closed }
+    }
+
+    async fn call(&self, cluster: &Cluster) -> Result<Value, String> {
+        call(cluster, self.config.clone(), LONG).await
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+/// KAPI-ADM-01: a review that may have been read is not sent again, however the connection ends; one that was closed before is no
+/// hindrance.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_asked_twice() {
+    const GOOD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    let cluster = Cluster::new().await;
+    for broken in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"] {
+        let fresh = Blunt::start(vec![vec![broken], vec![GOOD]]).await;
+        assert!(fresh.call(&cluster).await.unwrap_err().starts_with("Post "), "{broken:?}");
+        assert_eq!(fresh.asked(), 1, "{broken:?}");
+        let kept = Blunt::start(vec![vec![GOOD, broken], vec![GOOD]]).await;
+        assert_eq!(kept.call(&cluster).await, Ok(json!({})));
+        assert!(kept.call(&cluster).await.unwrap_err().starts_with("Post "), "{broken:?}");
+        assert_eq!(kept.asked(), 2, "{broken:?}");
+    }
+    let mut closing = Blunt::start(vec![vec![GOOD], vec![GOOD]]).await;
+    assert_eq!(closing.call(&cluster).await, Ok(json!({})));
+    closing.closed.recv().await.unwrap();
+    assert_eq!(closing.call(&cluster).await, Ok(json!({})));
+    assert_eq!(closing.asked(), 2);
 }

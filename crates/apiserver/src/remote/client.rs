@@ -91,29 +91,23 @@ impl Remotes {
     }
 
     /// Posts a review and answers with what came back. The timeout is part of the URL, as upstream, and covers everything.
+    ///
+    /// Nobody is asked twice: the pool's client takes another connection where a kept one was closed before anything of the request
+    /// was written, as Go's does, and whatever goes wrong from then on is the answer.
     pub async fn call(&self, config: &ClientConfig, body: &Value, timeout: Duration) -> Result<Value, CallError> {
         let bytes = Bytes::from(serde_json::to_vec(body).map_err(CallError::Decode)?);
         let url = format!("{}?timeout={}", config.target.url(), go_duration(timeout));
         let failed = |failure| CallError::Transport { method: "Post".to_owned(), url: url.clone(), failure };
-        let exchange = async {
-            let mut tried = false;
-            loop {
-                let request = Request::builder()
-                    .method(Method::POST)
-                    .uri(&url)
-                    .header(header::CONTENT_TYPE, "application/json")
-                    .header(header::ACCEPT, "application/json, */*")
-                    .header(header::USER_AGENT, USER_AGENT)
-                    .body(Body::from(bytes.clone()))
-                    .map_err(|error| CallError::Config(error.to_string()))?;
-                match self.exchange(config, Way::Anonymous, request).await {
-                    // A connection that was kept may have been closed by the other end just now.
-                    Err(Failure::Broken(_)) if !tried => tried = true,
-                    other => return other.map_err(failed),
-                }
-            }
-        };
-        let (code, answer) = tokio::time::timeout(timeout, exchange).await.map_err(|_| failed(Failure::Timeout))??;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(&url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, */*")
+            .header(header::USER_AGENT, USER_AGENT)
+            .body(Body::from(bytes))
+            .map_err(|error| CallError::Config(error.to_string()))?;
+        let exchange = self.exchange(config, Way::Anonymous, request);
+        let (code, answer) = tokio::time::timeout(timeout, exchange).await.map_err(|_| failed(Failure::Timeout))?.map_err(failed)?;
         if !code.is_success() {
             return Err(CallError::of_answer(code, &answer));
         }
