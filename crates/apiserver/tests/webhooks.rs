@@ -53,6 +53,16 @@ async fn deny(State((reviews, name)): State<(Reviews, &'static str)>, Json(revie
     if bad { allowed(&review, json!({"allowed": false, "status": status})) } else { allowed(&review, json!({"warnings": ["looked at"]})) }
 }
 
+/// Refuses with the status that the object carries.
+async fn refuse(State(reviews): State<Reviews>, Json(review): Json<Value>) -> Json<Value> {
+    reviews.lock().unwrap().push(json!({"hook": review["request"]["operation"]}));
+    let status = review["request"]["object"]["data"]["status"].as_str().unwrap_or_default();
+    match serde_json::from_str::<Value>(status) {
+        Ok(status) => allowed(&review, json!({"allowed": false, "status": status})),
+        Err(_) => allowed(&review, json!({})),
+    }
+}
+
 impl Hooks {
     async fn start() -> Self {
         let reviews = Reviews::default();
@@ -61,6 +71,7 @@ impl Hooks {
             .route("/a", post(mark).with_state(state("a")))
             .route("/b", post(mark).with_state(state("b")))
             .route("/deny", post(deny).with_state(state("deny")))
+            .route("/refuse", post(refuse).with_state(reviews.clone()))
             .route("/text", post(|| async { "no review" }))
             .route(
                 "/stale",
@@ -278,4 +289,68 @@ async fn subresources() {
     let scale = &reviews[0]["review"]["request"];
     assert_eq!((&scale["object"]["spec"]["replicas"], &scale["oldObject"]["spec"]["replicas"]), (&json!(3), &json!(1)));
     assert_eq!(reviews[3]["review"]["request"]["options"]["gracePeriodSeconds"], 0);
+}
+
+/// KAPI-SSA-01, KAPI-ADM-01: what a webhook refuses with is the answer, even where it reads as if the object were gone or there already:
+/// nobody is asked about the same request anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_apply_takes_a_refusal_for_an_answer() {
+    let (cluster, hooks) = (Cluster::new().await, Hooks::start().await);
+    create(&cluster, "one", json!({})).await.ok();
+    configure(&cluster, VALIDATING, "v", json!([hooks.hook("v", "/refuse", json!({}))])).await;
+    for (name, code, reason) in [("one", 404, "NotFound"), ("two", 409, "AlreadyExists")] {
+        let status = json!({"code": code, "reason": reason, "message": "no"}).to_string();
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"status": status}});
+        let refused = cluster.patch(&format!("{MAPS}/{name}?fieldManager=m"), "apply", object).await;
+        assert_eq!(refused.status.as_u16(), code, "{}", refused.text);
+        assert_eq!(refused.message(), "admission webhook \"v.example.com\" denied the request: no");
+    }
+    assert_eq!(hooks.asked(), ["UPDATE", "CREATE"]);
+}
+
+/// KAPI-SSA-01: an apply follows an object that somebody else deletes or creates meanwhile, but not for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_apply_is_overtaken() {
+    let cluster = Cluster::new().await;
+    let (asked, patience) = (Reviews::default(), Arc::new(Mutex::new(1)));
+    let (noted, left, admin) = (asked.clone(), patience.clone(), cluster.admin.clone());
+    // Undoes what the apply stands on: deletes what is updated, creates what is created.
+    let meddle = move |Json(review): Json<Value>| {
+        let (noted, left, admin) = (noted.clone(), left.clone(), admin.clone());
+        async move {
+            let request = &review["request"];
+            if request["options"]["fieldManager"] != "applier" {
+                return allowed(&review, json!({}));
+            }
+            noted.lock().unwrap().push(request["operation"].clone());
+            let meddles = {
+                let mut left = left.lock().unwrap();
+                let meddles = *left > 0;
+                *left -= 1;
+                meddles
+            };
+            if meddles && request["operation"] == "UPDATE" {
+                common::send(&admin, "DELETE", &format!("{MAPS}/one"), &[], axum::body::Body::empty()).await.ok();
+            } else if meddles {
+                let body = json!({"metadata": {"name": "one"}}).to_string();
+                common::send(&admin, "POST", MAPS, &[("content-type", "application/json")], body).await.ok();
+            }
+            allowed(&review, json!({}))
+        }
+    };
+    let hooks = Hooks { peer: Peer::start(&["127.0.0.1"], Router::new().route("/meddle", post(meddle))).await, reviews: asked.clone() };
+    let rules = json!([{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+    create(&cluster, "one", json!({})).await.ok();
+    configure(&cluster, VALIDATING, "v", json!([hooks.hook("v", "/meddle", json!({"rules": rules}))])).await;
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "b"}});
+    let apply = async || cluster.patch(&format!("{MAPS}/one?fieldManager=applier"), "apply", object.clone()).await;
+    assert_eq!(apply().await.status.as_u16(), 201);
+    assert_eq!(*asked.lock().unwrap(), ["UPDATE", "CREATE"]);
+
+    asked.lock().unwrap().clear();
+    *patience.lock().unwrap() = i32::MAX;
+    cluster.delete(&format!("{MAPS}/one")).await.ok();
+    let refused = apply().await;
+    assert_eq!((refused.status.as_u16(), &refused.body["reason"]), (404, &json!("NotFound")));
+    assert_eq!(*asked.lock().unwrap(), ["CREATE", "UPDATE", "CREATE", "UPDATE", "CREATE", "UPDATE"]);
 }

@@ -6,7 +6,7 @@ use http::StatusCode;
 use mainstay_merge::patch::{self, PatchError};
 use serde_json::Value;
 
-use super::update::{Change, update_object};
+use super::update::{Change, RETRIES, update_object};
 use crate::error::{ApiError, Cause, Details, Result};
 use crate::fields::Owners;
 use crate::negotiate::{self, Decoded};
@@ -220,47 +220,78 @@ async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body:
     if !wanted.is_object() {
         return Err(ApiError::bad_request("error decoding YAML: an apply patch is an object"));
     }
-    let force = options.force == Some(true);
-    let owners = Owners::new(served, &options.field_manager, sub);
+    let apply = Apply { context, served, sub, options, wanted: &wanted, owners: Owners::new(served, &options.field_manager, sub) };
+    let is_there = || async { context.api.load(served, &info.namespace, &info.name).await.map(|found| found.is_some()) };
+    let mut there = is_there().await?;
+    let mut attempt = 0;
     loop {
-        if context.api.load(served, &info.namespace, &info.name).await?.is_none() {
-            let facts = &served.facts;
-            if sub.is_some() {
-                return Err(ApiError::not_found(&facts.group, &facts.plural, &info.name));
-            }
-            super::may_create(context).await?;
-            let uid = meta(&wanted, "uid");
-            if !uid.is_empty() {
-                let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-                return Err(ApiError::conflict(&facts.group, &facts.plural, &info.name, &why));
-            }
-            let mut new = owners.applied(None, &wanted, force).await?;
-            if meta(&new, "name").is_empty() {
-                metadata_mut(&mut new).insert("name".into(), info.name.clone().into());
-            }
-            super::place(context, served, &mut new)?;
-            let created = super::create_object(context, served, new, options).await;
-            match created {
-                Err(error) if error.reason == "AlreadyExists" => continue,
-                other => return respond::object(context, served, StatusCode::CREATED, other?),
-            }
+        let (code, applied) = if there { (StatusCode::OK, apply.update().await) } else { (StatusCode::CREATED, apply.create().await) };
+        let error = match applied {
+            Ok(value) => return respond::object(context, served, code, value),
+            Err(error) => error,
+        };
+        let overtaken = if there { error.code == StatusCode::NOT_FOUND } else { error.reason == "AlreadyExists" };
+        if !overtaken || attempt == RETRIES {
+            return Err(error);
         }
+        // Webhooks say what they like: only the object itself tells that somebody else was faster.
+        let now = is_there().await?;
+        if now == there {
+            return Err(error);
+        }
+        tracing::debug!(%error, "created or deleted by somebody else meanwhile");
+        there = now;
+        attempt += 1;
+    }
+}
+
+/// An object as one manager wants it.
+struct Apply<'a> {
+    context: &'a Context,
+    served: &'a Arc<Served>,
+    sub: Option<&'a str>,
+    options: &'a WriteOptions,
+    wanted: &'a Value,
+    owners: Owners<'a>,
+}
+
+impl Apply<'_> {
+    fn force(&self) -> bool {
+        self.options.force == Some(true)
+    }
+
+    async fn create(&self) -> Result<Value> {
+        let Self { context, served, options, wanted, .. } = *self;
+        let (facts, name) = (&served.facts, &context.info.name);
+        if self.sub.is_some() {
+            return Err(ApiError::not_found(&facts.group, &facts.plural, name));
+        }
+        super::may_create(context).await?;
+        let uid = meta(wanted, "uid");
+        if !uid.is_empty() {
+            let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(ApiError::conflict(&facts.group, &facts.plural, name, &why));
+        }
+        let mut new = self.owners.applied(None, wanted, self.force()).await?;
+        if meta(&new, "name").is_empty() {
+            metadata_mut(&mut new).insert("name".into(), name.clone().into());
+        }
+        super::place(context, served, &mut new)?;
+        super::create_object(context, served, new, options).await
+    }
+
+    async fn update(&self) -> Result<Value> {
+        let Self { context, served, sub, options, wanted, .. } = *self;
+        let info = &context.info;
         let change = Change { sub, options, namespace: &info.namespace, name: &info.name, patch: true };
-        let updated = update_object(context, served, &change, |live| {
-            let (wanted, owners) = (&wanted, &owners);
-            async move {
-                let mut new = owners.applied(Some(&live.value), wanted, force).await?;
-                named(context, served, &mut new)?;
-                if meta(wanted, "resourceVersion").is_empty() {
-                    metadata_mut(&mut new).remove("resourceVersion");
-                }
-                Ok(new)
+        update_object(context, served, &change, |live| async move {
+            let mut new = self.owners.applied(Some(&live.value), wanted, self.force()).await?;
+            named(context, served, &mut new)?;
+            if meta(wanted, "resourceVersion").is_empty() {
+                metadata_mut(&mut new).remove("resourceVersion");
             }
+            Ok(new)
         })
-        .await;
-        match updated {
-            Err(error) if error.code == StatusCode::NOT_FOUND && sub.is_none() => {}
-            other => return respond::object(context, served, StatusCode::OK, other?),
-        }
+        .await
     }
 }
