@@ -7,7 +7,7 @@ mod peer;
 
 use std::sync::{Arc, Mutex};
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::routing::post;
 use axum::{Json, Router};
 use base64::Engine as _;
@@ -63,6 +63,12 @@ async fn refuse(State(reviews): State<Reviews>, Json(review): Json<Value>) -> Js
     }
 }
 
+/// Notes how much time it is given.
+async fn timed(State(reviews): State<Reviews>, RawQuery(query): RawQuery, Json(review): Json<Value>) -> Json<Value> {
+    reviews.lock().unwrap().push(json!({"hook": query.unwrap_or_default()}));
+    allowed(&review, json!({}))
+}
+
 impl Hooks {
     async fn start() -> Self {
         let reviews = Reviews::default();
@@ -72,6 +78,7 @@ impl Hooks {
             .route("/b", post(mark).with_state(state("b")))
             .route("/deny", post(deny).with_state(state("deny")))
             .route("/refuse", post(refuse).with_state(reviews.clone()))
+            .route("/timed", post(timed).with_state(reviews.clone()))
             .route("/text", post(|| async { "no review" }))
             .route(
                 "/stale",
@@ -353,4 +360,18 @@ async fn an_apply_is_overtaken() {
     let refused = apply().await;
     assert_eq!((refused.status.as_u16(), &refused.body["reason"]), (404, &json!("NotFound")));
     assert_eq!(*asked.lock().unwrap(), ["CREATE", "UPDATE", "CREATE", "UPDATE", "CREATE", "UPDATE"]);
+}
+
+/// KAPI-ADM-01: the time of the request limits that of its webhooks, in every form that Go reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn time_of_the_request() {
+    let (cluster, hooks) = (Cluster::new().await, Hooks::start().await);
+    configure(&cluster, VALIDATING, "v", json!([hooks.hook("v", "/timed", json!({"timeoutSeconds": 30}))])).await;
+    for (index, (asked, limited)) in
+        [("", false), ("?timeout=0s", false), ("?timeout=1m30s", false), ("?timeout=20.5s", true)].iter().enumerate()
+    {
+        cluster.post(&format!("{MAPS}{asked}"), json!({"metadata": {"name": format!("m{index}")}})).await.ok();
+        let given = hooks.asked().pop().unwrap();
+        assert_eq!(given != "timeout=30s", *limited, "{asked}: {given}");
+    }
 }

@@ -18,7 +18,7 @@ use crate::error::{ApiError, Result};
 use crate::options::FieldValidation;
 use crate::rest::scale;
 use crate::served::Served;
-use crate::{negotiate, strategy};
+use crate::{inflight, negotiate, strategy};
 
 /// The plugin.
 pub struct MutatingAdmissionWebhook(Compiled<Configuration>);
@@ -29,17 +29,10 @@ impl Default for MutatingAdmissionWebhook {
     }
 }
 
-/// The time that the request itself gives, where it does (`?timeout=10s`).
-pub(super) fn asked_time(request: &Request<'_>) -> Option<Duration> {
-    let text = request.context.query.text("timeout")?;
-    let (number, unit) = text.split_at(text.find(|letter: char| letter.is_ascii_alphabetic())?);
-    let number: u64 = number.parse().ok()?;
-    match unit {
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        "m" => Some(Duration::from_secs(number.saturating_mul(60))),
-        _ => None,
-    }
+/// The time that the request has (`?timeout=10s`).
+pub(super) fn patience(request: &Request<'_>) -> Duration {
+    // What is no length of time was refused, but for requests that last by nature, whose parameter nobody reads.
+    inflight::patience(&request.context.query).unwrap_or(inflight::LONGEST)
 }
 
 #[async_trait]
@@ -50,9 +43,7 @@ impl AdmissionStep for MutatingAdmissionWebhook {
             return Ok(());
         }
         let state = &request.reinvocation;
-        if let Some(limit) = asked_time(request) {
-            state.limit(limit);
-        }
+        state.limit(patience(request));
         state.enter(object);
         let hooks = configurations.iter().flat_map(|(_, configuration)| &configuration.hooks);
         for (index, hook) in hooks.enumerate().filter(|(_, hook)| state.asks(&hook.id)) {

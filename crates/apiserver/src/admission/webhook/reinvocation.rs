@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long a request may take when it does not say so itself.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use crate::inflight::LONGEST;
 
 /// The state of one request's mutating admission.
 #[derive(Debug)]
@@ -63,7 +62,7 @@ impl Reinvocation {
 
     /// When the request must be answered.
     pub(super) fn deadline(&self) -> Instant {
-        self.begun + self.state().limit.unwrap_or(TIMEOUT)
+        self.begun + self.state().limit.unwrap_or(LONGEST)
     }
 
     /// Webhooks begin to see an object: what changed it since the last of them makes all that want to look again.

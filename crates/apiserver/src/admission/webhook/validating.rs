@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::call::{call, out_of_time};
 use super::hook::Configuration;
-use super::mutating::{asked_time, settle};
+use super::mutating::{patience, settle};
 use crate::admission::compiled::Compiled;
 use crate::admission::matching::is_exempt;
 use crate::admission::{AdmissionStep, Request};
@@ -28,9 +28,7 @@ impl AdmissionStep for ValidatingAdmissionWebhook {
         if configurations.is_empty() || is_exempt(request) {
             return Ok(());
         }
-        if let Some(limit) = asked_time(request) {
-            request.reinvocation.limit(limit);
-        }
+        request.reinvocation.limit(patience(request));
         let mut relevant = Vec::new();
         for hook in configurations.iter().flat_map(|(_, configuration)| &configuration.hooks) {
             if let Some(view) = hook.view(request, object).await? {
