@@ -54,6 +54,8 @@ mod services;
 mod strategy;
 mod strict;
 mod table;
+#[cfg(test)]
+mod testing;
 mod versions;
 mod watch;
 mod websocket;

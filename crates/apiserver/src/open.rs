@@ -153,13 +153,18 @@ pub struct Server {
 
 impl Server {
     /// Opens the data directory: locks it, opens the store, fills the cache, makes the built-in objects, serves the stored CRDs.
-    pub async fn open(config: Config) -> Result<Self, OpenError> {
+    pub async fn open(mut config: Config) -> Result<Self, OpenError> {
         let lock = lock(&config.data_dir)?;
+        let store = std::mem::take(&mut config.store).open(&config.data_dir).await?;
+        Self::over(store, config, lock).await
+    }
+
+    /// Opens a data directory that is locked, over a store that is open.
+    pub(crate) async fn over(store: Arc<dyn Store>, config: Config, lock: File) -> Result<Self, OpenError> {
         let mut names = config.names.clone();
         names.host = names.host.or_else(pki::host_name);
         let own = config.data_dir.join("pki");
         let pki = Pki::open_in(config.pki_dir.as_deref().unwrap_or(&own), &own, &names, Timestamp::now())?;
-        let store = config.store.open(&config.data_dir).await?;
         let cache = Cache::fill(store.clone()).await?;
         let Pki { ca, serving, admin, signing_key, front_proxy_ca, front_proxy } = pki;
         let front_proxy_ca = front_proxy_ca.certificate;
@@ -288,7 +293,7 @@ impl Server {
     }
 }
 
-fn lock(directory: &Path) -> Result<File, OpenError> {
+pub(crate) fn lock(directory: &Path) -> Result<File, OpenError> {
     let failed = |action, path: &Path| {
         let path = path.to_owned();
         move |source| OpenError::Directory { path, action, source }

@@ -230,6 +230,37 @@ async fn strangers_and_the_missing() {
     assert!(port > 0);
 }
 
+/// KAPI-AGG-01: an API server that takes connections and says nothing delays the condition of nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_slow_delay_nobody() {
+    let peer = Peer::start(&["metrics.ops.svc"], Router::new().fallback(answer)).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent_port = silent.local_addr().unwrap().port();
+    let directory = tempfile::tempdir().unwrap();
+    let local_services =
+        [format!("ops/metrics=127.0.0.1:{}", peer.port), format!("ops/silent=127.0.0.1:{silent_port}")].map(|one| one.parse().unwrap()).into();
+    let server = Server::open(mainstay_apiserver::Config { local_services, ..config(directory.path()) }).await.unwrap();
+    let admin = server.in_process(UserInfo::new("admin", &["system:masters", "system:authenticated"]));
+    let world = World { cluster: Cluster { server, admin, directory }, peer };
+    let service = |group: &str, service: Value| {
+        let mut spec = json!({"group": group, "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10});
+        if service.is_string() {
+            spec["service"] = json!({"name": service, "namespace": "ops"});
+            spec["insecureSkipTLSVerify"] = true.into();
+        }
+        json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("v1.{group}")}, "spec": spec})
+    };
+    world.cluster.post(SERVICES, service("silent.example.com", json!("silent"))).await.ok();
+    // It is being asked now, and keeps whoever asks waiting.
+    let _asking = silent.accept().await.unwrap();
+    world.cluster.post(SERVICES, service("local.example.com", json!(null))).await.ok();
+    world.cluster.post(SERVICES, service(GROUP, json!("metrics"))).await.ok();
+    world.reason("v1.local.example.com", "Local").await;
+    world.reason(&format!("v1.{GROUP}"), "Passed").await;
+    let silent = world.get(&format!("{SERVICES}/v1.silent.example.com"), "application/json").await.ok();
+    assert_eq!(silent["status"]["conditions"], json!(null), "nothing is known of it yet");
+}
+
 /// KAPI-AGG-01: the protocol may change, through this server to the other one.
 #[tokio::test(flavor = "multi_thread")]
 async fn upgrades() {

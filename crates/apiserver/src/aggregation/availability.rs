@@ -1,12 +1,13 @@
 //! Whether other API servers can be reached, as the condition `Available` of their APIServices.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
-use http::StatusCode;
 use mainstay_store::Expect;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::documents;
 use super::index::{RemoteApi, available};
@@ -33,15 +34,75 @@ struct Verdict {
     message: String,
 }
 
-/// Keeps the conditions and the documents until the server ends.
+/// Keeps the conditions and the documents until the server ends. Nobody waits for an API server that is slow but those who ask for it.
 pub async fn run(api: Arc<Api>) {
+    tokio::join!(keep_local(&api), keep_remote(&api));
+}
+
+/// Says of APIServices without a Service that they are available.
+async fn keep_local(api: &Api) {
+    loop {
+        let failed = !settle_local(api).await;
+        tokio::select! {
+            () = api.closing.cancelled() => return,
+            () = api.aggregation.unsettled_changed.notified() => {}
+            () = tokio::time::sleep(AGAIN.0), if failed => {}
+        }
+    }
+}
+
+/// Says it of those that do not say so yet; false where that failed for one of them, which is then tried again.
+async fn settle_local(api: &Api) -> bool {
+    let mut settled = true;
+    for name in api.aggregation.take_unsettled() {
+        if api.aggregation.index().values().any(|remote| remote.name == name) {
+            continue;
+        }
+        let verdict = Verdict { status: true, reason: "Local", message: "Local APIServices are always available".to_owned() };
+        if let Err(error) = tell(api, &name, &verdict).await {
+            tracing::debug!(name, %error, "the condition of an APIService could not be written yet");
+            api.aggregation.put_back_unsettled(&name);
+            settled = false;
+        }
+    }
+    settled
+}
+
+/// An API server that a task looks after; the task ends with it.
+struct Followed {
+    remote: Arc<RemoteApi>,
+    look: Arc<Notify>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// Has a task for each API server of others.
+async fn keep_remote(api: &Arc<Api>) {
+    let mut followed: BTreeMap<String, Followed> = BTreeMap::new();
+    loop {
+        let index = api.aggregation.index();
+        // Whoever moved is asked at its new place at once, whatever the old one still has to say.
+        followed.retain(|name, one| index.values().any(|remote| remote.name == *name && remote.same_place(&one.remote)));
+        for remote in index.values() {
+            if let Some(known) = followed.get(&remote.name) {
+                known.look.notify_one();
+                continue;
+            }
+            let look = Arc::new(Notify::new());
+            let task = AbortOnDropHandle::new(tokio::spawn(follow(api.clone(), remote.clone(), look.clone())));
+            followed.insert(remote.name.clone(), Followed { remote: remote.clone(), look, _task: task });
+        }
+        tokio::select! {
+            () = api.closing.cancelled() => return,
+            () = api.aggregation.changed.notified() => {}
+        }
+    }
+}
+
+/// Looks after one until it is gone: now and then, soon where it does not answer, at once when asked to look.
+async fn follow(api: Arc<Api>, remote: Arc<RemoteApi>, look: Arc<Notify>) {
     let mut pause = AGAIN.0;
     loop {
-        let changed = api.aggregation.changed.notified();
-        settle_local(&api).await;
-        let index = api.aggregation.index();
-        let answering = join_all(index.values().map(|remote| look_after(&api, remote))).await;
-        let wait = if answering.iter().all(|answers| *answers) {
+        let wait = if look_after(&api, &remote).await {
             pause = AGAIN.0;
             EVERY
         } else {
@@ -49,35 +110,25 @@ pub async fn run(api: Arc<Api>) {
             pause / 2
         };
         tokio::select! {
-            () = api.closing.cancelled() => return,
-            () = changed => pause = AGAIN.0,
-            () = tokio::time::sleep(wait), if !index.is_empty() => {}
+            () = look.notified() => pause = AGAIN.0,
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }
 
-/// Says of APIServices without a Service that they are available.
-async fn settle_local(api: &Api) {
-    for name in api.aggregation.take_unsettled() {
-        let verdict = Verdict { status: true, reason: "Local", message: "Local APIServices are always available".to_owned() };
-        if let Err(error) = tell(api, &name, &verdict).await {
-            tracing::debug!(name, %error, "the condition of an APIService could not be written");
-        }
-    }
-}
-
-/// Checks one, writes its condition, fetches its documents; says whether it answers.
+/// Checks one, writes its condition, fetches its documents; says whether it answers and its condition says so.
 async fn look_after(api: &Api, remote: &RemoteApi) -> bool {
     let verdict = check(api, remote).await;
-    if let Err(error) = tell(api, &remote.name, &verdict).await {
-        tracing::debug!(name = remote.name, %error, "the condition of an APIService could not be written");
+    let told = tell(api, &remote.name, &verdict).await;
+    if let Err(error) = &told {
+        tracing::debug!(name = remote.name, %error, "the condition of an APIService could not be written yet");
     }
     if verdict.status
         && let Some(fetched) = documents::fetch(api, remote).await
     {
         api.aggregation.keep(&remote.name, fetched);
     }
-    verdict.status
+    verdict.status && told.is_ok()
 }
 
 async fn check(api: &Api, remote: &RemoteApi) -> Verdict {
@@ -149,7 +200,12 @@ fn service(facts: &Facts, namespace: &str, name: &str, port: u16) -> Option<Verd
     None
 }
 
+/// Writes the condition; again where somebody else wrote at the same time.
 async fn tell(api: &Api, name: &str, verdict: &Verdict) -> Result<()> {
+    crate::bootstrap::agreed(|| try_to_tell(api, name, verdict)).await
+}
+
+async fn try_to_tell(api: &Api, name: &str, verdict: &Verdict) -> Result<()> {
     let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
     let Some(live) = api.load(&services, "", name).await? else { return Ok(()) };
     let status = if verdict.status { "True" } else { "False" };
@@ -170,19 +226,13 @@ async fn tell(api: &Api, name: &str, verdict: &Verdict) -> Result<()> {
     conditions.push(condition);
     next["status"]["conditions"] = Value::Array(conditions);
     crate::fields::by_server(&services, &live.value, &mut next, Some("status"));
-    match api.save(&services, &mut next, Expect::Revision(live.revision)).await {
-        // Somebody changed it meanwhile: their change brings the next look.
-        Err(error) if error.code == StatusCode::CONFLICT => {
-            api.aggregation.changed.notify_one();
-            Ok(())
-        }
-        other => other.map(|_| ()),
-    }
+    api.save(&services, &mut next, Expect::Revision(live.revision)).await.map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Then, World};
 
     /// KAPI-AGG-01: what a Service tells of an API server behind it, in the recorded words.
     #[test]
@@ -211,5 +261,21 @@ mod tests {
             let found = service(&facts, "n", "s", 443);
             assert_eq!(found.as_ref().map(|verdict| (verdict.reason, verdict.message.as_str())), wanted);
         }
+    }
+
+    /// KAPI-AGG-01: an APIService gets its condition though the store fails in that moment.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn failures_are_not_the_end() {
+        const KEY: &str = "/registry/apiregistration.k8s.io/apiservices/v7.example.com";
+        let world = World::new(false).await;
+        // The first write is the client's.
+        world.store.arrange(KEY, 1, Then::Refuse);
+        world.store.arrange(KEY, 0, Then::Refuse);
+        let spec = json!({"group": "example.com", "version": "v7", "groupPriorityMinimum": 1, "versionPriority": 1});
+        let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v7.example.com"}, "spec": spec});
+        let (status, answer) = world.send("POST", "/apis/apiregistration.k8s.io/v1/apiservices", service).await;
+        assert_eq!(status, http::StatusCode::CREATED, "{answer}");
+        let local = |service: Option<&Value>| service.and_then(available).is_some_and(|condition| condition["reason"] == "Local");
+        world.until("apiregistration.k8s.io/apiservices", "v7.example.com", local).await;
     }
 }

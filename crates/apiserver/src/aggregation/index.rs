@@ -61,7 +61,8 @@ impl RemoteApi {
         }
     }
 
-    fn same_place(&self, other: &Self) -> bool {
+    /// Whether the two are called in the same way.
+    pub(super) fn same_place(&self, other: &Self) -> bool {
         match (&self.config, &other.config) {
             (Ok(one), Ok(two)) => one == two,
             (Err(one), Err(two)) => one.to_string() == two.to_string(),
@@ -85,7 +86,9 @@ pub struct Aggregation {
     documents: RwLock<BTreeMap<String, Arc<Documents>>>,
     /// APIServices that are served here and do not say so yet.
     unsettled: Mutex<BTreeSet<String>>,
-    /// Something that availability depends on has changed.
+    /// There are further ones of these.
+    pub(super) unsettled_changed: Notify,
+    /// Something that the availability of others depends on has changed.
     pub(super) changed: Notify,
 }
 
@@ -124,8 +127,8 @@ impl Aggregation {
         if let (Some(object), None) = (object, &remote) {
             let local = available(object).is_some_and(|condition| condition["reason"] == "Local");
             if !local {
-                self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
-                self.changed.notify_one();
+                self.put_back_unsettled(name);
+                self.unsettled_changed.notify_one();
             }
         }
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
@@ -149,6 +152,11 @@ impl Aggregation {
     /// What others serve now.
     pub fn index(&self) -> Arc<Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers one that does not say so yet.
+    pub(super) fn put_back_unsettled(&self, name: &str) {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
     }
 
     pub(super) fn take_unsettled(&self) -> BTreeSet<String> {

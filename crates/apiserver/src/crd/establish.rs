@@ -22,6 +22,8 @@ pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// When a CRD whose instances are held is looked at again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(250);
+/// When a pass that failed is tried again.
+const AFTER_FAILURE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Marks a CRD whose deletion begins: its instances go first.
 pub fn mark_deleted(crd: &mut Value) {
@@ -88,14 +90,18 @@ impl Establisher {
             let cache = self.api.cache.resource(&crds.storage);
             let Ok(mut subscription) = cache.subscribe(Scope::default(), Begin::Now, &self.api.cache) else { continue };
             loop {
-                if let Err(error) = self.pass().await {
-                    // Somebody else changed a CRD meanwhile: its event brings the next pass.
-                    tracing::debug!(%error, "a CRD could not be established yet");
+                let failed = self.pass().await.err();
+                match &failed {
+                    // Somebody else changed a CRD meanwhile.
+                    Some(error) if error.code == http::StatusCode::CONFLICT => tracing::debug!(%error, "a CRD could not be established yet"),
+                    Some(error) => tracing::warn!(%error, "CRDs could not be established yet"),
+                    None => {}
                 }
                 let closing = self.api.closing.clone();
                 let again = self.again.swap(false, std::sync::atomic::Ordering::Relaxed);
+                let pause = if failed.is_some() { AFTER_FAILURE } else { LOOK_AGAIN };
                 tokio::select! {
-                    () = tokio::time::sleep(LOOK_AGAIN), if again => {},
+                    () = tokio::time::sleep(pause), if again || failed.is_some() => {},
                     change = subscription.changes.recv() => if change.is_none() { break },
                     () = closing.cancelled() => return,
                 }
@@ -136,7 +142,11 @@ impl Establisher {
             match self.settle(&crds, &items[index], &names).await {
                 Ok(Some((revision, crd))) => (items[index].revision, items[index].crd) = (revision, crd),
                 Ok(None) => items[index].crd = Value::Null,
-                Err(error) => outcome = Err(error),
+                Err(error) => {
+                    // What is served does not wait for it, and the next pass looks at it again.
+                    items[index].revision = 0;
+                    outcome = Err(error);
+                }
             }
         }
         self.publish(&items);
@@ -404,4 +414,41 @@ fn serve(definition: &Definition, crd: &Value, remotes: &Arc<Remotes>) -> Vec<Se
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Then, World};
+
+    /// KAPI-CRD-01: a CRD is established though the store fails in that moment; so is a further name of one that is served.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn failures_are_not_the_end() {
+        const KEY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
+        let world = World::new(false).await;
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        });
+        // The first write is the client's.
+        world.store.arrange(KEY, 1, Then::Refuse);
+        world.store.arrange(KEY, 0, Then::Refuse);
+        let (status, answer) = world.send("POST", crds, crd).await;
+        assert_eq!(status, http::StatusCode::CREATED, "{answer}");
+        let resource = "apiextensions.k8s.io/customresourcedefinitions";
+        let is_established = |crd: Option<&Value>| crd.is_some_and(|crd| crd::is_condition_true(crd, "Established"));
+        world.until(resource, "things.example.com", is_established).await;
+
+        world.store.arrange(KEY, 1, Then::Refuse);
+        world.store.arrange(KEY, 0, Then::Refuse);
+        let (status, answer) =
+            world.send("PATCH", &format!("{crds}/things.example.com"), json!({"spec": {"names": {"shortNames": ["th"]}}})).await;
+        assert_eq!(status, http::StatusCode::OK, "{answer}");
+        let is_accepted = |crd: Option<&Value>| crd.is_some_and(|crd| crd["status"]["acceptedNames"]["shortNames"] == json!(["th"]));
+        world.until(resource, "things.example.com", is_accepted).await;
+    }
 }

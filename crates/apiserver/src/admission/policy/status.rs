@@ -1,6 +1,7 @@
 //! The status of policies: which generation was looked at, and what type checking found.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mainstay_store::Expect;
 use serde_json::json;
@@ -10,6 +11,9 @@ use crate::api::Api;
 use crate::cache::{Begin, Scope};
 use crate::error::Result;
 use crate::object::meta;
+
+/// When what failed is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The task that keeps it.
 pub struct PolicyStatus {
@@ -37,14 +41,16 @@ impl PolicyStatus {
                 continue;
             };
             loop {
+                let mut failed = false;
                 for entry in self.api.cache.resource(&policies.storage).list(&Scope::default()) {
                     if let Err(error) = self.settle(&policies, &entry).await {
-                        // Somebody else changed it meanwhile: that brings the next pass.
                         tracing::debug!(%error, "the status of an admission policy could not be written yet");
+                        failed = true;
                     }
                 }
                 tokio::select! {
                     change = subscription.changes.recv() => if change.is_none() { break },
+                    () = tokio::time::sleep(AGAIN), if failed => {}
                     () = self.api.closing.cancelled() => return,
                 }
                 while subscription.changes.try_recv().is_some() {}
@@ -63,5 +69,34 @@ impl PolicyStatus {
         next["status"]["typeChecking"] = json!(type_checking(&policy, &self.api.served()));
         crate::fields::by_server(policies, &policy, &mut next, Some("status"));
         self.api.save(policies, &mut next, Expect::Revision(entry.revision)).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Then, World};
+
+    /// KAPI-ADM-02: a policy gets its status though the store fails in that moment.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn failures_are_not_the_end() {
+        const KEY: &str = "/registry/admissionregistration.k8s.io/validatingadmissionpolicies/p";
+        let world = World::new(false).await;
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]},
+                ]},
+                "validations": [{"expression": "true"}],
+            },
+        });
+        // The first write is the client's.
+        world.store.arrange(KEY, 1, Then::Refuse);
+        world.store.arrange(KEY, 0, Then::Refuse);
+        let (status, answer) = world.send("POST", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", policy).await;
+        assert_eq!(status, http::StatusCode::CREATED, "{answer}");
+        let observed = |policy: Option<&serde_json::Value>| policy.is_some_and(|policy| policy["status"]["observedGeneration"] == 1);
+        world.until("admissionregistration.k8s.io/validatingadmissionpolicies", "p", observed).await;
     }
 }
