@@ -60,6 +60,8 @@ pub(crate) struct Follow {
 
 /// How many log entries one replay step reads.
 const REPLAY: usize = 1_000;
+/// About how many bytes of values it hands out.
+const REPLAY_BYTES: usize = 1 << 20;
 
 #[async_trait]
 impl Changes for Follow {
@@ -94,7 +96,7 @@ impl Follow {
 
     async fn read_log(&mut self) -> Result<(), Error> {
         let (reader, prefix, after) = (self.reader.clone(), self.prefix.clone(), self.seen);
-        let (events, upto, complete) = reader.blocking(move |reader| reader.log(&prefix, after, REPLAY)).await?;
+        let (events, upto, complete) = reader.blocking(move |reader| reader.log(&prefix, after, REPLAY, REPLAY_BYTES)).await?;
         self.replay = !complete;
         if !events.is_empty() || upto > self.seen {
             self.pending.push_back(Batch { events: events.into_iter().map(Arc::new).collect(), revision: upto });

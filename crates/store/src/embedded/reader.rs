@@ -101,8 +101,9 @@ impl Reader {
         if after < compacted { Err(Error::Compacted { asked: after, oldest: compacted }) } else { Ok(()) }
     }
 
-    /// Up to `limit` changes after `after`: those below the prefix, how far the log was read, whether that was its end.
-    pub fn log(&self, prefix: &str, after: Revision, limit: usize) -> Result<(Vec<Event>, Revision, bool), Error> {
+    /// What the log says after `after`: the changes below the prefix, how far it was read, whether that was its end. At most `limit`
+    /// changes of all are read, and those below the prefix only until they take so many bytes.
+    pub fn log(&self, prefix: &str, after: Revision, limit: usize, bytes: usize) -> Result<(Vec<Event>, Revision, bool), Error> {
         let (changes, files, upto, complete) = {
             let index = self.shared.index();
             if after < index.compacted {
@@ -114,13 +115,17 @@ impl Reader {
             let files = files_of(&index, places);
             (changes, files, upto, upto == index.revision)
         };
-        let mut events = Vec::new();
+        let (mut events, mut taken) = (Vec::new(), 0);
         for (revision, (place, before)) in changes {
+            if taken >= bytes {
+                return Ok((events, revision - 1, false));
+            }
             let (deleted, now) = self.read(&files, revision, place)?;
             if !now.key.starts_with(prefix) {
                 continue;
             }
             let before = before.map(|(at, place)| self.read(&files, at, place)).transpose()?.map(|(_, kv)| kv);
+            taken += now.value.len() + before.as_ref().map_or(0, |before| before.value.len());
             events.push(match (deleted, before) {
                 (false, before) => Event::Put { now, before },
                 (true, Some(before)) => Event::Delete { revision, before },

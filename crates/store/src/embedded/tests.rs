@@ -343,3 +343,25 @@ fn files_shrink_when_history_is_forgotten() {
         assert_eq!(everything(&open(&disk).unwrap()).await, before);
     });
 }
+
+/// KAPI-WATCH-01: a watch from the past hands out large changes in pieces, and all of them.
+#[test]
+fn history_comes_in_pieces() {
+    run(async {
+        let disk = Simulated::new(13);
+        let store = open(&disk).unwrap();
+        for number in 0..10_u8 {
+            store.put("/a", Bytes::from(vec![number; 400 << 10]), Expect::Any).await.unwrap();
+        }
+        let latest = *store.revision().borrow();
+        let (mut watch, mut seen, mut told) = (store.watch("/", 1).await.unwrap(), 1, Vec::new());
+        while seen < latest {
+            let batch = watch.next().await.unwrap();
+            assert!(batch.events.len() <= 3, "{} changes of 400 KiB at once", batch.events.len());
+            assert_eq!(batch.events.last().map(|event| event.revision()), Some(batch.revision));
+            told.extend(batch.events.iter().map(|event| event.revision()));
+            seen = batch.revision;
+        }
+        assert_eq!(told, (2..=latest).collect::<Vec<_>>());
+    });
+}
