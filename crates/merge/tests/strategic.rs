@@ -100,3 +100,24 @@ fn refusals() {
     refused(&live, &json!({"$setElementOrder": ["a"]}), 400, "invalid patch format of setElementOrder list");
     refused(&live, &json!({"scalars": [["a"]]}), 422, "the server rejected our request due to an error in our request");
 }
+
+/// KAPI-PATCH-01: lists have no bounds but those of requests. Comparing every two elements would take minutes here.
+#[test]
+fn long_lists() {
+    const LENGTH: usize = 100_000;
+    let texts = |from: usize| (from..from + LENGTH).map(|at| json!(format!("text-{at}"))).collect::<Vec<_>>();
+    let both = (0..LENGTH + LENGTH / 2).map(|at| json!(format!("text-{at}"))).collect::<Vec<_>>();
+    let merged = strategic_merge_patch(&json!({"scalars": texts(0)}), &json!({"scalars": texts(LENGTH / 2)}), &schema()).unwrap();
+    assert_eq!(merged["scalars"].as_array().unwrap().len(), both.len());
+    let left = json!({"$deleteFromPrimitiveList/scalars": texts(1)});
+    check(&json!({"scalars": texts(0)}), &left, &json!({"scalars": ["text-0"]}));
+
+    let items = |from: usize, v: &str| (from..from + LENGTH).map(|at| json!({"name": format!("n{at}"), "v": v})).collect::<Vec<_>>();
+    let merged = strategic_merge_patch(&json!({"merged": items(0, "1")}), &json!({"merged": items(LENGTH / 2, "2")}), &schema()).unwrap();
+    let merged = merged["merged"].as_array().unwrap();
+    let changed = merged.iter().filter(|item| item["v"] == "2").count();
+    assert_eq!((merged.len(), changed), (LENGTH + LENGTH / 2, LENGTH));
+    let deleted = (1..LENGTH).map(|at| json!({"name": format!("n{at}"), "$patch": "delete"})).collect::<Vec<_>>();
+    let order = json!({"merged": deleted, "$setElementOrder/merged": [{"name": "n0"}]});
+    check(&json!({"merged": items(0, "1")}), &order, &json!({"merged": [{"name": "n0", "v": "1"}]}));
+}

@@ -1,5 +1,6 @@
 //! What a PATCH makes of an object: the three formats of KAPI-PATCH-01.
 
+mod identity;
 mod json;
 mod merge;
 mod strategic;

@@ -6,10 +6,13 @@
 //! - `$setElementOrder/FIELD: [...]`: the wanted order of a merged list,
 //! - `$retainKeys: [...]`: the only keys that stay in a map.
 
+use std::collections::{HashMap, HashSet};
+
 use mainstay_schema::{Additional, Schema};
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use super::identity::{Identity, place_in, places, printed, without_duplicates};
 use crate::go;
 
 const DIRECTIVE: &str = "$patch";
@@ -132,7 +135,8 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     let Value::Array(retained) = retained else {
         return Err(BAD_RETAIN_KEYS);
     };
-    let kept = |key: &str| retained.iter().any(|name| name == key);
+    let retained: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+    let kept = |key: &str| retained.contains(key);
     let unlisted =
         patch.iter().any(|(key, value)| !value.is_null() && !key.starts_with(DELETE_FROM) && !key.starts_with(ORDER) && !kept(key));
     if unlisted {
@@ -173,16 +177,18 @@ fn set_orders(original: &mut Map<String, Value>, patch: &mut Map<String, Value>,
 /// upstream deletes and adds in the same array.
 fn live_order(now: &[Value], change: &[Value], key: &str) -> Vec<Value> {
     let directive = |item: &Value, name: &str| item.get(DIRECTIVE).is_some_and(|given| given == name);
-    let same = |left: &&Value, right: &Value| same_element(left, right, Some(key));
-    let left = now.iter().filter(|item| !change.iter().any(|other| directive(other, "delete") && same(item, other)));
-    let mut live: Vec<Value> = left.cloned().collect();
+    let identity = |item| Identity::of(item, Some(key));
+    let deleted: HashSet<Identity<'_>> = change.iter().filter(|item| directive(item, "delete")).filter_map(identity).collect();
+    let stays = |item: &&Value| Identity::of(item, Some(key)).is_none_or(|own| !deleted.contains(&own));
+    let mut live: Vec<&Value> = now.iter().filter(stays).collect();
+    let mut known: HashSet<Identity<'_>> = live.iter().copied().filter_map(identity).collect();
     let replaced = change.iter().any(|item| directive(item, "replace"));
     for item in change.iter().filter(|item| !replaced && item.get(DIRECTIVE).is_none()) {
-        if live.len() < now.len() && !live.iter().any(|other| same(&item, other)) {
-            live.push(item.clone());
+        if live.len() < now.len() && identity(item).is_none_or(|own| known.insert(own)) {
+            live.push(item);
         }
     }
-    live
+    live.into_iter().cloned().collect()
 }
 
 fn list(value: Value) -> Result<Vec<Value>, PatchError> {
@@ -213,7 +219,7 @@ fn check_order(change: &[Value], order: &[Value], key: Option<&str>) -> Result<(
                 return Err(no_merge_key(map, key));
             }
         }
-        if same_element(next, item, key) {
+        if Identity::of(next, key).is_some_and(|own| Some(own) == Identity::of(item, key)) {
             wanted.next();
         }
     }
@@ -225,18 +231,6 @@ fn check_order(change: &[Value], order: &[Value], key: Option<&str>) -> Result<(
         )));
     }
     Ok(())
-}
-
-fn same_element(left: &Value, right: &Value, key: Option<&str>) -> bool {
-    match key {
-        Some(key) => matches!((left.get(key), right.get(key)), (Some(left), Some(right)) if same_key(left, right)),
-        None => left == right,
-    }
-}
-
-/// Keys are compared by their printed form, so that 80 and 80.0 are the same.
-fn same_key(left: &Value, right: &Value) -> bool {
-    left == right || go::plain(left) == go::plain(right)
 }
 
 fn merge_list(original: Vec<Value>, patch: Vec<Value>, meta: Meta<'_>) -> Result<Vec<Value>, PatchError> {
@@ -253,6 +247,7 @@ fn merge_list(original: Vec<Value>, patch: Vec<Value>, meta: Meta<'_>) -> Result
     };
 
     let mut live = original;
+    let mut deleted = HashSet::new();
     let mut changes = Vec::new();
     let mut replace = false;
     for item in patch {
@@ -263,7 +258,7 @@ fn merge_list(original: Vec<Value>, patch: Vec<Value>, meta: Meta<'_>) -> Result
                 let Some(value) = item.get(key) else {
                     return Err(no_merge_key(&item, key));
                 };
-                live.retain(|element| element.get(key).is_none_or(|own| !same_key(own, value)));
+                deleted.insert(printed(value).into_owned());
             }
             Some(Value::String(directive)) if directive == "replace" => replace = true,
             Some(Value::String(directive)) if directive == "merge" => {
@@ -275,19 +270,26 @@ fn merge_list(original: Vec<Value>, patch: Vec<Value>, meta: Meta<'_>) -> Result
     if replace {
         return in_order(changes.clone(), &[], &changes, Some(key));
     }
+    live.retain(|element| element.get(key).is_none_or(|own| !deleted.contains(&*printed(own))));
     let mut merged = live.clone();
+    let mut known: HashMap<String, usize> = HashMap::with_capacity(live.len());
+    for (place, own) in live.iter().enumerate().filter_map(|(place, element)| Some((place, element.get(key)?))) {
+        known.entry(printed(own).into_owned()).or_insert(place);
+    }
     for change in &changes {
         let Value::Object(change) = change else { continue };
         let Some(value) = change.get(key) else {
             return Err(no_merge_key(change, key));
         };
-        let place = merged.iter().position(|element| element.get(key).is_some_and(|own| same_key(own, value)));
-        match place {
+        match known.get(&*printed(value)).copied() {
             Some(place) => {
                 let Value::Object(now) = merged[place].take() else { continue };
                 merged[place] = Value::Object(merge_map(now, change.clone(), meta.items())?);
             }
-            None => merged.push(Value::Object(change.clone())),
+            None => {
+                known.insert(printed(value).into_owned(), merged.len());
+                merged.push(Value::Object(change.clone()));
+            }
         }
     }
     in_order(merged, &changes, &live, Some(key))
@@ -300,25 +302,9 @@ fn delete_from_list(now: Vec<Value>, change: Vec<Value>, meta: Meta<'_>) -> Resu
     if holds_maps(&now, &change)? {
         return merge_list(now, change, meta);
     }
-    let left = now.iter().filter(|item| !change.contains(item)).cloned().collect();
+    let gone: HashSet<&Value> = change.iter().collect();
+    let left = now.iter().filter(|item| !gone.contains(item)).cloned().collect();
     in_order(left, &change, &now, None)
-}
-
-/// The values once each. The last value takes the place of one that goes, as in Kubernetes: that decides the order.
-fn without_duplicates(mut values: Vec<Value>) -> Vec<Value> {
-    let mut first = 0;
-    while first < values.len() {
-        let mut other = first + 1;
-        while other < values.len() {
-            if values[first] == values[other] {
-                values.swap_remove(other);
-            } else {
-                other += 1;
-            }
-        }
-        first += 1;
-    }
-    values
 }
 
 fn holds_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
@@ -342,7 +328,7 @@ fn holds_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
 
 /// Elements of the patch in its order; elements only the server has keep their places relative to those, as far as the live order says.
 fn in_order(merged: Vec<Value>, patch_order: &[Value], live_order: &[Value], key: Option<&str>) -> Result<Vec<Value>, PatchError> {
-    let place = |list: &[Value], item: &Value| list.iter().position(|other| same_element(other, item, key));
+    let (in_patch, in_live) = (places(patch_order, key), places(live_order, key));
     for map in merged.iter().chain(patch_order).chain(live_order).filter_map(Value::as_object) {
         if let Some(key) = key
             && !map.contains_key(key)
@@ -353,9 +339,9 @@ fn in_order(merged: Vec<Value>, patch_order: &[Value], live_order: &[Value], key
     let mut patched = Vec::new();
     let mut server_only = Vec::new();
     for item in merged {
-        match place(patch_order, &item) {
+        match place_in(&in_patch, &item, key) {
             Some(at) => patched.push((at, item)),
-            None => server_only.push((place(live_order, &item), item)),
+            None => server_only.push((place_in(&in_live, &item, key), item)),
         }
     }
     patched.sort_by_key(|(at, _)| *at);
@@ -364,7 +350,7 @@ fn in_order(merged: Vec<Value>, patch_order: &[Value], live_order: &[Value], key
 
     let mut out = Vec::with_capacity(patched.len() + server_only.len());
     let mut left = server_only.into_iter().peekable();
-    let mut right = patched.into_iter().map(|(_, item)| (place(live_order, &item), item)).peekable();
+    let mut right = patched.into_iter().map(|(_, item)| (place_in(&in_live, &item, key), item)).peekable();
     loop {
         let take_left = match (left.peek(), right.peek()) {
             (None, None) => return Ok(out),
