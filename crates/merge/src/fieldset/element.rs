@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Deref;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::go;
 
@@ -198,10 +198,7 @@ fn compare_values(left: &Value, right: &Value) -> Ordering {
         }
     }
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
-            (Some(left), Some(right)) => left.cmp(&right),
-            _ => left.as_f64().unwrap_or(f64::MAX).total_cmp(&right.as_f64().unwrap_or(f64::MAX)),
-        },
+        (Value::Number(left), Value::Number(right)) => compare_numbers(left, right),
         (Value::String(left), Value::String(right)) => left.cmp(right),
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
         (Value::Array(left), Value::Array(right)) => {
@@ -215,6 +212,26 @@ fn compare_values(left: &Value, right: &Value) -> Ordering {
         }
         _ => rank(left).cmp(&rank(right)),
     }
+}
+
+/// Numbers by their exact value. Taking whole numbers for floating ones would make two of them equal to a third and not to each other.
+fn compare_numbers(left: &Number, right: &Number) -> Ordering {
+    let float = |number: &Number| number.as_f64().unwrap_or(f64::MAX);
+    match (left.as_i128(), right.as_i128()) {
+        (Some(left), Some(right)) => left.cmp(&right),
+        (Some(left), None) => compare_with_float(left, float(right)),
+        (None, Some(right)) => compare_with_float(right, float(left)).reverse(),
+        (None, None) => {
+            let (left, right) = (float(left), float(right));
+            left.partial_cmp(&right).unwrap_or_else(|| left.total_cmp(&right))
+        }
+    }
+}
+
+fn compare_with_float(whole: i128, float: f64) -> Ordering {
+    let floor = float.floor();
+    // The cast stops at the bounds of its type, which no whole number of JSON reaches.
+    whole.cmp(&(floor as i128)).then(if float > floor { Ordering::Less } else { Ordering::Equal })
 }
 
 /// Whether two values are the same, numbers by value.
@@ -236,5 +253,53 @@ impl Path {
 impl fmt::Display for Path {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|element| write!(out, "{element}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Numbers that are close to each other or to the bounds of their types.
+    fn number() -> impl Strategy<Value = Scalar> {
+        let base =
+            prop::sample::select(vec![0_i128, 1 << 53, -(1 << 53), i128::from(i64::MAX), i128::from(i64::MIN), i128::from(u64::MAX)]);
+        let whole = (base, -2..3_i128).prop_map(|(base, by)| base + by);
+        let exact = whole.clone().prop_map(|whole| match (i64::try_from(whole), u64::try_from(whole)) {
+            (Ok(whole), _) => json!(whole),
+            (_, Ok(whole)) => json!(whole),
+            _ => json!(whole as f64),
+        });
+        prop_oneof![
+            exact,
+            whole.prop_map(|whole| json!(whole as f64)),
+            (-4..5_i8).prop_map(|half| json!(f64::from(half) / 2.0)),
+            Just(json!(-0.0))
+        ]
+        .prop_map(Scalar)
+    }
+
+    proptest! {
+        /// KAPI-SSA-01: the order by which field sets are sorted is an order, whatever numbers they hold.
+        #[test]
+        fn numbers_have_a_total_order(a in number(), b in number(), c in number()) {
+            prop_assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
+            if a <= b && b <= c {
+                prop_assert!(a <= c, "{} <= {} <= {}", a, b, c);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_compared_by_value() {
+        let (below, float, above) =
+            (Scalar(json!((1_i64 << 53) - 1)), Scalar(json!((1_i64 << 53) as f64)), Scalar(json!((1_i64 << 53) + 1)));
+        assert!(below < float && float < above);
+        assert_eq!(Scalar(json!(1)), Scalar(json!(1.0)));
+        assert_eq!(Scalar(json!(0)), Scalar(json!(-0.0)));
+        assert!(Scalar(json!(u64::MAX)) < Scalar(json!(u64::MAX as f64)));
     }
 }
