@@ -20,10 +20,10 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Takes a request apart. `query` is the decoded query.
+    /// Takes a request apart. `path` and `query` are decoded: see [`decode_path`].
     pub fn new(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = Self { path: path.to_owned(), verb: method.as_str().to_ascii_lowercase(), ..Self::default() };
-        let mut parts: Vec<String> = path.trim_matches('/').split('/').map(percent_decode).collect();
+        let mut parts: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
         let group_parts = match parts.first().map(String::as_str) {
             Some("api") if parts.len() >= 3 => 1,
             Some("apis") if parts.len() >= 4 => 2,
@@ -117,7 +117,35 @@ impl Query {
     }
 }
 
-/// Decodes `%XX` in a path element.
+/// The path of a request as it is authorized, routed and sent on: decoded as a whole before it is taken apart, as Go's `URL.Path`, so
+/// that an encoded slash separates like any other for all who read it. `None` for an escape that is none, and for what is no text.
+pub fn decode_path(raw: &str) -> Option<String> {
+    let mut bytes = raw.bytes();
+    let mut plain = Vec::with_capacity(raw.len());
+    while let Some(byte) = bytes.next() {
+        let mut hex = || (bytes.next()? as char).to_digit(16);
+        plain.push(if byte == b'%' { u8::try_from(hex()? * 16 + hex()?).ok()? } else { byte });
+    }
+    String::from_utf8(plain).ok()
+}
+
+/// A decoded path as Go's `URL.EscapedPath` writes it.
+pub fn encode_path(path: &str) -> String {
+    let mut encoded = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte) {
+            encoded.push(byte as char);
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                encoded.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
+            }
+        }
+    }
+    encoded
+}
+
+/// Decodes `%XX` in the name of a header.
 pub fn percent_decode(text: &str) -> String {
     decode(text, false)
 }
@@ -177,5 +205,27 @@ mod tests {
             );
         }
         assert!(!RequestInfo::new(&Method::GET, "/apis/apps/v1", &Query::default()).is_resource);
+    }
+
+    /// KAPI-AUTHZ-01: a path is decoded before it is taken apart, once, and what is no escape is no path.
+    #[test]
+    fn paths_are_decoded_as_a_whole() {
+        for (raw, plain, encoded) in [
+            ("/apis/g/v1/namespaces/a/things/x%2Flog", "/apis/g/v1/namespaces/a/things/x/log", "/apis/g/v1/namespaces/a/things/x/log"),
+            ("/a/%2e%2E/b//c/", "/a/../b//c/", "/a/../b//c/"),
+            ("/%252F%3F%25zz", "/%2F?%zz", "/%252F%3F%25zz"),
+            ("/a+b:c;d,e$f&g=h@i~j_k-l.m", "/a+b:c;d,e$f&g=h@i~j_k-l.m", "/a+b:c;d,e$f&g=h@i~j_k-l.m"),
+            ("/%c3%a9 !", "/\u{e9} !", "/%C3%A9%20%21"),
+        ] {
+            let decoded = decode_path(raw).unwrap();
+            assert_eq!((decoded.as_str(), encode_path(&decoded).as_str()), (plain, encoded), "{raw}");
+            assert_eq!(decode_path(encoded).as_deref(), Some(plain), "what is sent on is read as what was authorized");
+        }
+        for raw in ["/%", "/%2", "/a%zz", "/%+1", "/%\u{e9}", "/%ff"] {
+            assert_eq!(decode_path(raw), None, "{raw}");
+        }
+        let path = decode_path("/api/v1/namespaces/a/pods/x%2Flog").unwrap();
+        let info = RequestInfo::new(&Method::GET, &path, &Query::default());
+        assert_eq!((info.name.as_str(), info.subresource.as_str()), ("x", "log"));
     }
 }

@@ -20,7 +20,7 @@ use crate::error::{ApiError, Result};
 use crate::inflight;
 use crate::metrics::Series;
 use crate::negotiate::{self, Agreed, Format};
-use crate::request::{Query, RequestInfo};
+use crate::request::{Query, RequestInfo, decode_path};
 use crate::respond::Answer;
 
 /// The largest request body.
@@ -116,8 +116,12 @@ pub fn in_process(api: Arc<Api>, user: Arc<UserInfo>) -> Router {
 async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
     let begun = Instant::now();
     let (parts, mut body) = request.into_parts();
+    let Some(path) = decode_path(parts.uri.path()) else {
+        drain(body).await;
+        return malformed();
+    };
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let info = RequestInfo::new(&parts.method, parts.uri.path(), &query);
+    let info = RequestInfo::new(&parts.method, &path, &query);
     let series = Series::of(&api, &info, &parts);
     let gzip = negotiate::accepts_gzip(&parts.headers);
     let head = parts.method == Method::HEAD;
@@ -156,8 +160,8 @@ async fn run(api: &Arc<Api>, mut parts: Parts, body: &mut Body, query: Query, in
         Err(refusal) if is_behind(api, &refusal).await => api.access.authorize(&user, &info).await?,
         outcome => outcome?,
     }
-    if let Some(remote) = api.aggregation.route(parts.uri.path()) {
-        return Ok(Answer::sent(aggregation::forward(api, &remote, parts, std::mem::take(body), &user).await));
+    if let Some(remote) = api.aggregation.route(&info.path) {
+        return Ok(Answer::sent(aggregation::forward(api, &remote, &info.path, parts, std::mem::take(body), &user).await));
     }
     let pretty = query.first("pretty").map(|_| query.flag("pretty"));
     let agreed = if info.is_resource {
@@ -194,13 +198,18 @@ async fn run(api: &Arc<Api>, mut parts: Parts, body: &mut Body, query: Query, in
     Ok(answer)
 }
 
+/// What Go's HTTP server says to what it can not read.
+fn malformed() -> Response<Body> {
+    Answer::text(StatusCode::BAD_REQUEST, "400 Bad Request").into_response(false)
+}
+
 /// Whether a refusal came of not having heard yet what another server on the same store has written; it has been heard then.
 async fn is_behind(api: &Api, refusal: &ApiError) -> bool {
     if !api.store.shared() || !matches!(refusal.code, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return false;
     }
     let shown = api.cache.revision();
-    api.cache.catch_up().await.is_some_and(|now| now > shown)
+    api.behind.catch_up(&api.cache).await.is_some_and(|now| now > shown)
 }
 
 /// Reads what a refusal left of a body, within reason: a client that is still writing when the connection closes may never see the

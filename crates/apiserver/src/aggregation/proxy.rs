@@ -11,6 +11,7 @@ use mainstay_serve::{Connection, Place};
 
 use super::index::RemoteApi;
 use crate::api::Api;
+use crate::request::encode_path;
 
 const USER: &str = "x-remote-user";
 const UID: &str = "x-remote-uid";
@@ -28,8 +29,9 @@ const HOP_BY_HOP: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// Sends a request of this user on; the answer is the other server's, streams and changed protocols included.
-pub async fn forward(api: &Api, remote: &RemoteApi, mut parts: Parts, body: Body, user: &UserInfo) -> Response<Body> {
+/// Sends a request of this user on; the answer is the other server's, streams and changed protocols included. `path` is the decoded
+/// path that was authorized: the other server is asked for that and for nothing that only looks like it.
+pub async fn forward(api: &Api, remote: &RemoteApi, path: &str, mut parts: Parts, body: Body, user: &UserInfo) -> Response<Body> {
     if !remote.available {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "service unavailable");
     }
@@ -44,13 +46,14 @@ pub async fn forward(api: &Api, remote: &RemoteApi, mut parts: Parts, body: Body
     let upgrade = parts.headers.get(header::UPGRADE).cloned().filter(|_| names_upgrade(&parts.headers));
     let client = parts.extensions.remove::<OnUpgrade>();
     let place = parts.extensions.remove::<Place>();
-    let path = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let request = Request::builder().method(parts.method.clone()).uri(format!("{}{path}", config.target.url())).body(body);
+    let path = encode_path(path);
+    let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let request = Request::builder().method(parts.method.clone()).uri(format!("{}{path}{query}", config.target.url())).body(body);
     let mut request = match request {
         Ok(request) => request,
         Err(error) => return refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    *request.headers_mut() = match headers(&parts, user) {
+    *request.headers_mut() = match headers(&parts, &path, user) {
         Ok(headers) => headers,
         Err(why) => return refuse(StatusCode::INTERNAL_SERVER_ERROR, why),
     };
@@ -109,7 +112,7 @@ fn names_upgrade(headers: &HeaderMap) -> bool {
 }
 
 /// The headers that are sent on: the client's without its credentials, and who it is.
-fn headers(parts: &Parts, user: &UserInfo) -> Result<HeaderMap, &'static str> {
+fn headers(parts: &Parts, path: &str, user: &UserInfo) -> Result<HeaderMap, &'static str> {
     let mut headers = parts.headers.clone();
     strip(&mut headers);
     let private = |name: &HeaderName| {
@@ -149,7 +152,7 @@ fn headers(parts: &Parts, user: &UserInfo) -> Result<HeaderMap, &'static str> {
         headers.insert("x-forwarded-for", value(&chain)?);
     }
     headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
-    headers.insert("x-forwarded-uri", value(parts.uri.path())?);
+    headers.insert("x-forwarded-uri", value(path)?);
     if let Some(host) = parts.headers.get(header::HOST) {
         headers.insert("x-forwarded-host", host.clone());
     }
@@ -210,7 +213,7 @@ mod tests {
         let mut user = UserInfo::new("ann", &["devs", "system:authenticated"]);
         user.uid = "7".to_owned();
         user.extra.insert("example.com/scopes".to_owned(), vec!["x".to_owned(), "y".to_owned()]);
-        let headers = headers(&parts, &user).unwrap();
+        let headers = headers(&parts, parts.uri.path(), &user).unwrap();
         let mut shown: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
         shown.sort();
         assert_eq!(
