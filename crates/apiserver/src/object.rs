@@ -4,7 +4,12 @@
 //! revision of the store is the one truth. So an answer is made by copying: another head, the revision, the rest. Nothing is parsed
 //! to list or to watch, and a custom resource changes its version by changing its head.
 
+use std::fmt;
+
 use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserializer as _;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 const METADATA: &[u8] = b"\"metadata\":{";
@@ -88,6 +93,59 @@ pub fn decode(stored: &[u8], revision: u64) -> Result<Value, serde_json::Error> 
         metadata.insert("resourceVersion".into(), revision.to_string().into());
     }
     Ok(object)
+}
+
+/// A stored object to be looked at, without its managed fields (often half of it), and its metadata as it is stored.
+pub fn glance(stored: &[u8]) -> Result<(Value, &RawValue), serde_json::Error> {
+    let (mut object, metadata) = serde_json::Deserializer::from_slice(stored).deserialize_map(Glance)?;
+    object.insert("metadata".into(), serde_json::Deserializer::from_str(metadata.get()).deserialize_map(Unmanaged)?);
+    Ok((Value::Object(object), metadata))
+}
+
+/// The members of an object but its metadata, which stays text.
+struct Glance;
+
+impl<'de> Visitor<'de> for Glance {
+    type Value = (Map<String, Value>, &'de RawValue);
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a stored object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let (mut object, mut metadata) = (Map::new(), None);
+        while let Some(key) = members.next_key::<String>()? {
+            if key == "metadata" {
+                metadata = Some(members.next_value()?);
+            } else {
+                object.insert(key, members.next_value()?);
+            }
+        }
+        Ok((object, metadata.ok_or_else(|| serde::de::Error::missing_field("metadata"))?))
+    }
+}
+
+/// Metadata without managed fields.
+struct Unmanaged;
+
+impl<'de> Visitor<'de> for Unmanaged {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut metadata = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            if key == "managedFields" {
+                members.next_value::<IgnoredAny>()?;
+            } else {
+                metadata.insert(key, members.next_value()?);
+            }
+        }
+        Ok(Value::Object(metadata))
+    }
 }
 
 /// The member of `metadata` as text; empty when absent.

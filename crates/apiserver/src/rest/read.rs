@@ -60,11 +60,7 @@ pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
     let metadata = list_metadata(&page);
     match context.agreed.shape {
         Shape::Object | Shape::Discovery => write_list(context, served, &page, &metadata),
-        Shape::Table => {
-            let mut values = values(served, &page)?;
-            let table = crate::table::of(context, served, &mut values, &metadata)?;
-            Ok(Answer::value(StatusCode::OK, context.agreed.format, &table))
-        }
+        Shape::Table => crate::table::page(context, served, &page, &metadata),
         Shape::Metadata | Shape::MetadataList => {
             let partial =
                 |entry: &Arc<Entry>| served.read(&entry.stored, entry.revision).map(|mut loaded| respond::partial(&mut loaded.value));
@@ -89,10 +85,6 @@ pub fn list_metadata(page: &Page) -> Value {
         metadata.insert("remainingItemCount".into(), remaining.into());
     }
     Value::Object(metadata)
-}
-
-fn values(served: &Served, page: &Page) -> Result<Vec<Value>> {
-    page.entries.iter().map(|entry| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value)).collect()
 }
 
 fn write_list(context: &Context, served: &Served, page: &Page, metadata: &Value) -> Result<Answer> {
