@@ -135,3 +135,13 @@ fn repeated_findings() {
     assert_eq!(errors.len(), 8);
     assert!(errors.iter().all(|error| error.field.as_str() == "metadata.labels"));
 }
+
+/// KAPI-REST-04: a dash at the end of `generateName` is no reason to cut a letter in two.
+#[test]
+fn generated_names_of_any_letters() {
+    let gvk = Gvk::new("", "v1", "ConfigMap");
+    for name in ["é-", "x€-", "\u{1f600}-"] {
+        let errors = validate_create(&gvk, &json!({"metadata": {"generateName": name, "name": "", "namespace": "ns"}}));
+        assert!(errors.iter().any(|error| error.field.as_str() == "metadata.generateName"), "{name}: {errors:?}");
+    }
+}

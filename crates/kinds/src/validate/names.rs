@@ -290,9 +290,18 @@ pub(crate) fn not_special(text: &str) -> Messages {
     messages
 }
 
-/// What stands for an unfinished name, so that the rules for names fit `generateName`.
+/// What stands for an unfinished name, so that the rules for names fit `generateName`. Upstream puts an `a` for the last two bytes. Where
+/// that leaves part of a letter, each byte of it becomes one that no name may hold, so that the name keeps its length.
 pub(crate) fn mask_trailing_dash(text: &str) -> String {
-    if text.len() > 1 && text.ends_with('-') { format!("{}a", &text[..text.len() - 2]) } else { text.to_owned() }
+    let Some(unfinished) = text.strip_suffix('-').filter(|rest| !rest.is_empty()) else { return text.to_owned() };
+    let end = unfinished.len() - 1;
+    let mut masked = unfinished.to_owned();
+    masked.pop();
+    while masked.len() < end {
+        masked.push('\0');
+    }
+    masked.push('a');
+    masked
 }
 
 #[cfg(test)]
@@ -321,5 +330,10 @@ mod tests {
         );
         assert!(cidr("10.0.0.0/8").is_empty() && !cidr("10.0.0.0").is_empty() && !cidr("1.2.3.4/33").is_empty());
         assert_eq!(mask_trailing_dash("gen-"), "gea");
+        assert_eq!((mask_trailing_dash("-"), mask_trailing_dash("gen"), mask_trailing_dash("g-")), ("-".into(), "gen".into(), "a".into()));
+        for name in ["é-", "gen\u{20ac}-", "\u{1f600}-"] {
+            let masked = mask_trailing_dash(name);
+            assert_eq!((masked.len(), subdomain(&masked).len()), (name.len() - 1, 1), "{name}");
+        }
     }
 }
