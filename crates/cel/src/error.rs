@@ -1,6 +1,7 @@
 //! What can be wrong with an expression, before and while it runs.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A problem at a place in the text of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +50,11 @@ pub enum CompileError {
 /// An expression that failed while it ran.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct EvalError(pub(crate) String);
+pub struct EvalError(pub(crate) Arc<str>);
 
 impl EvalError {
     pub(crate) fn new(problem: impl fmt::Display) -> Self {
-        Self(problem.to_string())
+        Self(problem.to_string().into())
     }
 
     pub(crate) fn overload() -> Self {

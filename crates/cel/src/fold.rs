@@ -6,12 +6,15 @@ use crate::cost::PER_CALL_LIMIT;
 use crate::cost::charge::Charge;
 use crate::error::CompileError;
 use crate::eval::Evaluation;
+use crate::types::Type;
 use crate::value::{Identity, Value};
 
 const CONVERSIONS: [&str; 10] = ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
 
 /// Replaces what is constant by its value, from the inside out.
 pub(crate) fn fold(expr: &mut Expr) -> Result<(), CompileError> {
+    // From here on nothing asks for types, and some hold much: that of `variables` all those before.
+    expr.kind = Type::Dyn;
     match &mut expr.node {
         Node::Literal(_) | Node::Constant(_) | Node::Ident(_) => return Ok(()),
         Node::Select(select) => return fold(&mut select.operand),

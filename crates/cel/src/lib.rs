@@ -32,7 +32,7 @@ mod types;
 mod value;
 
 pub use admission::{AdmissionVariables, admission_env, typed_admission_env};
-pub use composition::{Composed, Composition};
+pub use composition::{Composed, Composer, Composition};
 pub use convert::from_schema;
 pub use cost::range::Range;
 pub use cost::{MATCH_CONDITIONS_BUDGET, PER_CALL_LIMIT, RUNTIME_BUDGET};

@@ -46,6 +46,14 @@ impl Env {
         self
     }
 
+    /// Adds a field to a variable that is a record. Copies the record only when something else holds it.
+    pub(crate) fn add_field(&mut self, variable: &str, name: Arc<str>, kind: Type) {
+        let known = self.variables.iter_mut().rev().find(|(known, _)| &**known == variable);
+        if let Some((_, Type::Record(record))) = known {
+            Arc::make_mut(record).add(name, kind);
+        }
+    }
+
     /// Declares a variable.
     #[must_use]
     pub fn variable(mut self, name: &str, kind: Type) -> Self {
@@ -81,6 +89,7 @@ pub struct Program {
     kind: Type,
     identifiers: BTreeSet<Arc<str>>,
     estimate: Option<Range>,
+    height: usize,
 }
 
 /// One run of a program.
@@ -115,7 +124,8 @@ impl Program {
         });
         let estimate = env.sizes.as_ref().map(|sizes| estimate(&expr, sizes));
         fold(&mut expr)?;
-        Ok(Self { expr, kind, identifiers, estimate })
+        let height = height(&expr);
+        Ok(Self { expr, kind, identifiers, estimate, height })
     }
 
     /// Compiles an expression that must be a bool.
@@ -146,6 +156,11 @@ impl Program {
         self.identifiers.contains(variable)
     }
 
+    /// How many expressions it has within each other: what running it takes of the stack.
+    pub(crate) fn height(&self) -> usize {
+        self.height
+    }
+
     /// Least and most that it can cost, where the environment knows the sizes of its values ([`Env::sized`]).
     pub fn estimate(&self) -> Option<Range> {
         self.estimate
@@ -166,20 +181,28 @@ impl Program {
 
 /// Every identifier of an expression. A macro's own variables may hide outer ones; naming such a one too many is harmless.
 pub(crate) fn names(expr: &Expr, found: &mut dyn FnMut(&Arc<str>)) {
-    let mut all = |expressions: &[&Expr]| {
-        for expr in expressions {
-            names(expr, found);
-        }
-    };
+    if let Node::Ident(name) = &expr.node {
+        found(name);
+    }
+    for part in parts(expr) {
+        names(part, found);
+    }
+}
+
+fn height(expr: &Expr) -> usize {
+    1 + parts(expr).into_iter().map(height).max().unwrap_or(0)
+}
+
+/// The expressions directly within one.
+fn parts(expr: &Expr) -> Vec<&Expr> {
     match &expr.node {
-        Node::Literal(_) | Node::Constant(_) => {}
-        Node::Ident(name) => found(name),
-        Node::Select(select) => all(&[&select.operand]),
-        Node::Call { arguments, .. } => all(&arguments.iter().collect::<Vec<_>>()),
-        Node::And(left, right) | Node::Or(left, right) => all(&[left, right]),
-        Node::Conditional(condition, yes, no) => all(&[condition, yes, no]),
-        Node::List(items) => all(&items.iter().map(|item| &item.value).collect::<Vec<_>>()),
-        Node::Map(entries) => all(&entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect::<Vec<_>>()),
-        Node::Macro(inner) => all(&std::iter::once(&inner.range).chain(&inner.bodies).collect::<Vec<_>>()),
+        Node::Literal(_) | Node::Constant(_) | Node::Ident(_) => Vec::new(),
+        Node::Select(select) => vec![&select.operand],
+        Node::Call { arguments, .. } => arguments.iter().collect(),
+        Node::And(left, right) | Node::Or(left, right) => vec![left, right],
+        Node::Conditional(condition, yes, no) => vec![condition, yes, no],
+        Node::List(items) => items.iter().map(|item| &item.value).collect(),
+        Node::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
+        Node::Macro(inner) => std::iter::once(&inner.range).chain(&inner.bodies).collect(),
     }
 }

@@ -1,5 +1,6 @@
 //! Types of expressions, and how schemas declare them.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,13 +55,22 @@ pub enum Type {
 #[derive(Clone, Debug)]
 pub struct Record {
     name: &'static str,
-    fields: Vec<(Arc<str>, Type)>,
+    fields: HashMap<Arc<str>, Type>,
 }
 
 impl Record {
     /// A type of that name with these fields.
     pub fn new<N: Into<Arc<str>>>(name: &'static str, fields: impl IntoIterator<Item = (N, Type)>) -> Self {
-        Self { name, fields: fields.into_iter().map(|(name, kind)| (name.into(), kind)).collect() }
+        let mut record = Self { name, fields: HashMap::new() };
+        for (name, kind) in fields {
+            record.add(name.into(), kind);
+        }
+        record
+    }
+
+    /// Adds a field. Of several of one name, the first counts.
+    pub(crate) fn add(&mut self, name: Arc<str>, kind: Type) {
+        self.fields.entry(name).or_insert(kind);
     }
 
     /// The type of this record's objects.
@@ -69,7 +79,7 @@ impl Record {
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&Type> {
-        self.fields.iter().find(|(known, _)| &**known == name).map(|(_, kind)| kind)
+        self.fields.get(name)
     }
 
     pub(crate) fn same(&self, other: &Self) -> bool {

@@ -301,22 +301,9 @@ pub(super) fn policy(object: &Value) -> Errors {
         }
     }
     let params = has(spec, "paramKind");
-    let variables = list(spec, "variables");
-    let named = || variables.iter().map(|variable| (text(variable, "name"), text(variable, "expression")));
-    let env = expressions::of_policy(params, named());
+    let (env, of_variables) = variables(list(spec, "variables"), params, &path.child("variables"));
     errors.extend(match_conditions(spec, &env, &path.child("matchConditions")));
-    for (index, variable) in variables.iter().enumerate() {
-        let path = path.child("variables").index(index);
-        let name = text(variable, "name");
-        if name.is_empty() {
-            errors.push(Error::required(&path.child("name"), "name is not specified"));
-        } else if !names::is_identifier(name) {
-            errors.push(Error::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
-        }
-        // A variable sees those before it.
-        let before = expressions::of_policy(params, named().take(index));
-        errors.extend(expression(variable, "expression", "expression is not specified", &before, Wanted::Any, &path));
-    }
+    errors.extend(of_variables);
     if list(spec, "validations").is_empty() && list(spec, "auditAnnotations").is_empty() {
         let words = "validations or auditAnnotations must contain at least one item";
         errors.push(Error::required(&path.child("validations"), words));
@@ -343,6 +330,29 @@ pub(super) fn policy(object: &Value) -> Errors {
         seen.push(key);
     }
     errors
+}
+
+/// What a policy's expressions may name, and what is wrong with its variables. Each sees those before it, and is compiled once: there
+/// may be many.
+fn variables(given: &[Value], params: bool, path: &Path) -> (Env, Errors) {
+    let mut errors = Vec::new();
+    let mut composer = expressions::of_policy(params);
+    for (index, variable) in given.iter().enumerate() {
+        let path = path.index(index);
+        let (name, expression) = (text(variable, "name"), text(variable, "expression"));
+        if name.is_empty() {
+            errors.push(Error::required(&path.child("name"), "name is not specified"));
+        } else if !names::is_identifier(name) {
+            errors.push(Error::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
+        }
+        let compiled = composer.add(name, expression);
+        if expression.trim().is_empty() {
+            errors.push(Error::required(&path.child("expression"), "expression is not specified"));
+        } else if let Err(error) = compiled {
+            errors.push(Error::invalid(&path.child("expression"), expression, error.to_string()));
+        }
+    }
+    (composer.finish().1, errors)
 }
 
 /// The group and version of a policy's parameters.

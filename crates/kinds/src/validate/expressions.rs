@@ -1,6 +1,6 @@
 //! The expressions (CEL) of webhooks and admission policies: whether they compile, and to the type that their place demands.
 
-use mainstay_cel::{AdmissionVariables, Composition, Env, Program, Type, admission_env};
+use mainstay_cel::{AdmissionVariables, Composer, Env, Program, Type, admission_env};
 use mainstay_schema::field::{Error, Path};
 
 /// What expressions of a webhook's match conditions may name.
@@ -8,16 +8,14 @@ pub(super) fn conditions() -> Env {
     admission_env(AdmissionVariables { params: false, authorizer: true })
 }
 
-/// What the expressions of a policy may name. Variables come with their types; those that do not compile have any.
-pub(super) fn of_policy<'a>(params: bool, variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Env {
-    let env = admission_env(AdmissionVariables { params, authorizer: true });
-    Composition::compile(variables, &env).1
+/// What the expressions of a policy may name, to which its variables are added one by one.
+pub(super) fn of_policy(params: bool) -> Composer {
+    Composer::new(&admission_env(AdmissionVariables { params, authorizer: true }))
 }
 
 /// The type that a place demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    Any,
     Bool,
     Text,
     TextOrNull,
@@ -30,7 +28,6 @@ pub(super) fn problem(text: &str, env: &Env, wanted: Wanted, path: &Path) -> Opt
         Err(error) => return Some(Error::invalid(path, text, error.to_string())),
     };
     let (fits, name) = match (wanted, program.kind()) {
-        (Wanted::Any, _) => return None,
         (Wanted::Bool, kind) => (matches!(kind, Type::Bool), "bool"),
         (Wanted::Text, kind) => (matches!(kind, Type::String), "string"),
         (Wanted::TextOrNull, kind) => (matches!(kind, Type::String | Type::Null), "one of [string null_type]"),
