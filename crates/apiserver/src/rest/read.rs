@@ -68,7 +68,8 @@ pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
                 return write_protobuf("meta.k8s.io/v1", "PartialObjectMetadataList", &metadata, page.entries.iter().map(partial));
             }
             let items = page.entries.iter().map(partial).collect::<Result<Vec<Value>>>()?;
-            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
+            let mut list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+            list["items"] = items.into();
             Ok(Answer::value(StatusCode::OK, context.agreed.format, &list))
         }
     }
