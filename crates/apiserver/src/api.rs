@@ -40,6 +40,7 @@ pub struct Api {
     pub(crate) access: Arc<dyn crate::access_seam::Access>,
     pub(crate) readiness: crate::health::Readiness,
     pub(crate) services: Arc<crate::services::Allocators>,
+    pub(crate) behind: crate::behind::Behind,
     pub(crate) backup: crate::backup::Source,
 }
 
@@ -77,6 +78,7 @@ impl Api {
             documents: crate::discovery::Documents::default(),
             readiness: crate::health::Readiness::default(),
             services: Arc::default(),
+            behind: crate::behind::Behind::default(),
         }
     }
 

@@ -21,6 +21,7 @@ mod aggregation;
 mod api;
 mod apiservices;
 pub mod backup;
+mod behind;
 mod bootstrap;
 pub mod cache;
 mod clock;
