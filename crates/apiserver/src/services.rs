@@ -3,6 +3,9 @@
 //! One server alone keeps in memory what is taken. Several on one store also claim each item there, see [`claims`].
 
 mod claims;
+mod given;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -14,6 +17,7 @@ use mainstay_store::Store;
 use serde_json::Value;
 
 use claims::Item;
+pub use given::Given;
 
 use crate::error::ApiError;
 
@@ -55,46 +59,33 @@ impl Allocators {
         taken.ports.extend(ports);
     }
 
-    /// Gives a Service its addresses and ports; nothing is kept when that fails, or for a dry run.
-    pub async fn allocate(&self, store: &dyn Store, new: &mut Value, old: Option<&Value>, dry_run: bool) -> Result<(), Refused> {
+    /// Gives a Service its addresses and ports until it is stored; nothing is kept when that fails, or for a dry run.
+    pub async fn allocate(
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
+        new: &mut Value,
+        old: Option<&Value>,
+        dry_run: bool,
+    ) -> Result<Given, Refused> {
         // What other servers' Services hold counts for this allocation alone: that it is free again, nobody would tell later.
         let mut lost = Vec::new();
         for _ in 0..ATTEMPTS {
             let mut attempt = new.clone();
             self.pick(&mut attempt, old, &lost, dry_run).map_err(Refused::Fields)?;
-            if dry_run || !store.shared() {
+            if dry_run {
                 *new = attempt;
-                return Ok(());
+                return Ok(Given::default());
             }
-            let Some(held) = self.claim_all(store, &attempt, old).await? else {
+            let mut given = Given::new(self, store, &attempt, old);
+            let held = if store.shared() { given.claim(&attempt).await? } else { None };
+            let Some(held) = held else {
                 *new = attempt;
-                return Ok(());
+                return Ok(given);
             };
-            self.forget(&attempt, old);
+            given.give_back().await;
             lost.push(held);
         }
         Err(Refused::Store(ApiError::internal("addresses and ports are given out by other servers faster than by this one")))
-    }
-
-    /// Claims what a Service has gained; the item that another one holds, if any, and then nothing stays claimed.
-    async fn claim_all(&self, store: &dyn Store, service: &Value, old: Option<&Value>) -> Result<Option<Item>, Refused> {
-        let mut claimed = Vec::new();
-        for item in Item::gained(service, old) {
-            let outcome = claims::claim(store, &item, service).await;
-            if matches!(outcome, Ok(true)) {
-                claimed.push(item);
-                continue;
-            }
-            claims::release_all(store, claimed).await;
-            return match outcome {
-                Ok(_) => Ok(Some(item)),
-                Err(error) => {
-                    self.forget(service, old);
-                    Err(Refused::Store(crate::api::store_error(error)))
-                }
-            };
-        }
-        Ok(None)
     }
 
     /// Gives a Service what is free, without what is `lost`.
@@ -112,29 +103,35 @@ impl Allocators {
         Ok(())
     }
 
-    /// Takes back what `old` held and `new` does not.
-    pub fn release(&self, store: &Arc<dyn Store>, old: &Value, new: Option<&Value>) {
+    /// Takes back what a stored Service held and, as `new`, does not.
+    pub async fn release(&self, store: &dyn Store, old: &Value, new: Option<&Value>) {
         self.forget(old, new);
         if store.shared() {
-            let items = Item::gained(old, new);
-            if !items.is_empty() {
-                let store = store.clone();
-                // Nobody waits for it: until then the items are only not given out again.
-                tokio::spawn(async move { claims::release_all(&*store, items).await });
+            for item in Item::gained(old, new) {
+                claims::release(store, &item, old).await;
             }
+        }
+    }
+
+    /// No longer counts these.
+    fn remove(&self, items: &[Item]) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        for item in items {
+            taken.remove(item);
         }
     }
 
     /// No longer counts what `old` held and `new` does not.
     pub fn forget(&self, old: &Value, new: Option<&Value>) {
-        let (addresses, ports) = released_by_service(old, new);
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        for address in addresses.iter().filter_map(|address| address.parse::<Ipv4Addr>().ok()) {
-            taken.addresses.remove(&u32::from(address));
-        }
-        for port in ports {
-            taken.ports.remove(&port);
-        }
+        self.remove(&Item::gained(old, new));
+    }
+}
+
+/// Runs a step to its end even where whoever asked for it is gone.
+pub async fn to_the_end<T: Send + 'static>(step: impl Future<Output = Result<T, ApiError>> + Send + 'static) -> Result<T, ApiError> {
+    match tokio::spawn(step).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(ApiError::internal(format!("a write ended abnormally: {error}"))),
     }
 }
 

@@ -6,12 +6,14 @@ use mainstay_schema::field::Error as FieldError;
 use mainstay_schema::{SchemaRef, crd};
 use serde_json::{Map, Value};
 
+use crate::api::Api;
 use crate::error::{ApiError, Result};
 use crate::negotiate::Decoded;
 use crate::object::{meta, metadata_mut};
 use crate::options::FieldValidation;
 use crate::served::Served;
 use crate::server::Context;
+use crate::services::Given;
 use crate::{decode, fields};
 
 /// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
@@ -178,22 +180,27 @@ pub fn warnings(served: &Served, new: &Value, old: Option<&Value>, sub: Option<&
     }
 }
 
+/// Whether objects hold addresses or ports of the cluster.
+pub fn allocates(served: &Served) -> bool {
+    served.is("", "services")
+}
+
 /// After validation, before a new object is stored: addresses and ports.
-pub async fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
-    if served.is("", "services") {
-        let given = context.api.services.allocate(&*context.api.store, value, None, dry_run).await;
-        given.map_err(|refused| not_given(served, value, refused))?;
+pub async fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<Given> {
+    if !allocates(served) {
+        return Ok(Given::default());
     }
-    Ok(())
+    let given = context.api.services.allocate(&context.api.store, value, None, dry_run).await;
+    given.map_err(|refused| not_given(served, value, refused))
 }
 
 /// After preparation, before a changed object is validated.
-pub async fn before_update(context: &Context, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<()> {
-    if served.is("", "services") {
-        let given = context.api.services.allocate(&*context.api.store, new, Some(old), dry_run).await;
-        given.map_err(|refused| not_given(served, old, refused))?;
+pub async fn before_update(context: &Context, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<Given> {
+    if !allocates(served) {
+        return Ok(Given::default());
     }
-    Ok(())
+    let given = context.api.services.allocate(&context.api.store, new, Some(old), dry_run).await;
+    given.map_err(|refused| not_given(served, old, refused))
 }
 
 fn not_given(served: &Served, value: &Value, refused: crate::services::Refused) -> ApiError {
@@ -204,10 +211,10 @@ fn not_given(served: &Served, value: &Value, refused: crate::services::Refused) 
     }
 }
 
-/// Gives back what an object held and no longer holds.
-pub fn release(context: &Context, served: &Served, old: &Value, new: Option<&Value>) {
-    if served.is("", "services") {
-        context.api.services.release(&context.api.store, old, new);
+/// Gives back what a stored object held and no longer holds.
+pub async fn release(api: &Api, served: &Served, old: &Value, new: Option<&Value>) {
+    if allocates(served) {
+        api.services.release(&*api.store, old, new).await;
     }
 }
 

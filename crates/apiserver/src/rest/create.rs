@@ -7,12 +7,14 @@ use mainstay_store::Expect;
 use serde_json::Value;
 
 use crate::admission::{Charges, Operation, Request};
+use crate::api::Api;
 use crate::error::{ApiError, Result};
 use crate::object::{meta, metadata_mut};
 use crate::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
 use crate::server::Context;
+use crate::services::to_the_end;
 use crate::{fields, negotiate, strategy};
 
 /// How often a generated name that is taken is tried anew.
@@ -100,29 +102,35 @@ fn taken(error: ApiError, given: &Value) -> ApiError {
 }
 
 /// Stores what was admitted, with the addresses and ports that it is given.
-async fn store(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
-    strategy::before_create(context, served, value, dry_run).await?;
-    let outcome = insert(context, served, value, dry_run).await;
-    if outcome.is_err() && !dry_run {
-        strategy::release(context, served, value, None);
+async fn store(context: &Context, served: &Arc<Served>, value: &mut Value, dry_run: bool) -> Result<()> {
+    let given = strategy::before_create(context, served, value, dry_run).await?;
+    if dry_run || !strategy::allocates(served) {
+        return insert(&context.api, served, value, dry_run).await;
     }
-    outcome
+    let (api, served, mut object) = (context.api.clone(), served.clone(), value.clone());
+    let stored = to_the_end(async move {
+        let outcome = insert(&api, &served, &mut object, false).await;
+        given.settle(outcome.as_ref().err()).await;
+        outcome.map(|()| object)
+    });
+    *value = stored.await?;
+    Ok(())
 }
 
-async fn insert(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
+async fn insert(api: &Api, served: &Served, value: &mut Value, dry_run: bool) -> Result<()> {
     let (namespace, name) = (meta(value, "namespace").to_owned(), meta(value, "name").to_owned());
     let facts = &served.facts;
     if dry_run {
-        return match context.api.load(served, &namespace, &name).await? {
+        return match api.load(served, &namespace, &name).await? {
             Some(_) => Err(ApiError::already_exists(&facts.group, &facts.plural, &name)),
             None => Ok(()),
         };
     }
-    match context.api.save(served, value, Expect::Absent).await {
+    match api.save(served, value, Expect::Absent).await {
         Ok(_) => Ok(()),
         Err(error) if error.code == StatusCode::CONFLICT => {
             let deleting =
-                context.api.load(served, &namespace, &name).await?.is_some_and(|found| !meta(&found.value, "deletionTimestamp").is_empty());
+                api.load(served, &namespace, &name).await?.is_some_and(|found| !meta(&found.value, "deletionTimestamp").is_empty());
             if deleting {
                 return Err(ApiError { message: format!("object is being deleted: {}", error.message), ..error });
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use mainstay_store::Expect;
+use mainstay_store::{Expect, Revision};
 use serde_json::{Value, json};
 
 use crate::admission::{Charges, Operation, Request};
@@ -15,6 +15,7 @@ use crate::options::{DeleteOptions, ListOptions, Propagation};
 use crate::respond::{self, Answer};
 use crate::served::Served;
 use crate::server::Context;
+use crate::services::to_the_end;
 use crate::strategy;
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -144,11 +145,24 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
         return hold(context, served, live, next, options).await;
     }
     if !options.dry_run {
-        let revision = context.api.remove(served, &namespace, &name, live.revision).await?;
+        let revision = remove(context, served, live, namespace, name).await?;
         metadata_mut(&mut next).insert("resourceVersion".into(), revision.to_string().into());
-        strategy::release(context, served, &live.value, None);
     }
     Ok(Deleted::Gone(next))
+}
+
+/// Removes an object and gives back what it held; both, where it held something, though the client may be gone.
+async fn remove(context: &Context, served: &Arc<Served>, live: &Loaded, namespace: String, name: String) -> Result<Revision> {
+    if !strategy::allocates(served) {
+        return context.api.remove(served, &namespace, &name, live.revision).await;
+    }
+    let (api, served, live) = (context.api.clone(), served.clone(), live.clone());
+    to_the_end(async move {
+        let revision = api.remove(&served, &namespace, &name, live.revision).await?;
+        strategy::release(&api, &served, &live.value, None).await;
+        Ok(revision)
+    })
+    .await
 }
 
 async fn hold(context: &Context, served: &Served, live: &Loaded, mut next: Value, options: &DeleteOptions) -> Result<Deleted> {

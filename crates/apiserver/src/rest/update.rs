@@ -8,13 +8,14 @@ use mainstay_store::Expect;
 use serde_json::Value;
 
 use crate::admission::{Charges, Operation, Request};
-use crate::api::Loaded;
+use crate::api::{Api, Loaded};
 use crate::error::{ApiError, Result};
 use crate::object::{meta, metadata_mut};
 use crate::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
 use crate::server::Context;
+use crate::services::{Given, to_the_end};
 use crate::{fields, negotiate, strategy};
 
 /// How often a change is tried anew when somebody else was faster.
@@ -134,20 +135,21 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
     };
     context.api.admission.mutate(&request, &mut new).await?;
     strategy::prepare_update(context, served, &mut new, &live.value, change.sub);
-    strategy::before_update(context, served, &mut new, &live.value, change.options.dry_run).await?;
-    let checked = check(&request, change, &new).await;
-    let outcome = match checked {
-        Ok(()) => store(context, served, change, live, &mut new, unconditional).await,
-        Err(refusal) => Err(refusal.into()),
-    };
-    if let Err(refused) = outcome {
-        context.api.admission.abandon(&request).await;
-        if !change.options.dry_run {
-            strategy::release(context, served, &new, Some(&live.value));
+    let given = strategy::before_update(context, served, &mut new, &live.value, change.options.dry_run).await?;
+    let outcome = match check(&request, change, &new).await {
+        Ok(()) => {
+            let stored = store(context, served, change, live, new, given).await;
+            stored.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })
         }
-        return Err(refused);
+        Err(refusal) => {
+            given.give_back().await;
+            Err(refusal.into())
+        }
+    };
+    if outcome.is_err() {
+        context.api.admission.abandon(&request).await;
     }
-    Ok(new)
+    outcome
 }
 
 /// Whether what an update makes of an object may be stored.
@@ -167,33 +169,51 @@ async fn check(request: &Request<'_>, change: &Change<'_>, new: &Value) -> Resul
     context.api.admission.validate(request, Some(new)).await
 }
 
-/// Stores what was admitted; what was waiting for its finalizers only goes. `unconditional` says that nobody named a revision.
-async fn store(
-    context: &Context,
-    served: &Arc<Served>,
-    change: &Change<'_>,
+/// Stores what was admitted, to the end where what it was given depends on it.
+async fn store(context: &Context, served: &Arc<Served>, change: &Change<'_>, live: &Loaded, mut new: Value, given: Given) -> Result<Value> {
+    if change.options.dry_run || !strategy::allocates(served) {
+        let place = (change.namespace, change.name);
+        replace(&context.api, served, place, live, &mut new, given, change.options.dry_run).await?;
+        return Ok(new);
+    }
+    let (api, served, live) = (context.api.clone(), served.clone(), live.clone());
+    let (namespace, name) = (change.namespace.to_owned(), change.name.to_owned());
+    to_the_end(async move {
+        replace(&api, &served, (&namespace, &name), &live, &mut new, given, false).await?;
+        Ok(new)
+    })
+    .await
+}
+
+/// Puts an object in the place of what it was; what was waiting for its finalizers only goes.
+async fn replace(
+    api: &Api,
+    served: &Served,
+    (namespace, name): (&str, &str),
     live: &Loaded,
     new: &mut Value,
-    unconditional: bool,
-) -> Result<(), Refused> {
+    given: Given,
+    dry_run: bool,
+) -> Result<()> {
     let version = live.revision.to_string();
     if super::delete::is_finished(served, new, &live.value) {
-        if !change.options.dry_run {
-            let removed = context.api.remove(served, change.namespace, change.name, live.revision).await;
-            removed.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })?;
-            strategy::release(context, served, &live.value, None);
+        given.give_back().await;
+        if !dry_run {
+            api.remove(served, namespace, name, live.revision).await?;
+            strategy::release(api, served, &live.value, None).await;
         }
         metadata_mut(new).insert("resourceVersion".into(), version.into());
         return Ok(());
     }
     fields::keep_times(new, &live.value);
     metadata_mut(new).insert("resourceVersion".into(), version.into());
-    if *new == live.value && !live.outdated || change.options.dry_run {
+    if *new == live.value && !live.outdated || dry_run {
         return Ok(());
     }
-    let saved = context.api.save(served, new, Expect::Revision(live.revision)).await;
-    saved.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })?;
-    strategy::release(context, served, &live.value, Some(new));
+    let saved = api.save(served, new, Expect::Revision(live.revision)).await;
+    given.settle(saved.as_ref().err()).await;
+    saved?;
+    strategy::release(api, served, &live.value, Some(new)).await;
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use jiff::Timestamp;
 use mainstay_kinds::released_by_service;
-use mainstay_store::{Error, Expect, KeyValue, Store};
+use mainstay_store::{Error, Expect, KeyValue, Revision, Store};
 use serde_json::{Value, json};
 
 use crate::cache::ROOT;
@@ -42,23 +42,36 @@ impl Item {
     }
 }
 
-/// Claims an item for a Service; false when another one holds it.
-pub async fn claim(store: &dyn Store, item: &Item, service: &Value) -> Result<bool, Error> {
-    let owner = format!("{}/{}", meta(service, "namespace"), meta(service, "name"));
-    let value = Bytes::from(json!({"service": owner, "time": Timestamp::now().as_second()}).to_string());
+/// An item that is claimed.
+#[derive(Debug)]
+pub struct Claim {
+    item: Item,
+    /// The revision of the claim: a later one is another's.
+    revision: Revision,
+}
+
+fn owner(service: &Value) -> String {
+    format!("{}/{}", meta(service, "namespace"), meta(service, "name"))
+}
+
+/// Claims an item for a Service; `None` when another one holds it.
+pub async fn claim(store: &dyn Store, item: &Item, service: &Value) -> Result<Option<Claim>, Error> {
+    let claim = json!({"service": owner(service), "uid": meta(service, "uid"), "time": Timestamp::now().as_second()});
+    let value = Bytes::from(claim.to_string());
+    let claimed = |now: KeyValue| Some(Claim { item: item.clone(), revision: now.modified });
     let key = item.key();
     let found = match store.put(&key, value.clone(), Expect::Absent).await {
-        Ok(_) => return Ok(true),
+        Ok(now) => return Ok(claimed(now)),
         Err(Error::Conflict { found: Some(found), .. }) => found,
-        Err(Error::Conflict { found: None, .. }) => return Ok(false),
+        Err(Error::Conflict { found: None, .. }) => return Ok(None),
         Err(other) => return Err(other),
     };
     if !is_void(store, item, &found).await? {
-        return Ok(false);
+        return Ok(None);
     }
     match store.put(&key, value, Expect::Revision(found.modified)).await {
-        Ok(_) => Ok(true),
-        Err(Error::Conflict { .. }) => Ok(false),
+        Ok(now) => Ok(claimed(now)),
+        Err(Error::Conflict { .. }) => Ok(None),
         Err(other) => Err(other),
     }
 }
@@ -79,11 +92,30 @@ async fn is_void(store: &dyn Store, item: &Item, found: &KeyValue) -> Result<boo
 }
 
 /// Gives claims back. One that can not be given back is void, and somebody takes it over when it is wanted.
-pub async fn release_all(store: &dyn Store, items: Vec<Item>) {
-    for item in items {
-        match store.delete(&item.key(), Expect::Any).await {
-            Ok(_) | Err(Error::Conflict { .. }) => {}
-            Err(error) => tracing::warn!(?item, %error, "a claim could not be given back"),
-        }
+pub async fn release_all(store: &dyn Store, claims: Vec<Claim>) {
+    for Claim { item, revision } in claims {
+        remove(store, &item, revision).await;
+    }
+}
+
+/// Gives back what a stored Service had claimed, unless another one, or one of the same name that came after it, has claimed it since.
+pub async fn release(store: &dyn Store, item: &Item, service: &Value) {
+    match store.get(&item.key()).await {
+        Ok((Some(found), _)) if is_of(&found, service) => remove(store, item, found.modified).await,
+        Ok(_) => {}
+        Err(error) => tracing::warn!(?item, %error, "a claim could not be given back"),
+    }
+}
+
+fn is_of(found: &KeyValue, service: &Value) -> bool {
+    let claim: Value = serde_json::from_slice(&found.value).unwrap_or_default();
+    // Earlier versions did not write the uid.
+    claim["service"] == owner(service) && claim.get("uid").is_none_or(|uid| uid == meta(service, "uid"))
+}
+
+async fn remove(store: &dyn Store, item: &Item, revision: Revision) {
+    match store.delete(&item.key(), Expect::Revision(revision)).await {
+        Ok(_) | Err(Error::Conflict { .. }) => {}
+        Err(error) => tracing::warn!(?item, %error, "a claim could not be given back"),
     }
 }
