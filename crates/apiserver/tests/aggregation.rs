@@ -237,8 +237,9 @@ async fn the_slow_delay_nobody() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent_port = silent.local_addr().unwrap().port();
     let directory = tempfile::tempdir().unwrap();
-    let local_services =
-        [format!("ops/metrics=127.0.0.1:{}", peer.port), format!("ops/silent=127.0.0.1:{silent_port}")].map(|one| one.parse().unwrap()).into();
+    let local_services = [format!("ops/metrics=127.0.0.1:{}", peer.port), format!("ops/silent=127.0.0.1:{silent_port}")]
+        .map(|one| one.parse().unwrap())
+        .into();
     let server = Server::open(mainstay_apiserver::Config { local_services, ..config(directory.path()) }).await.unwrap();
     let admin = server.in_process(UserInfo::new("admin", &["system:masters", "system:authenticated"]));
     let world = World { cluster: Cluster { server, admin, directory }, peer };

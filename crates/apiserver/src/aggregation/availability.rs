@@ -272,7 +272,8 @@ mod tests {
         world.store.arrange(KEY, 1, Then::Refuse);
         world.store.arrange(KEY, 0, Then::Refuse);
         let spec = json!({"group": "example.com", "version": "v7", "groupPriorityMinimum": 1, "versionPriority": 1});
-        let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v7.example.com"}, "spec": spec});
+        let service =
+            json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v7.example.com"}, "spec": spec});
         let (status, answer) = world.send("POST", "/apis/apiregistration.k8s.io/v1/apiservices", service).await;
         assert_eq!(status, http::StatusCode::CREATED, "{answer}");
         let local = |service: Option<&Value>| service.and_then(available).is_some_and(|condition| condition["reason"] == "Local");

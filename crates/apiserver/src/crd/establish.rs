@@ -93,7 +93,9 @@ impl Establisher {
                 let failed = self.pass().await.err();
                 match &failed {
                     // Somebody else changed a CRD meanwhile.
-                    Some(error) if error.code == http::StatusCode::CONFLICT => tracing::debug!(%error, "a CRD could not be established yet"),
+                    Some(error) if error.code == http::StatusCode::CONFLICT => {
+                        tracing::debug!(%error, "a CRD could not be established yet")
+                    }
                     Some(error) => tracing::warn!(%error, "CRDs could not be established yet"),
                     None => {}
                 }
