@@ -1,11 +1,14 @@
 //! What a StatefulSet does next, pod by pod in order (KAPI-WL-01).
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use crate::object::{Object, Read as _, controller_reference, items, put};
 use crate::pod;
+use crate::replicaset::plan::BURST;
 use crate::revision::HASH;
 
 /// The label with a pod's own name.
@@ -54,7 +57,7 @@ fn revision(pod: &DynamicObject) -> &str {
     pod.labels().get(HASH).map(String::as_str).unwrap_or_default()
 }
 
-/// Decides.
+/// Decides. There are never more steps than [`BURST`]: what they change calls for the next ones.
 pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
     let set = facts.set;
     let ordered = set.text("/spec/podManagementPolicy") != "Parallel";
@@ -63,9 +66,18 @@ pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
     let range = wanted(set);
     let partition = set.int("/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default();
     let rolling = set.text("/spec/updateStrategy/type") != "OnDelete";
+    let mut by_ordinal: BTreeMap<i64, &Object> = BTreeMap::new();
+    for pod in facts.pods {
+        if let Some(number) = ordinal(set, pod) {
+            by_ordinal.entry(number).or_insert(pod);
+        }
+    }
     let mut steps = Vec::new();
     for number in range.clone() {
-        let Some(pod) = facts.pods.iter().find(|pod| ordinal(set, pod) == Some(number)) else {
+        if steps.len() == BURST {
+            return steps;
+        }
+        let Some(pod) = by_ordinal.get(&number).copied() else {
             let old = rolling && number < partition + range.start;
             let revision = if old { facts.current } else { facts.update };
             steps.push(Step::Make { ordinal: number, revision: revision.to_owned() });
@@ -88,8 +100,11 @@ pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
     // Those beyond the number go, the highest first, each when those before it are healthy.
     let mut surplus: Vec<&Object> =
         facts.pods.iter().filter(|pod| ordinal(set, pod).is_none_or(|number| !range.contains(&number))).collect();
-    surplus.sort_by_key(|pod| std::cmp::Reverse(ordinal(set, pod)));
+    surplus.sort_by_cached_key(|pod| std::cmp::Reverse(ordinal(set, pod)));
     for pod in surplus {
+        if steps.len() == BURST {
+            return steps;
+        }
         if !pod.deleting() {
             steps.push(Step::Delete(pod.clone()));
         }
@@ -101,7 +116,7 @@ pub fn plan(facts: &Facts<'_>) -> Vec<Step> {
         return steps;
     }
     for number in range.clone().rev().take_while(|number| *number >= partition + range.start) {
-        let Some(pod) = facts.pods.iter().find(|pod| ordinal(set, pod) == Some(number)) else { continue };
+        let Some(pod) = by_ordinal.get(&number).copied() else { continue };
         if revision(pod) != facts.update && !pod.deleting() {
             return vec![Step::Delete(pod.clone())];
         }
@@ -275,6 +290,26 @@ mod tests {
                 .collect();
             assert_eq!(shown.join(", "), expected, "{name}");
         }
+    }
+
+    /// KAPI-WL-01: however many pods are missing or too many, so many are made or deleted in one go, and then the next.
+    #[test]
+    fn many_steps_are_taken_in_turns() {
+        let parallel = |replicas: i64| set(json!({"podManagementPolicy": "Parallel", "replicas": replicas}));
+        let present = pods(&"+new ".repeat(BURST + 7));
+        let ordinals = |set: &Object, pods: &[Object]| {
+            let steps = plan(&Facts { set, pods, update: "new", current: "old", now: "2026-01-01T00:00:00Z".parse().unwrap() });
+            let number = |step: &Step| match step {
+                Step::Make { ordinal, .. } => *ordinal,
+                Step::Delete(pod) => -ordinal(set, pod).unwrap(),
+            };
+            steps.iter().map(number).collect::<Vec<_>>()
+        };
+        let burst = BURST as i64;
+        assert_eq!(ordinals(&parallel(1_000_000), &[]), (0..burst).collect::<Vec<_>>());
+        assert_eq!(ordinals(&parallel(1_000_000), &present), (burst + 7..2 * burst + 7).collect::<Vec<_>>());
+        assert_eq!(ordinals(&parallel(burst + 9), &present), [burst + 7, burst + 8]);
+        assert_eq!(ordinals(&parallel(0), &present), (7..burst + 7).rev().map(|number| -number).collect::<Vec<_>>());
     }
 
     /// KAPI-WL-01: whom claims go with.
