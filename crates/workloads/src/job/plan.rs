@@ -5,7 +5,7 @@
 //!                   └──► balance ──► pods made, pods deleted
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 
 use super::policy::{self, Meaning, parse_ranges, ranges};
 use crate::object::{Object, Read as _, condition, items, parse_time, put, time};
-use crate::{pod, replicaset};
+use crate::pod;
+use crate::replicaset::plan::{BURST, first_to_go};
 
 /// Holds a pod until its end is counted.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -23,9 +24,6 @@ pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The wait after the first failed pod; doubled with each further one.
 const BACKOFF: i64 = 10;
 const MOST_BACKOFF: i64 = 600;
-/// Pods made or deleted in one go, at most.
-const BURST: usize = 500;
-
 /// What to do, in this order.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
@@ -138,7 +136,8 @@ pub fn plan(job: &DynamicObject, pods: &[Object], now: Timestamp) -> Plan {
     put(&mut status, "failed", ended.failed);
     let going = plan.delete.iter().filter(|pod| !pod.text("/spec/nodeName").is_empty()).count();
     status.insert("terminating".into(), json!(terminating + if over { 0 } else { going }));
-    status.insert("ready".into(), json!(active.iter().filter(|pod| pod::ready(pod) && !plan.delete.contains(pod)).count()));
+    let goes = uids(&plan.delete);
+    status.insert("ready".into(), json!(active.iter().filter(|pod| pod::ready(pod) && !goes.contains(pod.uid())).count()));
     if is_indexed(job) && !ended.indexes.is_empty() {
         status.insert("completedIndexes".into(), json!(ranges(&ended.indexes)));
     }
@@ -149,6 +148,10 @@ pub fn plan(job: &DynamicObject, pods: &[Object], now: Timestamp) -> Plan {
     plan.status = Value::Object(status);
     plan.release = ended.release;
     plan
+}
+
+fn uids(pods: &[Object]) -> HashSet<&str> {
+    pods.iter().map(|pod| pod.uid()).collect()
 }
 
 fn is_indexed(job: &DynamicObject) -> bool {
@@ -183,7 +186,8 @@ fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
         let list = job.at("/status/uncountedTerminatedPods")[kind].as_array().cloned().unwrap_or_default();
         list.iter().filter_map(|uid| uid.as_str().map(str::to_owned)).collect()
     };
-    let held = |pod: &Object| pod.metadata.finalizers.iter().flatten().any(|own| own == TRACKING);
+    let held = |pod: &&Object| pod.metadata.finalizers.iter().flatten().any(|own| own == TRACKING);
+    let held: HashMap<&str, &Object> = pods.iter().filter(held).map(|pod| (pod.uid(), pod)).collect();
     let suspended = job.at("/spec/suspend") == &json!(true);
     let completions = job.int("/spec/completions").unwrap_or_default();
     let relevant = |pod: &Object| !is_indexed(job) || policy::index(pod).is_some_and(|index| index < completions);
@@ -194,16 +198,16 @@ fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
         numbers[position] = job.at("/status")[kind].as_i64().unwrap_or_default();
         let mut open = Vec::new();
         for uid in noted(kind) {
-            match pods.iter().find(|pod| pod.uid() == uid && held(pod)) {
+            match held.get(uid.as_str()) {
                 Some(pod) => {
-                    release.push(pod.clone());
+                    release.push(Object::clone(pod));
                     open.push(uid);
                 }
                 None => numbers[position] += 1,
             }
         }
-        let known: BTreeSet<String> = open.iter().cloned().collect();
-        for pod in pods.iter().filter(|pod| held(pod) && !known.contains(pod.uid())) {
+        let known: HashSet<String> = open.iter().cloned().collect();
+        for pod in pods.iter().filter(|pod| held.contains_key(pod.uid()) && !known.contains(pod.uid())) {
             let ends = match kind {
                 "succeeded" => pod.text("/status/phase") == "Succeeded",
                 _ => failed_pod(job, pod) && (pod::finished(pod) || !suspended),
@@ -234,13 +238,8 @@ fn count(job: &DynamicObject, pods: &[Object]) -> Ended {
     let mut failed_indexes = BTreeSet::new();
     if let Some(limit) = per_index(job) {
         failed_indexes = parse_ranges(job.text("/status/failedIndexes"));
-        let failed: Vec<&Object> = pods.iter().filter(|pod| failed_pod(job, pod)).collect();
-        for pod in &failed {
-            let Some(index) = policy::index(pod) else { continue };
-            if policy::failures(job, &failed, index) > limit || policy::meaning(job, pod) == Meaning::FailIndex {
-                failed_indexes.insert(index);
-            }
-        }
+        let failures = policy::failures(job, pods.iter().filter(|pod| failed_pod(job, pod)));
+        failed_indexes.extend(failures.iter().filter(|(_, failed)| failed.times > limit || failed.for_good).map(|(index, _)| *index));
         failed_indexes.retain(|index| *index < completions && !indexes.contains(index));
     }
     Ended { succeeded: numbers[0], failed: numbers[1], indexes, failed_indexes, uncounted, release }
@@ -321,10 +320,11 @@ fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Objec
         plan.again = Some(Duration::from_secs(left.max(1).unsigned_abs()));
     }
     plan.delete = needless(job, active, ended);
-    let kept: Vec<&Object> = active.iter().filter(|pod| !plan.delete.contains(pod)).copied().collect();
+    let goes = uids(&plan.delete);
+    let kept: Vec<&Object> = active.iter().filter(|pod| !goes.contains(pod.uid())).copied().collect();
     if kept.len() > wanted {
         let mut ranked: Vec<Object> = kept.iter().map(|pod| (*pod).clone()).collect();
-        replicaset::plan::first_to_go(&mut ranked, &|_| 0, now);
+        first_to_go(&mut ranked, &|_| 0, now);
         plan.delete.extend(ranked.into_iter().take((kept.len() - wanted).min(BURST)));
         return;
     }
@@ -351,6 +351,16 @@ fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Objec
     let taken: BTreeSet<i64> = pods.iter().filter(blocking).filter_map(|pod| policy::index(pod)).collect();
     let open = (0..job.int("/spec/completions").unwrap_or(1))
         .filter(|index| !taken.contains(index) && !ended.indexes.contains(index) && !ended.failed_indexes.contains(index));
+    let by_index = match per_index(job) {
+        Some(_) => policy::failures(job, failed.iter().copied()),
+        None => BTreeMap::new(),
+    };
+    let mut last: HashMap<i64, Timestamp> = HashMap::new();
+    for pod in &failed {
+        if let (Some(index), Some(at)) = (policy::index(pod), finished_at(pod)) {
+            last.entry(index).and_modify(|latest| *latest = at.max(*latest)).or_insert(at);
+        }
+    }
     let mut make = Vec::new();
     for index in open {
         if make.len() == missing {
@@ -358,9 +368,8 @@ fn balance(job: &DynamicObject, active: &[&Object], ended: &Ended, pods: &[Objec
         }
         let mut made = Made { index: Some(index), failures: None };
         if per_index(job).is_some() {
-            let failures = policy::failures(job, &failed, index);
-            let last = failed.iter().filter(|pod| policy::index(pod) == Some(index)).filter_map(|pod| finished_at(pod)).max();
-            if let Some(left) = backoff(failures, last, now) {
+            let failures = by_index.get(&index).map_or(0, |failed| failed.times);
+            if let Some(left) = backoff(failures, last.get(&index).copied(), now) {
                 wait(left);
                 continue;
             }

@@ -1,6 +1,6 @@
 //! What the policies of a Job say of its pods: failure policy, success policy, indexes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -70,13 +70,27 @@ pub fn index(pod: &DynamicObject) -> Option<i64> {
     pod.annotation(INDEX)?.parse().ok()
 }
 
-/// How often an index has failed, as its pods tell.
-pub fn failures(job: &DynamicObject, failed: &[&Object], of: i64) -> i64 {
-    let counts = failed.iter().filter(|pod| index(pod) == Some(of)).map(|pod| {
+/// What its failed pods tell of an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// How often it has failed.
+    pub times: i64,
+    /// Whether the failure policy has given it up.
+    pub for_good: bool,
+}
+
+/// What the failed pods of a Job tell of each index that has some.
+pub fn failures<'a>(job: &DynamicObject, failed: impl IntoIterator<Item = &'a Object>) -> BTreeMap<i64, Failures> {
+    let mut all: BTreeMap<i64, Failures> = BTreeMap::new();
+    for pod in failed {
+        let Some(index) = index(pod) else { continue };
         let before: i64 = pod.annotation(FAILURES).and_then(|count| count.parse().ok()).unwrap_or_default();
-        before + i64::from(meaning(job, pod) != Meaning::Ignore)
-    });
-    counts.max().unwrap_or_default()
+        let meaning = meaning(job, pod);
+        let known = all.entry(index).or_default();
+        known.times = known.times.max(before.saturating_add(i64::from(meaning != Meaning::Ignore)));
+        known.for_good |= meaning == Meaning::FailIndex;
+    }
+    all
 }
 
 /// The success policy's rule that the succeeded indexes meet.
@@ -157,6 +171,35 @@ mod tests {
         assert_eq!(meaning(&job, &pod(42, json!([]))), Meaning::FailJob(why.to_owned()));
         assert_eq!(meaning(&job, &pod(7, json!([]))), Meaning::FailIndex);
         assert_eq!(meaning(&job, &pod(1, json!([]))), Meaning::Count);
+    }
+
+    /// KAPI-WL-01: an index has failed as often as the worst of its pods tells, whatever those of other indexes do.
+    #[test]
+    fn failures_are_counted_by_index() {
+        let rules = json!([
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+            {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}},
+        ]);
+        let job: DynamicObject =
+            serde_json::from_value(json!({"metadata": {"name": "j"}, "spec": {"podFailurePolicy": {"rules": rules}}})).unwrap();
+        let pod = |index: &str, before: i64, code: i64, disrupted: bool| -> Object {
+            let conditions = if disrupted { json!([{"type": "DisruptionTarget", "status": "True"}]) } else { json!([]) };
+            let annotations = json!({INDEX: index, FAILURES: before.to_string()});
+            let terminated = json!([{"name": "main", "state": {"terminated": {"exitCode": code}}}]);
+            let status = json!({"conditions": conditions, "containerStatuses": terminated});
+            let value = json!({"metadata": {"name": "p", "namespace": "n", "annotations": annotations}, "status": status});
+            std::sync::Arc::new(serde_json::from_value(value).unwrap())
+        };
+        let pods = [
+            pod("3", 1, 1, false),
+            pod("1", 0, 42, false),
+            pod("3", 0, 1, false),
+            pod("7", 4, 1, true),
+            pod("1", 2, 1, false),
+            pod("none", 9, 1, false),
+        ];
+        let told: Vec<_> = failures(&job, &pods).into_iter().map(|(index, failed)| (index, failed.times, failed.for_good)).collect();
+        assert_eq!(told, [(1, 3, true), (3, 2, false), (7, 4, false)]);
     }
 
     /// KAPI-WL-01: a success policy asks for indexes, for a number, or for a number of these.
