@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kube::api::DynamicObject;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::cluster::{Cluster, Placed};
-use super::plan::{Incoming, tolerated};
-use crate::object::{Read as _, items};
+use super::plan::tolerated;
+use crate::object::{Object, Read as _, items};
 
 /// The part of a rule that must be met.
 pub const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -60,15 +60,16 @@ fn requirement(expression: &Value, value: Option<&str>) -> bool {
 
 /// Whether a label selector matches: absent it matches nothing, empty everything.
 pub fn selector_matches(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
-    if !selector.is_object() {
-        return false;
-    }
-    let labels = Value::Object(labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect::<Map<_, _>>());
-    mainstay_rbac::selector_matches(selector, Some(&labels))
+    let Some(selector) = selector.as_object() else { return false };
+    let label = |key: &str| labels.get(key).map(String::as_str);
+    let mut wanted = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+    let mut expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+    wanted.all(|(key, value)| value.is_string() && label(key) == value.as_str())
+        && expressions.all(|expression| requirement(expression, label(expression["key"].as_str().unwrap_or_default())))
 }
 
-/// The labels of namespaces, by name.
-pub type Namespaces<'a> = &'a dyn Fn(&str) -> Option<BTreeMap<String, String>>;
+/// The namespaces, by name.
+pub type Namespaces<'a> = &'a dyn Fn(&str) -> Option<Object>;
 
 /// Whether a term of `asks` is about `other`.
 fn about(term: &Value, asks: &DynamicObject, other: &DynamicObject, namespaces: Namespaces<'_>) -> bool {
@@ -76,8 +77,11 @@ fn about(term: &Value, asks: &DynamicObject, other: &DynamicObject, namespaces: 
     let selector = &term["namespaceSelector"];
     let named = listed.iter().any(|name| name == other.namespace());
     let own = listed.is_empty() && !selector.is_object() && asks.namespace() == other.namespace();
-    let place = named || own || (selector.is_object() && selector_matches(selector, &namespaces(other.namespace()).unwrap_or_default()));
-    place && selector_matches(&term["labelSelector"], other.labels())
+    let selected = || match namespaces(other.namespace()) {
+        Some(namespace) => selector_matches(selector, namespace.labels()),
+        None => selector_matches(selector, &BTreeMap::new()),
+    };
+    (named || own || (selector.is_object() && selected())) && selector_matches(&term["labelSelector"], other.labels())
 }
 
 fn terms<'a>(pod: &'a DynamicObject, rule: &str, part: &str) -> impl Iterator<Item = &'a Value> {
@@ -88,8 +92,33 @@ fn key(term: &Value) -> &str {
     term["topologyKey"].as_str().unwrap_or_default()
 }
 
-/// A topology key and one of its values.
-type Domain = (String, String);
+/// What a pod wishes for, with how much: less than nothing for what it would rather not have.
+fn wishes(pod: &DynamicObject) -> impl Iterator<Item = (&Value, i64)> {
+    [("podAffinity", 1), ("podAntiAffinity", -1)].into_iter().flat_map(move |(rule, sign)| {
+        terms(pod, rule, PREFERRED).map(move |term| (&term["podAffinityTerm"], sign * term["weight"].as_i64().unwrap_or_default()))
+    })
+}
+
+/// Numbers by topology key and by its value. Those that come to zero are left out.
+type Counts = HashMap<String, HashMap<String, i64>>;
+
+fn count(counts: &mut Counts, key: &str, value: &str, by: i64) {
+    if !counts.contains_key(key) {
+        counts.insert(key.to_owned(), HashMap::new());
+    }
+    if let Some(values) = counts.get_mut(key) {
+        let total = values.entry(value.to_owned()).or_default();
+        *total += by;
+        if *total == 0 {
+            values.remove(value);
+        }
+    }
+}
+
+/// The numbers of a node's domains.
+fn counted<'a>(counts: &'a Counts, node: &'a DynamicObject) -> impl Iterator<Item = i64> {
+    counts.iter().filter_map(|(key, values)| values.get(node.labels().get(key)?).copied())
+}
 
 /// Why a node is refused by rules about pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,103 +131,124 @@ pub enum Broken {
     SpreadLabel,
 }
 
-/// What the pods that are there mean for a new one: counted once for all nodes.
-#[derive(Debug, Default)]
-pub struct Rules {
-    /// For each required affinity term, where pods are that it is about; and whether there are any at all.
-    affinity: Vec<(String, HashMap<String, usize>)>,
-    /// Whether the pod matches all of its own terms, so that it may be the first of its group.
+/// What the pods that are there mean for a new one: counted once for all nodes. Pods can be thought away and back one by one.
+pub struct Rules<'a> {
+    pod: &'a DynamicObject,
+    cluster: &'a Cluster,
+    namespaces: Namespaces<'a>,
+    /// The pod's own terms: what it must be beside and apart from, and what it wishes for.
+    beside: Vec<&'a Value>,
+    apart: Vec<&'a Value>,
+    wishes: Vec<(&'a Value, i64)>,
+    /// Whether the pod matches all that it must be beside, so that it may be the first of its group.
     first: bool,
-    avoided: HashMap<Domain, usize>,
-    forbidden: HashMap<Domain, usize>,
-    wished: HashMap<Domain, i64>,
-    spread: Vec<Spread>,
+    /// Where pods are that it must be beside; only those that all terms are about count.
+    affinity: Counts,
+    avoided: Counts,
+    forbidden: Counts,
+    wished: Counts,
+    spread: Vec<Spread<'a>>,
 }
 
-#[derive(Debug)]
-struct Spread {
-    key: String,
-    hard: bool,
-    most: i64,
-    /// One more with the pod itself.
-    own: i64,
-    least: i64,
-    counts: HashMap<String, i64>,
-}
-
-impl Rules {
-    /// Counts. `except` are pods that are thought away.
-    pub fn of(incoming: &Incoming<'_>, cluster: &Cluster, except: &dyn Fn(&Placed) -> bool, namespaces: Namespaces<'_>) -> Self {
-        let pod = incoming.pod;
-        let mut rules = Self::default();
-        let domain = |term: &Value, node: &str| -> Option<Domain> {
-            let value = cluster.node(node)?.labels().get(key(term))?;
-            Some((key(term).to_owned(), value.clone()))
+impl<'a> Rules<'a> {
+    /// Counts.
+    pub fn of(pod: &'a DynamicObject, cluster: &'a Cluster, namespaces: Namespaces<'a>) -> Self {
+        let beside: Vec<&Value> = terms(pod, "podAffinity", REQUIRED).collect();
+        let mut rules = Self {
+            first: beside.iter().all(|term| about(term, pod, pod, namespaces)),
+            beside,
+            apart: terms(pod, "podAntiAffinity", REQUIRED).collect(),
+            wishes: wishes(pod).collect(),
+            affinity: Counts::new(),
+            avoided: Counts::new(),
+            forbidden: Counts::new(),
+            wished: Counts::new(),
+            spread: items(pod, "/spec/topologySpreadConstraints").map(|constraint| Spread::of(constraint, pod, cluster)).collect(),
+            pod,
+            cluster,
+            namespaces,
         };
-        if pod.at("/spec/affinity/podAffinity").is_object() || pod.at("/spec/affinity/podAntiAffinity").is_object() {
-            rules.own(pod, cluster, except, namespaces, &domain);
-        }
-        for other in cluster.with_rules().filter(|other| !except(other)) {
-            for term in terms(&other.pod, "podAntiAffinity", REQUIRED).filter(|term| about(term, &other.pod, pod, namespaces)) {
-                if let Some(domain) = domain(term, &other.node) {
-                    *rules.forbidden.entry(domain).or_default() += 1;
-                }
-            }
-            for (rule, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
-                for term in terms(&other.pod, rule, PREFERRED) {
-                    let (inner, weight) = (&term["podAffinityTerm"], term["weight"].as_i64().unwrap_or_default());
-                    if about(inner, &other.pod, pod, namespaces)
-                        && let Some(domain) = domain(inner, &other.node)
-                    {
-                        *rules.wished.entry(domain).or_default() += sign * weight;
-                    }
-                }
-            }
-            for term in terms(&other.pod, "podAffinity", REQUIRED).filter(|term| about(term, &other.pod, pod, namespaces)) {
-                if let Some(domain) = domain(term, &other.node) {
-                    *rules.wished.entry(domain).or_default() += HARD_WEIGHT;
-                }
+        // Most pods have no rules: then only those that have some are looked at.
+        if !(rules.beside.is_empty() && rules.apart.is_empty() && rules.wishes.is_empty()) {
+            for other in cluster.pods() {
+                rules.count_own(other, 1);
             }
         }
-        rules.spread =
-            items(pod, "/spec/topologySpreadConstraints").map(|constraint| Spread::of(constraint, incoming, cluster, except)).collect();
+        for other in cluster.with_rules() {
+            rules.count_theirs(other, 1);
+        }
+        if !rules.spread.is_empty() {
+            for other in cluster.pods_in(pod.namespace()) {
+                rules.count_spread(other, 1);
+            }
+        }
         rules
     }
 
-    fn own(
-        &mut self,
-        pod: &DynamicObject,
-        cluster: &Cluster,
-        except: &dyn Fn(&Placed) -> bool,
-        namespaces: Namespaces<'_>,
-        domain: &dyn Fn(&Value, &str) -> Option<Domain>,
-    ) {
-        let required: Vec<&Value> = terms(pod, "podAffinity", REQUIRED).collect();
-        self.first = required.iter().all(|term| about(term, pod, pod, namespaces));
-        self.affinity = required.iter().map(|term| (key(term).to_owned(), HashMap::new())).collect();
-        for other in cluster.pods().filter(|other| !except(other)) {
-            // With several terms, only a pod that all of them are about counts for any.
-            if !required.is_empty() && required.iter().all(|term| about(term, pod, &other.pod, namespaces)) {
-                for (term, (_, places)) in required.iter().zip(&mut self.affinity) {
-                    if let Some((_, value)) = domain(term, &other.node) {
-                        *places.entry(value).or_default() += 1;
-                    }
+    /// Thinks a pod away that was counted.
+    pub fn leave(&mut self, other: &Placed) {
+        self.count(other, -1);
+    }
+
+    /// Thinks a pod back that was thought away.
+    pub fn enter(&mut self, other: &Placed) {
+        self.count(other, 1);
+    }
+
+    fn count(&mut self, other: &Placed, by: i64) {
+        self.count_own(other, by);
+        self.count_theirs(other, by);
+        self.count_spread(other, by);
+    }
+
+    /// What another pod means for the rules of this one.
+    fn count_own(&mut self, other: &Placed, by: i64) {
+        let (cluster, pod, namespaces) = (self.cluster, self.pod, self.namespaces);
+        let domain = |term| cluster.domain(&other.node, key(term));
+        let about = |term| about(term, pod, &other.pod, namespaces);
+        if !self.beside.is_empty() && self.beside.iter().all(|term| about(term)) {
+            // Terms with the same key see the same pods, so one of them counts for all.
+            let keys: BTreeMap<&str, &Value> = self.beside.iter().map(|term| (key(term), *term)).collect();
+            for (key, term) in keys {
+                if let Some(value) = domain(term) {
+                    count(&mut self.affinity, key, value, by);
                 }
             }
-            for term in terms(pod, "podAntiAffinity", REQUIRED).filter(|term| about(term, pod, &other.pod, namespaces)) {
-                if let Some(domain) = domain(term, &other.node) {
-                    *self.avoided.entry(domain).or_default() += 1;
-                }
+        }
+        for term in self.apart.iter().filter(|term| about(term)) {
+            if let Some(value) = domain(term) {
+                count(&mut self.avoided, key(term), value, by);
             }
-            for (rule, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
-                for term in terms(pod, rule, PREFERRED) {
-                    let (inner, weight) = (&term["podAffinityTerm"], term["weight"].as_i64().unwrap_or_default());
-                    if about(inner, pod, &other.pod, namespaces)
-                        && let Some(domain) = domain(inner, &other.node)
-                    {
-                        *self.wished.entry(domain).or_default() += sign * weight;
-                    }
-                }
+        }
+        for (term, weight) in self.wishes.iter().filter(|(term, _)| about(term)) {
+            if let Some(value) = domain(term) {
+                count(&mut self.wished, key(term), value, by * weight);
+            }
+        }
+    }
+
+    /// What the rules of another pod mean for this one.
+    fn count_theirs(&mut self, other: &Placed, by: i64) {
+        let (cluster, pod, namespaces) = (self.cluster, self.pod, self.namespaces);
+        let domain = |term| cluster.domain(&other.node, key(term));
+        let about = |term| about(term, &other.pod, pod, namespaces);
+        for term in terms(&other.pod, "podAntiAffinity", REQUIRED).filter(|term| about(term)) {
+            if let Some(value) = domain(term) {
+                count(&mut self.forbidden, key(term), value, by);
+            }
+        }
+        let hard = terms(&other.pod, "podAffinity", REQUIRED).map(|term| (term, HARD_WEIGHT));
+        for (term, weight) in wishes(&other.pod).chain(hard).filter(|(term, _)| about(term)) {
+            if let Some(value) = domain(term) {
+                count(&mut self.wished, key(term), value, by * weight);
+            }
+        }
+    }
+
+    fn count_spread(&mut self, other: &Placed, by: i64) {
+        if other.pod.namespace() == self.pod.namespace() && !other.pod.deleting() {
+            for spread in &mut self.spread {
+                spread.count(self.pod, other, by);
             }
         }
     }
@@ -206,87 +256,153 @@ impl Rules {
     /// Whether a node may be had.
     pub fn broken(&self, node: &DynamicObject) -> Option<Broken> {
         for spread in self.spread.iter().filter(|spread| spread.hard) {
-            let Some(value) = node.labels().get(&spread.key) else { return Some(Broken::SpreadLabel) };
-            let there = spread.counts.get(value).copied().unwrap_or_default();
-            if there + spread.own - spread.least > spread.most {
+            let Some(value) = node.labels().get(spread.key) else { return Some(Broken::SpreadLabel) };
+            let there = spread.counts.get(value.as_str()).copied().unwrap_or_default();
+            if there + spread.own - spread.least() > spread.most {
                 return Some(Broken::Spread);
             }
         }
-        if !self.affinity.is_empty() {
-            let labelled = self.affinity.iter().all(|(key, _)| node.labels().contains_key(key));
-            let together = self.affinity.iter().all(|(key, places)| node.labels().get(key).is_some_and(|value| places.contains_key(value)));
-            let nobody = self.affinity.iter().all(|(_, places)| places.is_empty());
+        if !self.beside.is_empty() {
+            let value = |term: &Value| node.labels().get(key(term));
+            let labelled = self.beside.iter().all(|term| value(term).is_some());
+            let there = |term: &Value| Some(self.affinity.get(key(term))?.contains_key(value(term)?));
+            let together = self.beside.iter().all(|term| there(term) == Some(true));
+            let nobody = self.affinity.values().all(HashMap::is_empty);
             // The first of a group that wants to be together may go anywhere.
             if !labelled || !(together || nobody && self.first) {
                 return Some(Broken::Affinity);
             }
         }
-        let there = |counts: &HashMap<Domain, usize>| counts.keys().any(|(key, value)| node.labels().get(key) == Some(value));
-        if there(&self.avoided) {
+        if counted(&self.avoided, node).next().is_some() {
             return Some(Broken::AntiAffinity);
         }
-        there(&self.forbidden).then_some(Broken::ExistingAntiAffinity)
+        counted(&self.forbidden, node).next().map(|_| Broken::ExistingAntiAffinity)
     }
 
     /// How much a node is wished for for its pods.
     pub fn wished(&self, node: &DynamicObject) -> i64 {
-        self.wished.iter().filter(|((key, value), _)| node.labels().get(key) == Some(value)).map(|(_, weight)| weight).sum()
+        counted(&self.wished, node).sum()
     }
 
     /// How many pods a node's domains have that the new one had better be apart from.
     pub fn crowd(&self, node: &DynamicObject) -> i64 {
         let soft = self.spread.iter().filter(|spread| !spread.hard);
-        soft.map(|spread| match node.labels().get(&spread.key) {
-            Some(value) => spread.counts.get(value).copied().unwrap_or_default(),
+        soft.map(|spread| match node.labels().get(spread.key) {
+            Some(value) => spread.counts.get(value.as_str()).copied().unwrap_or_default(),
             None => spread.counts.values().sum::<i64>() + 1,
         })
         .sum()
     }
 }
 
-impl Spread {
-    fn of(constraint: &Value, incoming: &Incoming<'_>, cluster: &Cluster, except: &dyn Fn(&Placed) -> bool) -> Self {
-        let pod = incoming.pod;
-        let key = key(constraint).to_owned();
-        let keys: Vec<&str> = constraint["matchLabelKeys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let alike = |labels: &BTreeMap<String, String>| {
-            let same = keys.iter().all(|key| pod.labels().get(*key).is_none_or(|value| labels.get(*key) == Some(value)));
-            same && selector_matches(&constraint["labelSelector"], labels)
+/// One constraint of topology spread, with how many pods each of its domains has.
+struct Spread<'a> {
+    key: &'a str,
+    selector: &'a Value,
+    /// Labels that count only where they are as the pod's.
+    alike: Vec<&'a str>,
+    hard: bool,
+    most: i64,
+    /// One more with the pod itself.
+    own: i64,
+    /// Whether there are fewer domains than there should be: then the least counts as none.
+    few: bool,
+    /// The domains of the nodes that count.
+    domains: HashMap<&'a str, &'a str>,
+    counts: HashMap<&'a str, i64>,
+    /// How many domains have so many pods: the least is known without looking at all of them.
+    heights: BTreeMap<i64, usize>,
+}
+
+impl<'a> Spread<'a> {
+    /// The constraint with its domains, in which no pods are counted yet.
+    fn of(constraint: &'a Value, pod: &'a DynamicObject, cluster: &'a Cluster) -> Self {
+        let own_key = key(constraint);
+        let all: Vec<&str> = items(pod, "/spec/topologySpreadConstraints").map(key).collect();
+        let untainted = |node: &DynamicObject| {
+            items(node, "/spec/taints")
+                .all(|taint| !matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")) || tolerated(pod, taint))
         };
-        let mut counts: HashMap<String, i64> = HashMap::new();
-        let all: Vec<&str> =
-            items(pod, "/spec/topologySpreadConstraints").map(|one| one["topologyKey"].as_str().unwrap_or_default()).collect();
-        let mut counted: HashMap<&str, &str> = HashMap::new();
+        let mut domains = HashMap::new();
         for (node, _) in cluster.nodes() {
             let affinity = constraint["nodeAffinityPolicy"] == "Ignore" || matches_node(pod, node);
-            let untainted = || {
-                items(node, "/spec/taints")
-                    .all(|taint| !matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")) || tolerated(pod, taint))
-            };
-            let taints = constraint["nodeTaintsPolicy"] != "Honor" || untainted();
+            let taints = constraint["nodeTaintsPolicy"] != "Honor" || untainted(node);
             if affinity
                 && taints
                 && all.iter().all(|key| node.labels().contains_key(*key))
-                && let Some(value) = node.labels().get(&key)
+                && let Some(value) = node.labels().get(own_key)
             {
-                counts.entry(value.clone()).or_default();
-                counted.insert(node.name(), value);
+                domains.insert(node.name(), value.as_str());
             }
         }
-        for other in cluster.pods_in(pod.namespace()).filter(|other| !except(other) && !other.pod.deleting() && alike(other.pod.labels())) {
-            if let Some(value) = counted.get(other.node.as_str()) {
-                *counts.entry((*value).to_owned()).or_default() += 1;
-            }
-        }
-        let few = constraint["minDomains"].as_u64().is_some_and(|least| (counts.len() as u64) < least);
-        let least = if few { 0 } else { counts.values().min().copied().unwrap_or_default() };
+        let counts: HashMap<&str, i64> = domains.values().map(|value| (*value, 0)).collect();
+        let selector = &constraint["labelSelector"];
         Self {
-            key,
+            key: own_key,
+            selector,
+            alike: constraint["matchLabelKeys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
             hard: constraint["whenUnsatisfiable"] != "ScheduleAnyway",
             most: constraint["maxSkew"].as_i64().unwrap_or(1),
-            own: i64::from(selector_matches(&constraint["labelSelector"], pod.labels())),
-            least,
+            own: i64::from(selector_matches(selector, pod.labels())),
+            few: constraint["minDomains"].as_u64().is_some_and(|least| (counts.len() as u64) < least),
+            heights: BTreeMap::from([(0, counts.len())]),
+            domains,
             counts,
         }
+    }
+
+    fn count(&mut self, pod: &DynamicObject, other: &Placed, by: i64) {
+        let labels = other.pod.labels();
+        let alike = self.alike.iter().all(|key| pod.labels().get(*key).is_none_or(|value| labels.get(*key) == Some(value)));
+        if !alike || !selector_matches(self.selector, labels) {
+            return;
+        }
+        let Some(total) = self.domains.get(other.node.as_str()).and_then(|value| self.counts.get_mut(value)) else { return };
+        if let Some(domains) = self.heights.get_mut(total) {
+            *domains -= 1;
+            if *domains == 0 {
+                self.heights.remove(total);
+            }
+        }
+        *total += by;
+        *self.heights.entry(*total).or_default() += 1;
+    }
+
+    fn least(&self) -> i64 {
+        if self.few { 0 } else { self.heights.first_key_value().map_or(0, |(least, _)| *least) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Label selectors mean what they mean everywhere else.
+    #[test]
+    fn selectors_match_as_elsewhere() {
+        let labels = BTreeMap::from([("app".to_owned(), "x".to_owned()), ("tier".to_owned(), "9".to_owned())]);
+        let expression =
+            |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        let cases = [
+            (json!({}), true),
+            (json!({"matchLabels": {"app": "x", "tier": "9"}}), true),
+            (json!({"matchLabels": {"app": "y"}}), false),
+            (json!({"matchLabels": {"gone": "x"}}), false),
+            (json!({"matchLabels": {"gone": null}}), false),
+            (expression("app", "In", json!(["y", "x"])), true),
+            (expression("app", "NotIn", json!(["x"])), false),
+            (expression("gone", "NotIn", json!(["x"])), true),
+            (expression("app", "Exists", json!(null)), true),
+            (expression("gone", "Exists", json!(null)), false),
+            (expression("gone", "DoesNotExist", json!(null)), true),
+            (expression("app", "Like", json!(["x"])), false),
+        ];
+        for (selector, expected) in cases {
+            assert_eq!(selector_matches(&selector, &labels), expected, "{selector}");
+            assert_eq!(mainstay_rbac::selector_matches(&selector, Some(&json!(labels))), expected, "{selector}");
+        }
+        assert!(!selector_matches(&Value::Null, &labels));
     }
 }

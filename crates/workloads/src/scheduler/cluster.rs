@@ -53,13 +53,38 @@ pub struct Placed {
     pub ports: Vec<HostPort>,
     /// Its priority.
     pub priority: i64,
+    /// The uid of the controller that it is counted for.
+    owner: Option<String>,
 }
 
 impl Placed {
     /// A pod on a node.
     pub fn new(pod: &Object, node: &str) -> Self {
-        Self { pod: pod.clone(), node: node.to_owned(), requests: requests(pod), ports: HostPort::of(pod), priority: priority(pod) }
+        Self {
+            pod: pod.clone(),
+            node: node.to_owned(),
+            requests: requests(pod),
+            ports: HostPort::of(pod),
+            priority: priority(pod),
+            owner: owner(pod),
+        }
     }
+}
+
+fn owner(pod: &DynamicObject) -> Option<String> {
+    pod.controller().map(|owner| owner.uid.clone())
+}
+
+/// What a change of a pod means for those that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// Nothing.
+    #[default]
+    None,
+    /// Rules between pods may come out otherwise.
+    Rules,
+    /// There is room that was taken or kept.
+    Room,
 }
 
 /// The priority of a pod.
@@ -94,6 +119,24 @@ pub struct Cluster {
     nominated: HashMap<String, Placed>,
 }
 
+impl Place {
+    fn count(&mut self, owner: Option<&str>) {
+        if let Some(owner) = owner {
+            *self.by_controller.entry(owner.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn uncount(&mut self, owner: Option<&str>) {
+        let Some(owner) = owner else { return };
+        if let Some(count) = self.by_controller.get_mut(owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_controller.remove(owner);
+            }
+        }
+    }
+}
+
 impl Cluster {
     /// The nodes that are there, by name.
     pub fn nodes(&self) -> impl Iterator<Item = (&Object, &Place)> {
@@ -103,6 +146,11 @@ impl Cluster {
     /// The node of a name.
     pub fn node(&self, name: &str) -> Option<&Object> {
         self.places.get(name)?.node.as_ref()
+    }
+
+    /// What a node's label says in which domain it is.
+    pub fn domain(&self, node: &str, key: &str) -> Option<&str> {
+        self.node(node)?.labels().get(key).map(String::as_str)
     }
 
     /// The pods of a node.
@@ -156,29 +204,29 @@ impl Cluster {
         }
     }
 
-    /// A pod is, or is about to be, on a node.
-    pub fn assign(&mut self, pod: &Object, node: &str) {
+    /// A pod is, or is about to be, on a node; whether that leaves room that it had taken or that was kept for it.
+    pub fn assign(&mut self, pod: &Object, node: &str) -> bool {
+        let kept_elsewhere = self.nominated.get(pod.uid()).is_some_and(|nominated| nominated.node != node);
+        let left = kept_elsewhere || self.knows(pod.uid());
         self.remove(pod.uid());
         let placed = Placed::new(pod, node);
         let uid = pod.uid().to_owned();
         let place = self.places.entry(node.to_owned()).or_default();
         add(&mut place.taken, &placed.requests);
         place.pods.insert(uid.clone());
-        if let Some(owner) = pod.controller() {
-            *place.by_controller.entry(owner.uid.clone()).or_default() += 1;
-        }
+        place.count(placed.owner.as_deref());
         self.by_namespace.entry(pod.namespace().to_owned()).or_default().insert(uid.clone());
         if pod.at("/spec/affinity/podAntiAffinity").is_object() || pod.at("/spec/affinity/podAffinity").is_object() {
             self.with_rules.insert(uid.clone());
         }
-        self.nominated.remove(&uid);
         self.placed.insert(uid, placed);
+        left
     }
 
-    /// A pod takes nothing any more; whether it did.
+    /// A pod takes nothing any more, and no room is kept for it; whether there was any of that.
     pub fn remove(&mut self, uid: &str) -> bool {
-        self.nominated.remove(uid);
-        let Some(placed) = self.placed.remove(uid) else { return false };
+        let kept = self.nominated.remove(uid).is_some();
+        let Some(placed) = self.placed.remove(uid) else { return kept };
         self.with_rules.remove(uid);
         let namespace = placed.pod.namespace();
         if let Some(pods) = self.by_namespace.get_mut(namespace) {
@@ -190,14 +238,7 @@ impl Cluster {
         if let Some(place) = self.places.get_mut(&placed.node) {
             subtract(&mut place.taken, &placed.requests);
             place.pods.remove(uid);
-            if let Some(owner) = placed.pod.controller()
-                && let Some(count) = place.by_controller.get_mut(&owner.uid)
-            {
-                *count -= 1;
-                if *count == 0 {
-                    place.by_controller.remove(&owner.uid);
-                }
-            }
+            place.uncount(placed.owner.as_deref());
             if place.pods.is_empty() && place.node.is_none() {
                 self.places.remove(&placed.node);
             }
@@ -205,27 +246,50 @@ impl Cluster {
         true
     }
 
-    /// Room is being made for a pod on a node.
-    pub fn nominate(&mut self, pod: &Object, node: &str) {
-        self.nominated.insert(pod.uid().to_owned(), Placed::new(pod, node));
+    /// Room is being made for a pod on a node; whether room that was kept for it elsewhere is free again.
+    pub fn nominate(&mut self, pod: &Object, node: &str) -> bool {
+        let before = self.nominated.insert(pod.uid().to_owned(), Placed::new(pod, node));
+        before.is_some_and(|before| before.node != node)
     }
 
-    /// Follows a pod; whether something became free.
-    pub fn follow(&mut self, before: Option<&Object>, now: Option<&Object>) -> bool {
+    /// Follows a pod.
+    pub fn follow(&mut self, before: Option<&Object>, now: Option<&Object>) -> Effect {
         let replaced = before.filter(|before| now.is_none_or(|now| now.uid() != before.uid()));
-        let mut freed = replaced.is_some_and(|before| self.remove(before.uid()));
-        let Some(pod) = now else { return freed };
-        if pod::finished(pod) {
-            freed |= self.remove(pod.uid());
+        let room = |freed: bool| if freed { Effect::Room } else { Effect::None };
+        let effect = room(replaced.is_some_and(|before| self.remove(before.uid())));
+        let Some(pod) = now else { return effect };
+        effect.max(if pod::finished(pod) {
+            room(self.remove(pod.uid()))
         } else if !pod.text("/spec/nodeName").is_empty() {
-            let same = |known: &Placed| known.node == pod.text("/spec/nodeName") && known.pod.at("/spec") == pod.at("/spec");
-            match self.placed.get_mut(pod.uid()).filter(|known| same(known)) {
-                // Labels and deletion matter to rules between pods; what is taken stays.
-                Some(known) => known.pod = pod.clone(),
-                None => self.assign(pod, pod.text("/spec/nodeName")),
+            // A pod that came may be the one that others want to be beside.
+            let arrived = before.is_none_or(|before| before.text("/spec/nodeName").is_empty());
+            self.place(pod).max(if arrived { Effect::Rules } else { Effect::None })
+        } else if pod.deleting() {
+            room(self.nominated.remove(pod.uid()).is_some())
+        } else {
+            Effect::None
+        })
+    }
+
+    /// A pod is on its node.
+    fn place(&mut self, pod: &Object) -> Effect {
+        let node = pod.text("/spec/nodeName");
+        let same = |known: &&mut Placed| known.node == node && known.pod.at("/spec") == pod.at("/spec");
+        let Some(known) = self.placed.get_mut(pod.uid()).filter(same) else {
+            return if self.assign(pod, node) { Effect::Room } else { Effect::None };
+        };
+        // What is taken stays. Labels and deletion matter to rules between pods, and a pod can be adopted or released.
+        let changed = known.pod.labels() != pod.labels() || known.pod.deleting() != pod.deleting();
+        known.pod = pod.clone();
+        let owner = owner(pod);
+        if known.owner != owner {
+            let former = std::mem::replace(&mut known.owner, owner);
+            if let Some(place) = self.places.get_mut(node) {
+                place.uncount(former.as_deref());
+                place.count(known.owner.as_deref());
             }
         }
-        freed
+        if changed { Effect::Rules } else { Effect::None }
     }
 }
 
@@ -247,12 +311,72 @@ mod tests {
         let mut cluster = Cluster::default();
         let spec = json!({"nodeName": "a", "containers": [{"resources": {"requests": {"cpu": "1"}}}]});
         let one = pod("one", &spec);
-        assert!(!cluster.follow(None, Some(&one)));
+        assert_eq!(cluster.follow(None, Some(&one)), Effect::Rules);
         cluster.assign(&one, "a");
         assert_eq!((cluster.places["a"].pods.len(), cluster.places["a"].taken["cpu"]), (1, 1_000));
-        assert!(cluster.follow(Some(&one), None));
+        assert_eq!(cluster.follow(Some(&one), None), Effect::Room);
         assert!(cluster.places.is_empty() && cluster.by_namespace.is_empty());
-        assert!(!cluster.follow(Some(&one), None));
+        assert_eq!(cluster.follow(Some(&one), None), Effect::None);
+    }
+
+    fn with(pod: &Object, pointer: &str, value: Value) -> Object {
+        let mut changed = serde_json::to_value(&**pod).unwrap();
+        changed["metadata"][pointer] = value;
+        Arc::new(serde_json::from_value(changed).unwrap())
+    }
+
+    /// KAPI-WL-02: room that was kept for a pod is free when the pod goes, or goes elsewhere.
+    #[test]
+    fn room_that_was_kept_is_free_again() {
+        let mut cluster = Cluster::default();
+        let one = pod("one", &json!({}));
+        assert!(!cluster.nominate(&one, "a"));
+        assert!(!cluster.nominate(&one, "a"));
+        assert!(cluster.nominate(&one, "b"));
+        assert_eq!(cluster.follow(Some(&one), None), Effect::Room);
+        cluster.nominate(&one, "a");
+        let going = with(&one, "deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+        assert_eq!(cluster.follow(Some(&one), Some(&going)), Effect::Room);
+        cluster.nominate(&one, "a");
+        assert!(cluster.assign(&one, "b"), "what was kept on a");
+        cluster.nominate(&pod("two", &json!({})), "a");
+        assert!(!cluster.assign(&pod("two", &json!({})), "a"));
+    }
+
+    /// KAPI-WL-02: what rules between pods look at can change while the pods stay where they are.
+    #[test]
+    fn labels_and_deletion_of_placed_pods_matter_to_rules() {
+        let mut cluster = Cluster::default();
+        let one = pod("one", &json!({"nodeName": "a"}));
+        cluster.follow(None, Some(&one));
+        assert_eq!(cluster.follow(Some(&one), Some(&one)), Effect::None);
+        let labelled = with(&one, "labels", json!({"app": "x"}));
+        assert_eq!(cluster.follow(Some(&one), Some(&labelled)), Effect::Rules);
+        let going = with(&labelled, "deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+        assert_eq!(cluster.follow(Some(&labelled), Some(&going)), Effect::Rules);
+    }
+
+    #[test]
+    fn adopted_and_released_pods_count_for_whom_they_are() {
+        let mut cluster = Cluster::default();
+        let owned = |pod: &Object, uid: &str| {
+            with(pod, "ownerReferences", json!([{"apiVersion": "v1", "kind": "K", "name": uid, "uid": uid, "controller": true}]))
+        };
+        let free = pod("one", &json!({"nodeName": "a"}));
+        let stays = owned(&pod("two", &json!({"nodeName": "a"})), "y");
+        let (of_x, of_y) = (owned(&free, "x"), owned(&free, "y"));
+        let steps =
+            [(&of_x, vec![("x", 1), ("y", 1)]), (&of_y, vec![("y", 2)]), (&free, vec![("y", 1)]), (&of_x, vec![("x", 1), ("y", 1)])];
+        cluster.follow(None, Some(&stays));
+        for (now, expected) in steps {
+            cluster.follow(Some(&free), Some(now));
+            let mut counts: Vec<(&str, usize)> =
+                cluster.places["a"].by_controller.iter().map(|(uid, count)| (uid.as_str(), *count)).collect();
+            counts.sort_unstable();
+            assert_eq!(counts, expected);
+        }
+        cluster.follow(Some(&of_x), None);
+        assert_eq!(cluster.places["a"].by_controller, HashMap::from([("y".to_owned(), 1)]));
     }
 
     #[test]

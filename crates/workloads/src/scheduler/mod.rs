@@ -5,27 +5,26 @@
 
 pub mod affinity;
 pub mod cluster;
+pub mod desk;
 pub mod plan;
 pub mod resources;
 #[cfg(test)]
 mod tests;
+pub mod waiting;
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 
-use self::cluster::Cluster;
-use self::plan::{Budget, Decision, Incoming, plan};
+use self::desk::{Desk, Facts, Next, unscheduled};
+use self::plan::{Budget, Incoming};
 use crate::Result;
 use crate::api::{Api, Delete, Patch};
 use crate::lifecycle::plan::disrupted;
 use crate::live::Live;
 use crate::object::{Object, Read as _, condition, time};
-use crate::pod;
 use crate::replicaset::settle;
 use crate::volumes::Storage;
 use crate::volumes::plan::{SELECTED, claims_of};
@@ -34,16 +33,8 @@ use crate::world::{SCHEDULER, World};
 const COMPONENT: &str = "default-scheduler";
 /// A pod that fits nowhere is looked at again after this long even when nothing seems to have changed.
 const AGAIN: Duration = Duration::from_secs(300);
-/// Changes that could help waiting pods are gathered for so long.
-const GATHER: Duration = Duration::from_millis(20);
 /// Bindings under way at the same time.
 const WORKERS: usize = 16;
-
-#[derive(Default)]
-struct State {
-    cluster: Cluster,
-    waiting: HashSet<Key>,
-}
 
 /// What the scheduler follows besides pods and nodes.
 #[derive(Clone)]
@@ -62,15 +53,7 @@ struct Scheduler {
     api: Api,
     pods: Live,
     followed: Followed,
-    state: Arc<Mutex<State>>,
-}
-
-/// What to do for a pod.
-enum Next {
-    Bind(String),
-    Claim(String, Vec<Object>),
-    Preempt(String, Vec<Object>, String),
-    Refuse(String),
+    desk: Arc<Desk>,
 }
 
 /// Runs the scheduler.
@@ -82,38 +65,17 @@ pub async fn run(world: World, followed: Followed) {
     followed.storage.ready().await;
     let api = world.api_as(SCHEDULER);
     let pods = world.pods.written_by(&api);
-    let scheduler = Scheduler { world: world.clone(), api, pods, followed: followed.clone(), state: Arc::default() };
-    let (state, wake) = (scheduler.state.clone(), queue.clone());
-    world.nodes.on_change(move |change| {
-        let Some(node) = change.object() else { return };
-        lock(&state).cluster.set_node(node.name(), change.now.as_ref());
-        let relevant = |node: Option<&Object>| {
-            node.map(|node| (node.at("/spec").clone(), node.at("/status/allocatable").clone(), node.labels().clone()))
-        };
-        if relevant(change.before.as_ref()) != relevant(change.now.as_ref()) {
-            wake_waiting(&state, &wake);
-        }
-    });
-    let (state, wake) = (scheduler.state.clone(), queue.clone());
-    world.pods.on_change(move |change| {
-        let freed = lock(&state).cluster.follow(change.before.as_ref(), change.now.as_ref());
-        if let Some(pod) = change.now.as_ref().filter(|pod| unscheduled(pod)) {
-            // What only tells why it waits is no reason to look again.
-            let relevant = |pod: &Object| (pod.at("/spec").clone(), pod.labels().clone());
-            if change.before.as_ref().is_none_or(|before| before.uid() != pod.uid() || relevant(before) != relevant(pod)) {
-                wake.add(Key::of(pod));
-            }
-        }
-        // A pod that came may be the one that others want to be beside.
-        let arrived = change.now.as_ref().is_some_and(|pod| !pod.text("/spec/nodeName").is_empty())
-            && change.before.as_ref().is_none_or(|before| before.text("/spec/nodeName").is_empty());
-        if freed || arrived {
-            wake_waiting(&state, &wake);
-        }
-    });
+    let desk = Arc::new(Desk::new(queue.clone()));
+    let scheduler = Scheduler { world: world.clone(), api, pods, followed: followed.clone(), desk: desk.clone() };
+    let told = desk.clone();
+    world.nodes.on_change(move |change| told.node_changed(change));
+    let told = desk.clone();
+    world.pods.on_change(move |change| told.pod_changed(change));
+    let told = desk.clone();
+    followed.namespaces.on_change(move |change| told.namespace_changed(change));
     for live in [&followed.storage.claims, &followed.storage.volumes, &followed.storage.classes] {
-        let (state, wake) = (scheduler.state.clone(), queue.clone());
-        live.on_change(move |_| wake_waiting(&state, &wake));
+        let told = desk.clone();
+        live.on_change(move |change| told.storage_changed(change));
     }
     mainstay_runtime::run("scheduler", queue, WORKERS, world.env.clone(), world.stop.clone(), move |key| {
         let scheduler = scheduler.clone();
@@ -122,30 +84,13 @@ pub async fn run(world: World, followed: Followed) {
     .await;
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn wake_waiting(state: &Mutex<State>, queue: &Queue<Key>) {
-    let waiting: Vec<Key> = lock(state).waiting.iter().cloned().collect();
-    for key in waiting {
-        queue.add_after(key, GATHER);
-    }
-}
-
-fn unscheduled(pod: &DynamicObject) -> bool {
-    let ours = matches!(pod.text("/spec/schedulerName"), "" | "default-scheduler");
-    let gated = pod.at("/spec/schedulingGates").as_array().is_some_and(|gates| !gates.is_empty());
-    ours && !gated && pod.text("/spec/nodeName").is_empty() && pod::active(pod)
-}
-
 impl Scheduler {
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
         let Some(pod) = self.pods.get(key).filter(|pod| unscheduled(pod)) else {
-            lock(&self.state).waiting.remove(key);
+            self.desk.settled(key);
             return Ok(Outcome::Done);
         };
-        let Some(next) = self.decide(key, &pod) else { return Ok(Outcome::Done) };
+        let Some(next) = self.desk.decide(key, &pod, self) else { return Ok(Outcome::Done) };
         match next {
             Next::Bind(node) => {
                 self.bind(&pod, &node).await?;
@@ -159,7 +104,7 @@ impl Scheduler {
                 }
                 Ok(Outcome::After(AGAIN))
             }
-            Next::Preempt(node, victims, why) => {
+            Next::Preempt { node, victims, why } => {
                 self.preempt(&pod, &node, &victims).await?;
                 self.refuse(&pod, &why).await?;
                 Ok(Outcome::After(AGAIN))
@@ -171,84 +116,6 @@ impl Scheduler {
         }
     }
 
-    /// Decides, and assumes what was decided before anybody else does.
-    fn decide(&self, key: &Key, pod: &Object) -> Option<Next> {
-        let (incoming, delayed) = self.incoming(pod);
-        let budgets = self.budgets(pod);
-        let namespaces = |name: &str| -> Option<BTreeMap<String, String>> {
-            self.followed.namespaces.get(&Key::new("", name)).map(|namespace| namespace.labels().clone())
-        };
-        let mut state = lock(&self.state);
-        if state.cluster.knows(pod.uid()) {
-            return None;
-        }
-        Some(match plan(&incoming, &state.cluster, &namespaces, &budgets) {
-            Decision::Bind(node) if delayed.is_empty() => {
-                state.cluster.assign(pod, &node);
-                state.waiting.remove(key);
-                Next::Bind(node)
-            }
-            Decision::Bind(node) => {
-                state.waiting.insert(key.clone());
-                Next::Claim(node, delayed)
-            }
-            Decision::Preempt { node, victims, why } => {
-                state.waiting.insert(key.clone());
-                state.cluster.nominate(pod, &node);
-                Next::Preempt(node, victims, why)
-            }
-            Decision::Unschedulable(why) => {
-                state.waiting.insert(key.clone());
-                Next::Refuse(why)
-            }
-        })
-    }
-
-    /// The pod with what its claims mean, and those of them that wait for a node to be chosen.
-    fn incoming<'a>(&self, pod: &'a Object) -> (Incoming<'a>, Vec<Object>) {
-        let storage = &self.followed.storage;
-        let mut incoming = Incoming { pod, problem: None, volumes: Vec::new() };
-        let mut delayed = Vec::new();
-        for name in claims_of(pod) {
-            let Some(claim) = storage.claims.get(&Key::new(pod.namespace(), &name)) else {
-                incoming.problem = Some(format!("persistentvolumeclaim {name:?} not found"));
-                break;
-            };
-            if claim.deleting() {
-                incoming.problem = Some(format!("persistentvolumeclaim {name:?} is being deleted"));
-                break;
-            }
-            if claim.text("/status/phase") == "Bound" {
-                let volume = storage.volumes.get(&Key::new("", claim.text("/spec/volumeName")));
-                let affinity = volume.map(|volume| volume.at("/spec/nodeAffinity/required").clone());
-                incoming.volumes.extend(affinity.filter(Value::is_object));
-            } else if claim.text("/status/phase") == "Lost" {
-                incoming.problem = Some(format!(
-                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {:?}",
-                    claim.text("/spec/volumeName")
-                ));
-            } else if storage.class_of(&claim).is_some_and(|class| class.text("/volumeBindingMode") == "WaitForFirstConsumer") {
-                delayed.push(claim);
-            } else {
-                incoming.problem = Some("pod has unbound immediate PersistentVolumeClaims".to_owned());
-            }
-        }
-        (incoming, delayed)
-    }
-
-    /// Budgets matter only to pods that could drive others away.
-    fn budgets(&self, pod: &DynamicObject) -> Vec<Budget> {
-        if cluster::priority(pod) <= 0 {
-            return Vec::new();
-        }
-        let of = |budget: Object| Budget {
-            namespace: budget.namespace().to_owned(),
-            selector: budget.at("/spec/selector").clone(),
-            allowed: budget.int("/status/disruptionsAllowed").unwrap_or_default(),
-        };
-        self.followed.budgets.all().into_iter().map(of).collect()
-    }
-
     async fn bind(&self, pod: &Object, node: &str) -> Result<()> {
         let binding = json!({
             "apiVersion": "v1",
@@ -258,7 +125,7 @@ impl Scheduler {
         });
         let key = Key::of(pod);
         if let Err(error) = self.api.post(self.pods.served(), &key, "binding", &binding).await {
-            lock(&self.state).cluster.remove(pod.uid());
+            self.desk.bind_failed(pod, self);
             return Err(error);
         }
         let message = format!("Successfully assigned {key} to {node}");
@@ -308,5 +175,55 @@ impl Scheduler {
         self.pods.patch(&Key::of(pod), "status", &Patch::Strategic(patch)).await?;
         self.world.events.record(COMPONENT, "Warning", self.pods.served(), pod, "FailedScheduling", why);
         Ok(())
+    }
+}
+
+impl Facts for Scheduler {
+    fn pod(&self, key: &Key) -> Option<Object> {
+        self.pods.get(key)
+    }
+
+    fn incoming<'a>(&self, pod: &'a Object) -> (Incoming<'a>, Vec<Object>) {
+        let storage = &self.followed.storage;
+        let mut incoming = Incoming { pod, problem: None, volumes: Vec::new() };
+        let mut delayed = Vec::new();
+        for name in claims_of(pod) {
+            let Some(claim) = storage.claims.get(&Key::new(pod.namespace(), &name)) else {
+                incoming.problem = Some(format!("persistentvolumeclaim {name:?} not found"));
+                break;
+            };
+            if claim.deleting() {
+                incoming.problem = Some(format!("persistentvolumeclaim {name:?} is being deleted"));
+                break;
+            }
+            if claim.text("/status/phase") == "Bound" {
+                let volume = storage.volumes.get(&Key::new("", claim.text("/spec/volumeName")));
+                let affinity = volume.map(|volume| volume.at("/spec/nodeAffinity/required").clone());
+                incoming.volumes.extend(affinity.filter(Value::is_object));
+            } else if claim.text("/status/phase") == "Lost" {
+                incoming.problem = Some(format!(
+                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {:?}",
+                    claim.text("/spec/volumeName")
+                ));
+            } else if storage.class_of(&claim).is_some_and(|class| class.text("/volumeBindingMode") == "WaitForFirstConsumer") {
+                delayed.push(claim);
+            } else {
+                incoming.problem = Some("pod has unbound immediate PersistentVolumeClaims".to_owned());
+            }
+        }
+        (incoming, delayed)
+    }
+
+    fn namespace(&self, name: &str) -> Option<Object> {
+        self.followed.namespaces.get(&Key::new("", name))
+    }
+
+    fn budgets(&self) -> Vec<Budget> {
+        let of = |budget: Object| Budget {
+            namespace: budget.namespace().to_owned(),
+            selector: budget.at("/spec/selector").clone(),
+            allowed: budget.int("/status/disruptionsAllowed").unwrap_or_default(),
+        };
+        self.followed.budgets.all().into_iter().map(of).collect()
     }
 }

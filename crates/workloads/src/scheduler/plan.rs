@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::affinity::{Broken, Namespaces, Rules, matches_node, term_matches, wished_node};
+use super::affinity::{Broken, Namespaces, Rules, matches_node, selector_matches, term_matches, wished_node};
 use super::cluster::{Cluster, HostPort, Place, Placed, priority};
 use super::resources::{Amounts, add, requests, subtract};
 use crate::object::{Object, Read as _, items};
@@ -65,14 +65,21 @@ struct Refusal {
 struct Search<'a> {
     incoming: &'a Incoming<'a>,
     cluster: &'a Cluster,
-    namespaces: Namespaces<'a>,
     needs: Amounts,
     ports: Vec<HostPort>,
     priority: i64,
 }
 
-/// Decides.
-pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'_>, budgets: &[Budget]) -> Decision {
+/// What a node's pods take of it, as some of them are thought away and back.
+struct Room {
+    taken: Amounts,
+    pods: usize,
+    /// How many of them have a port that the incoming pod wants.
+    clashes: usize,
+}
+
+/// Decides. `budgets` are asked for only where pods might be driven away.
+pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'_>, budgets: &dyn Fn() -> Vec<Budget>) -> Decision {
     let pod = incoming.pod;
     let total = cluster.nodes().count();
     if total == 0 {
@@ -84,12 +91,13 @@ pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'
             "0/{total} nodes are available: {problem}. preemption: 0/{total} nodes are available: {total} {none}."
         ));
     }
-    let search = Search { incoming, cluster, namespaces, needs: requests(pod), ports: HostPort::of(pod), priority: priority(pod) };
-    let rules = Rules::of(incoming, cluster, &|_| false, namespaces);
+    let search = Search { incoming, cluster, needs: requests(pod), ports: HostPort::of(pod), priority: priority(pod) };
+    let mut rules = Rules::of(pod, cluster, namespaces);
     let mut refusals = Vec::new();
     let mut fitting = Vec::new();
     for (node, place) in cluster.nodes() {
-        match search.refuse(node, place, &rules, &HashSet::new()) {
+        let refusal = search.bar(node).or_else(|| search.refuse(node, place, &search.room(node, place), &rules));
+        match refusal {
             Some(refusal) => refusals.push((node, place, refusal)),
             None => fitting.push((node, place)),
         }
@@ -105,24 +113,32 @@ pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'
     let reasons = tally(refusals.iter().flat_map(|(.., refusal)| refusal.reasons.iter().map(String::as_str)));
     let why = format!("0/{total} nodes are available: {reasons}.");
     if pod.text("/spec/preemptionPolicy") == "Never" {
-        return Decision::Unschedulable(format!(
-            "{why} preemption: 0/{total} nodes are available: not eligible due to preemptionPolicy=Never."
-        ));
+        return Decision::Unschedulable(format!("{why} preemption: not eligible due to preemptionPolicy=Never."));
     }
+    // Those who were driven away for it may need a while to leave: nobody else has to go meanwhile.
+    let leaving = refusals.iter().any(|(node, place, refusal)| {
+        let making_room = || cluster.pods_on(place).any(|placed| placed.pod.deleting() && placed.priority < search.priority);
+        node.name() == nominated && !refusal.final_word && making_room()
+    });
+    if leaving {
+        return Decision::Unschedulable(format!("{why} preemption: not eligible due to a terminating pod on the nominated node."));
+    }
+    let budgets = budgets();
     let mut hopeless: Vec<String> = Vec::new();
-    let mut options: Vec<Victims> = Vec::new();
+    let mut options: Vec<Victims<'_>> = Vec::new();
     for (node, place, refusal) in &refusals {
         if refusal.final_word {
             hopeless.push("Preemption is not helpful for scheduling".to_owned());
             continue;
         }
-        match search.victims(node, place, budgets) {
+        match search.victims(node, place, &mut rules, &budgets) {
             Ok(victims) => options.push(victims),
             Err(reasons) => hopeless.extend(reasons),
         }
     }
     if let Some(victims) = options.into_iter().min_by_key(Victims::cost) {
-        return Decision::Preempt { node: victims.node, victims: victims.pods.into_iter().map(|placed| placed.pod).collect(), why };
+        let pods = victims.pods.iter().map(|placed| placed.pod.clone()).collect();
+        return Decision::Preempt { node: victims.node.to_owned(), victims: pods, why };
     }
     let hopeless = tally(hopeless.iter().map(String::as_str));
     Decision::Unschedulable(format!("{why} preemption: 0/{total} nodes are available: {hopeless}."))
@@ -139,11 +155,14 @@ fn tally<'a>(reasons: impl Iterator<Item = &'a str>) -> String {
     texts.join(", ")
 }
 
-impl Search<'_> {
-    /// Why a node will not do, with these pods thought away.
-    fn refuse(&self, node: &Object, place: &Place, rules: &Rules, without: &HashSet<&str>) -> Option<Refusal> {
+fn refusal(reason: &str, final_word: bool) -> Option<Refusal> {
+    Some(Refusal { reasons: vec![reason.to_owned()], final_word })
+}
+
+impl<'a> Search<'a> {
+    /// Why a node will not do, whatever pods it has.
+    fn bar(&self, node: &Object) -> Option<Refusal> {
         let pod = self.incoming.pod;
-        let refusal = |reason: &str, final_word: bool| Some(Refusal { reasons: vec![reason.to_owned()], final_word });
         if node.at("/spec/unschedulable") == &Value::Bool(true) && !tolerates_unschedulable(pod) {
             return refusal("node(s) were unschedulable", true);
         }
@@ -156,23 +175,15 @@ impl Search<'_> {
         if !matches_node(pod, node) {
             return refusal("node(s) didn't match Pod's node affinity/selector", true);
         }
-        let here = || self.cluster.pods_on(place).filter(|placed| !without.contains(placed.pod.uid()));
-        let before = || self.cluster.nominated(node.name(), pod.uid()).filter(|placed| placed.priority >= self.priority);
-        let clash = |placed: &Placed| placed.ports.iter().any(|port| self.ports.iter().any(|own| own.conflicts(port)));
-        if !self.ports.is_empty() && here().chain(before()).any(clash) {
+        None
+    }
+
+    /// Why a node will not do with the pods that are left on it.
+    fn refuse(&self, node: &Object, place: &Place, room: &Room, rules: &Rules<'_>) -> Option<Refusal> {
+        if room.clashes > 0 {
             return refusal("node(s) didn't have free ports for the requested pod ports", false);
         }
-        let mut taken = place.taken.clone();
-        let mut pods = place.pods.len();
-        for placed in self.cluster.pods_on(place).filter(|placed| without.contains(placed.pod.uid())) {
-            subtract(&mut taken, &placed.requests);
-            pods -= 1;
-        }
-        for placed in before() {
-            add(&mut taken, &placed.requests);
-            pods += 1;
-        }
-        let lacking = lacking(&self.needs, &place.allocatable, &taken, pods);
+        let lacking = lacking(&self.needs, &place.allocatable, room);
         if lacking.is_some() {
             return lacking;
         }
@@ -191,7 +202,34 @@ impl Search<'_> {
         }
     }
 
-    fn best<'b>(&self, fitting: &[(&'b Object, &'b Place)], rules: &Rules) -> Option<&'b str> {
+    /// What is taken of a node now, with what is kept for others that come first.
+    fn room(&self, node: &Object, place: &Place) -> Room {
+        // Most pods want no port; then nobody needs to be asked.
+        let clashes = if self.ports.is_empty() { 0 } else { self.cluster.pods_on(place).filter(|placed| self.clashes(placed)).count() };
+        let mut room = Room { taken: place.taken.clone(), pods: place.pods.len(), clashes };
+        for placed in self.cluster.nominated(node.name(), self.incoming.pod.uid()).filter(|placed| placed.priority >= self.priority) {
+            self.enter(&mut room, placed);
+        }
+        room
+    }
+
+    fn clashes(&self, placed: &Placed) -> bool {
+        placed.ports.iter().any(|port| self.ports.iter().any(|own| own.conflicts(port)))
+    }
+
+    fn enter(&self, room: &mut Room, placed: &Placed) {
+        add(&mut room.taken, &placed.requests);
+        room.pods += 1;
+        room.clashes += usize::from(self.clashes(placed));
+    }
+
+    fn leave(&self, room: &mut Room, placed: &Placed) {
+        subtract(&mut room.taken, &placed.requests);
+        room.pods -= 1;
+        room.clashes -= usize::from(self.clashes(placed));
+    }
+
+    fn best<'b>(&self, fitting: &[(&'b Object, &'b Place)], rules: &Rules<'_>) -> Option<&'b str> {
         let pod = self.incoming.pod;
         let avoided = |node: &DynamicObject| {
             items(node, "/spec/taints").filter(|taint| taint["effect"] == "PreferNoSchedule" && !tolerated(pod, taint)).count() as i64
@@ -216,38 +254,45 @@ impl Search<'_> {
         scores.min_by(|one: &Score<'_>, other| one.cmp(other)).map(|(.., name)| name)
     }
 
-    /// The fewest pods of lower priority that must leave a node, or why that does not help.
-    fn victims(&self, node: &Object, place: &Place, budgets: &[Budget]) -> Result<Victims, Vec<String>> {
+    /// The fewest pods of lower priority that must leave a node, or why that does not help. Pods are thought away and back one by
+    /// one, so that the work grows with their number; in the end the rules are as they were.
+    fn victims(&self, node: &'a Object, place: &'a Place, rules: &mut Rules<'_>, budgets: &[Budget]) -> Result<Victims<'a>, Vec<String>> {
         let mut lower: Vec<&Placed> = self.cluster.pods_on(place).filter(|placed| placed.priority < self.priority).collect();
         if lower.is_empty() {
             return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
         }
-        let mut without: HashSet<&str> = lower.iter().map(|placed| placed.pod.uid()).collect();
-        if let Some(refusal) = self.refuse_without(node, place, &without) {
+        let mut room = self.room(node, place);
+        for placed in &lower {
+            self.leave(&mut room, placed);
+            rules.leave(placed);
+        }
+        if let Some(refusal) = self.refuse(node, place, &room, rules) {
+            for placed in &lower {
+                rules.enter(placed);
+            }
             return Err(refusal.reasons);
         }
         // Those that budgets protect are asked to stay first, then the more important, then those that began first.
         let violating = violating(&lower, budgets);
-        lower.sort_by_key(|placed| {
+        lower.sort_by_cached_key(|placed| {
             let protected = violating.contains(placed.pod.uid());
             (Reverse(protected), Reverse(placed.priority), placed.pod.text("/status/startTime").to_owned(), placed.pod.name().to_owned())
         });
         let mut pods = Vec::new();
-        let mut violations = 0;
         for placed in lower {
-            without.remove(placed.pod.uid());
-            if self.refuse_without(node, place, &without).is_some() {
-                without.insert(placed.pod.uid());
-                violations += usize::from(violating.contains(placed.pod.uid()));
-                pods.push(placed.clone());
+            self.enter(&mut room, placed);
+            rules.enter(placed);
+            if self.refuse(node, place, &room, rules).is_some() {
+                self.leave(&mut room, placed);
+                rules.leave(placed);
+                pods.push(placed);
             }
         }
-        Ok(Victims { node: node.name().to_owned(), violations, pods })
-    }
-
-    fn refuse_without(&self, node: &Object, place: &Place, without: &HashSet<&str>) -> Option<Refusal> {
-        let rules = Rules::of(self.incoming, self.cluster, &|placed| without.contains(placed.pod.uid()), self.namespaces);
-        self.refuse(node, place, &rules, without)
+        for placed in &pods {
+            rules.enter(placed);
+        }
+        let violations = pods.iter().filter(|placed| violating.contains(placed.pod.uid())).count();
+        Ok(Victims { node: node.name(), violations, pods })
     }
 }
 
@@ -257,8 +302,7 @@ fn violating<'a>(pods: &[&'a Placed], budgets: &[Budget]) -> HashSet<&'a str> {
     let mut violating = HashSet::new();
     for placed in pods {
         for (budget, left) in budgets.iter().zip(&mut left) {
-            let covered =
-                budget.namespace == placed.pod.namespace() && super::affinity::selector_matches(&budget.selector, placed.pod.labels());
+            let covered = budget.namespace == placed.pod.namespace() && selector_matches(&budget.selector, placed.pod.labels());
             if covered {
                 *left -= 1;
                 if *left < 0 {
@@ -270,38 +314,34 @@ fn violating<'a>(pods: &[&'a Placed], budgets: &[Budget]) -> HashSet<&'a str> {
     violating
 }
 
-struct Victims {
-    node: String,
+struct Victims<'a> {
+    node: &'a str,
     violations: usize,
-    pods: Vec<Placed>,
+    pods: Vec<&'a Placed>,
 }
 
-impl Victims {
+impl<'a> Victims<'a> {
     /// Fewest violations, least important, least in sum, fewest, youngest.
-    fn cost(&self) -> (usize, i64, i64, usize, Reverse<String>, String) {
+    fn cost(&self) -> (usize, i64, i64, usize, Reverse<&'a str>, &'a str) {
         let highest = self.pods.iter().map(|placed| placed.priority).max().unwrap_or(i64::MIN);
         // As upstream, so that negative priorities do not make many victims cheaper than few.
         let sum = self.pods.iter().map(|placed| placed.priority + (1 << 31)).sum();
-        let earliest = self
-            .pods
-            .iter()
-            .filter(|placed| placed.priority == highest)
-            .map(|placed| placed.pod.text("/status/startTime").to_owned())
-            .min();
-        (self.violations, highest, sum, self.pods.len(), Reverse(earliest.unwrap_or_default()), self.node.clone())
+        let earliest =
+            self.pods.iter().filter(|placed| placed.priority == highest).map(|placed| placed.pod.text("/status/startTime")).min();
+        (self.violations, highest, sum, self.pods.len(), Reverse(earliest.unwrap_or_default()), self.node)
     }
 }
 
-fn lacking(needs: &Amounts, has: &Amounts, taken: &Amounts, pods: usize) -> Option<Refusal> {
+fn lacking(needs: &Amounts, has: &Amounts, room: &Room) -> Option<Refusal> {
     let mut reasons = Vec::new();
     let mut final_word = false;
     let most = has.get("pods").map_or(0, |pods| usize::try_from(pods / 1000).unwrap_or_default());
-    if pods + 1 > most {
+    if room.pods + 1 > most {
         reasons.push("Too many pods".to_owned());
     }
     for (name, amount) in needs.iter().filter(|(_, amount)| **amount > 0) {
         let all = has.get(name).copied().unwrap_or_default();
-        if taken.get(name).copied().unwrap_or_default() + amount > all {
+        if room.taken.get(name).copied().unwrap_or_default() + amount > all {
             reasons.push(format!("Insufficient {name}"));
             // Not even an empty node has so much.
             final_word |= *amount > all;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::plan::{Decision, Incoming, plan};
+use super::plan::{Budget, Decision, Incoming, plan};
 use crate::object::{Object, Read as _};
 
 fn node(name: &str, zone: &str, cpu: u32, more: Value) -> Object {
@@ -31,8 +31,18 @@ fn pod(name: &str, app: &str, cpu: u32, more: &Value) -> Object {
 }
 
 fn decide(cluster: &Cluster, pod: &Object) -> Decision {
-    let namespaces = |_: &str| Some(BTreeMap::from([("team".to_owned(), "a".to_owned())]));
-    plan(&Incoming { pod, problem: None, volumes: Vec::new() }, cluster, &namespaces, &[])
+    plan(&Incoming { pod, problem: None, volumes: Vec::new() }, cluster, &|_| None, &Vec::new)
+}
+
+/// A pod with something else in it than before.
+fn with(pod: &Object, pointer: &str, value: Value) -> Object {
+    let mut changed = serde_json::to_value(&**pod).unwrap();
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    if changed.pointer(parent).is_none() {
+        changed[parent.trim_start_matches('/')] = json!({});
+    }
+    changed.pointer_mut(parent).unwrap()[name] = value;
+    Arc::new(serde_json::from_value(changed).unwrap())
 }
 
 fn shown(decision: &Decision) -> String {
@@ -109,7 +119,7 @@ fn decisions() {
             "may not drive away",
             json!({"preemptionPolicy": "Never"}),
             4,
-            "0/3 nodes are available: 1 node(s) had untolerated taint {k: v}, 2 Insufficient cpu. preemption: 0/3 nodes are available: not eligible due to preemptionPolicy=Never.",
+            "0/3 nodes are available: 1 node(s) had untolerated taint {k: v}, 2 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
         ),
         ("port taken", port, 0, "bind c"),
         ("apart from x by host", with(apart("kubernetes.io/hostname"), &tolerant), 1, "bind b"),
@@ -139,10 +149,75 @@ fn room_is_kept_for_the_nominated() {
     cluster.remove("filler");
     let unimportant = pod("late", "z", 4, &json!({}));
     assert!(matches!(decide(&cluster, &unimportant), Decision::Unschedulable(_)));
-    let mut nominated = serde_json::to_value(&*important).unwrap();
-    nominated["status"] = json!({"nominatedNodeName": "c"});
-    let nominated: Object = Arc::new(serde_json::from_value(nominated).unwrap());
+    let nominated = with(&important, "/status/nominatedNodeName", json!("c"));
     assert_eq!(decide(&cluster, &nominated), Decision::Bind("c".into()));
+}
+
+/// KAPI-WL-02: while those who were driven away are leaving, nobody else has to go; unless the node will not do any more.
+#[test]
+fn nobody_is_driven_away_twice_for_a_pod() {
+    let mut cluster = cluster();
+    let important = pod("important", "x", 4, &json!({"priority": 10}));
+    let filler = pod("filler", "y", 4, &json!({"priority": -5}));
+    let chosen = decide(&cluster, &important);
+    assert_eq!(shown(&chosen), "preempt c: filler");
+    cluster.nominate(&important, "c");
+    let nominated = with(&important, "/status/nominatedNodeName", json!("c"));
+    cluster.assign(&with(&filler, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")), "c");
+    assert_eq!(
+        shown(&decide(&cluster, &nominated)),
+        "0/3 nodes are available: 1 node(s) had untolerated taint {k: v}, 2 Insufficient cpu. preemption: not eligible due to a terminating pod on the nominated node."
+    );
+    cluster.set_node("c", Some(&node("c", "2", 4, json!({"unschedulable": true}))));
+    assert_eq!(shown(&decide(&cluster, &nominated)), "preempt a: one");
+}
+
+/// KAPI-WL-02: a pod of no special priority drives less important ones away too, and spares those that a budget protects.
+#[test]
+fn budgets_protect_from_pods_without_priority() {
+    let mut cluster = Cluster::default();
+    for (name, app) in [("a", "protected"), ("b", "free")] {
+        cluster.set_node(name, Some(&node(name, name, 4, Value::Null)));
+        cluster.assign(&pod(app, app, 4, &json!({"priority": -5})), name);
+    }
+    let incoming = pod("new", "x", 4, &json!({}));
+    let budget = Budget { namespace: "n".into(), selector: json!({"matchLabels": {"app": "protected"}}), allowed: 0 };
+    let incoming = Incoming { pod: &incoming, problem: None, volumes: Vec::new() };
+    let decision = plan(&incoming, &cluster, &|_| None, &|| vec![budget.clone()]);
+    assert_eq!(shown(&decision), "preempt b: free");
+    assert_eq!(shown(&plan(&incoming, &cluster, &|_| None, &Vec::new)), "preempt a: protected");
+}
+
+/// KAPI-WL-02: the search for pods to drive away looks at each pod a few times, however many there are: once to count it, once to
+/// think it away, once or twice to think it back.
+#[test]
+fn preemption_looks_at_each_pod_a_few_times() {
+    for per_node in [4, 8, 16_u32] {
+        let nodes = 8;
+        let mut cluster = Cluster::default();
+        for node_number in 0..nodes {
+            let name = format!("node-{node_number}");
+            let full = node(&name, "1", per_node, Value::Null);
+            cluster.set_node(&name, Some(&with(&full, "/status/allocatable/pods", json!("110"))));
+            for number in 0..per_node {
+                cluster.assign(&pod(&format!("pod-{node_number}-{number}"), "y", 1, &json!({})), &name);
+            }
+        }
+        // A term that asks for labels of namespaces: each look at a pod asks for its namespace.
+        let term = json!({"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone", "namespaceSelector": {}});
+        let rule = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}, "priority": 9});
+        let incoming = pod("new", "x", per_node / 2, &rule);
+        let looks = std::cell::Cell::new(0_u32);
+        let namespaces = |_: &str| {
+            looks.set(looks.get() + 1);
+            None
+        };
+        let incoming = Incoming { pod: &incoming, problem: None, volumes: Vec::new() };
+        let Decision::Preempt { victims, .. } = plan(&incoming, &cluster, &namespaces, &Vec::new) else { panic!("there is room to make") };
+        assert_eq!(victims.len(), usize::try_from(per_node / 2).unwrap());
+        let pods = nodes * per_node;
+        assert!((pods..=5 * pods).contains(&looks.get()), "{} looks at {pods} pods", looks.get());
+    }
 }
 
 /// A pod of the naive model: app, processor, whether it avoids or seeks its own app, and by which key.
@@ -186,8 +261,70 @@ impl Wish {
     }
 }
 
+/// Whether a pod fits on a node of a cluster when some pods are gone and no other node is there, all counted anew.
+fn fits_without(cluster: &Cluster, pod: &Object, node: &str, without: &[&str]) -> bool {
+    let mut cluster = cluster.clone();
+    for uid in without {
+        cluster.remove(uid);
+    }
+    match decide(&cluster, &with(pod, "/status/nominatedNodeName", json!(node))) {
+        Decision::Bind(chosen) => chosen == node,
+        _ => false,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
+    /// KAPI-WL-02: whoever is driven away makes room, nobody leaves in vain, and where nobody is asked to leave it would not help.
+    #[test]
+    fn those_who_leave_make_room(
+        zones in prop::collection::vec(0..3_u32, 1..5),
+        wishes in prop::collection::vec((0..3_usize, 0..3_u32, 0..3_u8, any::<bool>(), 0..3_i64), 1..25),
+        last in (0..3_usize, 1..5_u32, 0..3_u8, any::<bool>(), any::<bool>()),
+    ) {
+        let mut cluster = Cluster::default();
+        for (number, zone) in zones.iter().enumerate() {
+            let name = format!("node-{number}");
+            cluster.set_node(&name, Some(&node(&name, &zone.to_string(), 4, Value::Null)));
+        }
+        let mut priorities = BTreeMap::new();
+        for (number, (app, cpu, rule, by_zone, priority)) in wishes.into_iter().enumerate() {
+            let pod = with(&Wish { app, cpu, rule, by_zone }.pod(number), "/spec/priority", json!(priority));
+            if let Decision::Bind(node) = decide(&cluster, &pod) {
+                cluster.assign(&pod, &node);
+                priorities.insert(pod.uid().to_owned(), (priority, node));
+            }
+        }
+        let (app, cpu, rule, by_zone, spread) = last;
+        let mut incoming = with(&Wish { app, cpu, rule, by_zone }.pod(99), "/spec/priority", json!(2));
+        if spread {
+            let selector = json!({"matchLabels": {"app": format!("app-{app}")}});
+            let constraint = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
+            incoming = with(&incoming, "/spec/topologySpreadConstraints", json!([constraint]));
+        }
+        match decide(&cluster, &incoming) {
+            Decision::Bind(_) => {}
+            Decision::Preempt { node, victims, .. } => {
+                let uids: Vec<&str> = victims.iter().map(|victim| victim.uid()).collect();
+                prop_assert!(!uids.is_empty() && uids.iter().all(|uid| priorities[*uid].0 < 2 && priorities[*uid].1 == node));
+                prop_assert!(fits_without(&cluster, &incoming, &node, &uids), "{uids:?} leave {node} for nothing");
+                // Whoever wants company or to be spread may need a pod that comes back later, so only the others can be held to this.
+                for spared in uids.iter().filter(|_| rule != 2 && !spread) {
+                    let rest: Vec<&str> = uids.iter().copied().filter(|uid| uid != spared).collect();
+                    prop_assert!(!fits_without(&cluster, &incoming, &node, &rest), "{spared} could stay");
+                }
+            }
+            Decision::Unschedulable(_) => {
+                for number in (0..zones.len()).filter(|_| rule != 2) {
+                    let name = format!("node-{number}");
+                    let lower = priorities.iter().filter(|(_, (priority, node))| *priority < 2 && *node == name);
+                    let lower: Vec<&str> = lower.map(|(uid, _)| uid.as_str()).collect();
+                    prop_assert!(!fits_without(&cluster, &incoming, &name, &lower), "{lower:?} could leave {name}");
+                }
+            }
+        }
+    }
+
     /// KAPI-WL-02: a pod gets a node exactly when a naive scheduler knows one that fits, and then one of those.
     #[test]
     fn decisions_agree_with_a_naive_scheduler(

@@ -1,0 +1,357 @@
+//! Where decisions are taken: one after the other, each on what the ones before assumed. Fed with changes, which wake the pods
+//! that they may help; it reads what it needs through [`Facts`] and carries nothing out.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+use mainstay_runtime::{Change, Key, Queue};
+
+use super::cluster::{Cluster, Effect};
+use super::plan::{Budget, Decision, Incoming, plan};
+use super::waiting::{Event, Waiting};
+use crate::object::{Object, Read as _};
+use crate::pod;
+
+/// Changes that could help waiting pods are gathered for so long.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// What decisions rest on besides pods that have a node, and nodes.
+pub trait Facts {
+    /// The pod of a place, as it is now.
+    fn pod(&self, key: &Key) -> Option<Object>;
+    /// The pod with what its claims mean, and those of them that wait for a node to be chosen.
+    fn incoming<'a>(&self, pod: &'a Object) -> (Incoming<'a>, Vec<Object>);
+    /// A namespace.
+    fn namespace(&self, name: &str) -> Option<Object>;
+    /// All budgets of disruptions.
+    fn budgets(&self) -> Vec<Budget>;
+}
+
+/// What to do for a pod.
+#[derive(Debug, PartialEq)]
+pub enum Next {
+    /// It goes to a node.
+    Bind(String),
+    /// Its claims go to a node first.
+    Claim(String, Vec<Object>),
+    /// Others leave a node for it.
+    Preempt {
+        /// The node.
+        node: String,
+        /// Who leaves.
+        victims: Vec<Object>,
+        /// Why it does not fit now, for people.
+        why: String,
+    },
+    /// For people.
+    Refuse(String),
+}
+
+/// Whether a pod is one that the scheduler has to find a node for.
+pub fn unscheduled(pod: &DynamicObject) -> bool {
+    let ours = matches!(pod.text("/spec/schedulerName"), "" | "default-scheduler");
+    let gated = pod.at("/spec/schedulingGates").as_array().is_some_and(|gates| !gates.is_empty());
+    ours && !gated && pod.text("/spec/nodeName").is_empty() && pod::active(pod)
+}
+
+#[derive(Default)]
+struct State {
+    cluster: Cluster,
+    waiting: Waiting,
+}
+
+/// The cluster as it is assumed to be, and the pods that wait.
+pub struct Desk {
+    state: Mutex<State>,
+    queue: Queue<Key>,
+}
+
+impl Desk {
+    /// A desk that knows of nothing yet.
+    pub fn new(queue: Queue<Key>) -> Self {
+        Self { state: Mutex::default(), queue }
+    }
+
+    /// A node changed.
+    pub fn node_changed(&self, change: &Change) {
+        let Some(node) = change.object() else { return };
+        self.state().cluster.set_node(node.name(), change.now.as_ref());
+        let relevant = |node: Option<&Object>| {
+            node.map(|node| (node.at("/spec").clone(), node.at("/status/allocatable").clone(), node.labels().clone()))
+        };
+        if relevant(change.before.as_ref()) != relevant(change.now.as_ref()) {
+            self.wake(Event::Room);
+        }
+    }
+
+    /// A pod changed.
+    pub fn pod_changed(&self, change: &Change) {
+        let effect = self.state().cluster.follow(change.before.as_ref(), change.now.as_ref());
+        if let Some(pod) = change.now.as_ref().filter(|pod| unscheduled(pod)) {
+            // What only tells why it waits is no reason to look again.
+            let relevant = |pod: &Object| (pod.at("/spec").clone(), pod.labels().clone());
+            if change.before.as_ref().is_none_or(|before| before.uid() != pod.uid() || relevant(before) != relevant(pod)) {
+                self.queue.add(Key::of(pod));
+            }
+        }
+        match effect {
+            Effect::None => {}
+            Effect::Rules => self.wake(Event::Rules),
+            Effect::Room => self.wake(Event::Room),
+        }
+    }
+
+    /// A namespace changed.
+    pub fn namespace_changed(&self, change: &Change) {
+        let labels = |namespace: Option<&Object>| namespace.map(|namespace| namespace.labels().clone());
+        if let Some(namespace) = change.object()
+            && labels(change.before.as_ref()) != labels(change.now.as_ref())
+        {
+            self.wake(Event::Namespace(namespace.name()));
+        }
+    }
+
+    /// A claim, a volume or a class changed.
+    pub fn storage_changed(&self, change: &Change) {
+        if let Some(object) = change.object() {
+            self.wake(Event::Storage(object.namespace()));
+        }
+    }
+
+    /// A pod needs no node any more, or has one.
+    pub fn settled(&self, key: &Key) {
+        self.state().waiting.remove(key);
+    }
+
+    /// Decides, and assumes what was decided before anybody else does. Nothing is left to do for a pod that is gone or settled.
+    pub fn decide(&self, key: &Key, pod: &Object, facts: &dyn Facts) -> Option<Next> {
+        // From here on a change to what is read below wakes the pod again, even before it is known that it has to wait.
+        self.state().waiting.insert(key, pod);
+        let (incoming, delayed) = facts.incoming(pod);
+        let mut state = self.state();
+        let state = &mut *state;
+        // What is assumed for a pod whose end was told already would stay for ever.
+        let there = facts.pod(key).is_some_and(|now| now.uid() == pod.uid() && unscheduled(&now));
+        if !there || state.cluster.knows(pod.uid()) {
+            state.waiting.remove(key);
+            return None;
+        }
+        let decision = plan(&incoming, &state.cluster, &|name| facts.namespace(name), &|| facts.budgets());
+        let (next, freed) = match decision {
+            Decision::Bind(node) if delayed.is_empty() => {
+                state.waiting.remove(key);
+                let freed = state.cluster.assign(pod, &node);
+                (Next::Bind(node), freed)
+            }
+            Decision::Bind(node) => (Next::Claim(node, delayed), false),
+            Decision::Preempt { node, victims, why } => {
+                let freed = state.cluster.nominate(pod, &node);
+                (Next::Preempt { node, victims, why }, freed)
+            }
+            Decision::Unschedulable(why) => (Next::Refuse(why), false),
+        };
+        if freed {
+            self.wake_of(&state.waiting, Event::Room);
+        }
+        Some(next)
+    }
+
+    /// A pod could not be bound to the node that was assumed: others may have what it would have taken. `facts` tell whether it has
+    /// a node after all, as when only the answer was lost.
+    pub fn bind_failed(&self, pod: &Object, facts: &dyn Facts) {
+        let mut state = self.state();
+        let now = facts.pod(&Key::of(pod)).filter(|now| now.uid() == pod.uid());
+        let bound = now.is_some_and(|now| !now.text("/spec/nodeName").is_empty() && !pod::finished(&now));
+        if !bound && state.cluster.remove(pod.uid()) {
+            self.wake_of(&state.waiting, Event::Room);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, event: Event<'_>) {
+        self.wake_of(&self.state().waiting, event);
+    }
+
+    fn wake_of(&self, waiting: &Waiting, event: Event<'_>) {
+        for key in waiting.helped_by(event) {
+            self.queue.add_after(key.clone(), GATHER);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn pod(name: &str, cpu: u32, more: Value) -> Object {
+        let mut spec = json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu.to_string()}}}]});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        object(json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "spec": spec}))
+    }
+
+    fn told(before: Option<&Object>, now: Option<&Object>) -> Change {
+        Change { before: before.cloned(), now: now.cloned() }
+    }
+
+    type Meanwhile = Box<dyn Fn()>;
+
+    /// What is there, and what happens while claims are read.
+    #[derive(Default)]
+    struct Given {
+        pods: RefCell<BTreeMap<String, Object>>,
+        problem: Cell<bool>,
+        meanwhile: Option<Meanwhile>,
+    }
+
+    impl Given {
+        fn with(pods: &[&Object]) -> Self {
+            let pods = pods.iter().map(|pod| (pod.name().to_owned(), (*pod).clone())).collect();
+            Self { pods: RefCell::new(pods), ..Self::default() }
+        }
+    }
+
+    impl Facts for Given {
+        fn pod(&self, key: &Key) -> Option<Object> {
+            self.pods.borrow().get(&key.name).cloned()
+        }
+
+        fn incoming<'a>(&self, pod: &'a Object) -> (Incoming<'a>, Vec<Object>) {
+            let problem = self.problem.get().then(|| "unbound".to_owned());
+            if let Some(meanwhile) = &self.meanwhile {
+                meanwhile();
+            }
+            (Incoming { pod, problem, volumes: Vec::new() }, Vec::new())
+        }
+
+        fn namespace(&self, _name: &str) -> Option<Object> {
+            None
+        }
+
+        fn budgets(&self) -> Vec<Budget> {
+            Vec::new()
+        }
+    }
+
+    /// A desk with nodes of four processors, and its queue.
+    fn desk(nodes: &[&str]) -> (Arc<Desk>, Queue<Key>) {
+        let queue = Queue::default();
+        let desk = Arc::new(Desk::new(queue.clone()));
+        for name in nodes {
+            let node = json!({"metadata": {"name": name, "uid": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}});
+            desk.node_changed(&told(None, Some(&object(node))));
+        }
+        (desk, queue)
+    }
+
+    fn refused(next: Option<Next>) -> bool {
+        matches!(next, Some(Next::Refuse(_)))
+    }
+
+    /// KAPI-WL-02: a claim that binds while a decision is on its way wakes the pod that is about to wait for it.
+    #[test]
+    fn a_claim_that_binds_during_a_decision_wakes() {
+        let (desk, queue) = desk(&["a"]);
+        let claims = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
+        let waits = pod("waits", 1, claims);
+        let claim = object(json!({"metadata": {"name": "c", "namespace": "n", "uid": "c"}}));
+        let binds = desk.clone();
+        let meanwhile: Meanwhile = Box::new(move || binds.storage_changed(&told(Some(&claim), Some(&claim))));
+        let facts = Given { meanwhile: Some(meanwhile), problem: Cell::new(true), ..Given::with(&[&waits]) };
+        assert!(refused(desk.decide(&Key::of(&waits), &waits, &facts)));
+        assert_eq!(queue.counts().later, 1);
+    }
+
+    /// KAPI-WL-02: who waits for room that is kept for a pod is woken when that pod goes without ever having had a node.
+    #[test]
+    fn the_end_of_a_nominated_pod_wakes() {
+        let (desk, queue) = desk(&["a"]);
+        let filler = pod("filler", 4, json!({"nodeName": "a"}));
+        let important = pod("important", 4, json!({"priority": 9}));
+        let late = pod("late", 4, json!({"priority": 5}));
+        desk.pod_changed(&told(None, Some(&filler)));
+        let facts = Given::with(&[&important, &late]);
+        assert!(matches!(desk.decide(&Key::of(&important), &important, &facts), Some(Next::Preempt { .. })));
+        desk.pod_changed(&told(Some(&filler), None));
+        assert!(refused(desk.decide(&Key::of(&late), &late, &facts)));
+        desk.settled(&Key::of(&important));
+        let before = queue.counts().later;
+        assert_eq!(before, 1, "the important one, when the filler left");
+        desk.pod_changed(&told(Some(&important), None));
+        assert_eq!(queue.counts().later, 2);
+        assert_eq!(desk.decide(&Key::of(&late), &late, &facts), Some(Next::Bind("a".into())));
+    }
+
+    /// KAPI-WL-02: what a pod would have taken is free for others when it cannot be bound, and stays taken where it was bound after
+    /// all.
+    #[test]
+    fn a_failed_binding_wakes() {
+        let (desk, queue) = desk(&["a"]);
+        let (first, second) = (pod("first", 4, json!({})), pod("second", 4, json!({})));
+        let facts = Given::with(&[&first, &second]);
+        assert_eq!(desk.decide(&Key::of(&first), &first, &facts), Some(Next::Bind("a".into())));
+        assert!(refused(desk.decide(&Key::of(&second), &second, &facts)));
+        let bound = pod("first", 4, json!({"nodeName": "a"}));
+        facts.pods.borrow_mut().insert("first".into(), bound);
+        desk.bind_failed(&first, &facts);
+        assert!(refused(desk.decide(&Key::of(&second), &second, &facts)));
+        assert_eq!(queue.counts().later, 0);
+        facts.pods.borrow_mut().insert("first".into(), first.clone());
+        desk.bind_failed(&first, &facts);
+        assert_eq!(queue.counts().later, 1);
+        assert_eq!(desk.decide(&Key::of(&second), &second, &facts), Some(Next::Bind("a".into())));
+    }
+
+    /// KAPI-WL-02: labels of namespaces and of placed pods are what rules ask for, so they wake pods that have rules.
+    #[test]
+    fn changed_labels_wake() {
+        let term = json!({"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"});
+        let rule = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}});
+        let labelled = |mut pod: DynamicObject| {
+            pod.metadata.labels = Some(BTreeMap::from([("app".to_owned(), "x".to_owned())]));
+            Arc::new(pod)
+        };
+        let beside = pod("beside", 1, rule);
+        for of_namespace in [true, false] {
+            let (desk, queue) = desk(&["a"]);
+            let (placed, plain) = (pod("placed", 1, json!({"nodeName": "a"})), pod("plain", 9, json!({})));
+            desk.pod_changed(&told(None, Some(&placed)));
+            let facts = Given::with(&[&beside, &plain]);
+            assert!(refused(desk.decide(&Key::of(&beside), &beside, &facts)));
+            assert!(refused(desk.decide(&Key::of(&plain), &plain, &facts)));
+            let namespace = object(json!({"metadata": {"name": "other", "uid": "other"}}));
+            if of_namespace {
+                desk.namespace_changed(&told(Some(&namespace), Some(&namespace)));
+                assert_eq!(queue.counts().later, 0, "nothing changed");
+                desk.namespace_changed(&told(Some(&namespace), Some(&labelled((*namespace).clone()))));
+            } else {
+                desk.pod_changed(&told(Some(&placed), Some(&labelled((*placed).clone()))));
+            }
+            assert_eq!(queue.counts().later, 1, "only the one with rules");
+        }
+    }
+
+    /// Nothing is assumed for a pod that has gone, since nobody would take it back.
+    #[test]
+    fn nothing_is_kept_for_pods_that_are_gone() {
+        let (desk, _) = desk(&["a"]);
+        let (gone, next) = (pod("gone", 4, json!({})), pod("next", 4, json!({})));
+        let facts = Given::with(&[&next]);
+        assert_eq!(desk.decide(&Key::of(&gone), &gone, &facts), None);
+        assert_eq!(desk.decide(&Key::of(&next), &next, &facts), Some(Next::Bind("a".into())));
+    }
+}
