@@ -135,19 +135,25 @@ impl Controller {
             status.insert("conditions".into(), conditions);
             current = self.world.nodes.write_status(&node, &status.into()).await?;
         }
-        if let Some(taints) = plan.taints {
-            let meta = json!({"uid": node.uid(), "resourceVersion": current.metadata.resource_version});
-            self.world.nodes.patch(key, "", &Patch::Merge(json!({"metadata": meta, "spec": {"taints": taints}}))).await?;
-        }
         if plan.ceased {
             let message = format!("Node {} status is now: NodeNotReady", node.name());
             self.world.events.record(COMPONENT, "Normal", self.world.nodes.served(), &node, "NodeNotReady", message);
-            self.mark_pods(&node).await?;
         }
+        // Neither waits for the other: taints that are refused leave no pod ready, and the other way round.
+        let tainted = match plan.taints {
+            Some(taints) => {
+                let meta = json!({"uid": node.uid(), "resourceVersion": current.metadata.resource_version});
+                let patch = Patch::Merge(json!({"metadata": meta, "spec": {"taints": taints}}));
+                self.world.nodes.patch(key, "", &patch).await.map(drop)
+            }
+            None => Ok(()),
+        };
+        let marked = if plan.lost { self.mark_pods(&node).await } else { Ok(()) };
+        tainted.and(marked)?;
         Ok(plan.again.map_or(Outcome::Done, |again| Outcome::After(again.max(Duration::from_millis(100)))))
     }
 
-    /// Pods of a node that is not ready serve nobody, whatever they said last.
+    /// Pods of a node that nobody hears of serve nobody, whatever they said last.
     async fn mark_pods(&self, node: &DynamicObject) -> Result<()> {
         let here = |pod: &Object| pod.text("/spec/nodeName") == node.name() && pod::ready(pod);
         for pod in self.world.pods.all().into_iter().filter(here) {

@@ -25,8 +25,11 @@ pub struct Plan {
     pub conditions: Option<Value>,
     /// Its taints, where they change.
     pub taints: Option<Value>,
-    /// Whether it just ceased to be ready, so that its pods are not ready either.
+    /// Whether it just ceased to be ready, which is told once.
     pub ceased: bool,
+    /// Whether nobody hears of it, so that none of its pods is ready. This holds as long as the silence: whoever could not say so of
+    /// every pod says it at the next look.
+    pub lost: bool,
     /// When to look again.
     pub again: Option<Duration>,
 }
@@ -39,7 +42,7 @@ pub fn plan(node: &DynamicObject, heard: Option<Timestamp>, now: Timestamp) -> P
     let since = heard.unwrap_or_else(|| node.created()).max(node.created());
     let until = since.saturating_add(grace).unwrap_or(Timestamp::MAX);
     let silent = until <= now;
-    let mut plan = Plan::default();
+    let mut plan = Plan { lost: silent, ..Plan::default() };
     let mut conditions = present.clone();
     if silent {
         conditions = unknown(node, now);
@@ -224,6 +227,10 @@ mod tests {
             );
             assert_eq!(plan.ceased, ceased, "{name}");
         }
+        // What was written of a node before something else failed does not hide that it is lost.
+        let half = plan(&node(json!({}), Some("Unknown")), long_ago, at(NOW));
+        assert_eq!((half.ceased, half.lost), (false, true));
+        assert!(!plan(&node(json!({}), Some("Unknown")), heard, at(NOW)).lost, "it was heard of again");
         let young = plan(&node(json!({}), Some("True")), heard, at(NOW));
         assert_eq!(young.again, Some(Duration::from_secs(20)));
     }
