@@ -1,10 +1,11 @@
 //! What the server serves: every kind once, in its preferred version.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use kube::api::ApiResource;
 use mainstay_runtime::Served;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{Error, Result};
 
@@ -32,18 +33,23 @@ impl Kind {
 #[derive(Clone)]
 pub struct Discovery {
     client: kube::Client,
-    kinds: Arc<RwLock<Arc<[Kind]>>>,
+    kinds: Arc<watch::Sender<Arc<[Kind]>>>,
 }
 
 impl Discovery {
     /// Nothing is known yet.
     pub fn new(client: kube::Client) -> Self {
-        Self { client, kinds: Arc::new(RwLock::new(Arc::from([]))) }
+        Self { client, kinds: Arc::new(watch::Sender::new(Arc::from([]))) }
     }
 
     /// What is known.
     pub fn known(&self) -> Arc<[Kind]> {
-        self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kinds.borrow().clone()
+    }
+
+    /// Tells of every time that other kinds are known than before.
+    pub fn changes(&self) -> watch::Receiver<Arc<[Kind]>> {
+        self.kinds.subscribe()
     }
 
     /// Asks the server.
@@ -56,7 +62,11 @@ impl Discovery {
             kinds.extend(read(&answer));
         }
         let kinds: Arc<[Kind]> = kinds.into();
-        *self.kinds.write().unwrap_or_else(PoisonError::into_inner) = kinds.clone();
+        self.kinds.send_if_modified(|known| {
+            let other = *known != kinds;
+            known.clone_from(&kinds);
+            other
+        });
         Ok(kinds)
     }
 

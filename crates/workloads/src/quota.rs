@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   quotas ──names──► sources: copies of the resources that they measure, begun when first named
-//!                        │ something uses less
+//!                        │ something uses less, or what they name comes to be served
 //!                        ▼
 //!                      Queue ──► sum ──► decide ──► status
 //! ```
@@ -24,7 +24,7 @@ use mainstay_kinds::resource_list::ResourceList;
 use mainstay_runtime::{Key, Outcome, Queue};
 
 use self::decide::{Facts, Step, decide};
-use self::sources::Sources;
+use self::sources::{Measure, Sources};
 use crate::Result;
 use crate::discovery::Discovery;
 use crate::live::Live;
@@ -34,6 +34,9 @@ use crate::world::World;
 
 /// Everything is summed again this often: deadlines pass without an event, and requests can be cut off half-way.
 const RESYNC: Duration = Duration::from_secs(300);
+/// How soon a quota is looked at again that names what is not served. Kinds of CRDs wake it when they come; those of other servers may
+/// come without a sign.
+const UNSERVED: Duration = Duration::from_secs(30);
 /// How soon a quota is looked at again whose sources are being listed.
 const LISTING: Duration = Duration::from_millis(50);
 
@@ -58,19 +61,39 @@ struct Controller {
 pub async fn run(world: World, discovery: Discovery) {
     let quotas = world.follow("v1", "ResourceQuota", "resourcequotas", true);
     let queue: Queue<Key> = Queue::default();
-    let sources = Arc::new(Sources::new(world.clone(), discovery, quotas.clone(), queue.clone()));
+    let sources = Arc::new(Sources::new(world.clone(), discovery.clone(), quotas.clone(), queue.clone()));
     let controller = Controller { world: world.clone(), quotas: quotas.clone(), sources, times: Arc::default() };
     quotas.ready().await;
     let (watching, wake) = (controller.clone(), queue.clone());
     quotas.on_change(move |change| watching.seen(change.before.as_deref(), change.now.as_deref(), &wake));
-    mainstay_runtime::run("resourcequota", queue, 2, world.env.clone(), world.stop.clone(), move |key| {
-        let controller = controller.clone();
-        async move { settle(controller.reconcile(&key).await) }
-    })
-    .await;
+    let (following, wake) = (controller.clone(), queue.clone());
+    tokio::join!(
+        following.follow_kinds(&discovery, &wake),
+        mainstay_runtime::run("resourcequota", queue, 2, world.env.clone(), world.stop.clone(), move |key| {
+            let controller = controller.clone();
+            async move { settle(controller.reconcile(&key).await) }
+        }),
+    );
 }
 
 impl Controller {
+    /// Asks for a sum where a quota names what was not served so far, whenever other kinds are.
+    async fn follow_kinds(&self, discovery: &Discovery, queue: &Queue<Key>) {
+        let mut kinds = discovery.changes();
+        loop {
+            tokio::select! {
+                () = self.world.stop.cancelled() => return,
+                changed = kinds.changed() => if changed.is_err() { return },
+            }
+            for quota in self.quotas.all() {
+                let wanted = Quota::wanted(&self.quotas.value(&quota));
+                if mainstay_kinds::quota::sources(&wanted.hard).iter().any(|source| !self.sources.has(source)) {
+                    queue.add(Key::of(&quota));
+                }
+            }
+        }
+    }
+
     /// Notes when a quota is charged; asks for a sum where it wants something else than it enforces.
     fn seen(&self, before: Option<&DynamicObject>, now: Option<&DynamicObject>, queue: &Queue<Key>) {
         let Some(quota) = now else {
@@ -105,10 +128,12 @@ impl Controller {
         let value = self.quotas.value(&quota);
         let wanted = Quota::wanted(&value);
         let mut sum = ResourceList::default();
+        let mut again = RESYNC;
         for source in mainstay_kinds::quota::sources(&wanted.hard) {
             match self.sources.sum(&wanted, &source, &key.namespace, now).await? {
-                Some(part) => sum.add(&part),
-                None => return Ok(Outcome::After(LISTING)),
+                Measure::Sum(part) => sum.add(&part),
+                Measure::Unserved => again = UNSERVED,
+                Measure::Listing => return Ok(Outcome::After(LISTING)),
             }
         }
         match decide(&Facts { quota: &value, sum: &sum, charged: times.charged, asked: times.asked.unwrap_or(now), now }) {
@@ -121,6 +146,6 @@ impl Controller {
         if let Some(times) = self.times().get_mut(key) {
             times.asked = None;
         }
-        Ok(Outcome::After(RESYNC))
+        Ok(Outcome::After(again))
     }
 }

@@ -20,6 +20,16 @@ use crate::live::Live;
 use crate::object::Read as _;
 use crate::world::World;
 
+/// What is known of the use of one resource.
+pub(super) enum Measure {
+    /// So much is used.
+    Sum(ResourceList),
+    /// Its objects are being listed.
+    Listing,
+    /// The resource is not served, or not yet.
+    Unserved,
+}
+
 /// Copies of resources, each begun when the first quota names it.
 pub(super) struct Sources {
     world: World,
@@ -41,20 +51,24 @@ impl Sources {
         Self { world, discovery, quotas, queue, copies: Mutex::default() }
     }
 
-    /// What the objects of one resource in a namespace use of a quota; `None` while they are being listed. A resource that is not
-    /// served is not measured.
-    pub async fn sum(&self, quota: &Quota, source: &Source, namespace: &str, now: Timestamp) -> Result<Option<ResourceList>> {
-        let Some(copy) = self.copy(source).await? else { return Ok(Some(ResourceList::default())) };
+    /// Whether a resource is followed.
+    pub fn has(&self, source: &Source) -> bool {
+        self.copies().contains_key(&(source.group.clone(), source.plural.clone()))
+    }
+
+    /// What the objects of one resource in a namespace use of a quota.
+    pub async fn sum(&self, quota: &Quota, source: &Source, namespace: &str, now: Timestamp) -> Result<Measure> {
+        let Some(copy) = self.copy(source).await? else { return Ok(Measure::Unserved) };
         Ok(match copy {
             Copy::Objects(live) if live.is_ready() => {
                 let objects: Vec<Value> = live.in_namespace(namespace).iter().map(|object| live.value(object)).collect();
-                Some(total(quota, &source.evaluator, objects.iter(), now))
+                Measure::Sum(total(quota, &source.evaluator, objects.iter(), now))
             }
             Copy::Names(tally) if *tally.ready.borrow() => {
                 let count = tally.count(namespace);
-                Some(total(quota, &source.evaluator, std::iter::repeat_n(&Value::Null, count), now))
+                Measure::Sum(total(quota, &source.evaluator, std::iter::repeat_n(&Value::Null, count), now))
             }
-            Copy::Objects(_) | Copy::Names(_) => None,
+            Copy::Objects(_) | Copy::Names(_) => Measure::Listing,
         })
     }
 
