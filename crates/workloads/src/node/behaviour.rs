@@ -16,6 +16,8 @@ use crate::object::{Read as _, items};
 
 /// The annotation of pods, and of nodes, that scripts their faults.
 pub const FAULT: &str = "mainstay.dev/fault";
+/// The fault of a node of which nothing is heard any more: neither its own state nor that of its pods, which nobody stops either.
+pub const SILENT: &str = "silent";
 /// The longest script that is read.
 const LONGEST: usize = 1_000;
 /// The longest time that a script may ask for.

@@ -1,23 +1,26 @@
 //! Simulated nodes: each has a Node with a Lease that is renewed, and a kubelet that makes its pods run (KAPI-WL-03).
 
+mod addresses;
 pub mod behaviour;
 mod container;
 pub mod images;
 pub mod object;
 pub mod plan;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use self::behaviour::{Behaviour, FAULT, Script};
+use self::addresses::Addresses;
+use self::behaviour::{Behaviour, FAULT, SILENT, Script};
 use self::images::Images;
 use self::object::{SIMULATED, Simulated};
-use self::plan::{Place, Step, plan, told};
+use self::plan::{Kubelet, Place, Step, plan, told};
 use crate::Result;
 use crate::api::{Api, Delete, Patch, builtin};
 use crate::live::Live;
@@ -39,37 +42,6 @@ pub fn uuid(name: &str) -> String {
     [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
 }
 
-/// Who has which address on a node.
-#[derive(Default)]
-struct Addresses {
-    by_pod: HashMap<String, (String, u8)>,
-    used: HashMap<String, BTreeSet<u8>>,
-}
-
-impl Addresses {
-    /// The number of a pod's address; 0, which no pod should have, where all are in use.
-    fn of(&mut self, pod: &Object, node: &str) -> u8 {
-        if let Some((_, number)) = self.by_pod.get(pod.uid()) {
-            return *number;
-        }
-        let used = self.used.entry(node.to_owned()).or_default();
-        // After a restart a pod keeps the address that it has.
-        let present = pod.text("/status/podIP").rsplit('.').next().and_then(|last| last.parse().ok()).filter(|last| !used.contains(last));
-        let number = present.or_else(|| (1..=254).find(|number| !used.contains(number))).unwrap_or_default();
-        used.insert(number);
-        self.by_pod.insert(pod.uid().to_owned(), (node.to_owned(), number));
-        number
-    }
-
-    fn free(&mut self, uid: &str) {
-        if let Some((node, number)) = self.by_pod.remove(uid)
-            && let Some(used) = self.used.get_mut(&node)
-        {
-            used.remove(&number);
-        }
-    }
-}
-
 #[derive(Clone)]
 struct Kubelets {
     world: World,
@@ -82,6 +54,9 @@ struct Kubelets {
 
 /// Pods that are worked on at the same time.
 const WORKERS: usize = 16;
+
+/// What is said of a pod whose node has no address left.
+const NO_ADDRESS: &str = "Failed to create pod sandbox: simulated: all addresses of the node's range of pods are in use";
 
 /// Runs the simulated nodes.
 pub async fn run(world: World, count: u32, script: Script, images: Images) {
@@ -102,17 +77,22 @@ pub async fn run(world: World, count: u32, script: Script, images: Images) {
     };
     // What pods have already is known before new ones get theirs.
     for pod in world.pods.all() {
-        if !pod.text("/status/podIP").is_empty() && nodes.contains_key(pod.text("/spec/nodeName")) {
-            lock(&kubelets.addresses).of(&pod, pod.text("/spec/nodeName"));
+        if let Some(node) = nodes.get(pod.text("/spec/nodeName")).filter(|_| !pod.text("/status/podIP").is_empty()) {
+            lock(&kubelets.addresses).of(&pod, node);
         }
     }
     let (wake, addresses) = (queue.clone(), kubelets.addresses.clone());
     world.pods.on_change(move |change| {
-        if let Some(before) = change.before.as_ref().filter(|before| change.now.as_ref().is_none_or(|now| now.uid() != before.uid())) {
-            lock(&addresses).free(before.uid());
-        }
+        lock(&addresses).changed(change.before.as_deref(), change.now.as_deref());
         if let Some(pod) = change.now.as_ref().filter(|pod| nodes.contains_key(pod.text("/spec/nodeName"))) {
             wake.add(Key::of(pod));
+        }
+    });
+    // A kubelet that is heard of again looks at all that happened meanwhile.
+    let (wake, pods) = (queue.clone(), world.pods.clone());
+    world.nodes.on_change(move |change| {
+        if let Some(node) = change.before.as_ref().filter(|before| silent(before) && !change.now.as_deref().is_some_and(silent)) {
+            pods.all().iter().filter(|pod| pod.text("/spec/nodeName") == node.name()).for_each(|pod| wake.add(Key::of(pod)));
         }
     });
     mainstay_runtime::run("kubelet", queue, WORKERS, world.env.clone(), world.stop.clone(), move |key| {
@@ -129,13 +109,33 @@ fn lock(addresses: &Mutex<Addresses>) -> MutexGuard<'_, Addresses> {
     addresses.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a node is scripted to be heard of no more.
+fn silent(node: &DynamicObject) -> bool {
+    node.annotation(FAULT) == Some(SILENT)
+}
+
 impl Kubelets {
+    /// A pod of a simulated node, and where it lives.
+    fn resident(&self, key: &Key) -> Option<(Object, Place)> {
+        // The pod is read while the addresses are held: if it goes, or ends, its own is given back afterwards.
+        let mut addresses = lock(&self.addresses);
+        let pod = self.pods.get(key)?;
+        let node = self.nodes.get(pod.text("/spec/nodeName"))?;
+        let lost = self.world.nodes.get(&Key::new("", &node.name)).is_some_and(|node| silent(&node));
+        let kubelet = if lost { Kubelet::Silent } else { Kubelet::Working };
+        let place = Place { kubelet, host_ip: node.address(), pod_ip: addresses.of(&pod, node) };
+        Some((pod, place))
+    }
+
     async fn reconcile(&self, key: &Key) -> Result<Outcome> {
-        let Some(pod) = self.pods.get(key) else { return Ok(Outcome::Done) };
-        let Some(node) = self.nodes.get(pod.text("/spec/nodeName")) else { return Ok(Outcome::Done) };
-        let number = lock(&self.addresses).of(&pod, &node.name);
-        let place = Place { host_ip: node.address(), pod_ip: node.pod_address(number) };
+        let Some((pod, place)) = self.resident(key) else { return Ok(Outcome::Done) };
+        if place.kubelet == Kubelet::Silent {
+            return Ok(Outcome::Done);
+        }
         let now = self.world.env.now();
+        if place.refuses(&pod) {
+            self.world.events.record(KUBELET, "Warning", self.pods.served(), &pod, "FailedCreatePodSandBox", NO_ADDRESS);
+        }
         if pod.text("/status/phase") != "Running" {
             for container in items(&pod, "/spec/initContainers").chain(items(&pod, "/spec/containers")) {
                 self.images.look(container["image"].as_str().unwrap_or_default(), now).await;
@@ -249,7 +249,7 @@ async fn report(world: &World, api: &Api, nodes: &Live, node: &Simulated, alone:
         None => Arc::new(nodes.create("", &node.object(alone)).await?),
     };
     // A node that is scripted to be silent is not heard of.
-    if present.annotation(FAULT) == Some("silent") {
+    if silent(&present) {
         return Ok(());
     }
     let status = node.status(present.at("/status"), present.annotation(FAULT), now);

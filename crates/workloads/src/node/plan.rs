@@ -6,19 +6,42 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
+use super::addresses::on_host;
 use super::behaviour::{Behaviour, Conduct};
 use super::container::{Container, Look, Restarts};
 use crate::events::Event;
 use crate::object::{Read as _, condition, items, parse_time, time};
 use crate::pod;
 
+/// Whether there is somebody who looks after the pods of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kubelet {
+    /// There is.
+    Working,
+    /// Nothing is done and nothing is heard.
+    Silent,
+}
+
+/// How soon a pod that has no address is looked at again.
+const ADDRESS: Duration = Duration::from_secs(10);
+
 /// Where a pod lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// Whether it is looked after.
+    pub kubelet: Kubelet,
     /// The address of its node.
     pub host_ip: String,
-    /// Its own address.
-    pub pod_ip: String,
+    /// Its own address; `None` where it needs none, and where its node has none left.
+    pub pod_ip: Option<String>,
+}
+
+impl Place {
+    /// Whether a pod cannot be begun for want of an address.
+    pub fn refuses(&self, pod: &DynamicObject) -> bool {
+        let begun = pod::finished(pod) || pod.deleting() || !pod.text("/status/podIP").is_empty();
+        self.pod_ip.is_none() && !on_host(pod) && !begun
+    }
 }
 
 /// What to do.
@@ -34,6 +57,9 @@ pub enum Step {
 
 /// Decides.
 pub fn plan(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Timestamp) -> Step {
+    if place.kubelet == Kubelet::Silent {
+        return Step::Rest(None);
+    }
     if pod.deleting() {
         return stop(pod, place, behaviour, now);
     }
@@ -45,6 +71,8 @@ pub fn plan(pod: &DynamicObject, place: &Place, behaviour: &Behaviour, now: Time
     let due = later(begin, behaviour.start_delay);
     if now < due {
         life.waits(due.duration_since(now).try_into().unwrap_or_default());
+    } else if place.refuses(pod) {
+        life.waits(ADDRESS);
     } else {
         life.runs();
     }
@@ -215,9 +243,8 @@ impl<'a> Life<'a> {
         status.insert("hostIP".into(), json!(place.host_ip));
         status.insert("hostIPs".into(), json!([{"ip": place.host_ip}]));
         status.remove("nominatedNodeName");
-        let host = self.pod.at("/spec/hostNetwork") == &Value::Bool(true);
-        if host || self.created() {
-            let own = if host { &place.host_ip } else { &place.pod_ip };
+        let own = if on_host(self.pod) { Some(&place.host_ip) } else { place.pod_ip.as_ref().filter(|_| self.created()) };
+        if let Some(own) = own {
             status.insert("podIP".into(), json!(own));
             status.insert("podIPs".into(), json!([{"ip": own}]));
         }
@@ -375,188 +402,4 @@ fn tell_container(pod: &DynamicObject, before: &Value, after: &Value, events: &m
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, clippy::type_complexity, reason = "tables of cases")]
-    use super::super::behaviour::{FAULT, Script};
-    use super::*;
-
-    const START: &str = "2026-01-01T10:00:00Z";
-
-    struct Simulation {
-        pod: Value,
-        now: Timestamp,
-        script: Script,
-        events: Vec<Event>,
-    }
-
-    impl Simulation {
-        fn of(spec: Value, fault: &str) -> Self {
-            let mut whole = json!({"restartPolicy": "Always", "containers": [{"name": "main", "image": "app:1"}]});
-            whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-            let metadata = json!({"name": "p", "namespace": "n", "uid": "u", "annotations": {FAULT: fault}});
-            Self {
-                pod: json!({"metadata": metadata, "spec": whole}),
-                now: START.parse().unwrap(),
-                script: Script::default(),
-                events: Vec::new(),
-            }
-        }
-
-        /// Lets so many seconds pass, doing what is asked when it is asked.
-        fn pass(&mut self, seconds: i64) -> &mut Self {
-            let end = self.now + SignedDuration::from_secs(seconds);
-            loop {
-                let pod: DynamicObject = serde_json::from_value(self.pod.clone()).unwrap();
-                let behaviour = Behaviour::of(&pod, &self.script, &|_| None);
-                let place = Place { host_ip: "172.31.0.2".into(), pod_ip: "10.244.0.1".into() };
-                let again = match plan(&pod, &place, &behaviour, self.now) {
-                    Step::Report(status, again) => {
-                        self.events.extend(told(&pod, &status));
-                        self.pod["status"] = status;
-                        again
-                    }
-                    Step::Rest(again) => again,
-                    Step::Remove => {
-                        self.pod["gone"] = json!(true);
-                        None
-                    }
-                };
-                let Some(next) = again.map(|again| later(self.now, again)).filter(|next| *next <= end) else {
-                    self.now = end;
-                    return self;
-                };
-                self.now = next.max(self.now + SignedDuration::from_millis(1));
-            }
-        }
-
-        fn phase(&self) -> &str {
-            self.pod["status"]["phase"].as_str().unwrap()
-        }
-
-        fn waits(&self) -> &str {
-            self.pod.pointer("/status/containerStatuses/0/state/waiting/reason").and_then(Value::as_str).unwrap_or_default()
-        }
-
-        fn restarts(&self) -> i64 {
-            self.pod["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap()
-        }
-
-        fn condition(&self, kind: &str) -> &str {
-            condition(&self.pod["status"]["conditions"], kind).and_then(|one| one["status"].as_str()).unwrap_or_default()
-        }
-
-        fn told(&self, reason: &str) -> usize {
-            self.events.iter().filter(|event| event.reason == reason).count()
-        }
-    }
-
-    /// KAPI-WL-03: pods run, wait, end and fail as their script and restart policy say.
-    #[test]
-    fn pods_live() {
-        let job = |policy: &str| json!({"restartPolicy": policy});
-        let cases: [(&str, Value, &str, i64, &str, &str, i64); 13] = [
-            ("runs at once", json!({}), "", 0, "Running", "", 0),
-            ("late", json!({}), "slow-start=10s", 9, "Pending", "ContainerCreating", 0),
-            ("late but there", json!({}), "slow-start=10s", 10, "Running", "", 0),
-            ("job", job("Never"), "", 0, "Succeeded", "", 0),
-            ("job that takes long", job("Never"), "run-for=5s", 4, "Running", "", 0),
-            ("job that is done", job("Never"), "run-for=5s", 5, "Succeeded", "", 0),
-            ("job that fails", job("Never"), "exit-code=3", 0, "Failed", "", 0),
-            ("job that tries again", job("OnFailure"), "exit-code=3", 0, "Running", "CrashLoopBackOff", 1),
-            ("no image", json!({}), "image-pull", 0, "Pending", "ErrImagePull", 0),
-            ("still no image", json!({}), "image-pull", 30, "Pending", "ImagePullBackOff", 0),
-            ("crashes", json!({}), "crash-loop", 0, "Running", "CrashLoopBackOff", 1),
-            // After 10, 20 and 40 seconds more.
-            ("crashes on", json!({}), "crash-loop", 75, "Running", "CrashLoopBackOff", 4),
-            ("too long", json!({"activeDeadlineSeconds": 5}), "", 6, "Failed", "", 0),
-        ];
-        for (name, spec, fault, seconds, phase, waits, restarts) in cases {
-            let mut simulation = Simulation::of(spec, fault);
-            simulation.pass(seconds);
-            assert_eq!((simulation.phase(), simulation.waits(), simulation.restarts()), (phase, waits, restarts), "{name}");
-            // Nothing is written twice.
-            let before = simulation.pod.clone();
-            simulation.pass(0);
-            assert_eq!(simulation.pod, before, "{name}");
-        }
-    }
-
-    /// KAPI-WL-03: init containers in order, sidecars beside, and what their failures mean.
-    #[test]
-    fn init_containers_come_first() {
-        let init = json!([
-            {"name": "mesh", "image": "mesh:1", "restartPolicy": "Always"}, {"name": "setup", "image": "setup:1"},
-        ]);
-        let spec = json!({"initContainers": init});
-        let mut well = Simulation::of(spec.clone(), "");
-        well.pass(0);
-        assert_eq!(well.phase(), "Running");
-        assert_eq!(well.pod["status"]["initContainerStatuses"][0]["state"]["running"]["startedAt"], START);
-        assert_eq!(well.pod["status"]["initContainerStatuses"][1]["state"]["terminated"]["exitCode"], 0);
-        assert_eq!((well.condition("Initialized"), well.condition("Ready")), ("True", "True"));
-        let mut slow = Simulation::of(spec.clone(), "setup:run-for=5s");
-        slow.pass(4);
-        assert_eq!((slow.phase(), slow.waits(), slow.condition("Initialized")), ("Pending", "PodInitializing", "False"));
-        slow.pass(1);
-        assert_eq!(slow.phase(), "Running");
-        let mut job = Simulation::of(json!({"initContainers": init, "restartPolicy": "Never"}), "");
-        job.pass(0);
-        assert_eq!(job.phase(), "Succeeded");
-        assert_eq!(job.pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 143);
-        let mut fails = Simulation::of(json!({"initContainers": init, "restartPolicy": "Never"}), "setup:exit-code=2");
-        fails.pass(0);
-        assert_eq!(fails.phase(), "Failed");
-        let mut again = Simulation::of(spec, "setup:exit-code=2");
-        again.pass(15);
-        assert_eq!(again.phase(), "Pending");
-        assert_eq!(again.pod["status"]["initContainerStatuses"][1]["restartCount"], 2);
-    }
-
-    /// KAPI-WL-03: readiness is withheld by scripts and by gates.
-    #[test]
-    fn readiness_is_withheld() {
-        let mut never = Simulation::of(json!({}), "never-ready");
-        never.pass(60);
-        assert_eq!((never.phase(), never.condition("Ready"), never.told("Unhealthy")), ("Running", "False", 1));
-        let mut gated = Simulation::of(json!({"readinessGates": [{"conditionType": "example.com/x"}]}), "");
-        gated.pass(0);
-        assert_eq!((gated.condition("ContainersReady"), gated.condition("Ready")), ("True", "False"));
-        gated.pod["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "example.com/x", "status": "True"}));
-        assert_eq!(gated.pass(0).condition("Ready"), "True");
-    }
-
-    /// KAPI-WL-03: deletion is graceful, and seen by whoever holds the pod.
-    #[test]
-    fn pods_stop() {
-        let delete = |simulation: &mut Simulation, finalizers: Value| {
-            simulation.pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T10:00:30Z");
-            simulation.pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
-            simulation.pod["metadata"]["finalizers"] = finalizers;
-        };
-        let mut slow = Simulation::of(json!({}), "slow-stop=20s");
-        slow.pass(0);
-        delete(&mut slow, json!([]));
-        assert_eq!(slow.pass(19).pod["gone"], Value::Null);
-        assert_eq!(slow.pass(1).pod["gone"], true);
-        let mut held = Simulation::of(json!({}), "");
-        held.pass(0);
-        delete(&mut held, json!(["example.com/x"]));
-        held.pass(0);
-        assert_eq!((held.phase(), &held.pod["gone"]), ("Failed", &Value::Null));
-        assert_eq!(held.pass(0).pod["gone"], true);
-    }
-
-    #[test]
-    fn events_are_kubelets() {
-        let mut plain = Simulation::of(json!({}), "");
-        plain.pass(60);
-        assert_eq!(plain.events.iter().map(|event| event.reason).collect::<Vec<_>>(), ["Pulled", "Created", "Started"]);
-        let mut pull = Simulation::of(json!({}), "image-pull");
-        pull.pass(60);
-        assert_eq!(pull.events.iter().map(|event| event.reason).collect::<Vec<_>>(), ["Pulling", "Failed", "Failed", "BackOff", "Failed"]);
-        let mut crash = Simulation::of(json!({}), "oom");
-        crash.pass(15);
-        assert_eq!(crash.told("BackOff"), 2);
-        assert_eq!(crash.pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"], "OOMKilled");
-    }
-}
+mod tests;
