@@ -2,109 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::future::Future;
+mod up;
+
 use std::time::Duration;
 
-use http::Method;
-use mainstay_apiserver::{Config, Server};
-use mainstay_rbac::UserInfo;
-use mainstay_runtime::{Cluster, Env};
-use mainstay_workloads::{Options, Script, run};
+use jiff::Timestamp;
+use mainstay_runtime::{Env, ManualClock};
+use mainstay_workloads::{Options, Script};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
-/// Far beyond what anything takes: a limit for a test that hangs, not a measure.
-const LIMIT: Duration = Duration::from_secs(30);
-const CA: &str = "-----BEGIN CERTIFICATE-----\ntest\n-----END CERTIFICATE-----\n";
-
-struct Up {
-    client: kube::Client,
-    stop: CancellationToken,
-    workloads: tokio::task::JoinHandle<mainstay_workloads::Result<()>>,
-    server: Server,
-    _data: tempfile::TempDir,
-}
-
-impl Up {
-    async fn start(options: Options) -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let server = Server::open(Config::local(data.path(), 6443)).await.unwrap();
-        let user = UserInfo::new("system:kube-controller-manager", &["system:masters"]);
-        let cluster = Cluster::Embedded { router: server.in_process(user), identity: |_| {} };
-        let client = cluster.client().unwrap();
-        let stop = CancellationToken::new();
-        let options = Options { ca_pem: CA.as_bytes().to_vec(), ..options };
-        let workloads = tokio::spawn(run(cluster, options, Env::system(), stop.clone()));
-        let up = Self { client, stop, workloads, server, _data: data };
-        up.until("/api/v1/namespaces/default/serviceaccounts/default", |_| true).await;
-        up
-    }
-
-    async fn ask(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<Value, kube::Error> {
-        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request = http::Request::builder().method(method).uri(path).header("content-type", content_type).body(body).unwrap();
-        self.client.request(request).await
-    }
-
-    async fn get(&self, path: &str) -> Option<Value> {
-        match self.ask(Method::GET, path, "application/json", None).await {
-            Ok(object) => Some(object),
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
-            Err(error) => panic!("GET {path}: {error}"),
-        }
-    }
-
-    async fn post(&self, path: &str, body: Value) -> Value {
-        self.ask(Method::POST, path, "application/json", Some(&body)).await.unwrap_or_else(|error| panic!("POST {path}: {error}"))
-    }
-
-    async fn merge(&self, path: &str, body: Value) -> Value {
-        let done = self.ask(Method::PATCH, path, "application/merge-patch+json", Some(&body)).await;
-        done.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
-    }
-
-    async fn delete(&self, path: &str, policy: &str) -> Value {
-        let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
-        self.ask(Method::DELETE, path, "application/json", Some(&body)).await.unwrap_or_else(|error| panic!("DELETE {path}: {error}"))
-    }
-
-    /// The object as soon as it is as wanted.
-    async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let mut last = None;
-        within(path, &mut last, || async { self.get(path).await }, |object| object.as_ref().is_some_and(&wanted)).await.unwrap()
-    }
-
-    async fn until_gone(&self, path: &str) {
-        let mut last = None;
-        within(path, &mut last, || async { self.get(path).await }, Option::is_none).await;
-    }
-
-    async fn down(self) {
-        self.stop.cancel();
-        self.server.end_watches();
-        self.workloads.await.unwrap().unwrap();
-        self.server.close().await;
-    }
-}
-
-async fn within<F: Future<Output = Option<Value>>>(
-    what: &str,
-    last: &mut Option<Value>,
-    ask: impl Fn() -> F,
-    good: impl Fn(&Option<Value>) -> bool,
-) -> Option<Value> {
-    let wait = async {
-        loop {
-            *last = ask().await;
-            if good(last) {
-                return last.clone();
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let found = tokio::time::timeout(LIMIT, wait).await;
-    found.unwrap_or_else(|_| panic!("{what} did not become as wanted; it is {last:?}"))
-}
+use self::up::{CA, Up, within};
 
 fn deployment(name: &str, image: &str, replicas: u32) -> Value {
     json!({
@@ -419,6 +326,128 @@ async fn what_goes_wrong_shows() {
     up.delete(&format!("{CORE}/pods/user"), "Background").await;
     up.until_gone(&format!("{CORE}/persistentvolumeclaims/data")).await;
     up.until_gone(&volume).await;
+    up.down().await;
+}
+
+/// The state of a condition.
+fn state<'a>(object: &'a Value, kind: &str) -> &'a str {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.into_iter().find(|one| one["type"] == kind).and_then(|one| one["status"].as_str()).unwrap_or_default()
+}
+
+/// A pod that bears every taint.
+fn faithful(name: &str, node: &str) -> Value {
+    let spec = json!({"nodeName": node, "tolerations": [{"operator": "Exists"}], "containers": [{"name": "main", "image": "a:1"}]});
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+}
+
+/// Lets time pass until something shows that nobody hears of a node any more. What is heard of at first was on its way already.
+async fn wait_for_silence(up: &Up, clock: &ManualClock, node: &str, shown: impl AsyncFn() -> Option<Value>) -> Value {
+    let look = || async {
+        clock.advance(Duration::from_secs(60));
+        up.merge(node, json!({"metadata": {"labels": {"looked-at": clock_label(clock)}}})).await;
+        shown().await
+    };
+    within(node, &mut None, look, Option::is_some).await.unwrap()
+}
+
+fn clock_label(clock: &ManualClock) -> String {
+    Env::new(clock.clone(), 0).now().as_second().to_string()
+}
+
+/// KAPI-WL-03, KAPI-WL-01: the pods of a node that fell silent cease to be ready and stay so, those that are deleted stay Terminating,
+/// and all goes on when it is heard of again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_node_keeps_its_pods() {
+    let clock = ManualClock::new(Timestamp::now());
+    let up = Up::start_at(Options { node_count: 1, ..Options::default() }, Env::new(clock.clone(), 1)).await;
+    let node = "/api/v1/nodes/control-plane";
+    up.until(node, |node| state(node, "Ready") == "True").await;
+    for name in ["stays", "goes"] {
+        up.post(&format!("{CORE}/pods"), faithful(name, "control-plane")).await;
+        up.until(&format!("{CORE}/pods/{name}"), |pod| state(pod, "Ready") == "True").await;
+    }
+    let (stays, goes) = (format!("{CORE}/pods/stays"), format!("{CORE}/pods/goes"));
+    up.merge(node, json!({"metadata": {"annotations": {"mainstay.dev/fault": "silent"}}})).await;
+    wait_for_silence(&up, &clock, node, async || up.get(node).await.filter(|node| state(node, "Ready") == "Unknown")).await;
+    let marked = up.until(&stays, |pod| state(pod, "Ready") == "False").await;
+    up.until(&goes, |pod| state(pod, "Ready") == "False").await;
+    up.delete(&goes, "Background").await;
+    up.merge(&stays, json!({"metadata": {"labels": {"changed": "by-somebody"}}})).await;
+    let late = format!("{CORE}/pods/late");
+    up.post(&format!("{CORE}/pods"), faithful("late", "control-plane")).await;
+    up.until(node, |node| {
+        let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+        taints.is_some_and(|all| all.iter().any(|taint| taint["key"] == "node.kubernetes.io/unreachable" && taint["effect"] == "NoExecute"))
+    })
+    .await;
+    assert!(up.get(&goes).await.unwrap()["metadata"]["deletionTimestamp"].is_string());
+    assert_ne!(up.get(&late).await.unwrap()["status"]["phase"], "Running");
+
+    // Whatever says that a pod is ready now says so of a later time.
+    clock.advance(Duration::from_secs(10));
+    let later = json!(Timestamp::from_second(Env::new(clock.clone(), 0).now().as_second()).unwrap().to_string());
+    up.merge(node, json!({"metadata": {"annotations": {"mainstay.dev/fault": null}}})).await;
+    up.until(node, |node| state(node, "Ready") == "True").await;
+    up.until_gone(&goes).await;
+    for path in [&stays, &late] {
+        up.until(path, |pod| state(pod, "Ready") == "True").await;
+    }
+    let since = marked["metadata"]["resourceVersion"].as_str().unwrap();
+    let history = up.history(&format!("{CORE}/pods?fieldSelector=metadata.name=stays"), since).await;
+    let ready: Vec<&Value> = history
+        .iter()
+        .filter(|pod| state(pod, "Ready") == "True")
+        .map(|pod| {
+            let conditions = pod["status"]["conditions"].as_array().unwrap();
+            &conditions.iter().find(|one| one["type"] == "Ready").unwrap()["lastTransitionTime"]
+        })
+        .collect();
+    assert!(!ready.is_empty() && ready.iter().all(|since| **since == later), "{ready:?} is not {later}");
+    up.down().await;
+}
+
+/// KAPI-WL-01: a node that was found lost before, by somebody who did not come to say so of its pods, is lost to them all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_left_half_done_is_finished() {
+    let clock = ManualClock::new(Timestamp::now());
+    let options = Options { nodes: false, scheduler: false, ..Options::default() };
+    let up = Up::start_at(options, Env::new(clock.clone(), 1)).await;
+    let node = "/api/v1/nodes/lost";
+    up.post("/api/v1/nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lost"}})).await;
+    let condition = |state: &str| json!({"status": {"conditions": [{"type": "Ready", "status": state}]}});
+    up.merge(&format!("{node}/status"), condition("Unknown")).await;
+    up.post(&format!("{CORE}/pods"), faithful("p", "lost")).await;
+    let path = format!("{CORE}/pods/p");
+    up.merge(&format!("{path}/status"), condition("True")).await;
+    wait_for_silence(&up, &clock, node, async || up.get(&path).await.filter(|pod| state(pod, "Ready") == "False")).await;
+    up.down().await;
+}
+
+/// KAPI-WL-01: a quota on a kind that comes later counts it as soon as it is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotas_wait_for_kinds() {
+    let up = Up::start(Options { scheduler: false, nodes: false, ..Options::default() }).await;
+    let hard = json!({"count/widgets.example.com": "1", "count/configmaps": "9"});
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}});
+    up.post(&format!("{CORE}/resourcequotas"), quota).await;
+    let path = format!("{CORE}/resourcequotas/q");
+    up.until(&path, |quota| quota["status"]["used"]["count/configmaps"].is_string()).await;
+    up.post(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        }),
+    )
+    .await;
+    up.until(&path, |quota| quota["status"]["used"]["count/widgets.example.com"] == "0").await;
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
+    up.post("/apis/example.com/v1/namespaces/default/widgets", widget).await;
+    up.until(&path, |quota| quota["status"]["used"]["count/widgets.example.com"] == "1").await;
     up.down().await;
 }
 
