@@ -145,3 +145,22 @@ fn generated_names_of_any_letters() {
         assert!(errors.iter().any(|error| error.field.as_str() == "metadata.generateName"), "{name}: {errors:?}");
     }
 }
+
+/// KAPI-ADM-02: a policy may have many variables; each is compiled once, sees those before it, and none after it.
+#[test]
+fn many_variables_of_a_policy() {
+    let gvk = Gvk::new("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy");
+    let of = |variables: Vec<Value>| {
+        let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+        let spec = json!({"matchConstraints": {"resourceRules": [rule]}, "variables": variables, "validations": [{"expression": "variables.v0 == 0"}]});
+        let mut policy = json!({"metadata": {"name": "many"}, "spec": spec});
+        default(&gvk, &mut policy);
+        validate_create(&gvk, &policy)
+    };
+    let variable = |at: usize, expression: String| json!({"name": format!("v{at}"), "expression": expression});
+    let chain = (0..4_000).map(|at| variable(at, if at == 0 { "0".to_owned() } else { format!("variables.v{} + 1", at - 1) })).collect();
+    assert_eq!(of(chain).len(), 0);
+    let errors = of(vec![variable(0, "0".to_owned()), variable(1, "variables.v2".to_owned()), variable(2, " ".to_owned())]);
+    let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+    assert_eq!(fields, ["spec.variables[1].expression", "spec.variables[2].expression"]);
+}
