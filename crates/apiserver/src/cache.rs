@@ -101,6 +101,8 @@ pub enum Begin {
 
 /// The ring does not reach back so far; the store's history must be read up to `floor` first.
 pub struct TooOld {
+    /// What was asked for.
+    pub after: Revision,
     /// The ring holds everything after this revision.
     pub floor: Revision,
 }
@@ -397,7 +399,7 @@ impl ResourceCache {
         let (mut past, mut entries) = (Vec::new(), Vec::new());
         match begin {
             Begin::Now => entries = inner.list(&scope),
-            Begin::After(after) if after < inner.floor => return Err(TooOld { floor: inner.floor }),
+            Begin::After(after) if after < inner.floor => return Err(TooOld { after, floor: inner.floor }),
             Begin::After(after) => {
                 let late = inner.ring.iter().filter(|change| change.revision > after);
                 past.extend(late.filter(|change| change.shown().is_some_and(|entry| scope.holds(&entry.key))).cloned());

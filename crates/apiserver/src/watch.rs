@@ -1,6 +1,7 @@
 //! Watches: from the cache's state or ring, or from the store's history, to a stream of frames (KAPI-WATCH-01).
 
 mod frames;
+mod history;
 mod socket;
 
 use std::collections::VecDeque;
@@ -18,9 +19,10 @@ use tokio::time::Instant;
 
 use frames::Form;
 pub use frames::Frames;
+use history::{History, Step};
 
 use crate::api::{store_error, too_large_version};
-use crate::cache::{Begin, Change, Entry, Receiver, ResourceCache, Subscription};
+use crate::cache::{Begin, Change, Entry, Receiver, Subscription};
 use crate::error::{ApiError, Result};
 use crate::negotiate::{Format, Shape};
 use crate::object;
@@ -35,6 +37,9 @@ use crate::websocket;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// Events that are ready together are sent in pieces of about this size.
 const PIECE: usize = 64 * 1024;
+/// So many events are brought into another version by a webhook at once, or about so many bytes of them.
+const CONVERTED: usize = 500;
+const CONVERTED_BYTES: usize = 1 << 20;
 /// A watch without a timeout ends after a time between this and twice this.
 const DEFAULT_TIMEOUT: u64 = 1_800;
 
@@ -65,16 +70,12 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         _ if options.send_initial_events == Some(false) => Begin::After(api.cache.revision()),
         _ => Begin::Now,
     };
-    let (history, subscription) = match cache.subscribe(scope.clone(), begin, &api.cache) {
-        Ok(subscription) => (Vec::new(), subscription),
-        Err(_) => match from_history(context, served, &cache, &scope, after.unwrap_or_default()).await {
-            // A request that was understood fails with an event, as watchers expect it.
-            Err(error) if error.code == StatusCode::GONE => {
-                let event = write_event(context.agreed.format, &json!({"type": "ERROR", "object": error.status()}));
-                return answer(context, stream::once(std::future::ready(event)).boxed());
-            }
-            other => other?,
-        },
+    let (source, past, entries, seen) = match cache.subscribe(scope.clone(), begin, &api.cache) {
+        Ok(Subscription { past, entries, revision, changes }) => (Source::Live(changes), past, entries, revision),
+        Err(too_old) => {
+            let seen = too_old.after;
+            (Source::Past(Box::new(History::new(api, cache, &served.storage, scope, &too_old))), Vec::new(), Vec::new(), seen)
+        }
     };
     let timeout =
         options.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT));
@@ -88,18 +89,18 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         first: true,
         options,
     };
-    let Subscription { past, entries, revision, changes } = subscription;
     let mut begin: VecDeque<Piece> = entries.into_iter().map(Piece::Shown).collect();
-    begin.extend(history.into_iter().chain(past).map(Piece::Changed));
+    begin.extend(past.into_iter().map(Piece::Changed));
     if initial && view.options.allow_watch_bookmarks {
-        begin.push_back(Piece::Complete(revision));
+        begin.push_back(Piece::Complete(seen));
     }
     let now = Instant::now();
     let pump = Pump {
         view,
         begin,
-        changes,
-        seen: revision,
+        converted: VecDeque::new(),
+        source,
+        seen,
         deadline: now + Duration::from_secs(timeout),
         bookmark: next_bookmark(now, now + Duration::from_secs(timeout)),
         api: api.clone(),
@@ -141,52 +142,6 @@ fn write_event(format: Format, event: &Value) -> Bytes {
         },
         Format::Json | Format::Pretty => Bytes::from(Format::Json.write(event)),
     }
-}
-
-/// Reads the store's history up to where the ring begins, then follows the ring.
-async fn from_history(
-    context: &Context,
-    served: &Served,
-    cache: &ResourceCache,
-    scope: &crate::cache::Scope,
-    after: Revision,
-) -> Result<(Vec<Arc<Change>>, Subscription)> {
-    let api = &context.api;
-    let prefix = format!("{}{}/", crate::cache::ROOT, served.storage);
-    let mut watch = match api.store.watch(&prefix, after).await {
-        Err(mainstay_store::Error::Compacted { asked, oldest }) => return Err(too_old(asked, oldest)),
-        other => other.map_err(store_error)?,
-    };
-    let (mut seen, mut history) = (after, Vec::new());
-    loop {
-        match cache.subscribe(scope.clone(), Begin::After(seen), &api.cache) {
-            Ok(subscription) => return Ok((history, subscription)),
-            Err(crate::cache::TooOld { floor }) => {
-                while seen < floor {
-                    let batch = match watch.next().await {
-                        Err(mainstay_store::Error::Compacted { asked, oldest }) => return Err(too_old(asked, oldest)),
-                        other => other.map_err(store_error)?,
-                    };
-                    history.extend(
-                        batch
-                            .events
-                            .iter()
-                            .filter_map(|event| ResourceCache::history(&served.storage, event))
-                            .filter(|change| change.shown().is_some_and(|entry| scope.holds(&entry.key))),
-                    );
-                    seen = batch.revision.max(seen);
-                }
-                // The store may be ahead of the cache, which must not show again what history has shown.
-                if api.cache.reach(seen).await.is_none() {
-                    return Err(too_large_version(seen, api.cache.revision()));
-                }
-            }
-        }
-    }
-}
-
-fn too_old(asked: Revision, oldest: Revision) -> ApiError {
-    ApiError::expired(format!("too old resource version: {asked} ({oldest})"))
 }
 
 /// How one watcher sees changes.
@@ -271,21 +226,81 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
     (now + BOOKMARK_EVERY).min(last.max(now + Duration::from_secs(1)))
 }
 
-/// What a watch begins with.
+/// What waits to be sent.
 enum Piece {
     /// An object there is.
     Shown(Arc<Entry>),
-    /// A change before the watch was opened.
+    /// A change.
     Changed(Arc<Change>),
     /// The end of the initial events.
     Complete(Revision),
 }
 
+impl Piece {
+    fn entries(&self) -> Vec<Arc<Entry>> {
+        match self {
+            Self::Shown(entry) => vec![entry.clone()],
+            Self::Changed(change) => [&change.now, &change.before].into_iter().flatten().cloned().collect(),
+            Self::Complete(_) => Vec::new(),
+        }
+    }
+
+    /// The same with other entries, in the order in which [`Piece::entries`] gave them. A change whose entries are the same stays what it
+    /// is, and shares its frames with other watchers.
+    fn with(self, entries: &mut impl Iterator<Item = Arc<Entry>>) -> Self {
+        match self {
+            Self::Shown(entry) => Self::Shown(entries.next().unwrap_or(entry)),
+            Self::Changed(change) => {
+                let now = change.now.as_ref().and_then(|_| entries.next());
+                let before = change.before.as_ref().and_then(|_| entries.next());
+                let same = same(now.as_ref(), change.now.as_ref()) && same(before.as_ref(), change.before.as_ref());
+                Self::Changed(if same { change } else { Arc::new(Change::new(change.revision, now, before)) })
+            }
+            Self::Complete(revision) => Self::Complete(revision),
+        }
+    }
+}
+
+fn same(one: Option<&Arc<Entry>>, other: Option<&Arc<Entry>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
+
+/// Where changes come from.
+enum Source {
+    /// From the store's history, until that has reached what the cache remembers.
+    Past(Box<History>),
+    /// From the cache.
+    Live(Receiver),
+}
+
+impl Source {
+    async fn next(&mut self) -> Woken {
+        match self {
+            Self::Past(history) => Woken::Past(history.next().await),
+            Self::Live(changes) => Woken::Change(changes.recv().await),
+        }
+    }
+
+    /// A change that is there already.
+    fn try_next(&mut self) -> Option<Arc<Change>> {
+        match self {
+            Self::Past(_) => None,
+            Self::Live(changes) => changes.try_recv(),
+        }
+    }
+}
+
 /// The running stream of one watcher. Events are encoded when the client is ready to take them.
 struct Pump {
     view: View,
+    /// What comes before anything from the source.
     begin: VecDeque<Piece>,
-    changes: Receiver,
+    /// What a webhook has converted, before all of that.
+    converted: VecDeque<Piece>,
+    source: Source,
     seen: Revision,
     deadline: Instant,
     bookmark: Instant,
@@ -296,6 +311,7 @@ struct Pump {
 }
 
 enum Woken {
+    Past(Result<Step>),
     Change(Option<Arc<Change>>),
     Bookmark,
     Deadline,
@@ -309,8 +325,7 @@ impl Pump {
                 return None;
             }
             if let Err(error) = self.convert().await {
-                self.ended = true;
-                return Some(self.view.write(&json!({"type": "ERROR", "object": error.status()})));
+                return Some(self.fail(&error));
             }
             if let Some(frames) = self.ready() {
                 return Some(frames);
@@ -318,15 +333,30 @@ impl Pump {
             if self.ended {
                 return None;
             }
+            if !self.begin.is_empty() {
+                // Of what was converted the selectors wanted nothing; there is more.
+                continue;
+            }
             let closing = self.api.closing.clone();
+            let marks = self.view.options.allow_watch_bookmarks && matches!(self.source, Source::Live(_));
             let woken = tokio::select! {
                 biased;
                 () = closing.cancelled() => Woken::Closing,
-                change = self.changes.recv() => Woken::Change(change),
+                woken = self.source.next() => woken,
                 () = tokio::time::sleep_until(self.deadline) => Woken::Deadline,
-                () = tokio::time::sleep_until(self.bookmark), if self.view.options.allow_watch_bookmarks => Woken::Bookmark,
+                () = tokio::time::sleep_until(self.bookmark), if marks => Woken::Bookmark,
             };
             match woken {
+                Woken::Past(Ok(Step::Past(changes, seen))) => {
+                    self.begin.extend(changes.into_iter().map(Piece::Changed));
+                    self.seen = seen;
+                }
+                Woken::Past(Ok(Step::Now(subscription))) => {
+                    self.begin.extend(subscription.past.into_iter().map(Piece::Changed));
+                    self.source = Source::Live(subscription.changes);
+                }
+                // A request that was understood fails with an event, as watchers expect it.
+                Woken::Past(Err(error)) => return Some(self.fail(&error)),
                 Woken::Change(Some(change)) => self.begin.push_back(Piece::Changed(change)),
                 Woken::Change(None) | Woken::Closing => return None,
                 Woken::Deadline => {
@@ -343,31 +373,36 @@ impl Pump {
         }
     }
 
-    /// Brings what waits into the watched version, where a webhook converts between versions.
+    /// The last event of a watch that can not go on.
+    fn fail(&mut self, error: &ApiError) -> Bytes {
+        self.ended = true;
+        self.view.write(&json!({"type": "ERROR", "object": error.status()}))
+    }
+
+    /// What waits longest.
+    fn waiting(&mut self) -> Option<Piece> {
+        self.begin.pop_front().or_else(|| self.source.try_next().map(Piece::Changed))
+    }
+
+    /// Brings the next of what waits into the watched version, where a webhook converts between versions. The rest stays where it is
+    /// until the client has taken that: the cache lets go of a watcher whose queue is full.
     async fn convert(&mut self) -> Result<()> {
         let Some(converter) = self.view.served.converter().cloned() else { return Ok(()) };
-        while let Some(change) = self.changes.try_recv() {
-            self.begin.push_back(Piece::Changed(change));
+        if !self.converted.is_empty() {
+            return Ok(());
         }
-        let version = self.view.served.api_version();
-        let entries = |piece: &Piece| match piece {
-            Piece::Shown(entry) => vec![entry.clone()],
-            Piece::Changed(change) => [&change.now, &change.before].into_iter().flatten().cloned().collect(),
-            Piece::Complete(_) => Vec::new(),
-        };
-        let all = self.begin.iter().flat_map(entries).collect();
-        let mut converted = converter.entries(all, &version).await?.into_iter();
-        for piece in &mut self.begin {
-            match piece {
-                Piece::Shown(entry) => *entry = converted.next().unwrap_or_else(|| entry.clone()),
-                Piece::Changed(change) => {
-                    let now = change.now.as_ref().and_then(|_| converted.next());
-                    let before = change.before.as_ref().and_then(|_| converted.next());
-                    *change = Arc::new(Change::new(change.revision, now, before));
-                }
-                Piece::Complete(_) => {}
-            }
+        let (mut pieces, mut entries, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while pieces.len() < CONVERTED
+            && bytes < CONVERTED_BYTES
+            && let Some(piece) = self.waiting()
+        {
+            let more = piece.entries();
+            bytes += more.iter().map(|entry| entry.stored.len()).sum::<usize>();
+            entries.extend(more);
+            pieces.push(piece);
         }
+        let mut entries = converter.entries(entries, &self.view.served.api_version()).await?.into_iter();
+        self.converted.extend(pieces.into_iter().map(|piece| piece.with(&mut entries)));
         Ok(())
     }
 
@@ -376,12 +411,15 @@ impl Pump {
         if !self.view.options.allow_watch_bookmarks {
             return None;
         }
-        // Changes reach the queue before the revision that covers them, so an empty queue has shown everything up to it.
-        let revision = self.api.cache.revision();
-        self.changes.is_empty().then(|| {
+        if let Source::Live(changes) = &self.source {
+            // Changes reach the queue before the revision that covers them, so an empty queue has shown everything up to it.
+            let revision = self.api.cache.revision();
+            if !changes.is_empty() {
+                return None;
+            }
             self.seen = self.seen.max(revision);
-            self.view.bookmark(self.seen, false)
-        })
+        }
+        Some(self.view.bookmark(self.seen, false))
     }
 
     /// What can be sent without waiting, up to a size.
@@ -389,17 +427,12 @@ impl Pump {
         let mut only = None;
         let mut joined = BytesMut::new();
         while joined.len() < self.piece {
-            // What a webhook converts is fetched by `convert`.
-            let fetched = self.view.served.converter().is_some();
-            let news = |changes: &mut Receiver| if fetched { None } else { changes.try_recv().map(Piece::Changed) };
-            let Some(piece) = self.begin.pop_front().or_else(|| news(&mut self.changes)) else { break };
+            let next = if self.view.served.converter().is_some() { self.converted.pop_front() } else { self.waiting() };
+            let Some(piece) = next else { break };
             let frame = match self.encode(&piece) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => continue,
-                Err(error) => {
-                    self.ended = true;
-                    self.view.write(&json!({"type": "ERROR", "object": error.status()}))
-                }
+                Err(error) => self.fail(&error),
             };
             // One event alone, the usual case, is not copied.
             match only.take() {
@@ -427,6 +460,34 @@ impl Pump {
                 self.view.event(change)
             }
             Piece::Complete(revision) => Ok(Some(self.view.bookmark(*revision, true))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn entry(version: &str) -> Arc<Entry> {
+        let stored = object::encode(version, "Thing", &json!({"metadata": {"name": "a"}}));
+        Arc::new(Entry::of("ns/a".into(), stored, 7).unwrap())
+    }
+
+    /// KAPI-WATCH-02: a change that no webhook has to convert shares its frames with all watchers; one that was converted shows its new
+    /// entries in their places.
+    #[test]
+    fn a_change_that_needs_no_conversion_stays_the_same() {
+        for (now, before) in [(true, true), (true, false), (false, true)] {
+            let change = Arc::new(Change::new(7, now.then(|| entry("e.com/v1")), before.then(|| entry("e.com/v1"))));
+            let piece = Piece::Changed(change.clone());
+            let same = piece.entries();
+            let Piece::Changed(kept) = piece.with(&mut same.into_iter()) else { unreachable!() };
+            assert!(Arc::ptr_eq(&kept, &change));
+            let others: Vec<_> = Piece::Changed(kept.clone()).entries().iter().map(|_| entry("e.com/v2")).collect();
+            let Piece::Changed(converted) = Piece::Changed(kept).with(&mut others.clone().into_iter()) else { unreachable!() };
+            assert_eq!((converted.now.is_some(), converted.before.is_some(), converted.revision), (now, before, 7));
+            assert!(Piece::Changed(converted).entries().iter().zip(&others).all(|(one, other)| Arc::ptr_eq(one, other)));
         }
     }
 }

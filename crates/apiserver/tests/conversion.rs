@@ -76,7 +76,8 @@ impl World {
                     Json(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response":
                         {"uid": review["request"]["uid"], "result": {"status": "Failed", "message": "not today"}}}))
                 }),
-            );
+            )
+            .layer(axum::extract::DefaultBodyLimit::disable());
         let peer = Peer::start(&["127.0.0.1"], router).await;
         let cluster = Cluster::new().await;
         cluster.post(CRDS, crd(peer.port, &peer.ca_bundle(), "v1", "/convert")).await.ok();
@@ -175,6 +176,33 @@ async fn watching() {
     }
     assert_eq!(shown, ["ADDED 1", "ADDED 2", "MODIFIED 9", "MODIFIED 3", "DELETED 3"]);
     assert_eq!(large.take(2).await, ["ADDED new", "DELETED new"]);
+}
+
+/// KAPI-SRV-06, KAPI-CRD-04: a watcher that hardly reads is let go of, also where a webhook converts what it is to be told.
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_that_hardly_read() {
+    let world = World::new().await;
+    let cluster = &world.cluster;
+    cluster.post(V1, thing("v1", "a", "n", 1)).await.ok();
+    let mut slow = cluster.watch(&format!("{V2}?watch=1")).await;
+    assert_eq!(slow.take(1).await, ["ADDED a"]);
+    let large = "x".repeat(500 << 10);
+    let write = async |from: usize, upto: usize| {
+        for number in from..upto {
+            cluster.patch(&format!("{V1}/a"), "merge", json!({"spec": {"other": format!("{number}{large}")}})).await.ok();
+        }
+        // The watchers' queues hold what the cache shows.
+        cluster.server.api().cache.catch_up().await.unwrap();
+    };
+    // No more than may wait, twice; of the first half one is taken.
+    write(0, 12).await;
+    assert_eq!(slow.take(1).await, ["MODIFIED a"]);
+    write(12, 24).await;
+    let mut told = 1;
+    while slow.next().await.is_some() {
+        told += 1;
+        assert!(told < 24, "all of it was held for a client that had not asked for it");
+    }
 }
 
 /// KAPI-CRD-04: after the storage version changed, an update that changes nothing stores the object anew.
