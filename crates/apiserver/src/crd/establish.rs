@@ -94,7 +94,7 @@ impl Establisher {
                 match &failed {
                     // Somebody else changed a CRD meanwhile.
                     Some(error) if error.code == http::StatusCode::CONFLICT => {
-                        tracing::debug!(%error, "a CRD could not be established yet")
+                        tracing::debug!(%error, "a CRD could not be established yet");
                     }
                     Some(error) => tracing::warn!(%error, "CRDs could not be established yet"),
                     None => {}
