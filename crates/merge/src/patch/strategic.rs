@@ -281,15 +281,12 @@ fn merge_list(original: Vec<Value>, patch: Vec<Value>, meta: Meta<'_>) -> Result
         let Some(value) = change.get(key) else {
             return Err(no_merge_key(change, key));
         };
-        match known.get(&*printed(value)).copied() {
-            Some(place) => {
-                let Value::Object(now) = merged[place].take() else { continue };
-                merged[place] = Value::Object(merge_map(now, change.clone(), meta.items())?);
-            }
-            None => {
-                known.insert(printed(value).into_owned(), merged.len());
-                merged.push(Value::Object(change.clone()));
-            }
+        if let Some(place) = known.get(&*printed(value)).copied() {
+            let Value::Object(now) = merged[place].take() else { continue };
+            merged[place] = Value::Object(merge_map(now, change.clone(), meta.items())?);
+        } else {
+            known.insert(printed(value).into_owned(), merged.len());
+            merged.push(Value::Object(change.clone()));
         }
     }
     in_order(merged, &changes, &live, Some(key))
