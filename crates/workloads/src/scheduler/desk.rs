@@ -185,7 +185,7 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, reason = "tables of cases")]
     use std::cell::{Cell, RefCell};
     use std::collections::BTreeMap;
     use std::sync::Arc;

@@ -155,8 +155,10 @@ fn tally<'a>(reasons: impl Iterator<Item = &'a str>) -> String {
     texts.join(", ")
 }
 
-fn refusal(reason: &str, final_word: bool) -> Option<Refusal> {
-    Some(Refusal { reasons: vec![reason.to_owned()], final_word })
+impl Refusal {
+    fn new(reason: &str, final_word: bool) -> Self {
+        Self { reasons: vec![reason.to_owned()], final_word }
+    }
 }
 
 impl<'a> Search<'a> {
@@ -164,16 +166,16 @@ impl<'a> Search<'a> {
     fn bar(&self, node: &Object) -> Option<Refusal> {
         let pod = self.incoming.pod;
         if node.at("/spec/unschedulable") == &Value::Bool(true) && !tolerates_unschedulable(pod) {
-            return refusal("node(s) were unschedulable", true);
+            return Some(Refusal::new("node(s) were unschedulable", true));
         }
         let untolerated = items(node, "/spec/taints")
             .find(|taint| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")) && !tolerated(pod, taint));
         if let Some(taint) = untolerated {
             let part = |name: &str| taint[name].as_str().unwrap_or_default();
-            return refusal(&format!("node(s) had untolerated taint {{{}: {}}}", part("key"), part("value")), true);
+            return Some(Refusal::new(&format!("node(s) had untolerated taint {{{}: {}}}", part("key"), part("value")), true));
         }
         if !matches_node(pod, node) {
-            return refusal("node(s) didn't match Pod's node affinity/selector", true);
+            return Some(Refusal::new("node(s) didn't match Pod's node affinity/selector", true));
         }
         None
     }
@@ -181,7 +183,7 @@ impl<'a> Search<'a> {
     /// Why a node will not do with the pods that are left on it.
     fn refuse(&self, node: &Object, place: &Place, room: &Room, rules: &Rules<'_>) -> Option<Refusal> {
         if room.clashes > 0 {
-            return refusal("node(s) didn't have free ports for the requested pod ports", false);
+            return Some(Refusal::new("node(s) didn't have free ports for the requested pod ports", false));
         }
         let lacking = lacking(&self.needs, &place.allocatable, room);
         if lacking.is_some() {
@@ -191,15 +193,15 @@ impl<'a> Search<'a> {
             affinity["nodeSelectorTerms"].as_array().is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
         };
         if !self.incoming.volumes.iter().all(meets) {
-            return refusal("node(s) didn't match PersistentVolume's node affinity", true);
+            return Some(Refusal::new("node(s) didn't match PersistentVolume's node affinity", true));
         }
-        match rules.broken(node)? {
-            Broken::SpreadLabel => refusal("node(s) didn't match pod topology spread constraints (missing required label)", true),
-            Broken::Spread => refusal("node(s) didn't match pod topology spread constraints", false),
-            Broken::Affinity => refusal("node(s) didn't match pod affinity rules", true),
-            Broken::AntiAffinity => refusal("node(s) didn't match pod anti-affinity rules", false),
-            Broken::ExistingAntiAffinity => refusal("node(s) didn't satisfy existing pods anti-affinity rules", false),
-        }
+        Some(match rules.broken(node)? {
+            Broken::SpreadLabel => Refusal::new("node(s) didn't match pod topology spread constraints (missing required label)", true),
+            Broken::Spread => Refusal::new("node(s) didn't match pod topology spread constraints", false),
+            Broken::Affinity => Refusal::new("node(s) didn't match pod affinity rules", true),
+            Broken::AntiAffinity => Refusal::new("node(s) didn't match pod anti-affinity rules", false),
+            Broken::ExistingAntiAffinity => Refusal::new("node(s) didn't satisfy existing pods anti-affinity rules", false),
+        })
     }
 
     /// What is taken of a node now, with what is kept for others that come first.
