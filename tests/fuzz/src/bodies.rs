@@ -1,6 +1,7 @@
 //! Request bodies in their three forms.
 
 use mainstay_apiserver::fuzz::built_in;
+use mainstay_kinds::{Gvk, validate_create};
 use mainstay_protobuf::{Limits, decode, encode};
 use serde_json::{Value, json};
 
@@ -116,4 +117,27 @@ pub fn protobuf(data: &[u8]) {
 pub fn protobuf_seeds() -> Vec<Vec<u8>> {
     let encoded = [deployment(), secret(), lease()].into_iter().map(|value| encode(&value));
     encoded.filter_map(Result::ok).chain([b"k8s\0".to_vec(), b"k8s\0\x0a\x04\x0a\x02v1".to_vec()]).collect()
+}
+
+/// Names of any letters are allowed or refused, whatever the rule of the kind; a name that is refused is told why.
+pub fn names(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    for (group, version, kind) in
+        [("", "v1", "ConfigMap"), ("", "v1", "Service"), ("", "v1", "Namespace"), ("rbac.authorization.k8s.io", "v1", "Role")]
+    {
+        let namespace = if kind == "Namespace" { "" } else { "default" };
+        for field in ["name", "generateName"] {
+            let mut object = json!({"metadata": {"name": "", "namespace": namespace}});
+            object["metadata"][field] = json!(text);
+            let refused =
+                validate_create(&Gvk::new(group, version, kind), &object).iter().any(|error| error.field.as_str().starts_with("metadata."));
+            assert!(refused || !text.contains(['/', '%']), "{kind}: {text:?}");
+        }
+    }
+}
+
+pub fn name_seeds() -> Vec<Vec<u8>> {
+    ["web", "web-", "a.b-c.1", "é-", "x\u{20ac}-", "\u{1f600}-", "-", "system:node-", "a/b", "UPPER_"]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec()
 }

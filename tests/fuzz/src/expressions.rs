@@ -1,7 +1,7 @@
 //! Expressions that CRDs and policies bring: printer columns and CEL.
 
 use mainstay_apiserver::fuzz::column;
-use mainstay_cel::{Activation, Env, PER_CALL_LIMIT, Program, Type, Value};
+use mainstay_cel::{Activation, Composition, Env, PER_CALL_LIMIT, Program, Type, Value};
 use serde_json::json;
 
 use crate::bodies::deployment;
@@ -62,4 +62,31 @@ pub fn cel_seeds() -> Vec<Vec<u8>> {
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec()
+}
+
+/// Variables have values or fail, one line each, and cost the same again. Each sees those before it.
+pub fn variables(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let names: Vec<String> = (0..text.lines().count()).map(|line| format!("v{line}")).collect();
+    let Some(last) = names.last() else { return };
+    let (composition, env) = Composition::compile(names.iter().map(String::as_str).zip(text.lines()), &Env::new().variable("n", Type::Int));
+    let Ok(program) = Program::compile(&format!("variables.{last}"), &env) else { panic!("{last} is not declared") };
+    let run = || {
+        let composed = composition.bind(Activation::new().with("n", Value::from_json(&json!(7))));
+        (program.run(&composed.activation()).result.is_ok(), composed.take_cost())
+    };
+    assert_eq!(run(), run(), "{text}");
+}
+
+pub fn variable_seeds() -> Vec<Vec<u8>> {
+    let chain = |step: &str| {
+        let line = |at: usize| if at == 0 { "n".to_owned() } else { step.replace('#', &format!("variables.v{}", at - 1)) };
+        (0..100).map(line).collect::<Vec<_>>().join("\n").into_bytes()
+    };
+    vec![
+        chain("# + 1"),
+        chain("[[#].map(x, x + 1)[0]][0] > 0 ? # : 0"),
+        b"n\nvariables\nvariables.v1.v0\ndyn(variables).v3\ndyn(variables).v9".to_vec(),
+        b"1 / (n - 7)\ntrue || variables.v0 > 0\n\nvariables.v0\nvariables.v2".to_vec(),
+    ]
 }

@@ -107,6 +107,8 @@ smoke! {
     yaml_bodies,
     /// KAPI-SRV-07: protobuf bodies decode to what encodes to the same, or are refused.
     protobuf_bodies,
+    /// KAPI-REST-04: names of any letters are allowed or refused.
+    names,
     /// KAPI-PATCH-01: patches apply or are refused; a merge patch changes nothing the second time.
     patches,
     /// KAPI-SSA-01: what is applied again changes nothing and conflicts with nobody who says the same.
@@ -119,6 +121,8 @@ smoke! {
     columns,
     /// KAPI-CRD-02: CEL compiles or not, and runs within its limit.
     cel,
+    /// KAPI-ADM-02: variables that build on each other have values or fail.
+    variables,
     /// KAPI-AUTH-01: only our own tokens identify.
     tokens,
     /// KAPI-AUTH-01: only certificates of our authority identify.
