@@ -12,7 +12,7 @@ use mainstay_e2e::history::traffic::Traffic;
 /// show one revision; bookmarks promise nothing too much.
 #[test]
 fn one_history_explains_every_answer() {
-    let operations = if std::env::var_os("MAINSTAY_SOAK").is_some() { 100_000 } else { 3_000 };
+    let operations = if std::env::var_os("MAINSTAY_SOAK").is_some() { 20_000 } else { 3_000 };
     let cluster = Cluster::up(&["--components", "none", "--nodes", "0"]);
     let target = Target::read(cluster.kubeconfig()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

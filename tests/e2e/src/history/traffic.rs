@@ -1,7 +1,7 @@
 //! Clients that write and read ConfigMaps at random, and watchers of them, through ends and new beginnings of the server.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ pub struct Traffic {
     server: watch::Sender<Option<Target>>,
     clock: AtomicU64,
     value: AtomicU64,
+    requests: AtomicUsize,
     operations: Mutex<BTreeMap<String, Vec<Operation>>>,
     acknowledged: Mutex<Vec<Event>>,
     lists: Mutex<Vec<Listed>>,
@@ -45,6 +46,7 @@ impl Traffic {
             server: watch::Sender::new(None),
             clock: AtomicU64::new(1),
             value: AtomicU64::new(1),
+            requests: AtomicUsize::new(0),
             operations: Mutex::default(),
             acknowledged: Mutex::default(),
             lists: Mutex::default(),
@@ -63,9 +65,9 @@ impl Traffic {
         self.server.send_replace(target);
     }
 
-    /// How many operations have ended.
+    /// How many requests have begun, lists included.
     pub fn count(&self) -> usize {
-        lock(&self.operations).values().map(Vec::len).sum()
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// The latest revision of which a writer was told.
@@ -100,6 +102,7 @@ impl Traffic {
 
     /// One operation; whether there was an answer.
     async fn operate(&self, connection: &mut Connection, chance: &mut StdRng, known: &mut BTreeMap<String, Revision>, keys: u64) -> bool {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}", chance.random_range(0..keys));
         let path = format!("{PATH}/{name}");
         let value = self.value.fetch_add(1, Ordering::Relaxed);
