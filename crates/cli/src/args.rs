@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    backup, bundle, catalog, completion, crd, demo, describe, down, install, list, opm, rbac, resolve, restore, status, uninstall, up,
-    upgrade, versions,
+    backup, bundle, catalog, completion, crd, demo, describe, down, graph, install, list, opm, rbac, resolve, restore, status, uninstall,
+    up, upgrade, versions,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -92,7 +92,9 @@ pub enum Command {
     /// Catalogs: on the cluster (add, list, show, search, remove) and as files (build, from-bundles)
     #[command(subcommand)]
     Catalog(catalog::Commands),
-    /// What opm does; `mainstay opm validate` so far
+    /// Draw the update graph of a package
+    Graph(graph::Arguments),
+    /// What opm does
     #[command(subcommand)]
     Opm(opm::Commands),
     /// Shell completion for bash, zsh or fish

@@ -8,6 +8,7 @@ pub mod crd;
 pub mod demo;
 pub mod describe;
 pub mod down;
+pub mod graph;
 pub mod install;
 pub mod list;
 pub mod opm;
@@ -36,6 +37,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Crd(command) => crd::run(command),
         Command::Versions(command) => versions::run(command),
         Command::Catalog(command) => catalog::run(command),
+        Command::Graph(arguments) => graph::run(&arguments),
         Command::Opm(command) => opm::run(command),
         Command::Install(arguments) => install::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),

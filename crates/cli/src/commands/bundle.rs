@@ -1,5 +1,9 @@
 //! `mainstay bundle`: render and build bundles (MS-CLI-09, MS-CLI-05).
 
+pub mod diff;
+pub mod images;
+pub mod validate;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -8,7 +12,7 @@ use mainstay_oci::ImageBuilder;
 use serde_json::Value;
 
 use crate::errors::{Exit, Failure};
-use crate::images::{self, Target};
+use crate::images::{self as registries, Target};
 use crate::output::{self, Format};
 use crate::{bundles, cases, runtime};
 
@@ -19,6 +23,12 @@ pub enum Commands {
     Render(Render),
     /// Make a bundle image of a bundle directory, without a container engine
     Build(Build),
+    /// Check a bundle with upstream's validators
+    Validate(validate::Arguments),
+    /// What changed between two bundles
+    Diff(diff::Arguments),
+    /// The images that a bundle needs
+    Images(images::Arguments),
 }
 
 /// Arguments of `bundle render`.
@@ -75,6 +85,9 @@ pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
         Commands::Render(arguments) => run_render(&arguments),
         Commands::Build(arguments) => run_build(&arguments),
+        Commands::Validate(arguments) => validate::run(&arguments),
+        Commands::Diff(arguments) => diff::run(&arguments),
+        Commands::Images(arguments) => images::run(&arguments),
     }
 }
 
@@ -136,7 +149,7 @@ fn run_build(arguments: &Build) -> Result<(), Failure> {
         (None, Some(directory)) => Target::Layout(directory.clone()),
         (None, None) => return Err(Failure::new(Exit::Usage, "bundle build", "needs --push REF or --layout DIR")),
     };
-    output::line(runtime::block_on(images::deliver(&builder, &target, None))?)
+    output::line(runtime::block_on(registries::deliver(&builder, &target, None))?)
 }
 
 /// The image of a bundle directory: its files and, as labels, its annotations; and the bundle. A directory that is no installable bundle is

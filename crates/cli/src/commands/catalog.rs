@@ -1,8 +1,15 @@
 //! `mainstay catalog`: catalogs on the cluster, and catalogs as files (MS-CLI-05).
 
 pub mod build;
+pub mod ci;
 pub mod cluster;
+pub mod compose;
+pub mod diff;
+pub mod filter;
 pub mod from_bundles;
+pub mod lint;
+pub mod mirror;
+pub mod why;
 
 use clap::Subcommand;
 
@@ -25,6 +32,20 @@ pub enum Commands {
     Build(build::Arguments),
     /// Push bundle directories as images and write the catalog that refers to them
     FromBundles(from_bundles::Arguments),
+    /// What changed between two catalogs, and whom it strands
+    Diff(diff::Arguments),
+    /// Findings about a catalog that validation does not make
+    Lint(lint::Arguments),
+    /// A smaller catalog: packages, channels, versions
+    Filter(filter::Arguments),
+    /// Whether and how one bundle updates to another
+    Why(why::Arguments),
+    /// Copy a catalog and its images to another registry
+    Mirror(mirror::Arguments),
+    /// A catalog of several catalogs, from a configuration file
+    Compose(compose::Arguments),
+    /// The checks of a change to a catalog
+    Ci(ci::Arguments),
 }
 
 /// Runs one of them.
@@ -37,5 +58,12 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         Commands::Remove(arguments) => cluster::remove(&arguments),
         Commands::Build(arguments) => build::run(&arguments),
         Commands::FromBundles(arguments) => from_bundles::run(&arguments),
+        Commands::Diff(arguments) => diff::run(&arguments),
+        Commands::Lint(arguments) => lint::run(&arguments),
+        Commands::Filter(arguments) => filter::run(&arguments),
+        Commands::Why(arguments) => why::run(&arguments),
+        Commands::Mirror(arguments) => mirror::run(&arguments),
+        Commands::Compose(arguments) => compose::run(&arguments),
+        Commands::Ci(arguments) => ci::run(&arguments),
     }
 }

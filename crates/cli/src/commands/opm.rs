@@ -1,41 +1,53 @@
-//! `mainstay opm`: what opm does, with its words and exit codes (MS-CLI-09, MS-CLI-01).
+//! `mainstay opm`: what opm does, with its words and exit codes (MS-CLI-01, CATLG-46).
 
-use std::path::PathBuf;
+pub mod alpha;
+pub mod generate;
+pub mod index;
+pub mod init;
+pub mod migrate;
+pub mod registry;
+pub mod render;
+pub mod serve;
+pub mod validate;
 
 use clap::Subcommand;
-use mainstay_catalog::{Catalog, Limits, validate, validate_all};
-use mainstay_catalog_store::DirectorySource;
 
-use crate::dispatch::not_there;
-use crate::errors::{Exit, Failure};
+use crate::errors::Failure;
 
 /// Sub-commands of opm.
 #[derive(Debug, Subcommand)]
 pub enum Commands {
     /// Check a directory of file-based catalogs
-    #[command(after_help = "Examples:\n  mainstay opm validate catalog/\n\nExit codes: 0 valid, 1 not valid.")]
-    Validate {
-        /// The directory
-        directory: PathBuf,
-        /// Report everything that is wrong instead of ending where opm ends
-        #[arg(long)]
-        all: bool,
-    },
-    /// Whatever else opm can do
-    #[command(external_subcommand)]
-    Other(Vec<String>),
+    Validate(validate::Arguments),
+    /// The olm.package blob of a new package
+    Init(init::Arguments),
+    /// Catalog blobs of bundles and catalogs
+    Render(render::Arguments),
+    /// Serve a catalog over gRPC
+    Serve(serve::Arguments),
+    /// Generate what catalogs are built with
+    Generate(generate::Arguments),
+    /// An index database as a file-based catalog
+    Migrate(migrate::Arguments),
+    /// Commands that may still change
+    Alpha(alpha::Arguments),
+    /// Index images with a database (deprecated)
+    Index(index::Arguments),
+    /// Index databases (deprecated)
+    Registry(registry::Arguments),
 }
 
 /// Runs one of them.
 pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
-        Commands::Validate { directory, all } => {
-            let subject = format!("catalog {}", directory.display());
-            let source = DirectorySource::new(&directory).map_err(|error| Failure::failed(&subject, &error))?;
-            let catalog = Catalog::load(&source, &Limits::default()).map_err(|error| Failure::failed(&subject, &error))?;
-            let check = if all { validate_all } else { validate };
-            check(&catalog).map_err(|validation| Failure::new(Exit::Failed, subject, validation.to_string()))
-        }
-        Commands::Other(words) => Err(not_there("opm", &words, "of opm there is validate; catalogs are made with mainstay catalog")),
+        Commands::Validate(arguments) => validate::run(&arguments),
+        Commands::Init(arguments) => init::run(&arguments),
+        Commands::Render(arguments) => render::run(&arguments),
+        Commands::Serve(arguments) => serve::run(&arguments),
+        Commands::Generate(arguments) => generate::run(&arguments),
+        Commands::Migrate(arguments) => migrate::run(&arguments),
+        Commands::Alpha(arguments) => alpha::run(&arguments),
+        Commands::Index(arguments) => index::run(&arguments),
+        Commands::Registry(arguments) => registry::run(&arguments),
     }
 }
