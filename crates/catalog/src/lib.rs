@@ -14,6 +14,8 @@ mod canonical;
 mod decode;
 mod error;
 mod facts;
+mod go_sort;
+pub mod graph;
 mod index;
 mod load;
 mod model;
@@ -26,7 +28,8 @@ mod validate;
 pub use decode::Shape;
 pub use error::{IndexError, LoadError, SourceError};
 pub use facts::{BundleFacts, ChannelFacts, EntryFacts, PackageFacts};
-pub use index::{BundleView, ChannelView, EntryView, Index, IndexBuilder, MetaQuery, PackageView};
+pub use go_sort::go_sort;
+pub use index::{Api, BundleView, ChannelView, EntryView, Index, IndexBuilder, MetaQuery, PackageView};
 pub use load::{Blob, Limits, load, store};
 pub use model::{
     Bundle, BundleName, Catalog, Channel, ChannelName, Deprecation, Deprecations, Entry, Icon, Meta, Package, PackageName, Property,

@@ -1,15 +1,14 @@
 //! Building an index in one pass over the blobs.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use mainstay_versions::Version;
-use serde::Deserialize;
 
-use super::layout::{NONE, assemble};
+use super::layout::{NONE, Section, assemble};
+use super::orders::{Orders, order_blobs};
+use super::shown::Shown;
+use super::strings::Strings;
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, Fields, PackageBlob, Shape};
 use crate::error::LoadError;
 use crate::facts::{DEPENDENCY_TYPES, version_of};
@@ -80,6 +79,8 @@ struct BundleRow {
     keywords: u32,
     summary: u32,
     install_modes: u32,
+    provided: Vec<[u32; 3]>,
+    required: Vec<[u32; 3]>,
 }
 
 impl IndexBuilder {
@@ -93,7 +94,7 @@ impl IndexBuilder {
         if self.position + blob.json.len() as u64 > MAX_CONTENT {
             return Err(LoadError::Limit { path: blob.path.to_owned(), what: "the size of the catalog", limit: MAX_CONTENT });
         }
-        let row = (self.blobs.len() / 6) as u32;
+        let row = rows_of(&self.blobs, Section::Blobs);
         let start = self.position;
         let (schema, package, name) = (self.strings.id(blob.schema), self.strings.id(blob.package), self.strings.id(blob.name));
         self.blobs.extend([schema, package, name, start as u32, (start >> 32) as u32, blob.json.len() as u32]);
@@ -142,35 +143,34 @@ impl IndexBuilder {
     fn add_bundle(&mut self, blob: &Blob<'_>, row: u32) -> Result<(), Shape> {
         let bundle = BundleBlob::read(&Fields::read(blob.json, "")?)?;
         let dependency = bundle.properties.iter().find(|p| DEPENDENCY_TYPES.contains(&p.kind.as_ref()));
-        let metadata = bundle.properties.iter().find(|p| p.kind == "olm.csv.metadata");
-        // Only what is shown comes from there, so metadata of a surprising shape is the same as none.
-        let metadata = metadata.and_then(|p| serde_json::from_str::<CsvMetadata<'_>>(p.value.get()).ok());
-        let embedded = if metadata.is_none() { embedded_csv(&bundle) } else { None };
-        let embedded = embedded.as_deref().and_then(|csv| serde_json::from_slice::<Csv<'_>>(csv).ok()).map(Csv::into_metadata);
-        let metadata = metadata.or(embedded);
-        let shown = metadata.as_ref();
-        let text = |part: Option<&Cow<'_, str>>| part.map_or(String::new(), |text| text.trim().to_owned());
-        let keywords = shown
-            .and_then(|m| m.keywords.as_ref())
-            .map_or(String::new(), |keywords| keywords.iter().flatten().map(AsRef::as_ref).collect::<Vec<&str>>().join(" "));
-        let modes = shown.and_then(|m| m.install_modes.as_ref()).map(|modes| {
-            let supported = modes.iter().filter(|mode| mode.supported.unwrap_or(false));
-            supported.filter_map(|mode| mode.kind.as_deref()).collect::<Vec<&str>>().join(" ")
-        });
+        let shown = Shown::of(&bundle);
         let row = BundleRow {
             version: version_of(bundle.properties.iter().map(|p| (p.kind.as_ref(), p.value.get()))),
             image: self.strings.id(&bundle.image),
             blob: row,
             dependency: dependency.map_or(NONE, |p| self.strings.id(&p.kind)),
-            display_name: self.strings.optional(&text(shown.and_then(|m| m.display_name.as_ref()))),
-            provider: self.strings.optional(&text(shown.and_then(|m| m.provider.as_ref()).and_then(|p| p.name.as_ref()))),
-            keywords: self.strings.optional(&keywords),
-            summary: self.strings.optional(&text(shown.and_then(|m| m.annotations.as_ref()).and_then(|a| a.description.as_ref()))),
-            install_modes: modes.map_or(NONE, |modes| self.strings.id(&modes)),
+            display_name: self.strings.optional(&shown.display_name),
+            provider: self.strings.optional(&shown.provider),
+            keywords: self.strings.optional(&shown.keywords),
+            summary: self.strings.optional(&shown.summary),
+            install_modes: shown.install_modes.map_or(NONE, |modes| self.strings.id(&modes)),
+            provided: self.apis(&bundle, "olm.gvk"),
+            required: self.apis(&bundle, "olm.gvk.required"),
             name: bundle.name.into_owned(),
         };
         self.packages.entry(bundle.package.into_owned()).or_default().bundles.push(row);
         Ok(())
+    }
+
+    /// Group, version and kind of each property of a type. A value of another shape names no API; validation refuses it.
+    fn apis(&mut self, bundle: &BundleBlob<'_>, kind: &str) -> Vec<[u32; 3]> {
+        let values = bundle.properties.iter().filter(|property| property.kind == kind).map(|property| property.value.get());
+        let apis = values.filter_map(|value| {
+            let fields = Fields::read(value, "value").ok()?;
+            let part = |name| fields.text(name).ok();
+            Some([part("group")?, part("version")?, part("kind")?])
+        });
+        apis.map(|api| api.map(|part| self.strings.id(&part))).collect()
     }
 
     fn add_deprecations(&mut self, blob: &Blob<'_>) -> Result<(), Shape> {
@@ -195,7 +195,8 @@ impl IndexBuilder {
             rows.deprecation = find(SCHEMA_PACKAGE, "", &rows);
             rows.channels.sort_by(|a, b| a.name.cmp(&b.name));
             sort_by_version(&mut rows.bundles);
-            let first_bundle = (tables.bundles.len() / 8) as u32;
+            let first_bundle = rows_of(&tables.bundles, Section::Bundles);
+            let package_row = rows_of(&tables.packages, Section::Packages);
             let mut bundle_rows: HashMap<u32, u32> = HashMap::with_capacity(rows.bundles.len());
             for (i, bundle) in rows.bundles.iter().enumerate() {
                 let id = self.strings.id(&bundle.name);
@@ -204,11 +205,15 @@ impl IndexBuilder {
                 let deprecation = find(SCHEMA_BUNDLE, &bundle.name, &rows);
                 let (shown, modes) = (bundle.display_name, bundle.install_modes);
                 tables.bundles.extend([id, version, bundle.image, bundle.blob, deprecation, bundle.dependency, shown, modes]);
+                let apis = rows_of(&tables.apis, Section::Apis);
+                tables.bundles.extend([apis, bundle.provided.len() as u32, bundle.required.len() as u32]);
+                tables.apis.extend(bundle.provided.iter().chain(&bundle.required).flatten());
             }
-            let first_channel = (tables.channels.len() / 6) as u32;
+            let first_channel = rows_of(&tables.channels, Section::Channels);
             let mut default_head = None;
             for channel in &rows.channels {
-                let first_entry = (tables.entries.len() / 6) as u32;
+                let first_entry = rows_of(&tables.entries, Section::Entries);
+                let channel_row = rows_of(&tables.channels, Section::Channels);
                 let head = head(&channel.entries).map(|i| first_entry + i as u32);
                 let id = self.strings.id(&channel.name);
                 if id == rows.default_channel {
@@ -216,12 +221,12 @@ impl IndexBuilder {
                 }
                 let deprecation = find(SCHEMA_CHANNEL, &channel.name, &rows);
                 let count = channel.entries.len() as u32;
-                tables.channels.extend([id, channel.blob, first_entry, count, head.unwrap_or(NONE), deprecation]);
+                tables.channels.extend([id, channel.blob, first_entry, count, head.unwrap_or(NONE), deprecation, package_row]);
                 for entry in &channel.entries {
                     let skips = (tables.skips.len() as u32, entry.skips.len() as u32);
                     tables.skips.extend(&entry.skips);
                     let bundle = bundle_rows.get(&entry.name).copied().unwrap_or(NONE);
-                    tables.entries.extend([entry.name, entry.replaces, skips.0, skips.1, entry.skip_range, bundle]);
+                    tables.entries.extend([entry.name, entry.replaces, skips.0, skips.1, entry.skip_range, bundle, channel_row]);
                 }
             }
             // What is shown for a package is what its default channel offers, else its newest bundle.
@@ -237,19 +242,31 @@ impl IndexBuilder {
             tables.packages.extend([id, rows.default_channel, summary, display, provider, search, rows.blob]);
             tables.packages.extend([first_channel, channels, first_bundle, bundles, rows.deprecation]);
         }
+        let orders = Orders::of(&tables, &self.strings);
+        let blobs = order_blobs(&self.blobs, &self.strings);
         let (offsets, bytes) = self.strings.finish();
-        let all = [&self.blobs, &tables.packages, &tables.channels, &tables.entries, &tables.skips, &tables.bundles];
-        assemble(self.position, (&offsets, &bytes), all.map(Vec::as_slice))
+        let Tables { packages, channels, entries, skips, bundles, apis } = tables;
+        let rows = [&self.blobs, &packages, &channels, &entries, &skips, &bundles, &apis];
+        let found = [&orders.providers, &orders.replacers, &orders.listing];
+        let by_name = [&orders.entries_by_name, &orders.bundles_by_name];
+        let all: Vec<&[u32]> = rows.into_iter().chain(found).chain(&blobs).chain(by_name).map(Vec::as_slice).collect();
+        assemble(self.position, (&offsets, &bytes), &all)
     }
 }
 
+/// The tables with one row a thing.
 #[derive(Default)]
-struct Tables {
-    packages: Vec<u32>,
-    channels: Vec<u32>,
-    entries: Vec<u32>,
-    skips: Vec<u32>,
-    bundles: Vec<u32>,
+pub(super) struct Tables {
+    pub(super) packages: Vec<u32>,
+    pub(super) channels: Vec<u32>,
+    pub(super) entries: Vec<u32>,
+    pub(super) skips: Vec<u32>,
+    pub(super) bundles: Vec<u32>,
+    pub(super) apis: Vec<u32>,
+}
+
+fn rows_of(words: &[u32], section: Section) -> u32 {
+    words.len() as u32 / section.width()
 }
 
 /// Newest first; bundles without a readable version last; by name where versions are equal.
@@ -277,114 +294,4 @@ fn beginning(text: &str) -> &str {
 
 fn first_line(text: &str) -> &str {
     text.lines().map(|line| line.trim_matches(['#', ' '])).find(|line| !line.is_empty()).unwrap_or("")
-}
-
-/// What is shown of a bundle's `olm.csv.metadata`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CsvMetadata<'a> {
-    #[serde(borrow)]
-    display_name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    provider: Option<Provider<'a>>,
-    #[serde(borrow)]
-    keywords: Option<Vec<Option<Cow<'a, str>>>>,
-    #[serde(borrow)]
-    annotations: Option<Annotations<'a>>,
-    #[serde(borrow)]
-    install_modes: Option<Vec<InstallMode<'a>>>,
-}
-
-/// A CSV as older catalogs embed it.
-#[derive(Deserialize)]
-struct Csv<'a> {
-    #[serde(borrow, default)]
-    metadata: CsvObjectMeta<'a>,
-    #[serde(borrow)]
-    spec: CsvMetadata<'a>,
-}
-
-#[derive(Deserialize, Default)]
-struct CsvObjectMeta<'a> {
-    #[serde(borrow)]
-    annotations: Option<Annotations<'a>>,
-}
-
-impl<'a> Csv<'a> {
-    fn into_metadata(self) -> CsvMetadata<'a> {
-        CsvMetadata { annotations: self.metadata.annotations, ..self.spec }
-    }
-}
-
-/// The manifest of the CSV among the embedded objects of a bundle.
-fn embedded_csv(bundle: &BundleBlob<'_>) -> Option<Vec<u8>> {
-    #[derive(Deserialize)]
-    struct Kind<'k> {
-        #[serde(borrow)]
-        kind: Option<Cow<'k, str>>,
-    }
-    let mut objects = bundle.properties.iter().filter(|p| p.kind == "olm.bundle.object");
-    objects.find_map(|object| {
-        let fields = Fields::read(object.value.get(), "value").ok()?;
-        let manifest = BASE64.decode(fields.text("data").ok()?.as_bytes()).ok()?;
-        let is_csv = serde_json::from_slice::<Kind<'_>>(&manifest).is_ok_and(|k| k.kind.as_deref() == Some("ClusterServiceVersion"));
-        is_csv.then_some(manifest)
-    })
-}
-
-#[derive(Deserialize)]
-struct Provider<'a> {
-    #[serde(borrow)]
-    name: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-struct Annotations<'a> {
-    #[serde(borrow)]
-    description: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-struct InstallMode<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<Cow<'a, str>>,
-    supported: Option<bool>,
-}
-
-/// Texts, each kept once.
-#[derive(Default)]
-struct Strings {
-    ids: HashMap<Box<str>, u32>,
-    texts: Vec<(u32, u32)>,
-    bytes: Vec<u8>,
-}
-
-impl Strings {
-    fn id(&mut self, text: &str) -> u32 {
-        if let Some(id) = self.ids.get(text) {
-            return *id;
-        }
-        let id = self.texts.len() as u32;
-        let start = self.bytes.len() as u32;
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.texts.push((start, self.bytes.len() as u32));
-        self.ids.insert(text.into(), id);
-        id
-    }
-
-    fn optional(&mut self, text: &str) -> u32 {
-        if text.is_empty() { NONE } else { self.id(text) }
-    }
-
-    fn text(&self, id: u32) -> &str {
-        let range = self.texts.get(id as usize).map_or(0..0, |(start, end)| *start as usize..*end as usize);
-        std::str::from_utf8(&self.bytes[range]).unwrap_or("")
-    }
-
-    /// Offsets of all texts (one more than texts) and their bytes.
-    fn finish(self) -> (Vec<u32>, Vec<u8>) {
-        let mut offsets: Vec<u32> = self.texts.iter().map(|(start, _)| *start).collect();
-        offsets.push(self.bytes.len() as u32);
-        (offsets, self.bytes)
-    }
 }

@@ -7,10 +7,10 @@ pub(super) const NONE: u32 = u32::MAX;
 
 const MAGIC: [u8; 8] = *b"MSTCATIX";
 /// Raise when the meaning of any word changes; old files are then built again.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// magic 8, format 4, checksum 4, content length 8, then (offset, rows) for each section.
 const HEADER: usize = 24 + SECTIONS * 8;
-const SECTIONS: usize = 8;
+const SECTIONS: usize = 17;
 
 /// The tables of the index.
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +23,32 @@ pub(super) enum Section {
     Entries,
     Skips,
     Bundles,
+    Apis,
+    /// Apis and the entries that provide them, by group, version, kind.
+    Providers,
+    /// Names and the entries that replace or skip them, by name.
+    Replacers,
+    /// Entries in the order in which a registry lists bundles.
+    Listing,
+    /// Rows of blobs, by text and then in the order of the content.
+    BlobsBySchema,
+    BlobsByPackage,
+    BlobsByName,
+    /// Rows of entries, by name inside of each channel.
+    EntriesByName,
+    /// Rows of bundles, by name inside of each package.
+    BundlesByName,
 }
 
 /// Words per row; the string bytes count as rows of one byte.
-const WIDTHS: [u32; SECTIONS] = [1, 0, 6, 12, 6, 6, 1, 8];
+const WIDTHS: [u32; SECTIONS] = [1, 0, 6, 12, 7, 7, 1, 11, 3, 2, 2, 1, 1, 1, 1, 1, 1];
+
+impl Section {
+    /// Words of one of its rows.
+    pub(super) fn width(self) -> u32 {
+        WIDTHS[self as usize]
+    }
+}
 
 pub(super) mod blob {
     pub(crate) const SCHEMA: u32 = 0;
@@ -59,6 +81,7 @@ pub(super) mod channel {
     pub(crate) const ENTRIES_COUNT: u32 = 3;
     pub(crate) const HEAD: u32 = 4;
     pub(crate) const DEPRECATION: u32 = 5;
+    pub(crate) const PACKAGE: u32 = 6;
 }
 
 pub(super) mod entry {
@@ -68,6 +91,7 @@ pub(super) mod entry {
     pub(crate) const SKIPS_COUNT: u32 = 3;
     pub(crate) const SKIP_RANGE: u32 = 4;
     pub(crate) const BUNDLE: u32 = 5;
+    pub(crate) const CHANNEL: u32 = 6;
 }
 
 pub(super) mod bundle {
@@ -79,6 +103,21 @@ pub(super) mod bundle {
     pub(crate) const DEPENDENCY: u32 = 5;
     pub(crate) const DISPLAY_NAME: u32 = 6;
     pub(crate) const INSTALL_MODES: u32 = 7;
+    pub(crate) const APIS: u32 = 8;
+    pub(crate) const PROVIDED_COUNT: u32 = 9;
+    pub(crate) const REQUIRED_COUNT: u32 = 10;
+}
+
+pub(super) mod api {
+    pub(crate) const GROUP: u32 = 0;
+    pub(crate) const VERSION: u32 = 1;
+    pub(crate) const KIND: u32 = 2;
+}
+
+/// Rows of two words: what is looked up, and the entry that is found.
+pub(super) mod found {
+    pub(crate) const KEY: u32 = 0;
+    pub(crate) const ENTRY: u32 = 1;
 }
 
 /// Where the sections are. All offsets were checked against the length of the file.
@@ -158,7 +197,8 @@ fn read_word(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Puts header and sections together. Each section is a list of words; the string bytes come as they are.
-pub(super) fn assemble(content_len: u64, strings: (&[u32], &[u8]), tables: [&[u32]; SECTIONS - 2]) -> Vec<u8> {
+pub(super) fn assemble(content_len: u64, strings: (&[u32], &[u8]), tables: &[&[u32]]) -> Vec<u8> {
+    debug_assert_eq!(tables.len(), SECTIONS - 2);
     let mut out = vec![0; HEADER];
     let mut header: Vec<(u32, u32)> = Vec::with_capacity(SECTIONS);
     let mut put_words = |out: &mut Vec<u8>, words: &[u32], width: u32| {
@@ -166,7 +206,7 @@ pub(super) fn assemble(content_len: u64, strings: (&[u32], &[u8]), tables: [&[u3
         out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     };
     put_words(&mut out, strings.0, 1);
-    for (words, width) in tables.into_iter().zip(&WIDTHS[2..]) {
+    for (words, width) in tables.iter().zip(&WIDTHS[2..]) {
         put_words(&mut out, words, *width);
     }
     header.insert(1, (out.len() as u32, strings.1.len() as u32));

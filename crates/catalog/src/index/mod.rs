@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   header    magic, format, checksum, length of the content, then offset and count of each section
-//!   sections  string offsets | string bytes | blobs | packages | channels | entries | skips | bundles
+//!   sections  string offsets | string bytes | blobs | packages | channels | entries | skips | bundles | apis
+//!             and orders to look them up in: providers | replacers | listing | blobs by schema, package, name | ... by name
 //! ```
 //!
 //! Every record is a row of 32-bit little-endian words; texts are numbers into the string section; the blob records say which bytes of
@@ -12,10 +13,14 @@
 
 mod build;
 mod layout;
+mod lookup;
+mod orders;
+mod shown;
+mod strings;
 mod view;
 
 pub use build::IndexBuilder;
-pub use view::{BundleView, ChannelView, EntryView, PackageView};
+pub use view::{Api, BundleView, ChannelView, EntryView, PackageView};
 
 use std::ops::Range;
 
@@ -71,16 +76,9 @@ impl<B: AsRef<[u8]>> Index<B> {
 
     /// One package.
     pub fn package(&self, name: &str) -> Option<PackageView<'_, B>> {
-        let (mut low, mut high) = (0, self.rows(Section::Packages));
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.text(self.word(Section::Packages, middle, package::NAME)).cmp(name) {
-                std::cmp::Ordering::Equal => return Some(PackageView { index: self, row: middle }),
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-            }
-        }
-        None
+        let row = self.first_in(0..self.rows(Section::Packages), |row| self.text(self.word(Section::Packages, row, package::NAME)) < name);
+        let found = PackageView { index: self, row };
+        (row < self.rows(Section::Packages) && found.name() == name).then_some(found)
     }
 
     /// Packages whose name, display name, provider, keywords or descriptions hold every word of `text`, best match first: the name
@@ -117,18 +115,6 @@ impl<B: AsRef<[u8]>> Index<B> {
     /// Number of bundles in the catalog.
     pub fn bundle_count(&self) -> u32 {
         self.rows(Section::Bundles)
-    }
-
-    /// Byte ranges of the blobs that agree with a query, in the order of the content. A range ends before the line end.
-    pub fn metas<'a>(&'a self, query: &'a MetaQuery) -> impl Iterator<Item = Range<u64>> + 'a {
-        let agrees = |wanted: &Option<String>, id: u32| wanted.as_deref().is_none_or(|wanted| self.text(id) == wanted);
-        (0..self.rows(Section::Blobs)).filter_map(move |row| {
-            let column = |column| self.word(Section::Blobs, row, column);
-            let wanted = agrees(&query.schema, column(blob::SCHEMA))
-                && agrees(&query.package, column(blob::PACKAGE))
-                && agrees(&query.name, column(blob::NAME));
-            wanted.then(|| self.blob_range(row))
-        })
     }
 
     fn blob_range(&self, row: u32) -> Range<u64> {

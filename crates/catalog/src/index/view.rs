@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Index;
-use super::layout::{NONE, Section, bundle, channel, entry, package};
+use super::layout::{NONE, Section, api, bundle, channel, entry, package};
 use crate::facts::EntryFacts;
 
 macro_rules! view {
@@ -41,6 +41,17 @@ view!(
     /// A bundle in an index.
     BundleView
 );
+
+/// Group, version and kind of an API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Api<'i> {
+    /// Its group.
+    pub group: &'i str,
+    /// Its version.
+    pub version: &'i str,
+    /// Its kind.
+    pub kind: &'i str,
+}
 
 impl<'i, B: AsRef<[u8]>> PackageView<'i, B> {
     fn word(self, column: u32) -> u32 {
@@ -95,7 +106,10 @@ impl<'i, B: AsRef<[u8]>> PackageView<'i, B> {
 
     /// One channel.
     pub fn channel(self, name: &str) -> Option<ChannelView<'i, B>> {
-        self.channels().find(|channel| channel.name() == name)
+        let (start, count) = (self.word(package::CHANNELS), self.word(package::CHANNELS_COUNT));
+        let view = |row| ChannelView { index: self.index, row };
+        let found = self.index.equal_in(start..start.saturating_add(count), |row| view(row).name().cmp(name));
+        (!found.is_empty()).then(|| view(found.start))
     }
 
     /// Its bundles, newest version first.
@@ -106,7 +120,10 @@ impl<'i, B: AsRef<[u8]>> PackageView<'i, B> {
 
     /// One bundle.
     pub fn bundle(self, name: &str) -> Option<BundleView<'i, B>> {
-        self.bundles().find(|bundle| bundle.name() == name)
+        let (start, count) = (self.word(package::BUNDLES), self.word(package::BUNDLES_COUNT));
+        let view = |row| BundleView { index: self.index, row: self.index.word(Section::BundlesByName, row, 0) };
+        let found = self.index.equal_in(start..start.saturating_add(count), |row| view(row).name().cmp(name));
+        (!found.is_empty()).then(|| view(found.start))
     }
 }
 
@@ -134,6 +151,19 @@ impl<'i, B: AsRef<[u8]>> ChannelView<'i, B> {
     pub fn entries(self) -> impl ExactSizeIterator<Item = EntryView<'i, B>> {
         let start = self.word(channel::ENTRIES);
         (start..start.saturating_add(self.word(channel::ENTRIES_COUNT))).map(move |row| EntryView { index: self.index, row })
+    }
+
+    /// Its package.
+    pub fn package(self) -> PackageView<'i, B> {
+        PackageView { index: self.index, row: self.word(channel::PACKAGE) }
+    }
+
+    /// One entry.
+    pub fn entry(self, name: &str) -> Option<EntryView<'i, B>> {
+        let (start, count) = (self.word(channel::ENTRIES), self.word(channel::ENTRIES_COUNT));
+        let view = |row| EntryView { index: self.index, row: self.index.word(Section::EntriesByName, row, 0) };
+        let found = self.index.equal_in(start..start.saturating_add(count), |row| view(row).name().cmp(name));
+        (!found.is_empty()).then(|| view(found.start))
     }
 
     /// The entry that no other replaces or skips, when there is exactly one.
@@ -168,6 +198,11 @@ impl<'i, B: AsRef<[u8]>> EntryView<'i, B> {
     /// Versions it updates.
     pub fn skip_range(self) -> Option<&'i str> {
         self.index.optional_text(self.word(entry::SKIP_RANGE))
+    }
+
+    /// Its channel.
+    pub fn channel(self) -> ChannelView<'i, B> {
+        ChannelView { index: self.index, row: self.word(entry::CHANNEL) }
     }
 
     /// The bundle, if the catalog has it.
@@ -219,6 +254,27 @@ impl<'i, B: AsRef<[u8]>> BundleView<'i, B> {
     /// Install modes it says it supports; nothing when the catalog has no such metadata for it.
     pub fn install_modes(self) -> Option<impl Iterator<Item = &'i str>> {
         self.index.optional_text(self.word(bundle::INSTALL_MODES)).map(|modes| modes.split(' ').filter(|mode| !mode.is_empty()))
+    }
+
+    /// APIs that it provides (`olm.gvk`).
+    pub fn provided_apis(self) -> impl ExactSizeIterator<Item = Api<'i>> {
+        let first = self.word(bundle::APIS);
+        self.apis(first, self.word(bundle::PROVIDED_COUNT))
+    }
+
+    /// APIs that it requires (`olm.gvk.required`).
+    pub fn required_apis(self) -> impl ExactSizeIterator<Item = Api<'i>> {
+        let first = self.word(bundle::APIS).saturating_add(self.word(bundle::PROVIDED_COUNT));
+        self.apis(first, self.word(bundle::REQUIRED_COUNT))
+    }
+
+    fn apis(self, first: u32, count: u32) -> impl ExactSizeIterator<Item = Api<'i>> {
+        let part = move |row, column| self.index.text(self.index.word(Section::Apis, row, column));
+        (first..first.saturating_add(count)).map(move |row| Api {
+            group: part(row, api::GROUP),
+            version: part(row, api::VERSION),
+            kind: part(row, api::KIND),
+        })
     }
 
     /// Bytes of its blob.
