@@ -1,15 +1,23 @@
-//! Images from files: one layer, always the same bytes for the same files.
+//! Images from files, with or without a base: one new layer, always the same bytes for the same files.
+//!
+//! ```text
+//!   base (manifest and configuration; its layers need not be here) ─┐
+//!   files, labels, entry point ... ── ImageBuilder ─────────────────┴── Image ──┐
+//!                                     one for each platform ────────────────────┴── ImageIndex
+//! ```
+//!
+//! The layers of a base are only named by the new manifest: [`crate::Client::push_built`] has the registry mount them, or copies them.
+
+mod config;
+mod layer;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 
-use flate2::{Compression, GzBuilder};
-use serde_json::json;
+pub use layer::Compression;
 
-use crate::client::Image;
-use crate::digest::Digest;
+use crate::client::{Image, MAX_CONFIG};
 use crate::error::Error;
-use crate::manifest::{Descriptor, ImageConfig, Manifest, Platform, media_type};
+use crate::manifest::{Descriptor, ImageConfig, Index, Manifest, Platform, media_type};
 use crate::store::BlobStore;
 
 /// One file of an image.
@@ -27,18 +35,49 @@ impl From<Vec<u8>> for ImageFile {
     }
 }
 
+/// Which kind of manifest is written (CATLG-51).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// OCI.
+    #[default]
+    Oci,
+    /// Docker's version 2, schema 2.
+    Docker,
+}
+
 /// Describes an image to build.
 #[derive(Debug, Clone, Default)]
 pub struct ImageBuilder {
+    base: Option<Image>,
     files: BTreeMap<String, ImageFile>,
-    labels: BTreeMap<String, String>,
+    emptied: BTreeSet<String>,
+    settings: config::Settings,
     platform: Option<Platform>,
+    compression: Compression,
+    format: Format,
+}
+
+/// Images of the same content for several platforms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageIndex {
+    /// The index's own descriptor; its bytes are in the store.
+    pub descriptor: Descriptor,
+    /// The images, in the order of the index.
+    pub images: Vec<Image>,
 }
 
 impl ImageBuilder {
     /// An empty image.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Builds on an image, as `FROM` does: its layers lie below, its configuration is inherited. [`crate::Client::inspect`] gives what is needed
+    /// of it.
+    #[must_use]
+    pub fn base(mut self, base: Image) -> Self {
+        self.base = Some(base);
+        self
     }
 
     /// Adds a file at a path relative to the root.
@@ -54,90 +93,173 @@ impl ImageBuilder {
         files.into_iter().fold(self, |builder, (path, file)| builder.file(path, file))
     }
 
+    /// Hides all that the base holds below a directory.
+    #[must_use]
+    pub fn emptied(mut self, directory: impl Into<String>) -> Self {
+        self.emptied.insert(directory.into().trim_matches('/').to_owned());
+        self
+    }
+
     /// Adds a label.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.labels.insert(key.into(), value.into());
+        self.settings.labels.insert(key.into(), value.into());
         self
     }
 
     /// Adds labels.
     #[must_use]
     pub fn labels(mut self, labels: impl IntoIterator<Item = (String, String)>) -> Self {
-        self.labels.extend(labels);
+        self.settings.labels.extend(labels);
         self
     }
 
-    /// Says which machines the image is for; otherwise Linux on this program's architecture.
+    /// Sets the program, and forgets the base's command.
+    #[must_use]
+    pub fn entrypoint<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        self.settings.entrypoint = Some(words.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the command.
+    #[must_use]
+    pub fn command<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        self.settings.command = Some(words.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the user.
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.settings.user = Some(user.into());
+        self
+    }
+
+    /// Sets the working directory.
+    #[must_use]
+    pub fn working_directory(mut self, directory: impl Into<String>) -> Self {
+        self.settings.working_directory = Some(directory.into());
+        self
+    }
+
+    /// Exposes a port, written `50051/tcp`; without a protocol it is TCP's.
+    #[must_use]
+    pub fn port(mut self, port: impl Into<String>) -> Self {
+        let port = port.into();
+        self.settings.ports.insert(if port.contains('/') { port } else { format!("{port}/tcp") });
+        self
+    }
+
+    /// Says which machines the image is for; otherwise those of the base, or Linux on this program's architecture.
     #[must_use]
     pub fn platform(mut self, platform: Platform) -> Self {
         self.platform = Some(platform);
         self
     }
 
-    /// Builds the image into the store.
-    pub fn build(&self, store: &BlobStore) -> Result<Image, Error> {
-        let tar = self.archive()?;
-        let diff = Digest::of(&tar);
-        // No time and a fixed system byte in the header, so that the bytes do not depend on when and where.
-        let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::default());
-        let layer = gzip.write_all(&tar).and_then(|()| gzip.finish()).map_err(Error::io("layer"))?;
-        let layer_descriptor = Descriptor::of(media_type::OCI_LAYER_GZIP, &layer);
-        store.write(&layer)?;
+    /// How the new layer is compressed.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
 
-        let platform = self.platform.clone().unwrap_or_default();
-        let config = json!({
-            "architecture": platform.architecture,
-            "os": platform.os,
-            "config": {"Labels": self.labels},
-            "rootfs": {"type": "layers", "diff_ids": [diff]},
-        });
+    /// Which kind of manifest is written.
+    #[must_use]
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Builds the image into the store, where the configuration of the base has to be.
+    pub fn build(&self, store: &BlobStore) -> Result<Image, Error> {
+        if self.format == Format::Docker && self.compression == Compression::Zstd {
+            return Err(Error::content("image", "a Docker manifest has no zstd layers; use gzip, or an OCI manifest"));
+        }
+        let (mut config, mut layers) = match &self.base {
+            None => (config::fresh(&self.settings, &self.platform.clone().unwrap_or_default()), Vec::new()),
+            Some(base) => {
+                let subject = format!("base image {}", base.digest);
+                base.manifest.check_layers(&subject)?;
+                let text = store.read(&base.manifest.config.digest, MAX_CONFIG)?;
+                let layers = base.manifest.layers.iter().map(|layer| self.format.layer(layer)).collect::<Result<Vec<_>, _>>()?;
+                (config::inherited(&subject, &text, &self.settings, layers.len())?, layers)
+            }
+        };
+        // On a base, labels alone need no layer.
+        if self.base.is_none() || !self.files.is_empty() || !self.emptied.is_empty() {
+            let layer = layer::layer(&self.files, &self.emptied, self.compression)?;
+            store.write(&layer.bytes)?;
+            config::add_layer(&mut config, &layer.diff);
+            layers.push(self.format.layer(&Descriptor::of(self.compression.media_type(), &layer.bytes))?);
+        }
         let config_bytes = config.to_string().into_bytes();
         store.write(&config_bytes)?;
 
+        let (manifest_type, config_type) = self.format.media_types();
         let manifest = Manifest {
             schema_version: 2,
-            media_type: Some(media_type::OCI_MANIFEST.to_owned()),
-            config: Descriptor::of(media_type::OCI_CONFIG, &config_bytes),
-            layers: vec![layer_descriptor],
+            media_type: Some(manifest_type.to_owned()),
+            config: Descriptor::of(config_type, &config_bytes),
+            layers,
             annotations: BTreeMap::new(),
         };
         let bytes = serde_json::to_vec(&manifest).map_err(|error| Error::content("manifest", error.to_string()))?;
-        let descriptor = Descriptor::of(media_type::OCI_MANIFEST, &bytes);
+        let descriptor = Descriptor::of(manifest_type, &bytes);
         store.write(&bytes)?;
         let config: ImageConfig =
             serde_json::from_value(config).map_err(|error| Error::content("image configuration", error.to_string()))?;
         Ok(Image { digest: descriptor.digest.clone(), descriptor, manifest, config })
     }
+}
 
-    /// The files and the directories that lead to them, sorted, without owners and times.
-    fn archive(&self) -> Result<Vec<u8>, Error> {
-        let mut directories = BTreeSet::new();
-        for path in self.files.keys() {
-            let parts: Vec<_> = path.split('/').collect();
-            if path.is_empty() || parts.iter().any(|part| part.is_empty() || *part == "." || *part == "..") {
-                return Err(Error::UnsafePath { subject: "image".to_owned(), path: path.clone(), problem: "is no plain relative path" });
-            }
-            directories.extend((1..parts.len()).map(|count| parts[..count].join("/")));
+impl Format {
+    /// The media types of a manifest and of a configuration.
+    fn media_types(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Oci => (media_type::OCI_MANIFEST, media_type::OCI_CONFIG),
+            Self::Docker => (media_type::DOCKER_MANIFEST, media_type::DOCKER_CONFIG),
         }
-        let mut archive = tar::Builder::new(Vec::new());
-        archive.mode(tar::HeaderMode::Deterministic);
-        let mut append = |path: &str, kind: tar::EntryType, mode: u32, bytes: &[u8]| {
-            let mut header = tar::Header::new_gnu();
-            header.set_entry_type(kind);
-            header.set_mode(mode);
-            header.set_uid(0);
-            header.set_gid(0);
-            header.set_mtime(0);
-            header.set_size(bytes.len() as u64);
-            archive.append_data(&mut header, path, bytes).map_err(Error::io(path))
+    }
+
+    /// The layer under this format's media type; the bytes are the same in both.
+    fn layer(self, layer: &Descriptor) -> Result<Descriptor, Error> {
+        let compression = match layer.media_type.as_str() {
+            media_type::OCI_LAYER_GZIP | media_type::DOCKER_LAYER_GZIP => Compression::Gzip,
+            media_type::OCI_LAYER_ZSTD | media_type::DOCKER_LAYER_ZSTD => Compression::Zstd,
+            _ => Compression::None,
         };
-        for directory in &directories {
-            append(&format!("{directory}/"), tar::EntryType::Directory, 0o755, &[])?;
-        }
-        for (path, file) in &self.files {
-            append(path, tar::EntryType::Regular, if file.executable { 0o755 } else { 0o644 }, &file.bytes)?;
-        }
-        archive.into_inner().map_err(Error::io("layer"))
+        let media_type = match (self, compression) {
+            (Self::Oci, compression) => compression.media_type(),
+            (Self::Docker, Compression::Gzip) => media_type::DOCKER_LAYER_GZIP,
+            (Self::Docker, Compression::None) => media_type::DOCKER_LAYER,
+            (Self::Docker, Compression::Zstd) => {
+                return Err(Error::content(
+                    format!("layer {}", layer.digest),
+                    "is compressed by zstd, which a Docker manifest does not have",
+                ));
+            }
+        };
+        Ok(Descriptor { media_type: media_type.to_owned(), ..layer.clone() })
+    }
+}
+
+impl ImageIndex {
+    /// Makes the index of images that are in the store; Docker's list when the first of them is Docker's.
+    pub fn build(images: Vec<Image>, store: &BlobStore) -> Result<Self, Error> {
+        let docker = images.first().is_some_and(|image| image.descriptor.media_type == media_type::DOCKER_MANIFEST);
+        let media_type = if docker { media_type::DOCKER_LIST } else { media_type::OCI_INDEX };
+        let entry = |image: &Image| Descriptor { platform: Some(image.config.platform()), ..image.descriptor.clone() };
+        let index = Index { schema_version: 2, media_type: Some(media_type.to_owned()), manifests: images.iter().map(entry).collect() };
+        let bytes = serde_json::to_vec(&index).map_err(|error| Error::content("index", error.to_string()))?;
+        store.write(&bytes)?;
+        Ok(Self { descriptor: Descriptor::of(media_type, &bytes), images })
     }
 }

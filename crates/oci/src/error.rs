@@ -17,6 +17,8 @@ pub enum ErrorKind {
     NotFound,
     /// The registry does not answer.
     Unreachable,
+    /// The connection broke off in the middle.
+    Interrupted,
     /// The connection's certificate is not trusted, or the registry speaks no TLS.
     Tls,
     /// The registry did not answer in time.
@@ -63,6 +65,8 @@ pub enum Error {
         status: u16,
         /// The registry's own words.
         message: String,
+        /// How long it asks to be left alone.
+        retry_after: Option<std::time::Duration>,
     },
     /// The registry could not be talked to.
     #[error("{subject}: cannot reach registry {registry}: {problem}")]
@@ -182,7 +186,10 @@ impl Error {
     /// Whether trying again later may help although nobody changes anything.
     pub fn is_transient(&self) -> bool {
         use ErrorKind as Kind;
-        matches!(self.kind(), Kind::Unreachable | Kind::Timeout | Kind::RateLimited | Kind::Server | Kind::DigestMismatch | Kind::Io)
+        matches!(
+            self.kind(),
+            Kind::Unreachable | Kind::Interrupted | Kind::Timeout | Kind::RateLimited | Kind::Server | Kind::DigestMismatch | Kind::Io
+        )
     }
 
     /// What would help, in words.
@@ -197,16 +204,32 @@ impl Error {
             ErrorKind::Unreachable => format!(
                 "check that {registry} can be reached from here, through the proxy if there is one; a mirror can be named in registries.conf"
             ),
+            ErrorKind::Interrupted | ErrorKind::Timeout => {
+                format!("try again; if {registry} or the network is slow, what was fetched is kept where the cache is on")
+            }
             ErrorKind::Tls => format!(
                 "trust the certificate authority of {registry}, or allow the registry without verified TLS with insecure = true in registries.conf"
             ),
-            ErrorKind::RateLimited => format!("wait, or use credentials with a higher limit at {registry}"),
+            ErrorKind::RateLimited => match self.retry_after() {
+                Some(wait) => format!("wait {} seconds, or use credentials with a higher limit at {registry}", wait.as_secs()),
+                None => format!("wait, or use credentials with a higher limit at {registry}"),
+            },
+            ErrorKind::Server => format!("the registry {registry} itself failed; try again later, or ask who runs it"),
             ErrorKind::DigestMismatch => {
                 "the content was changed or damaged on the way; pull again, and ask the registry's owner if it stays so".to_owned()
             }
             ErrorKind::Blocked => "remove blocked = true from registries.conf, or name a mirror there".to_owned(),
             _ => return None,
         })
+    }
+
+    /// How long the registry asks to be left alone.
+    pub(crate) fn retry_after(&self) -> Option<std::time::Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            Self::Sources { attempts, .. } => attempts.last()?.retry_after(),
+            _ => None,
+        }
     }
 
     fn registry(&self) -> Option<&str> {

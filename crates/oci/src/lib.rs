@@ -12,30 +12,35 @@
 //! [`registry`] is a small registry server for tests, demonstrations and `mainstay up`. This crate does not interpret what images hold.
 
 mod auth;
+mod blob_cache;
 mod build;
 mod cache;
 mod client;
 mod digest;
 mod error;
+mod hosts;
 mod layout;
 mod manifest;
 mod reference;
 mod registries;
 pub mod registry;
+mod retry;
 mod store;
 mod tls;
 mod transport;
 mod unpack;
 
 pub use auth::{Credential, Credentials};
-pub use build::{ImageBuilder, ImageFile};
+pub use blob_cache::{BlobCache, Workspace};
+pub use build::{Compression, Format, ImageBuilder, ImageFile, ImageIndex};
 pub use cache::{Cache, Removed};
-pub use client::{Client, ClientConfig, Image, OnProgress, Progress, Resolved};
+pub use client::{Client, ClientConfig, Image, OnProgress, Progress, Resolved, Tree};
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Error, ErrorKind};
 pub use layout::Layout;
 pub use manifest::{Descriptor, ImageConfig, Manifest, Platform, RunConfig, media_type};
 pub use reference::Reference;
 pub use registries::{Registries, Source};
+pub use retry::Retry;
 pub use store::{BlobStore, BlobWriter};
 pub use unpack::{Layer, UnpackLimits, UnpackOptions, Unpacked, read_files, unpack};

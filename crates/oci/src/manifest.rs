@@ -15,12 +15,26 @@ pub mod media_type {
     pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
     /// An OCI image configuration.
     pub const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-    /// A layer as a compressed tar archive.
+    /// A layer as a tar archive.
+    pub const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+    /// A layer as a tar archive compressed by gzip.
     pub const OCI_LAYER_GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+    /// A layer as a tar archive compressed by zstd.
+    pub const OCI_LAYER_ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
     /// A Docker image manifest.
     pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
     /// A Docker list of manifests.
     pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+    /// A Docker image configuration.
+    pub const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+    /// A layer of a Docker image as a tar archive.
+    pub const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
+    /// A layer of a Docker image, compressed by gzip.
+    pub const DOCKER_LAYER_GZIP: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+    /// A layer of a Docker image, compressed by zstd, as some tools write it.
+    pub const DOCKER_LAYER_ZSTD: &str = "application/vnd.docker.image.rootfs.diff.tar.zstd";
+    /// Layers that can be unpacked.
+    pub const LAYERS: [&str; 6] = [OCI_LAYER, OCI_LAYER_GZIP, OCI_LAYER_ZSTD, DOCKER_LAYER, DOCKER_LAYER_GZIP, DOCKER_LAYER_ZSTD];
     /// All that a registry may answer a request for an image with.
     pub const ACCEPTED: [&str; 4] = [OCI_MANIFEST, OCI_INDEX, DOCKER_MANIFEST, DOCKER_LIST];
 }
@@ -69,6 +83,25 @@ pub struct Platform {
     /// `v8`, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
+}
+
+impl std::str::FromStr for Platform {
+    type Err = Error;
+
+    /// `linux/arm64/v8`, as container tools write it.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let plain =
+            |part: &&str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'.' || c == b'_' || c == b'-');
+        match parts.as_slice() {
+            [os, architecture, variant @ ..] if variant.len() <= 1 && parts.iter().all(plain) => Ok(Self {
+                os: (*os).to_owned(),
+                architecture: (*architecture).to_owned(),
+                variant: variant.first().map(|variant| (*variant).to_owned()),
+            }),
+            _ => Err(Error::content(format!("platform {text:?}"), "is not written OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT")),
+        }
+    }
 }
 
 impl Default for Platform {
@@ -128,9 +161,19 @@ pub struct ImageConfig {
     /// The machine's system.
     #[serde(default)]
     pub os: String,
+    /// The architecture's variant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// How the image runs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub config: RunConfig,
+}
+
+impl ImageConfig {
+    /// Which machines the image is for.
+    pub fn platform(&self) -> Platform {
+        Platform { os: self.os.clone(), architecture: self.architecture.clone(), variant: self.variant.clone() }
+    }
 }
 
 /// How an image runs.
@@ -139,6 +182,30 @@ pub struct RunConfig {
     /// The labels.
     #[serde(rename = "Labels", default, deserialize_with = "null_as_default")]
     pub labels: BTreeMap<String, String>,
+    /// The program.
+    #[serde(rename = "Entrypoint", default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub entrypoint: Vec<String>,
+    /// Its arguments.
+    #[serde(rename = "Cmd", default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+}
+
+impl Manifest {
+    /// Refuses layers that are no archives, or that lie elsewhere than in the registry (foreign layers).
+    pub(crate) fn check_layers(&self, subject: &str) -> Result<(), Error> {
+        for layer in &self.layers {
+            let kind = layer.media_type.as_str();
+            let problem = if kind.contains("foreign") || kind.contains("nondistributable") {
+                "may not be distributed (a foreign layer), so it cannot be read from the registry"
+            } else if media_type::LAYERS.contains(&kind) {
+                continue;
+            } else {
+                "is no archive of files, so this is not an image of files"
+            };
+            return Err(Error::content(subject, format!("layer {} of type {kind:?} {problem}", layer.digest)));
+        }
+        Ok(())
+    }
 }
 
 fn null_as_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {

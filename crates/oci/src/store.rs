@@ -1,9 +1,10 @@
 //! A directory of blobs by digest, laid out as an OCI layout has them.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::blob_cache::BlobCache;
 use crate::digest::{Digest, Hasher};
 use crate::error::Error;
 
@@ -11,15 +12,25 @@ use crate::error::Error;
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     root: PathBuf,
+    /// Where unfinished blobs are.
+    partials: PathBuf,
+    /// Where blobs are looked for and left that others may want too.
+    shared: Option<BlobCache>,
 }
 
 impl BlobStore {
     /// The store below a directory, which is made if it is absent.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, Error> {
-        let store = Self { root: root.into() };
-        let directory = store.root.join("blobs").join("sha256");
+        let root = root.into();
+        let directory = root.join("blobs").join("sha256");
         fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
-        Ok(store)
+        Ok(Self { partials: root.join("blobs"), root, shared: None })
+    }
+
+    /// A store that shares its blobs with a cache on the same file system.
+    pub(crate) fn sharing(root: PathBuf, shared: BlobCache) -> Result<Self, Error> {
+        let store = Self::open(root)?;
+        Ok(Self { partials: shared.partials(), shared: Some(shared), ..store })
     }
 
     /// The directory that holds `blobs`.
@@ -35,6 +46,17 @@ impl BlobStore {
     /// Whether the blob is there.
     pub fn has(&self, digest: &Digest) -> bool {
         self.path(digest).is_file()
+    }
+
+    /// Whether the blob is there, or was fetched from the shared cache right now.
+    pub(crate) fn find(&self, digest: &Digest) -> Result<bool, Error> {
+        if self.has(digest) {
+            return Ok(true);
+        }
+        match &self.shared {
+            Some(shared) => shared.take(digest, &self.path(digest)),
+            None => Ok(false),
+        }
     }
 
     /// The blob's content, checked against its digest; `limit` bytes at most.
@@ -67,19 +89,103 @@ impl BlobStore {
             subject: subject.to_owned(),
             hasher: Hasher::like(expected),
             expected: expected.cloned(),
-            file,
+            file: Incoming::Whole(file),
             size: 0,
+        })
+    }
+
+    /// Takes a blob up where an earlier attempt ended. Dropped without [`BlobWriter::commit`], what came so far stays for the next one. While
+    /// another writer is at the same blob, this one starts anew.
+    pub fn resume(&self, subject: &str, expected: &Digest) -> Result<BlobWriter, Error> {
+        let path = self.partials.join(format!(".partial-{}-{}", expected.algorithm(), expected.hex()));
+        let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(Error::io(&path))?;
+        if file.try_lock().is_err() {
+            return self.writer(subject, Some(expected));
+        }
+        // Whoever had it before may have put it into its place between our opening and our locking.
+        if !is_at(&file, &path) {
+            return self.writer(subject, Some(expected));
+        }
+        let mut hasher = Hasher::like(Some(expected));
+        let mut buffer = vec![0; 128 << 10];
+        let mut size = 0;
+        loop {
+            let count = file.read(&mut buffer).map_err(Error::io(&path))?;
+            if count == 0 {
+                break;
+            }
+            hasher.update(&buffer[..count]);
+            size += count as u64;
+        }
+        Ok(BlobWriter {
+            store: self.clone(),
+            subject: subject.to_owned(),
+            hasher,
+            expected: Some(expected.clone()),
+            file: Incoming::Part(path, file),
+            size,
         })
     }
 }
 
-/// A blob on its way in. Dropped without [`BlobWriter::commit`] it leaves nothing behind.
+/// Whether the open file is still what the path names.
+#[cfg(unix)]
+fn is_at(file: &fs::File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let (Ok(open), Ok(named)) = (file.metadata(), fs::metadata(path)) else { return false };
+    (open.dev(), open.ino()) == (named.dev(), named.ino())
+}
+
+/// Where it cannot be known, nothing is resumed.
+#[cfg(not(unix))]
+fn is_at(_file: &fs::File, _path: &Path) -> bool {
+    false
+}
+
+/// Where a blob on its way in is.
+enum Incoming {
+    Whole(tempfile::NamedTempFile),
+    Part(PathBuf, fs::File),
+}
+
+impl Incoming {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Whole(file) => file.path(),
+            Self::Part(path, _) => path,
+        }
+    }
+
+    fn file(&mut self) -> &mut fs::File {
+        match self {
+            Self::Whole(file) => file.as_file_mut(),
+            Self::Part(_, file) => file,
+        }
+    }
+
+    fn discard(self) -> Result<(), Error> {
+        match self {
+            Self::Whole(_) => Ok(()),
+            Self::Part(path, _) => fs::remove_file(&path).map_err(Error::io(path)),
+        }
+    }
+
+    fn persist(self, place: &Path) -> Result<(), Error> {
+        match self {
+            Self::Whole(file) => file.persist(place).map(drop).map_err(|error| error.error),
+            Self::Part(path, _) => fs::rename(path, place),
+        }
+        .map_err(Error::io(place))
+    }
+}
+
+/// A blob on its way in.
 pub struct BlobWriter {
     store: BlobStore,
     subject: String,
     hasher: Hasher,
     expected: Option<Digest>,
-    file: tempfile::NamedTempFile,
+    file: Incoming,
     size: u64,
 }
 
@@ -88,7 +194,8 @@ impl BlobWriter {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.hasher.update(bytes);
         self.size += bytes.len() as u64;
-        self.file.write_all(bytes).map_err(Error::io(self.file.path()))
+        let written = self.file.file().write_all(bytes);
+        written.map_err(Error::io(self.file.path()))
     }
 
     /// Bytes so far.
@@ -96,18 +203,33 @@ impl BlobWriter {
         self.size
     }
 
+    /// Forgets what came so far.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        let emptied = self.file.file().set_len(0).and_then(|()| self.file.file().seek(SeekFrom::Start(0)));
+        emptied.map_err(Error::io(self.file.path()))?;
+        self.hasher = Hasher::like(self.expected.as_ref());
+        self.size = 0;
+        Ok(())
+    }
+
     /// Compares the digest and puts the blob in its place.
-    pub fn commit(self) -> Result<Digest, Error> {
+    pub fn commit(mut self) -> Result<Digest, Error> {
         let found = self.hasher.finish();
-        if let Some(expected) = &self.expected {
-            check(&self.subject, expected, found.clone())?;
+        if let Some(expected) = &self.expected
+            && let Err(error) = check(&self.subject, expected, found.clone())
+        {
+            self.file.discard()?;
+            return Err(error);
         }
         let path = self.store.path(&found);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(Error::io(parent))?;
         }
-        self.file.as_file().sync_all().map_err(Error::io(&path))?;
-        self.file.persist(&path).map_err(|error| Error::Io { path, source: error.error })?;
+        self.file.file().sync_all().map_err(Error::io(&path))?;
+        self.file.persist(&path)?;
+        if let Some(shared) = &self.store.shared {
+            shared.give(&found, &path)?;
+        }
         Ok(found)
     }
 }

@@ -6,12 +6,20 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
 use crate::error::Error;
 
+/// A client certificate with its key, as PEM.
+pub(crate) struct Identity {
+    /// The name to use in errors.
+    pub name: String,
+    pub certificates: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
 /// The system's authorities and the given ones (PEM bundles with the name to use in errors).
-pub(crate) fn verified(authorities: &[(String, Vec<u8>)]) -> Result<ClientConfig, Error> {
+pub(crate) fn verified(authorities: &[(String, Vec<u8>)], identity: Option<Identity>) -> Result<ClientConfig, Error> {
     let mut roots = RootCertStore::empty();
     let native = rustls_native_certs::load_native_certs();
     for problem in &native.errors {
@@ -25,13 +33,27 @@ pub(crate) fn verified(authorities: &[(String, Vec<u8>)]) -> Result<ClientConfig
             roots.add(certificate).map_err(|error| refuse(format!("no certificate authority: {error}")))?;
         }
     }
-    Ok(builder()?.with_root_certificates(roots).with_no_client_auth())
+    show(builder()?.with_root_certificates(roots), identity)
 }
 
 /// Any certificate counts; only for registries that are configured as insecure.
-pub(crate) fn unverified() -> Result<ClientConfig, Error> {
+pub(crate) fn unverified(identity: Option<Identity>) -> Result<ClientConfig, Error> {
     let verifier = Arc::new(AnyCertificate(provider()));
-    Ok(builder()?.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+    show(builder()?.dangerous().with_custom_certificate_verifier(verifier), identity)
+}
+
+/// How the client shows who it is.
+fn show(
+    builder: rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>,
+    identity: Option<Identity>,
+) -> Result<ClientConfig, Error> {
+    let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
+    let refuse = |problem: String| Error::Configuration { subject: identity.name.clone(), problem };
+    let certificates = CertificateDer::pem_slice_iter(&identity.certificates)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| refuse(format!("no PEM certificate: {error}")))?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|error| refuse(format!("its key cannot be read: {error}")))?;
+    builder.with_client_auth_cert(certificates, key).map_err(|error| refuse(format!("no client certificate: {error}")))
 }
 
 fn provider() -> Arc<CryptoProvider> {

@@ -9,21 +9,21 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, StatusCode};
 use reqwest::{Body, Response};
 use serde::Deserialize;
 
 use crate::auth::{Credential, Credentials};
+use crate::client::ClientConfig;
 use crate::error::{Error, ErrorKind};
-use crate::tls;
+use crate::hosts::Hosts;
 
 /// Error documents and tokens are small.
 const MAX_SMALL_BODY: usize = 1 << 20;
 
 pub(crate) struct Transport {
-    verified: reqwest::Client,
-    unverified: reqwest::Client,
+    hosts: Hosts,
     credentials: Credentials,
     /// The scheme that worked for a host.
     schemes: Mutex<HashMap<String, &'static str>>,
@@ -46,41 +46,60 @@ pub(crate) struct Call<'a> {
     pub target: &'a str,
     pub headers: HeaderMap,
     pub body: Payload<'a>,
-    /// The repository, and whether it is written to; what tokens are asked for.
+    /// The repository, and what is done to it; what tokens are asked for.
     pub repository: &'a str,
-    pub writes: bool,
+    pub actions: Actions,
+    /// Another repository that has to be read for this.
+    pub mounts: Option<&'a str>,
     /// What errors are about.
-    pub subject: &'a str,
+    pub subject: String,
+}
+
+/// What a token has to allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Actions {
+    Pull,
+    Push,
+    Delete,
+}
+
+impl Actions {
+    fn scope(self, repository: &str) -> String {
+        let actions = match self {
+            Self::Pull => "pull",
+            Self::Push => "pull,push",
+            Self::Delete => "pull,delete",
+        };
+        format!("repository:{repository}:{actions}")
+    }
 }
 
 /// A body that can be sent again after the registry asked for credentials.
 pub(crate) enum Payload<'a> {
     None,
     Bytes(&'a [u8]),
-    File(&'a std::path::Path),
+    File { path: &'a std::path::Path, offset: u64, length: u64 },
+}
+
+impl<'a> Call<'a> {
+    /// The same, which also takes blobs from another repository.
+    pub(crate) fn mounting(self, repository: &'a str) -> Self {
+        Self { mounts: Some(repository), ..self }
+    }
+
+    /// What the token has to allow.
+    fn scopes(&self) -> Vec<String> {
+        let own = self.actions.scope(self.repository);
+        let other = self.mounts.map(|repository| Actions::Pull.scope(repository));
+        std::iter::once(own).chain(other).collect()
+    }
 }
 
 impl Transport {
-    pub(crate) fn new(
-        credentials: Credentials,
-        authorities: &[(String, Vec<u8>)],
-        connect_timeout: Duration,
-        read_timeout: Duration,
-    ) -> Result<Self, Error> {
-        let client = |tls: rustls::ClientConfig| {
-            reqwest::Client::builder()
-                .tls_backend_preconfigured(tls)
-                .user_agent(concat!("mainstay/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(connect_timeout)
-                .read_timeout(read_timeout)
-                .redirect(reqwest::redirect::Policy::custom(redirect))
-                .build()
-                .map_err(|error| Error::Configuration { subject: "HTTP client".to_owned(), problem: chain(&error) })
-        };
+    pub(crate) fn new(config: &ClientConfig) -> Result<Self, Error> {
         Ok(Self {
-            verified: client(tls::verified(authorities)?)?,
-            unverified: client(tls::unverified()?)?,
-            credentials,
+            hosts: Hosts::new(config)?,
+            credentials: config.credentials.clone(),
             schemes: Mutex::default(),
             granted: Mutex::default(),
         })
@@ -88,12 +107,12 @@ impl Transport {
 
     /// Sends the request, with credentials when the registry wants them, and turns an error status into an error.
     pub(crate) async fn send(&self, call: &Call<'_>) -> Result<Response, Error> {
-        let scope = format!("repository:{}:{}", call.repository, if call.writes { "pull,push" } else { "pull" });
-        let key = (call.host.registry.to_owned(), scope);
+        let scopes = call.scopes();
+        let key = (call.host.registry.to_owned(), scopes.join(" "));
         let known = lock(&self.granted).get(&key).cloned();
         let mut response = self.attempt(call, known.as_deref()).await?;
         if response.status() == StatusCode::UNAUTHORIZED
-            && let Some(value) = self.authorize(call, &response, &key.1).await?
+            && let Some(value) = self.authorize(call, &response, &scopes).await?
         {
             lock(&self.granted).insert(key, value.clone());
             response = self.attempt(call, Some(&value)).await?;
@@ -106,8 +125,9 @@ impl Transport {
 
     /// One try without regard to the answer's status.
     async fn attempt(&self, call: &Call<'_>, authorization: Option<&str>) -> Result<Response, Error> {
+        let client = self.hosts.client(call.host)?;
         if call.target.starts_with("http://") || call.target.starts_with("https://") {
-            return self.once(call, call.target, authorization).await.map_err(|error| connection_error(call, &error));
+            return self.once(&client, call, call.target, authorization).await.map_err(|error| connection_error(call, &error));
         }
         let host = match call.host.registry {
             "docker.io" => "registry-1.docker.io",
@@ -116,9 +136,9 @@ impl Transport {
         let url = |scheme: &str| format!("{scheme}://{host}{}", call.target);
         let known = lock(&self.schemes).get(call.host.registry).copied();
         if let Some(scheme) = known {
-            return self.once(call, &url(scheme), authorization).await.map_err(|error| connection_error(call, &error));
+            return self.once(&client, call, &url(scheme), authorization).await.map_err(|error| connection_error(call, &error));
         }
-        let (scheme, response) = match self.once(call, &url("https"), authorization).await {
+        let (scheme, response) = match self.once(&client, call, &url("https"), authorization).await {
             Ok(response) => ("https", response),
             // A server whose certificate is not trusted does speak TLS on this port, so HTTP would only hide the reason.
             Err(first) if tls_error(&first).is_some_and(|error| matches!(error, rustls::Error::InvalidCertificate(_))) => {
@@ -126,7 +146,7 @@ impl Transport {
             }
             // A registry that cannot be connected to at all gets the same chance, since a TLS failure is not always told apart.
             Err(first) if (call.host.insecure || is_loopback(call.host.registry)) && first.is_connect() => {
-                match self.once(call, &url("http"), authorization).await {
+                match self.once(&client, call, &url("http"), authorization).await {
                     Ok(response) => ("http", response),
                     Err(second) if second.is_connect() => return Err(connection_error(call, &first)),
                     Err(second) => return Err(connection_error(call, &second)),
@@ -138,8 +158,13 @@ impl Transport {
         Ok(response)
     }
 
-    async fn once(&self, call: &Call<'_>, url: &str, authorization: Option<&str>) -> Result<Response, reqwest::Error> {
-        let client = if call.host.insecure { &self.unverified } else { &self.verified };
+    async fn once(
+        &self,
+        client: &reqwest::Client,
+        call: &Call<'_>,
+        url: &str,
+        authorization: Option<&str>,
+    ) -> Result<Response, reqwest::Error> {
         let mut request = client.request(call.method.clone(), url).headers(call.headers.clone());
         if let Some(value) = authorization {
             request = request.header(AUTHORIZATION, value);
@@ -147,8 +172,8 @@ impl Transport {
         request = match call.body {
             Payload::None => request,
             Payload::Bytes(bytes) => request.body(bytes.to_vec()),
-            Payload::File(path) => match tokio::fs::File::open(path).await {
-                Ok(file) => request.body(Body::wrap_stream(tokio_util::io::ReaderStream::with_capacity(file, 128 << 10))),
+            Payload::File { path, offset, length } => match part_of(path, offset, length).await {
+                Ok(part) => request.body(Body::wrap_stream(tokio_util::io::ReaderStream::with_capacity(part, 128 << 10))),
                 // A body that fails at once becomes an error of this very request.
                 Err(error) => request.body(Body::wrap_stream(futures::stream::once(async { Err::<Vec<u8>, _>(error) }))),
             },
@@ -157,7 +182,7 @@ impl Transport {
     }
 
     /// The value of `Authorization` that the registry's challenge asks for; nothing when we have nothing to show.
-    async fn authorize(&self, call: &Call<'_>, response: &Response, scope: &str) -> Result<Option<String>, Error> {
+    async fn authorize(&self, call: &Call<'_>, response: &Response, scopes: &[String]) -> Result<Option<String>, Error> {
         let credential = self.credentials.find(call.host.registry, call.repository);
         let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let mut basic = false;
@@ -166,7 +191,7 @@ impl Transport {
             if scheme.eq_ignore_ascii_case("basic") {
                 basic = true;
             } else if scheme.eq_ignore_ascii_case("bearer") {
-                return self.token(call, &parameters_of(parameters), scope, credential).await.map(Some);
+                return self.token(call, &parameters_of(parameters), scopes, credential).await.map(Some);
             }
         }
         Ok(match credential {
@@ -179,7 +204,7 @@ impl Transport {
         &self,
         call: &Call<'_>,
         parameters: &HashMap<String, String>,
-        scope: &str,
+        scopes: &[String],
         credential: Option<&Credential>,
     ) -> Result<String, Error> {
         #[derive(Deserialize)]
@@ -187,14 +212,14 @@ impl Transport {
             token: Option<String>,
             access_token: Option<String>,
         }
-        let refuse = |problem: String| Error::content(call.subject, format!("registry {}: {problem}", call.host.registry));
+        let refuse = |problem: String| Error::content(&call.subject, format!("registry {}: {problem}", call.host.registry));
         let realm = parameters.get("realm").ok_or_else(|| refuse("its token challenge names no realm".to_owned()))?;
         let mut realm = reqwest::Url::parse(realm).map_err(|error| refuse(format!("its token service {realm:?} is no URL: {error}")))?;
         let plain_allowed = call.host.insecure || realm.host_str().is_some_and(is_loopback);
         if realm.scheme() != "https" && !plain_allowed {
             return Err(refuse(format!("its token service {realm} is not HTTPS, so no credentials are sent there")));
         }
-        let client = if call.host.insecure { &self.unverified } else { &self.verified };
+        let client = self.hosts.client(call.host)?;
         let service = parameters.get("service").map_or("", String::as_str);
         let request = if let Some(Credential::Identity { token }) = credential {
             let mut form = reqwest::Url::parse("form:").map_err(|error| refuse(error.to_string()))?;
@@ -202,12 +227,15 @@ impl Transport {
                 .append_pair("grant_type", "refresh_token")
                 .append_pair("service", service)
                 .append_pair("client_id", "mainstay")
-                .append_pair("scope", scope)
+                .append_pair("scope", &scopes.join(" "))
                 .append_pair("refresh_token", token);
             let body = form.query().unwrap_or_default().to_owned();
             client.post(realm).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)
         } else {
-            realm.query_pairs_mut().append_pair("service", service).append_pair("scope", scope);
+            realm.query_pairs_mut().append_pair("service", service);
+            for scope in scopes {
+                realm.query_pairs_mut().append_pair("scope", scope);
+            }
             let request = client.get(realm);
             match credential {
                 Some(Credential::Basic { user, password }) => request.header(AUTHORIZATION, basic_value(user, password)),
@@ -223,6 +251,13 @@ impl Transport {
         let token = token.token.or(token.access_token).ok_or_else(|| refuse("its token service gave no token".to_owned()))?;
         Ok(format!("Bearer {token}"))
     }
+}
+
+async fn part_of(path: &std::path::Path, offset: u64, length: u64) -> std::io::Result<tokio::io::Take<tokio::fs::File>> {
+    use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+    let mut file = tokio::fs::File::open(path).await?;
+    file.seek(std::io::SeekFrom::Start(offset)).await?;
+    Ok(file.take(length))
 }
 
 fn basic_value(user: &str, password: &str) -> String {
@@ -245,18 +280,6 @@ fn parameters_of(text: &str) -> HashMap<String, String> {
     parameters
 }
 
-/// Redirects are followed, but never from HTTPS to HTTP.
-fn redirect(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
-    let was_secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
-    if was_secure && attempt.url().scheme() != "https" {
-        return attempt.error("the registry redirects from HTTPS to HTTP");
-    }
-    if attempt.previous().len() > 10 {
-        return attempt.error("too many redirects");
-    }
-    attempt.follow()
-}
-
 /// 127.0.0.0/8, `localhost` and `::1`, with any port.
 pub(crate) fn is_loopback(registry: &str) -> bool {
     let host = match registry.strip_prefix('[') {
@@ -271,10 +294,12 @@ fn connection_error(call: &Call<'_>, error: &reqwest::Error) -> Error {
         ErrorKind::Timeout
     } else if tls_error(error).is_some() {
         ErrorKind::Tls
-    } else {
+    } else if error.is_connect() || error.is_redirect() {
         ErrorKind::Unreachable
+    } else {
+        ErrorKind::Interrupted
     };
-    Error::Connection { subject: call.subject.to_owned(), registry: call.host.registry.to_owned(), kind, problem: chain(error) }
+    Error::Connection { subject: call.subject.clone(), registry: call.host.registry.to_owned(), kind, problem: chain(error) }
 }
 
 /// The failure of the TLS connection, if that is the cause rather than the network.
@@ -288,7 +313,7 @@ fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rus
 }
 
 /// The causes of an error in one line, without the URL, which may hold a signature.
-fn chain(error: &reqwest::Error) -> String {
+pub(crate) fn chain(error: &reqwest::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -315,11 +340,22 @@ async fn status_error(call: &Call<'_>, response: Response) -> Error {
         message: String,
     }
     let status = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
     let bytes = small_body(response).await.unwrap_or_default();
     let entries = serde_json::from_slice::<Answer>(&bytes).map(|answer| answer.errors).unwrap_or_default();
     let words = |entry: Entry| if entry.message.is_empty() { entry.code } else { format!("{} ({})", entry.message, entry.code) };
     let message = entries.into_iter().map(words).collect::<Vec<_>>().join("; ");
-    Error::Status { subject: call.subject.to_owned(), registry: call.host.registry.to_owned(), status, message }
+    Error::Status { subject: call.subject.clone(), registry: call.host.registry.to_owned(), status, message, retry_after }
+}
+
+/// `Retry-After`, as seconds or as a moment.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let moment = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(Duration::try_from(moment.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
 
 /// A short body; longer ones are an error.

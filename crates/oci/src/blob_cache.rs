@@ -1,0 +1,259 @@
+//! Blobs that everybody on this machine shares: each is fetched once, and taken from here by whoever needs it next.
+//!
+//! ```text
+//!   <root>/blobs/<algorithm>/<hex>     the content; its modification time says when it was last used
+//!   <root>/blobs/.partial-...          what came of transfers that broke off
+//!   <root>/work/<id>/                  one user's own store, of hard links into `blobs`
+//!   <root>/work/<id>.lock              locked while that user lives
+//! ```
+//!
+//! A user never reads below `blobs`: it takes a link into its own folder, so nothing vanishes under it, whatever other processes evict. The
+//! number of links says what is in use, and the system itself frees what nobody names any more. What a dead process left in `work` is
+//! removed by the next that opens the cache.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::digest::{Digest, Hasher};
+use crate::error::Error;
+use crate::store::BlobStore;
+
+/// Transfers that nobody took up again for so long are given up.
+const PARTIAL_AGE: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 3600);
+
+/// A directory of blobs of bounded size.
+#[derive(Debug, Clone)]
+pub struct BlobCache {
+    root: PathBuf,
+    max_bytes: u64,
+}
+
+/// A store of one user of a [`BlobCache`]; it goes with the value.
+#[derive(Debug)]
+pub struct Workspace {
+    store: BlobStore,
+    cache: BlobCache,
+    directory: PathBuf,
+    /// Held as long as this lives.
+    lock: Option<(fs::File, PathBuf)>,
+}
+
+impl BlobCache {
+    /// The cache below a directory, which is made if it is absent. Beyond `max_bytes` what was not used for longest goes.
+    pub fn open(root: impl Into<PathBuf>, max_bytes: u64) -> Result<Self, Error> {
+        let cache = Self { root: root.into(), max_bytes };
+        for directory in [cache.root.join("blobs").join("sha256"), cache.root.join("work")] {
+            fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+        }
+        cache.remove_dead_work()?;
+        Ok(cache)
+    }
+
+    /// A store of one's own that shares its blobs with the cache.
+    pub fn workspace(&self) -> Result<Workspace, Error> {
+        let work = self.root.join("work");
+        let id = uuid::Uuid::new_v4().to_string();
+        let lock_path = work.join(format!("{id}.lock"));
+        let lock = fs::File::create_new(&lock_path).map_err(Error::io(&lock_path))?;
+        lock.lock().map_err(Error::io(&lock_path))?;
+        let directory = work.join(id);
+        let store = BlobStore::sharing(directory.clone(), self.clone())?;
+        Ok(Workspace { store, cache: self.clone(), directory, lock: Some((lock, lock_path)) })
+    }
+
+    /// The bytes of all blobs that are kept.
+    pub fn size(&self) -> Result<u64, Error> {
+        Ok(self.entries()?.iter().map(|entry| entry.size).sum())
+    }
+
+    /// Removes what was not used for longest until the rest fits; what somebody has in use stays. Gives the number of blobs removed.
+    pub fn evict(&self) -> Result<usize, Error> {
+        let path = self.root.join("evict.lock");
+        let lock = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
+        if lock.try_lock().is_err() {
+            // Another process is at it.
+            return Ok(0);
+        }
+        let mut entries = self.entries()?;
+        entries.sort_by_key(|entry| entry.used);
+        let mut size: u64 = entries.iter().map(|entry| entry.size).sum();
+        let mut removed = 0;
+        for entry in entries.into_iter().filter(|entry| !entry.shared) {
+            if size <= self.max_bytes {
+                break;
+            }
+            // Somebody may take a link in this very moment: theirs stays whole.
+            remove_if_there(&entry.path)?;
+            size -= entry.size;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    pub(crate) fn partials(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    /// Links a blob to a place of the user's, after comparing it with its digest; a damaged one is removed. Tells whether there was one.
+    pub(crate) fn take(&self, digest: &Digest, place: &Path) -> Result<bool, Error> {
+        let path = self.path(digest);
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        }
+        match fs::hard_link(&path, place) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(true),
+            Err(error) => return Err(Error::Io { path, source: error }),
+        }
+        if digest_of(place, digest)? == *digest {
+            touch(place)?;
+            return Ok(true);
+        }
+        tracing::warn!(path = %path.display(), "a blob of the cache was changed or damaged and is fetched anew");
+        remove_if_there(&path)?;
+        remove_if_there(place)?;
+        Ok(false)
+    }
+
+    /// Keeps a blob that a user has, for others.
+    pub(crate) fn give(&self, digest: &Digest, place: &Path) -> Result<(), Error> {
+        let path = self.path(digest);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        }
+        match fs::hard_link(place, &path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(Error::Io { path, source: error }),
+        }
+    }
+
+    fn path(&self, digest: &Digest) -> PathBuf {
+        self.root.join("blobs").join(digest.algorithm()).join(digest.hex())
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>, Error> {
+        let blobs = self.root.join("blobs");
+        let mut entries = Vec::new();
+        for child in children(&blobs)? {
+            let name = child.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.starts_with(".partial-") {
+                self.forget_old_partial(&child)?;
+            } else if child.is_dir() {
+                for path in children(&child)? {
+                    // Another process may remove it while we look.
+                    if let Ok(metadata) = fs::metadata(&path) {
+                        let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                        entries.push(Entry { shared: links(&metadata) > 1, size: metadata.len(), used, path });
+                    }
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    fn forget_old_partial(&self, path: &Path) -> Result<(), Error> {
+        let Ok(modified) = fs::metadata(path).and_then(|metadata| metadata.modified()) else { return Ok(()) };
+        let old = modified.elapsed().is_ok_and(|age| age > PARTIAL_AGE);
+        let Ok(file) = fs::OpenOptions::new().append(true).open(path) else { return Ok(()) };
+        if old && file.try_lock().is_ok() { remove_if_there(path) } else { Ok(()) }
+    }
+
+    /// Removes the folders of processes that ended without doing so themselves.
+    fn remove_dead_work(&self) -> Result<(), Error> {
+        for path in children(&self.root.join("work"))? {
+            let Some(id) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".lock")) else { continue };
+            let Ok(lock) = fs::File::open(&path) else { continue };
+            if lock.try_lock().is_err() {
+                continue;
+            }
+            let directory = path.with_file_name(id);
+            match fs::remove_dir_all(&directory) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::Io { path: directory, source: error }),
+                _ => remove_if_there(&path)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Workspace {
+    /// The store.
+    pub fn store(&self) -> &BlobStore {
+        &self.store
+    }
+
+    /// A folder that goes with the workspace, for whatever else is needed.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        let removed = fs::remove_dir_all(&self.directory);
+        if let Some((lock, path)) = self.lock.take() {
+            // The lock goes last: whoever sees it free may remove the rest.
+            let removed = removed.and_then(|()| fs::remove_file(&path));
+            if let Err(error) = removed {
+                tracing::warn!(path = %self.directory.display(), %error, "a folder of the cache stays until it is opened anew");
+            }
+            drop(lock);
+        }
+        if let Err(error) = self.cache.evict() {
+            tracing::warn!(%error, "the cache cannot be kept below its limit");
+        }
+    }
+}
+
+struct Entry {
+    path: PathBuf,
+    size: u64,
+    used: SystemTime,
+    shared: bool,
+}
+
+#[cfg(unix)]
+fn links(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+/// Where links are not counted, whoever has taken a blob still has its own link.
+#[cfg(not(unix))]
+fn links(_metadata: &fs::Metadata) -> u64 {
+    1
+}
+
+/// Remembers that a blob was used now.
+fn touch(path: &Path) -> Result<(), Error> {
+    let file = fs::OpenOptions::new().append(true).open(path).map_err(Error::io(path))?;
+    file.set_modified(SystemTime::now()).map_err(Error::io(path))
+}
+
+fn digest_of(path: &Path, like: &Digest) -> Result<Digest, Error> {
+    let mut file = fs::File::open(path).map_err(Error::io(path))?;
+    let mut hasher = Hasher::like(Some(like));
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        let count = file.read(&mut buffer).map_err(Error::io(path))?;
+        if count == 0 {
+            return Ok(hasher.finish());
+        }
+        hasher.update(&buffer[..count]);
+    }
+}
+
+fn children(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(directory).map_err(Error::io(directory))?;
+    entries.map(|entry| Ok(entry?.path())).collect::<Result<_, std::io::Error>>().map_err(Error::io(directory))
+}
+
+fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Io { path: path.to_owned(), source: error }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,111 @@
+//! The configuration of a built image: what the base says, and what the builder changes, by the rules of Dockerfiles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::manifest::Platform;
+
+/// What a builder sets; what is not set stays as the base has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub labels: BTreeMap<String, String>,
+    pub entrypoint: Option<Vec<String>>,
+    pub command: Option<Vec<String>>,
+    pub environment: Vec<(String, String)>,
+    pub user: Option<String>,
+    pub working_directory: Option<String>,
+    pub ports: BTreeSet<String>,
+}
+
+/// The configuration of an image from nothing.
+pub(super) fn fresh(settings: &Settings, platform: &Platform) -> Value {
+    let mut config = json!({
+        "architecture": platform.architecture,
+        "os": platform.os,
+        "config": {"Labels": {}},
+        "rootfs": {"type": "layers", "diff_ids": []},
+    });
+    if let Some(variant) = &platform.variant {
+        config["variant"] = variant.as_str().into();
+    }
+    config.get_mut("config").and_then(Value::as_object_mut).into_iter().for_each(|run| settings.apply(run));
+    config
+}
+
+/// The configuration of an image on a base, whose own configuration `text` is.
+pub(super) fn inherited(subject: &str, text: &[u8], settings: &Settings, layers: usize) -> Result<Value, Error> {
+    let refuse = |problem: String| Error::content(subject, format!("image configuration {problem}"));
+    let mut config: Value = serde_json::from_slice(text).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let diffs = config["rootfs"]["diff_ids"].as_array().map_or(0, Vec::len);
+    if diffs != layers {
+        return Err(refuse(format!("lists {diffs} layers, and the manifest {layers}")));
+    }
+    let root = config.as_object_mut().ok_or_else(|| refuse("is no object".to_owned()))?;
+    // Some builders write null where nothing is set.
+    let run = root.entry("config").or_insert(Value::Null);
+    if run.is_null() {
+        *run = json!({});
+    }
+    settings.apply(run.as_object_mut().ok_or_else(|| refuse("has a config that is no object".to_owned()))?);
+    Ok(config)
+}
+
+/// Adds a layer on top.
+pub(super) fn add_layer(config: &mut Value, diff: &Digest) {
+    if let Some(diffs) = config["rootfs"]["diff_ids"].as_array_mut() {
+        diffs.push(diff.as_str().into());
+    }
+    if let Some(history) = config.get_mut("history").and_then(Value::as_array_mut) {
+        history.push(json!({"created_by": "mainstay", "comment": "files"}));
+    }
+}
+
+impl Settings {
+    fn apply(&self, run: &mut Map<String, Value>) {
+        merge(run, "Labels", self.labels.iter().map(|(key, value)| (key.clone(), value.as_str().into())));
+        if let Some(entrypoint) = &self.entrypoint {
+            run.insert("Entrypoint".to_owned(), entrypoint.clone().into());
+            // As in a Dockerfile, the base's command was meant for the base's entry point.
+            run.remove("Cmd");
+        }
+        if let Some(command) = &self.command {
+            run.insert("Cmd".to_owned(), command.clone().into());
+        }
+        if !self.environment.is_empty() {
+            let known = run.get("Env").and_then(Value::as_array).cloned().unwrap_or_default();
+            let mut variables: Vec<String> = known.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            for (name, value) in &self.environment {
+                let line = format!("{name}={value}");
+                match variables.iter_mut().find(|variable| variable.split('=').next() == Some(name)) {
+                    Some(variable) => *variable = line,
+                    None => variables.push(line),
+                }
+            }
+            run.insert("Env".to_owned(), variables.into());
+        }
+        if let Some(user) = &self.user {
+            run.insert("User".to_owned(), user.as_str().into());
+        }
+        if let Some(directory) = &self.working_directory {
+            run.insert("WorkingDir".to_owned(), directory.as_str().into());
+        }
+        merge(run, "ExposedPorts", self.ports.iter().map(|port| (port.clone(), json!({}))));
+    }
+}
+
+fn merge(run: &mut Map<String, Value>, key: &str, entries: impl Iterator<Item = (String, Value)>) {
+    let mut entries = entries.peekable();
+    if entries.peek().is_none() {
+        return;
+    }
+    let object = run.entry(key).or_insert(Value::Null);
+    if !object.is_object() {
+        *object = json!({});
+    }
+    if let Some(object) = object.as_object_mut() {
+        object.extend(entries);
+    }
+}

@@ -1,0 +1,163 @@
+//! Whole images: an index with all that it names, as it is, so that every digest stays the same.
+
+use std::collections::BTreeSet;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::{Attempts, Client, MAX_MANIFEST};
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::manifest::{Descriptor, Document, parse};
+use crate::reference::Reference;
+use crate::registries::Source;
+use crate::store::BlobStore;
+
+/// An index of indexes is allowed, but no more.
+const MAX_DEPTH: usize = 3;
+/// Manifests below one reference.
+const MAX_MANIFESTS: usize = 1024;
+
+/// An image or an index with everything below it, by descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// What the reference stands for.
+    pub root: Descriptor,
+    /// All manifests and indexes, each after those that it names; the root is the last.
+    pub manifests: Vec<Descriptor>,
+    /// All blobs, each once.
+    pub blobs: Vec<Descriptor>,
+}
+
+impl Tree {
+    /// The bytes of all blobs together.
+    pub fn size(&self) -> u64 {
+        self.blobs.iter().map(|blob| blob.size).sum()
+    }
+
+    fn growing(root: Descriptor) -> Self {
+        Self { root, manifests: Vec::new(), blobs: Vec::new() }
+    }
+
+    /// Reads what a store holds below a manifest or an index.
+    pub fn read(subject: &str, store: &BlobStore, root: &Descriptor) -> Result<Self, Error> {
+        let mut tree = Self::growing(root.clone());
+        tree.read_below(subject, store, root, 0)?;
+        Ok(tree)
+    }
+
+    fn read_below(&mut self, subject: &str, store: &BlobStore, descriptor: &Descriptor, depth: usize) -> Result<(), Error> {
+        let bytes = store.read(&descriptor.digest, MAX_MANIFEST as u64)?;
+        for child in self.enter(subject, &bytes, depth)? {
+            self.read_below(subject, store, &child, depth + 1)?;
+        }
+        self.manifests.push(descriptor.clone());
+        Ok(())
+    }
+
+    /// Takes a document's blobs in, and gives the manifests that it names.
+    fn enter(&mut self, subject: &str, bytes: &[u8], depth: usize) -> Result<Vec<Descriptor>, Error> {
+        let limit = |what, limit: usize| Error::Limit { subject: subject.to_owned(), what, limit: limit as u64 };
+        if self.manifests.len() >= MAX_MANIFESTS {
+            return Err(limit("number of manifests", MAX_MANIFESTS));
+        }
+        match parse(subject, bytes)? {
+            Document::Image(manifest) => {
+                for blob in manifest.layers.into_iter().chain([manifest.config]) {
+                    if !self.blobs.iter().any(|other| other.digest == blob.digest) {
+                        self.blobs.push(blob);
+                    }
+                }
+                Ok(Vec::new())
+            }
+            Document::Index(_) if depth >= MAX_DEPTH => Err(limit("depth of indexes", MAX_DEPTH)),
+            Document::Index(index) => {
+                let known: BTreeSet<&Digest> = self.manifests.iter().map(|known| &known.digest).collect();
+                Ok(index.manifests.into_iter().filter(|entry| !known.contains(&entry.digest)).collect())
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Reads the manifests of everything that the reference stands for, of all platforms, into the store.
+    pub async fn survey(&self, reference: &Reference, store: &BlobStore) -> Result<Tree, Error> {
+        let mut attempts = Attempts::default();
+        for source in self.config.registries.sources(reference)? {
+            match self.survey_from(reference, &source, store).await {
+                Ok(tree) => return Ok(tree),
+                Err(error) => attempts.failed(&source, error),
+            }
+        }
+        Err(attempts.into_error(reference))
+    }
+
+    /// Fetches the blobs of everything that was surveyed.
+    pub async fn fetch(&self, reference: &Reference, tree: &Tree, store: &BlobStore) -> Result<(), Error> {
+        let mut attempts = Attempts::default();
+        for source in self.config.registries.sources(reference)? {
+            match self.pull_blobs(reference, &source, store, &tree.blobs).await {
+                Ok(()) => return Ok(()),
+                Err(error) => attempts.failed(&source, error),
+            }
+        }
+        Err(attempts.into_error(reference))
+    }
+
+    /// Puts a tree whose manifests are in the store into another repository. Blobs that the store lacks are mounted from `origins` or fetched
+    /// from them. Tells whether anything was missing there.
+    pub async fn put(&self, tree: &Tree, store: &BlobStore, target: &Reference, origins: &[Reference]) -> Result<bool, Error> {
+        let place = self.own_place(target)?;
+        let missing = !self.has_manifest(target, &place, &tree.root.digest).await?;
+        if missing {
+            for blob in &tree.blobs {
+                self.push_blob(target, &place, store, blob, origins).await?;
+            }
+            for manifest in &tree.manifests {
+                self.put_manifest(target, &place, store, manifest, manifest.digest.as_str()).await?;
+            }
+        }
+        if let Some(tag) = target.tag() {
+            self.put_manifest(target, &place, store, &tree.root, tag).await?;
+        }
+        Ok(missing)
+    }
+
+    async fn survey_from(&self, reference: &Reference, source: &Source, store: &BlobStore) -> Result<Tree, Error> {
+        let fetched = self.manifest(reference, source, reference.version(), reference.digest()).await?;
+        let subject = reference.to_string();
+        let own = match parse(&subject, &fetched.bytes)? {
+            Document::Image(manifest) => manifest.media_type,
+            Document::Index(index) => index.media_type,
+        };
+        let root = fetched.descriptor(own.as_deref());
+        store.write(&fetched.bytes)?;
+        let mut tree = Tree::growing(root.clone());
+        self.survey_below(reference, source, store, &mut tree, root, 0).await?;
+        Ok(tree)
+    }
+
+    fn survey_below<'a>(
+        &'a self,
+        reference: &'a Reference,
+        source: &'a Source,
+        store: &'a BlobStore,
+        tree: &'a mut Tree,
+        descriptor: Descriptor,
+        depth: usize,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        async move {
+            if !store.has(&descriptor.digest) {
+                let fetched = self.manifest(reference, source, descriptor.digest.as_str(), Some(&descriptor.digest)).await?;
+                store.write(&fetched.bytes)?;
+            }
+            let bytes = store.read(&descriptor.digest, MAX_MANIFEST as u64)?;
+            for child in tree.enter(&reference.to_string(), &bytes, depth)? {
+                self.survey_below(reference, source, store, tree, child, depth + 1).await?;
+            }
+            tree.manifests.push(descriptor);
+            Ok(())
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,318 @@
+//! Reading from registries: manifests, blobs, tags; whole images of one platform.
+
+use futures::FutureExt as _;
+use futures::stream::{StreamExt as _, TryStreamExt as _};
+use http::header::{CONTENT_RANGE, CONTENT_TYPE, RANGE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use super::{Attempts, Client, Image, MAX_MANIFEST, Resolved, accepted, header, read_config};
+use crate::digest::{Digest, Hasher};
+use crate::error::{Error, ErrorKind};
+use crate::manifest::{Descriptor, Document, Manifest, parse};
+use crate::reference::Reference;
+use crate::registries::Source;
+use crate::store::{BlobStore, BlobWriter, check};
+use crate::transport::{Payload, body, small_body};
+
+/// Blobs of one image that are fetched at the same time.
+const PARALLEL: usize = 3;
+
+/// A manifest or index as a registry gave it.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub digest: Digest,
+    pub media_type: String,
+    pub bytes: Vec<u8>,
+}
+
+impl Fetched {
+    /// What the bytes are, by their own word before the registry's.
+    pub fn descriptor(&self, own: Option<&str>) -> Descriptor {
+        Descriptor { digest: self.digest.clone(), ..Descriptor::of(own.unwrap_or(&self.media_type), &self.bytes) }
+    }
+}
+
+impl Client {
+    /// What the reference stands for now, without pulling it.
+    pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
+        let mut attempts = Attempts::default();
+        for source in self.config.registries.sources(reference)? {
+            match self.head(reference, &source).await {
+                Ok((digest, media_type)) => return Ok(Resolved { reference: reference.at(digest.clone()), digest, media_type }),
+                Err(error) => attempts.failed(&source, error),
+            }
+        }
+        Err(attempts.into_error(reference))
+    }
+
+    /// Pulls the image into the store. Blobs that are there already are not pulled again.
+    pub async fn pull(&self, reference: &Reference, store: &BlobStore) -> Result<Image, Error> {
+        let mut attempts = Attempts::default();
+        for source in self.config.registries.sources(reference)? {
+            match self.pull_from(reference, &source, store).await {
+                Ok(image) => return Ok(image),
+                Err(error) => attempts.failed(&source, error),
+            }
+        }
+        Err(attempts.into_error(reference))
+    }
+
+    /// Reads the image's manifest and configuration, without its layers: enough to look at labels, and to build on it.
+    pub async fn inspect(&self, reference: &Reference, store: &BlobStore) -> Result<Image, Error> {
+        let mut attempts = Attempts::default();
+        for source in self.config.registries.sources(reference)? {
+            match self.inspect_from(reference, &source, store).await {
+                Ok(image) => return Ok(image),
+                Err(error) => attempts.failed(&source, error),
+            }
+        }
+        Err(attempts.into_error(reference))
+    }
+
+    /// The repository's tags.
+    pub async fn tags(&self, repository: &Reference) -> Result<Vec<String>, Error> {
+        #[derive(serde::Deserialize)]
+        struct Tags {
+            #[serde(default)]
+            tags: Option<Vec<String>>,
+        }
+        const MAX_PAGES: usize = 1000;
+        let source = self.own_place(repository)?;
+        let mut tags = Vec::new();
+        let mut path = format!("/v2/{}/tags/list", source.reference.repository());
+        for _ in 0..MAX_PAGES {
+            let page = || {
+                async {
+                    let response = self.send(repository, &source, Method::GET, &path, HeaderMap::new(), Payload::None).await?;
+                    let next = next_link(response.headers());
+                    let bytes = small_body(response).await.map_err(|problem| Error::content(repository.name(), problem))?;
+                    Ok((next, bytes))
+                }
+                .boxed()
+            };
+            let (next, bytes) = self.config.retry.run(page).await?;
+            let page: Tags = serde_json::from_slice(&bytes)
+                .map_err(|error| Error::content(repository.name(), format!("list of tags cannot be read: {error}")))?;
+            tags.extend(page.tags.unwrap_or_default());
+            match next {
+                Some(next) => path = next,
+                None => break,
+            }
+        }
+        Ok(tags)
+    }
+
+    /// The image's own layers and configuration, of one platform.
+    async fn pull_from(&self, reference: &Reference, source: &Source, store: &BlobStore) -> Result<Image, Error> {
+        let (digest, descriptor, manifest) = self.chosen(reference, source, store).await?;
+        let subject = reference.to_string();
+        manifest.check_layers(&subject)?;
+        self.pull_blob(reference, source, store, &manifest.config).await?;
+        // What is no configuration is refused before gigabytes are fetched.
+        let config = read_config(&subject, store, &manifest)?;
+        self.pull_blobs(reference, source, store, &manifest.layers).await?;
+        Ok(Image { digest, descriptor, manifest: *manifest, config })
+    }
+
+    async fn inspect_from(&self, reference: &Reference, source: &Source, store: &BlobStore) -> Result<Image, Error> {
+        let (digest, descriptor, manifest) = self.chosen(reference, source, store).await?;
+        self.pull_blob(reference, source, store, &manifest.config).await?;
+        let config = read_config(&reference.to_string(), store, &manifest)?;
+        Ok(Image { digest, descriptor, manifest: *manifest, config })
+    }
+
+    /// The manifest for our platform, in the store, and the digest that the reference stands for.
+    async fn chosen(
+        &self,
+        reference: &Reference,
+        source: &Source,
+        store: &BlobStore,
+    ) -> Result<(Digest, Descriptor, Box<Manifest>), Error> {
+        let subject = reference.to_string();
+        let fetched = self.manifest(reference, source, reference.version(), reference.digest()).await?;
+        let document = parse(&subject, &fetched.bytes)?;
+        store.write(&fetched.bytes)?;
+        match document {
+            Document::Image(manifest) => Ok((fetched.digest.clone(), fetched.descriptor(manifest.media_type.as_deref()), manifest)),
+            Document::Index(index) => {
+                let chosen = index.select(&subject, &self.config.platform)?;
+                let inner = self.manifest(reference, source, chosen.digest.as_str(), Some(&chosen.digest)).await?;
+                match parse(&subject, &inner.bytes)? {
+                    Document::Image(manifest) => {
+                        store.write(&inner.bytes)?;
+                        Ok((fetched.digest, inner.descriptor(manifest.media_type.as_deref()), manifest))
+                    }
+                    Document::Index(_) => Err(Error::content(subject, "an index inside an index is not supported")),
+                }
+            }
+        }
+    }
+
+    async fn head(&self, reference: &Reference, source: &Source) -> Result<(Digest, String), Error> {
+        let path = format!("/v2/{}/manifests/{}", source.reference.repository(), reference.version());
+        let headers = accepted()?;
+        let ask = || self.send(reference, source, Method::HEAD, &path, headers.clone(), Payload::None).boxed();
+        match self.config.retry.run(ask).await {
+            Ok(response) => {
+                let text = |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+                let digest = text(HeaderName::from_static("docker-content-digest")).and_then(|text| text.parse::<Digest>().ok());
+                let wanted = reference.digest();
+                if let (Some(digest), Some(media_type)) = (digest, text(CONTENT_TYPE))
+                    && wanted.is_none_or(|wanted| *wanted == digest)
+                {
+                    return Ok((digest, media_type));
+                }
+            }
+            // Some registries do not answer HEAD.
+            Err(Error::Status { status: 405 | 501, .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let fetched = self.manifest(reference, source, reference.version(), reference.digest()).await?;
+        Ok((fetched.digest, fetched.media_type))
+    }
+
+    /// A manifest or index, checked against the digest if one is known.
+    pub(super) async fn manifest(
+        &self,
+        reference: &Reference,
+        source: &Source,
+        version: &str,
+        expected: Option<&Digest>,
+    ) -> Result<Fetched, Error> {
+        let path = format!("/v2/{}/manifests/{version}", source.reference.repository());
+        let headers = accepted()?;
+        let ask = || {
+            async {
+                let response = self.send(reference, source, Method::GET, &path, headers.clone(), Payload::None).await?;
+                let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+                let bytes = body(response, MAX_MANIFEST)
+                    .await
+                    .map_err(|problem| Error::content(reference.to_string(), format!("manifest: {problem}")))?;
+                Ok((media_type, bytes))
+            }
+            .boxed()
+        };
+        let (media_type, bytes) = self.config.retry.run(ask).await?;
+        if media_type.starts_with("text/html") {
+            let registry = source.reference.registry();
+            return Err(Error::content(
+                reference.to_string(),
+                format!("{registry} answered with a web page instead of a manifest; it is no registry, or a proxy stands before it"),
+            ));
+        }
+        let mut hasher = Hasher::like(expected);
+        hasher.update(&bytes);
+        let digest = hasher.finish();
+        if let Some(expected) = expected {
+            check(&format!("{} from {}", reference, source.reference.registry()), expected, digest.clone())?;
+        }
+        Ok(Fetched { digest, media_type, bytes })
+    }
+
+    /// Fetches blobs, some at a time.
+    pub(super) async fn pull_blobs(
+        &self,
+        reference: &Reference,
+        source: &Source,
+        store: &BlobStore,
+        blobs: &[Descriptor],
+    ) -> Result<(), Error> {
+        let fetches: Vec<_> = blobs.iter().map(|blob| self.pull_blob(reference, source, store, blob).boxed()).collect();
+        futures::stream::iter(fetches).buffer_unordered(PARALLEL).try_collect().await
+    }
+
+    /// Fetches a blob. What an earlier attempt got is not fetched again.
+    pub(super) async fn pull_blob(
+        &self,
+        reference: &Reference,
+        source: &Source,
+        store: &BlobStore,
+        blob: &Descriptor,
+    ) -> Result<(), Error> {
+        if store.find(&blob.digest)? {
+            self.report(blob, blob.size);
+            return Ok(());
+        }
+        if blob.size > self.config.max_blob {
+            let subject = format!("{reference} blob {}", blob.digest);
+            return Err(Error::Limit { subject, what: "size of a blob in bytes", limit: self.config.max_blob });
+        }
+        self.config.retry.run(|| self.pull_blob_once(reference, source, store, blob).boxed()).await
+    }
+
+    async fn pull_blob_once(&self, reference: &Reference, source: &Source, store: &BlobStore, blob: &Descriptor) -> Result<(), Error> {
+        let subject = format!("{reference} blob {}", blob.digest);
+        let registry = source.reference.registry();
+        let mut writer = store.resume(&format!("{subject} from {registry}"), &blob.digest)?;
+        if writer.size() > blob.size {
+            writer.restart()?;
+        }
+        if writer.size() < blob.size || blob.size == 0 {
+            self.transfer(reference, source, &mut writer, blob).await?;
+        }
+        if writer.size() < blob.size {
+            return Err(Error::Connection {
+                subject,
+                registry: registry.to_owned(),
+                kind: ErrorKind::Interrupted,
+                problem: format!("the transfer ended after {} of {} bytes", writer.size(), blob.size),
+            });
+        }
+        writer.commit().map(drop)
+    }
+
+    async fn transfer(&self, reference: &Reference, source: &Source, writer: &mut BlobWriter, blob: &Descriptor) -> Result<(), Error> {
+        let subject = format!("{reference} blob {}", blob.digest);
+        let path = format!("/v2/{}/blobs/{}", source.reference.repository(), blob.digest);
+        let mut headers = HeaderMap::new();
+        let offset = writer.size();
+        if offset > 0 {
+            headers.insert(RANGE, header(&format!("bytes={offset}-"))?);
+        }
+        let mut response = match self.send(reference, source, Method::GET, &path, headers, Payload::None).await {
+            // The registry has another opinion about how long the blob is, or about ranges.
+            Err(Error::Status { status: 416, .. }) if offset > 0 => {
+                self.send(reference, source, Method::GET, &path, HeaderMap::new(), Payload::None).await?
+            }
+            other => other?,
+        };
+        let continued = response.status() == StatusCode::PARTIAL_CONTENT && starts_at(response.headers().get(CONTENT_RANGE), offset);
+        if !continued {
+            if response.status() == StatusCode::PARTIAL_CONTENT {
+                return Err(Error::content(subject, "the registry sends another part of the blob than it was asked for"));
+            }
+            writer.restart()?;
+        }
+        loop {
+            let chunk = response.chunk().await.map_err(|error| Error::Connection {
+                subject: subject.clone(),
+                registry: source.reference.registry().to_owned(),
+                kind: if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Interrupted },
+                problem: format!("the transfer broke off after {} of {} bytes: {error}", writer.size(), blob.size),
+            })?;
+            let Some(chunk) = chunk else { return Ok(()) };
+            if writer.size() + chunk.len() as u64 > blob.size {
+                writer.restart()?;
+                return Err(Error::content(
+                    subject,
+                    format!("the registry sends more than the {} bytes that the manifest gives", blob.size),
+                ));
+            }
+            writer.write(&chunk)?;
+            self.report(blob, writer.size());
+        }
+    }
+}
+
+/// Whether `Content-Range: bytes 6-10/11` begins at the offset.
+fn starts_at(value: Option<&HeaderValue>, offset: u64) -> bool {
+    let text = value.and_then(|value| value.to_str().ok()).and_then(|text| text.strip_prefix("bytes "));
+    text.and_then(|text| text.split_once('-')).is_some_and(|(start, _)| start.parse() == Ok(offset))
+}
+
+/// The next page of a list.
+fn next_link(headers: &HeaderMap) -> Option<String> {
+    let link = headers.get(http::header::LINK)?.to_str().ok()?;
+    let (target, parameters) = link.strip_prefix('<')?.split_once('>')?;
+    parameters.contains("next").then(|| target.to_owned())
+}
