@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::bundle::{Bundle, Property};
+use crate::csv::Csv;
 use crate::error::ReadError;
 use crate::go;
 
@@ -47,6 +48,22 @@ impl Bundle {
 
     /// The entry's properties without the manifests, sorted by type and value.
     pub fn opm_properties(&self) -> Result<Vec<Value>, ReadError> {
+        let property = |(kind, text): (String, String)| {
+            let value: Value = serde_json::from_str(&text).map_err(|error| catalog(format!("property {kind:?}: {error}")))?;
+            Ok(json!({"type": kind, "value": value}))
+        };
+        self.property_texts()?.into_iter().map(property).collect()
+    }
+
+    /// The entry's properties: type, and value as JSON text with its keys in upstream's order; the manifests come last.
+    pub fn catalog_properties(&self) -> Result<Vec<(String, String)>, ReadError> {
+        let mut properties = self.property_texts()?;
+        let object = |object: &Value| json!({"data": STANDARD.encode(go::to_string(object))}).to_string();
+        properties.extend(self.objects.iter().map(|manifest| ("olm.bundle.object".to_owned(), object(manifest))));
+        Ok(properties)
+    }
+
+    fn property_texts(&self) -> Result<Vec<(String, String)>, ReadError> {
         let mut listed: Vec<(String, String)> = Vec::new();
         let mut provided = self.provided().into_keys().collect::<BTreeSet<_>>();
         let mut required = self.required()?;
@@ -86,11 +103,7 @@ impl Bundle {
         }
         listed.sort();
         listed.dedup();
-        let property = |(kind, text): (String, String)| {
-            let value: Value = serde_json::from_str(&text).map_err(|error| catalog(format!("property {kind:?}: {error}")))?;
-            Ok(json!({"type": kind, "value": value}))
-        };
-        listed.into_iter().map(property).collect()
+        Ok(listed)
     }
 
     /// The images that a mirror has to carry: those the CSV names, the bundle's own, and those of the operator's containers; sorted.
@@ -109,30 +122,7 @@ impl Bundle {
 
     /// What people see of the CSV: the value of `olm.csv.metadata`.
     pub fn csv_metadata(&self) -> Value {
-        let spec = &self.csv.object["spec"];
-        let mut metadata = json!({
-            "apiServiceDefinitions": spec["apiservicedefinitions"],
-            "crdDescriptions": spec["customresourcedefinitions"],
-            "provider": spec["provider"],
-        });
-        let annotations = &self.csv.object["metadata"]["annotations"];
-        let labels = &self.csv.object["metadata"]["labels"];
-        let same =
-            ["description", "displayName", "installModes", "keywords", "links", "maintainers", "maturity", "minKubeVersion", "nativeAPIs"];
-        let fields = same.map(|name| (name, &spec[name]));
-        for (name, value) in fields.into_iter().chain([("annotations", annotations), ("labels", labels)]) {
-            let empty = match value {
-                Value::Null => true,
-                Value::String(text) => text.is_empty(),
-                Value::Array(items) => items.is_empty(),
-                Value::Object(entries) => entries.is_empty(),
-                _ => false,
-            };
-            if !empty {
-                metadata[name] = value.clone();
-            }
-        }
-        metadata
+        self.csv.catalog_metadata()
     }
 
     /// The APIs that the embedded CRDs and owned API services provide, with the plural names they are served under.
@@ -183,6 +173,41 @@ impl Bundle {
             }
         }
         Ok(())
+    }
+}
+
+impl Csv {
+    /// What people see of the CSV: the value of `olm.csv.metadata`.
+    pub fn catalog_metadata(&self) -> Value {
+        let spec = &self.object["spec"];
+        let mut metadata = json!({
+            "apiServiceDefinitions": spec["apiservicedefinitions"],
+            "crdDescriptions": spec["customresourcedefinitions"],
+            "provider": spec["provider"],
+        });
+        let annotations = &self.object["metadata"]["annotations"];
+        let labels = &self.object["metadata"]["labels"];
+        let same =
+            ["description", "displayName", "installModes", "keywords", "links", "maintainers", "maturity", "minKubeVersion", "nativeAPIs"];
+        let fields = same.map(|name| (name, &spec[name]));
+        for (name, value) in fields.into_iter().chain([("annotations", annotations), ("labels", labels)]) {
+            let empty = match value {
+                Value::Null => true,
+                Value::String(text) => text.is_empty(),
+                Value::Array(items) => items.is_empty(),
+                Value::Object(entries) => entries.is_empty(),
+                _ => false,
+            };
+            if !empty {
+                metadata[name] = value.clone();
+            }
+        }
+        metadata
+    }
+
+    /// [`Csv::catalog_metadata`] as JSON text with its keys in upstream's order.
+    pub fn catalog_metadata_text(&self) -> String {
+        go::to_plain_string_as("CSVMetadata", &self.catalog_metadata())
     }
 }
 

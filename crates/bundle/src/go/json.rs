@@ -20,6 +20,27 @@ pub fn to_string_as(kind: &str, value: &Value) -> String {
     out
 }
 
+/// [`to_string_as`] without the escapes of `<`, `>` and `&`, as an encoder writes that was told to leave them.
+pub fn to_plain_string_as(kind: &str, value: &Value) -> String {
+    let text = to_string_as(kind, value);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        // An escape has one character after the backslash, or five.
+        let (escape, plain) = match rest.get(at..at + 6) {
+            Some("\\u003c") => (6, "<"),
+            Some("\\u003e") => (6, ">"),
+            Some("\\u0026") => (6, "&"),
+            _ => (2, &rest[at..at + 2]),
+        };
+        out.push_str(plain);
+        rest = &rest[at + escape..];
+    }
+    out.push_str(rest);
+    out
+}
+
 /// JSON text without the blanks between its tokens, its keys in the order they have, as a raw message is written.
 pub fn compact_raw(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -170,6 +191,12 @@ mod tests {
             r#"{"a":[1.5,1e+21,1e-7,-0.5,100],"b":"\u003ca \u0026 b\u003e\u2028\u0001\n"}"#
         );
         assert_eq!(compact_raw("{ \"b\" : \"a \\\" <\" ,\n \"a\": [ 1 ] }"), r#"{"b":"a \" \u003c","a":[1]}"#);
+    }
+
+    #[test]
+    fn text_without_escapes_for_html() {
+        let plain = |text: &str| to_plain_string_as("none", &json!(text));
+        assert_eq!(plain("<a & b>\\u003c\u{2028}\"\n"), r#""<a & b>\\u003c\u2028\"\n""#);
     }
 
     #[test]

@@ -15,4 +15,4 @@ mod json;
 mod types;
 
 pub use conform::{Mismatch, conform};
-pub use json::{compact_raw, to_string, to_string_as};
+pub use json::{compact_raw, to_plain_string_as, to_string, to_string_as};
