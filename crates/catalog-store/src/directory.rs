@@ -1,10 +1,11 @@
 //! A catalog in a directory.
 
 use std::borrow::Cow;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use mainstay_catalog::{Source, SourceError};
+use mainstay_catalog::{Source, SourceError, SourceFile};
 
 /// Deepest folder that is looked into.
 const MAX_DEPTH: usize = 64;
@@ -80,6 +81,22 @@ impl Source for DirectorySource {
             return Err(SourceError { path: path.to_owned(), reason: format!("larger than {MAX_FILE_BYTES} bytes") });
         }
         fs::read(&full).map(Cow::Owned).map_err(|error| failed(path, &error))
+    }
+
+    fn open(&self, path: &str) -> Result<Box<dyn SourceFile + '_>, SourceError> {
+        match File::open(self.root.join(path)) {
+            Ok(file) => Ok(Box::new(Pieces(file))),
+            Err(error) => Err(failed(path, &error)),
+        }
+    }
+}
+
+/// A file that is read where it is asked for, so that only the pieces in use are in memory.
+struct Pieces(File);
+
+impl SourceFile for Pieces {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read_at(buffer, offset)
     }
 }
 

@@ -15,7 +15,11 @@ pub struct Map(Option<memmap2::Mmap>);
 impl Map {
     /// Maps a whole file. It must be one that nobody changes in place; see the safety comment.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(StoreError::io("opening", path))?;
+        Self::of(&File::open(path).map_err(StoreError::io("opening", path))?, path)
+    }
+
+    /// Maps a whole file that is open; `path` is for messages.
+    pub(crate) fn of(file: &File, path: &Path) -> Result<Self, StoreError> {
         let length = file.metadata().map_err(StoreError::io("reading the size of", path))?.len();
         // The length of an empty file can not be mapped.
         if length == 0 {
@@ -26,7 +30,7 @@ impl Map {
         // whole files by rename, which keeps the mapped ones alive. The directory belongs to this process alone (OLM1-GEN-09), and another
         // program that scribbles in it could as well change the program's own files.
         #[allow(unsafe_code)]
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(StoreError::io("mapping", path))?;
+        let map = unsafe { memmap2::Mmap::map(file) }.map_err(StoreError::io("mapping", path))?;
         Ok(Self(Some(map)))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -84,6 +85,7 @@ pub struct StoredCatalog(Arc<Stored>);
 struct Stored {
     digest: CatalogDigest,
     content: Map,
+    file: File,
     index: Index<Map>,
     modified: SystemTime,
 }
@@ -107,6 +109,39 @@ impl StoredCatalog {
     /// The bytes of a blob, without its line end; empty for a range that is not of this catalog.
     pub fn blob(&self, range: Range<u64>) -> &[u8] {
         self.content().get(range.start as usize..range.end as usize).unwrap_or(&[])
+    }
+
+    /// Number of bytes of the content.
+    pub fn content_len(&self) -> u64 {
+        self.content().len() as u64
+    }
+
+    /// Reads bytes of the content into `into` and says how many there were: fewer than asked for at the end of the content only.
+    ///
+    /// What is read so costs no memory beside the buffer, while pages of the map that were touched count as this process's own: a server
+    /// that hands out the whole content again and again reads, whoever looks at a blob here and there takes [`StoredCatalog::blob`].
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while read < into.len() {
+            match self.0.file.read_at(&mut into[read..], offset + read as u64) {
+                Ok(0) => break,
+                Ok(bytes) => read += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    /// The text of a blob, read from its file; an error for a range that is not of this catalog.
+    pub fn read_blob(&self, range: Range<u64>) -> io::Result<String> {
+        let outside = || io::Error::new(io::ErrorKind::InvalidInput, "the range is not of this catalog");
+        let length = range.end.checked_sub(range.start).filter(|_| range.end <= self.content_len()).ok_or_else(outside)?;
+        let mut bytes = vec![0; length as usize];
+        if self.read_at(range.start, &mut bytes)? < bytes.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     /// When it was stored.
@@ -229,16 +264,16 @@ impl CatalogStore {
     fn open_entry(&self, digest: &CatalogDigest) -> Result<StoredCatalog, StoreError> {
         let folder = self.folder(digest);
         let (content_path, index_path) = (folder.join(CONTENT), folder.join(INDEX));
-        let content = Map::open(&content_path)?;
-        let modified =
-            fs::metadata(&content_path).and_then(|m| m.modified()).map_err(StoreError::io("reading the time of", &content_path))?;
+        let file = File::open(&content_path).map_err(StoreError::io("opening", &content_path))?;
+        let content = Map::of(&file, &content_path)?;
+        let modified = file.metadata().and_then(|m| m.modified()).map_err(StoreError::io("reading the time of", &content_path))?;
         let length = content.as_ref().len() as u64;
         let usable = if index_path.is_file() { Index::open(Map::open(&index_path)?, length).ok() } else { None };
         let index = match usable {
             Some(index) => index,
             None => self.rebuild_index(&content, &index_path)?,
         };
-        Ok(StoredCatalog(Arc::new(Stored { digest: digest.clone(), content, index, modified })))
+        Ok(StoredCatalog(Arc::new(Stored { digest: digest.clone(), content, file, index, modified })))
     }
 
     /// Builds the index of the content again and puts it into place.
