@@ -109,6 +109,13 @@ pub fn validate_all(catalog: &Catalog) -> Result<(), Validation> {
     if findings.is_empty() { Ok(()) } else { Err(Validation::Tree(findings)) }
 }
 
+/// Checks the model alone, as upstream does for catalogs that do not come from files.
+pub fn validate_model(catalog: &Catalog) -> Result<(), Validation> {
+    let model = content::check(catalog, &mut |_| content::Next::GoOn);
+    let findings = graph::check(&model);
+    if findings.is_empty() { Ok(()) } else { Err(Validation::Tree(findings)) }
+}
+
 /// A text as Go prints it with `%q`.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

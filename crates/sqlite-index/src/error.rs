@@ -1,0 +1,111 @@
+//! What can go wrong with an index database.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a database cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be opened, read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error("{path}: not an SQLite 3 database")]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There are changes beside the file that are not in it yet.
+    #[error("{path}: {beside} holds changes that are not in the database yet")]
+    Unfinished {
+        /// The database.
+        path: PathBuf,
+        /// The journal beside it.
+        beside: PathBuf,
+    },
+    /// The schema holds something that an index database never has.
+    #[error("schema: {problem}")]
+    Schema {
+        /// What.
+        problem: String,
+    },
+    /// The database is larger than what is taken.
+    #[error("{what} is over the limit of {limit}")]
+    Limit {
+        /// What is too large.
+        what: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// SQLite says no.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// What the tables say does not fit together; upstream's words.
+    #[error("{0}")]
+    Content(String),
+    /// A migration of an older schema did not work.
+    #[error("migration {version} of the schema: {problem}")]
+    Migration {
+        /// The version it would have led to.
+        version: i64,
+        /// Why not.
+        problem: String,
+    },
+    /// A bundle image is in the database already: exit code 2 of opm (CATLG-46).
+    #[error("Bundle {image} already exists")]
+    ImageAlreadyAdded {
+        /// The image.
+        image: String,
+    },
+    /// The database holds a bundle of that name already: exit code 3 of opm (CATLG-46).
+    #[error("Bundle already added that provides package and csv")]
+    VersionAlreadyAdded,
+    /// The image is not in the database.
+    #[error("Bundle Image not in database")]
+    ImageNotFound,
+    /// The default channel would vanish.
+    #[error("Bundle deprecation causing default channel removal")]
+    DefaultChannelRemoval,
+    /// Several at once, as upstream writes them.
+    #[error("{}", aggregate(.0))]
+    Several(Vec<Error>),
+}
+
+impl Error {
+    /// None, the one, or several.
+    pub(crate) fn collect(errors: Vec<Self>) -> Result<(), Self> {
+        if errors.is_empty() { Ok(()) } else { Err(Self::Several(errors)) }
+    }
+
+    pub(crate) fn content(text: impl Into<String>) -> Self {
+        Self::Content(text.into())
+    }
+
+    /// The errors that this one is made of.
+    pub fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Several(errors) => errors.iter().flat_map(Self::parts).collect(),
+            other => vec![other],
+        }
+    }
+}
+
+/// Errors in brackets, each text once; a single one without.
+fn aggregate(errors: &[Error]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors.iter().flat_map(Error::parts) {
+        let text = error.to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}

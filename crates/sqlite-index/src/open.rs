@@ -1,0 +1,88 @@
+//! Opening a database that is only read.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use mainstay_catalog::Catalog;
+use rusqlite::Connection;
+use tempfile::TempPath;
+
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::tables::Tables;
+use crate::{connect, convert, migrations, schema};
+
+/// An index database, open for reading. The file is not changed, also not to bring it to the newest schema.
+#[derive(Debug)]
+pub struct IndexDatabase {
+    // Declared before the copy, so that it is closed before the copy is removed.
+    connection: Connection,
+    version: Option<i64>,
+    limits: Limits,
+    _copy: Option<TempPath>,
+}
+
+impl IndexDatabase {
+    /// Opens a file (CATLG-63).
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_limited(path, Limits::default())
+    }
+
+    /// [`IndexDatabase::open`] with limits of one's own.
+    pub fn open_limited(path: impl AsRef<Path>, limits: Limits) -> Result<Self, Error> {
+        let path = path.as_ref();
+        examine(path, &limits)?;
+        let connection = connect::read_only(path, &limits)?;
+        schema::check(&connection)?;
+        let version = schema::version(&connection)?;
+        if version.is_some_and(|version| version >= migrations::LATEST) {
+            return Ok(Self { connection, version, limits, _copy: None });
+        }
+        drop(connection);
+        let copy = tempfile::NamedTempFile::new().map_err(|source| Error::Io { path: path.to_owned(), source })?.into_temp_path();
+        std::fs::copy(path, &copy).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let connection = connect::private(&copy, &limits)?;
+        migrations::migrate(&connection)?;
+        Ok(Self { connection, version, limits, _copy: Some(copy) })
+    }
+
+    /// The version of the schema that the file has; nothing in files from before versions.
+    pub fn version(&self) -> Option<i64> {
+        self.version
+    }
+
+    /// The names of the packages, sorted.
+    pub fn packages(&self) -> Result<Vec<String>, Error> {
+        let mut statement = self.connection.prepare("SELECT DISTINCT name FROM package WHERE name IS NOT NULL ORDER BY name")?;
+        let names = statement.query_map([], |row| row.get(0))?;
+        names.collect::<Result<_, _>>().map_err(Error::from)
+    }
+
+    /// The catalog that is in it (CATLG-52).
+    pub fn to_catalog(&self) -> Result<Catalog, Error> {
+        convert::catalog(&Tables::read(&self.connection, &self.limits)?)
+    }
+}
+
+/// Whether the file may be opened at all.
+pub(crate) fn examine(path: &Path, limits: &Limits) -> Result<(), Error> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    let mut file = std::fs::File::open(path).map_err(io)?;
+    let size = file.metadata().map_err(io)?.len();
+    if size > limits.file_bytes {
+        return Err(Error::Limit { what: format!("size of {} in bytes", path.display()), limit: limits.file_bytes });
+    }
+    let mut magic = [0; 16];
+    if file.read_exact(&mut magic).is_err() || &magic != b"SQLite format 3\0" {
+        return Err(Error::NotADatabase { path: path.to_owned() });
+    }
+    for suffix in ["-wal", "-journal"] {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(suffix);
+        let beside = PathBuf::from(beside);
+        if std::fs::metadata(&beside).is_ok_and(|metadata| metadata.len() > 0) {
+            return Err(Error::Unfinished { path: path.to_owned(), beside });
+        }
+    }
+    Ok(())
+}
