@@ -35,6 +35,8 @@ pub struct ClientConfig {
     pub credentials: Credentials,
     /// Mirrors, insecure and blocked registries.
     pub registries: Registries,
+    /// Whether every registry may be reached without verified TLS and by plain HTTP, whatever `registries` says.
+    pub insecure: bool,
     /// Certificate authorities besides the system's, as PEM, with the name to use in errors.
     pub authorities: Vec<(String, Vec<u8>)>,
     /// Folders that may hold a folder `HOST[:PORT]` with authorities (`*.crt`) and client certificates (`*.cert` with `*.key`) of that registry.
@@ -58,6 +60,7 @@ impl Default for ClientConfig {
         Self {
             credentials: Credentials::default(),
             registries: Registries::default(),
+            insecure: false,
             authorities: Vec::new(),
             certificates: Vec::new(),
             platform: Platform::default(),
@@ -158,7 +161,7 @@ impl Client {
         body: Payload<'a>,
     ) -> Call<'a> {
         Call {
-            host: Host { registry: source.reference.registry(), insecure: source.insecure },
+            host: Host { registry: source.reference.registry(), insecure: source.insecure || self.config.insecure },
             actions: match method {
                 Method::GET | Method::HEAD => Actions::Pull,
                 Method::DELETE => Actions::Delete,
