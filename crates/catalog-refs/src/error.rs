@@ -1,0 +1,128 @@
+//! Why a reference cannot be opened. Texts that `opm` has are `opm`'s.
+
+use std::collections::BTreeMap;
+
+use mainstay_catalog::{LoadError, SourceError};
+
+use crate::kind::Kind;
+
+/// An error of somebody else.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A reference that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A path that does not exist.
+    #[error("{0}: no such file or directory")]
+    NoFile(String),
+    /// A file or directory that cannot be read.
+    #[error("{path}: {reason}")]
+    Io {
+        /// The path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file of a type that no catalog is.
+    #[error("ref {reference:?} has unsupported file type: {found}")]
+    FileType {
+        /// The file.
+        reference: String,
+        /// What it looks like.
+        found: String,
+    },
+    /// Something that this command does not take.
+    #[error("{}", not_allowed(.reference, *.kind))]
+    NotAllowed {
+        /// The reference.
+        reference: String,
+        /// What it is.
+        kind: Kind,
+    },
+    /// An image that cannot be pulled.
+    #[error("failed to pull image {reference:?}")]
+    Pull {
+        /// The image.
+        reference: String,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+    /// An image that cannot be unpacked.
+    #[error("failed to unpack image {reference:?}")]
+    Unpack {
+        /// The image.
+        reference: String,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+    /// An image whose labels do not say what it is.
+    #[error("{}", unknown_image(.reference, .labels))]
+    UnknownImage {
+        /// The image.
+        reference: String,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
+    },
+    /// A bundle that cannot be read.
+    #[error(transparent)]
+    Bundle(#[from] mainstay_bundle::ReadError),
+    /// A bundle whose embedded CSV cannot be brought to another form.
+    #[error("migrate: bundle {bundle:?}: {problem}")]
+    Migrate {
+        /// The bundle.
+        bundle: String,
+        /// What is wrong with its CSV.
+        problem: String,
+    },
+    /// The files of a catalog cannot be listed.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A blob that is none.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// An index database that cannot be read.
+    #[error("{reference}")]
+    Database {
+        /// The database.
+        reference: String,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+}
+
+impl Error {
+    /// The error and what caused it on one line, as `opm` prints them.
+    pub fn to_line(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}
+
+fn not_allowed(reference: &str, kind: Kind) -> String {
+    match kind {
+        Kind::BUNDLE_DIRECTORY => format!("cannot render bundle directory {reference:?}: not allowed"),
+        kind => format!("cannot render {kind}: not allowed"),
+    }
+}
+
+fn unknown_image(reference: &str, labels: &BTreeMap<String, String>) -> String {
+    let mut text = format!("render {reference:?}: image type could not be determined");
+    if labels.is_empty() {
+        text.push_str(": image has no labels");
+    } else {
+        text.push_str(", found labels");
+        for (key, value) in labels {
+            text.push_str(&format!("\n  {key}={value}"));
+        }
+    }
+    text
+}

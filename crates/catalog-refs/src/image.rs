@@ -1,0 +1,178 @@
+//! Images: pulled or found in a layout, told apart by their labels, and unpacked as far as needed.
+
+use std::path::{Path, PathBuf};
+
+use mainstay_catalog::SourceError;
+use mainstay_catalog_store::DirectorySource;
+use mainstay_oci::{BlobStore, Client, Image, Layer, Layout, Platform, Reference, UnpackOptions, read_files, unpack};
+use tempfile::TempDir;
+
+use crate::access::{Access, Names};
+use crate::bundle::{self, BundleFiles};
+use crate::error::{BoxError, Error};
+use crate::kind::{Content, Kind, Place};
+use crate::open::{Opened, Payload};
+use crate::{BUNDLE_LABEL, CATALOG_LABEL, DATABASE_LABEL};
+
+/// An image whose layers are on this machine. Its scratch folder goes with it.
+pub(crate) struct Local {
+    pub(crate) reference: String,
+    pub(crate) place: Place,
+    image: Image,
+    layers: Vec<Layer>,
+    scratch: TempDir,
+}
+
+impl Local {
+    /// Pulls an image.
+    pub(crate) async fn pull(reference: &str, access: &Access<'_>) -> Result<Self, Error> {
+        let failed = |source: BoxError| Error::Pull { reference: reference.to_owned(), source };
+        let parsed = match access.names {
+            Names::Canonical => Reference::parse(reference),
+            Names::Familiar => Reference::parse_familiar(reference),
+        };
+        let parsed = parsed.map_err(|error| failed(reference_problem(error)))?;
+        let client = (access.client)().map_err(failed)?;
+        Self::pull_with(&client, reference, &parsed).await
+    }
+
+    async fn pull_with(client: &Client, reference: &str, parsed: &Reference) -> Result<Self, Error> {
+        let failed = |source: BoxError| Error::Pull { reference: reference.to_owned(), source };
+        let scratch = scratch()?;
+        let store = BlobStore::open(scratch.path().join("pulled")).map_err(|error| failed(error.into()))?;
+        let image = client.pull(parsed, &store).await.map_err(|error| failed(error.into()))?;
+        let layers = Layer::of(&image, &store);
+        Ok(Self { reference: reference.to_owned(), place: Place::Image, image, layers, scratch })
+    }
+
+    /// The image of a layout directory: the only one, or the one named after a colon.
+    pub(crate) fn of_layout(reference: &str, directory: &Path, name: Option<&str>) -> Result<Self, Error> {
+        let failed = |error: mainstay_oci::Error| Error::Pull { reference: reference.to_owned(), source: error.into() };
+        let layout = Layout::open(directory).map_err(failed)?;
+        let image = layout.image(name, &data_platform()).map_err(failed)?;
+        let layers = Layer::of(&image, layout.store());
+        Ok(Self { reference: reference.to_owned(), place: Place::Layout, image, layers, scratch: scratch()? })
+    }
+
+    /// What the labels say the image is (CATLG-32), and opened as that.
+    pub(crate) async fn open(self, access: &Access<'_>) -> Result<Opened, Error> {
+        let labels = &self.image.config.config.labels;
+        let content = if labels.contains_key(DATABASE_LABEL) {
+            Content::Database
+        } else if labels.contains_key(CATALOG_LABEL) {
+            Content::Catalog
+        } else if labels.contains_key(BUNDLE_LABEL) {
+            Content::Bundle
+        } else {
+            return Err(Error::UnknownImage { reference: self.reference, labels: labels.clone() });
+        };
+        let kind = Kind { content, place: self.place };
+        if !access.accept.contains(&kind) {
+            return Err(Error::NotAllowed { reference: self.reference, kind });
+        }
+        let payload = match content {
+            Content::Catalog => self.catalog().await?,
+            Content::Database => self.database().await?,
+            Content::Bundle => {
+                let reference = self.reference.clone();
+                let files = self.bundle_files().await?;
+                Payload::Catalog(bundle::entry(&files, &reference)?)
+            }
+        };
+        Ok(Opened { kind, payload })
+    }
+
+    async fn catalog(self) -> Result<Payload, Error> {
+        let folder = self.label(CATALOG_LABEL).to_owned();
+        let reference = self.reference.clone();
+        let (directory, scratch) = self.unpack(&folder).await?;
+        let source = DirectorySource::new(&directory).map_err(|error| match error {
+            // The path of the scratch folder says nothing to anybody.
+            SourceError { reason, .. } => SourceError { path: format!("{reference} {folder}"), reason },
+        })?;
+        Ok(Payload::Directory(source, Some(scratch)))
+    }
+
+    async fn database(self) -> Result<Payload, Error> {
+        let file = self.label(DATABASE_LABEL).to_owned();
+        let reference = self.reference.clone();
+        let (path, scratch) = self.unpack(&file).await?;
+        let read = tokio::task::spawn_blocking(move || {
+            let catalog = crate::open::database(&reference, &path);
+            drop(scratch);
+            catalog
+        });
+        joined(read.await).map(Payload::Catalog)
+    }
+
+    /// The files of a bundle, below `manifests/` and `metadata/` wherever the labels place them.
+    pub(crate) async fn bundle_files(self) -> Result<BundleFiles, Error> {
+        let folders = bundle::folders(&self.image.config.config.labels);
+        let options = UnpackOptions { keep: folders.iter().map(|(folder, _)| folder.clone()).collect(), ..UnpackOptions::default() };
+        let Self { reference, layers, scratch, .. } = self;
+        let read = tokio::task::spawn_blocking(move || {
+            let files = read_files(&layers, &options);
+            drop(scratch);
+            files
+        });
+        let files = joined(read.await).map_err(|error| Error::Unpack { reference, source: error.into() })?;
+        Ok(bundle::placed(files, &folders))
+    }
+
+    /// Unpacks one path of the image and gives where it is now.
+    async fn unpack(self, path: &str) -> Result<(PathBuf, TempDir), Error> {
+        let Self { reference, layers, scratch, .. } = self;
+        let root = scratch.path().join("root");
+        let kept = path.trim_matches('/').to_owned();
+        let options =
+            UnpackOptions { keep: Some(kept.clone()).filter(|path| !path.is_empty()).into_iter().collect(), ..UnpackOptions::default() };
+        let directory = root.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            std::fs::create_dir_all(&directory).map_err(BoxError::from)?;
+            unpack(&layers, &directory, &options).map_err(BoxError::from)
+        });
+        joined(read.await).map_err(|source| Error::Unpack { reference, source })?;
+        Ok((if kept.is_empty() { root } else { root.join(kept) }, scratch))
+    }
+
+    fn label(&self, key: &str) -> &str {
+        self.image.config.config.labels.get(key).map(String::as_str).unwrap_or_default()
+    }
+}
+
+/// The files of a bundle's image, for those who have a client already.
+pub async fn pull_files(client: &Client, reference: &str) -> Result<BundleFiles, Error> {
+    let failed = |error: mainstay_oci::Error| Error::Pull { reference: reference.to_owned(), source: reference_problem(error) };
+    let parsed = Reference::parse_familiar(reference).map_err(failed)?;
+    Local::pull_with(client, reference, &parsed).await?.bundle_files().await
+}
+
+/// Bundle and catalog images hold no programs; one platform makes them the same everywhere.
+fn data_platform() -> Platform {
+    Platform { os: "linux".to_owned(), architecture: "amd64".to_owned(), variant: None }
+}
+
+/// What is wrong with a reference, in `opm`'s words, which leave the reference to the sentence around.
+fn reference_problem(error: mainstay_oci::Error) -> BoxError {
+    match error {
+        mainstay_oci::Error::InvalidReference { problem, .. } => problem.into(),
+        other => other.into(),
+    }
+}
+
+pub(crate) fn scratch() -> Result<TempDir, Error> {
+    let directory = std::env::temp_dir();
+    let failed = |error: std::io::Error| Error::Io { path: directory.display().to_string(), reason: error.to_string() };
+    tempfile::Builder::new().prefix("mainstay-image-").tempdir().map_err(failed)
+}
+
+/// A task of ours neither panics nor is it cancelled; if it did panic, so does its caller.
+pub(crate) fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> T {
+    match outcome {
+        Ok(value) => value,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => unreachable!("blocking tasks are not cancelled"),
+        },
+    }
+}

@@ -1,0 +1,92 @@
+//! Migrations of a catalog's blobs to newer habits (CATLG-32: `--migrate-level`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mainstay_bundle::Csv;
+use mainstay_catalog::{Bundle, Catalog, Property};
+use serde_json::value::RawValue;
+
+use crate::error::Error;
+
+const OBJECT: &str = "olm.bundle.object";
+const METADATA: &str = "olm.csv.metadata";
+
+/// Up to which migration a catalog is brought.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// As it is.
+    #[default]
+    None,
+    /// Manifests embedded in bundles become what people see of the CSV.
+    BundleObjectToCsvMetadata,
+}
+
+impl Level {
+    /// Every migration.
+    pub const ALL: Self = Self::BundleObjectToCsvMetadata;
+    /// The levels in order, with what each one does.
+    pub const LEVELS: [(Self, &'static str); 2] =
+        [(Self::None, "do nothing"), (Self::BundleObjectToCsvMetadata, r#"migrates bundles' "olm.bundle.object" to "olm.csv.metadata""#)];
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::None => "none",
+            Self::BundleObjectToCsvMetadata => "bundle-object-to-csv-metadata",
+        })
+    }
+}
+
+/// A level that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown migration level {0:?}")]
+pub struct UnknownLevel(String);
+
+impl FromStr for Level {
+    type Err = UnknownLevel;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
+        match text {
+            "all" => Ok(Self::ALL),
+            other => Self::LEVELS
+                .iter()
+                .map(|(level, _)| *level)
+                .find(|level| level.to_string() == other)
+                .ok_or_else(|| UnknownLevel(other.to_owned())),
+        }
+    }
+}
+
+/// Brings every bundle of a catalog to a level.
+pub fn migrate(catalog: &mut Catalog, level: Level) -> Result<(), Error> {
+    if level >= Level::BundleObjectToCsvMetadata {
+        catalog.bundles.iter_mut().try_for_each(to_csv_metadata)?;
+    }
+    Ok(())
+}
+
+/// A bundle without image keeps its manifests, since they are nowhere else; one that has the metadata already is left as it is.
+fn to_csv_metadata(bundle: &mut Bundle) -> Result<(), Error> {
+    if bundle.image.is_empty() || bundle.properties.iter().any(|property| property.kind == METADATA) {
+        return Ok(());
+    }
+    let Some(csv) = bundle.properties.iter().filter(|property| property.kind == OBJECT).find_map(embedded_csv) else { return Ok(()) };
+    let refuse = |problem: String| Error::Migrate { bundle: bundle.name.to_string(), problem };
+    let csv = Csv::parse(&csv).map_err(|mismatch| refuse(mismatch.to_string()))?;
+    let value = RawValue::from_string(csv.catalog_metadata_text()).map_err(|error| refuse(error.to_string()))?;
+    bundle.properties.retain(|property| property.kind != OBJECT);
+    bundle.properties.push(Property { kind: METADATA.to_owned(), value });
+    Ok(())
+}
+
+/// The CSV, if this is the property that embeds it. What cannot be read is none, as upstream passes it over too.
+fn embedded_csv(property: &Property) -> Option<serde_json::Value> {
+    let value: serde_json::Value = serde_json::from_str(property.value.get()).ok()?;
+    let bytes = STANDARD.decode(value["data"].as_str()?).ok()?;
+    let object = mainstay_yaml::parse(std::str::from_utf8(&bytes).ok()?).ok()?;
+    (object["kind"] == "ClusterServiceVersion").then_some(object)
+}

@@ -1,0 +1,159 @@
+//! From a reference to what it names.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use mainstay_catalog::{Catalog, Format, Limits, MemorySource, Source};
+use mainstay_catalog_store::DirectorySource;
+use mainstay_sqlite_index::IndexDatabase;
+use tempfile::TempDir;
+
+use crate::access::{Access, Names};
+use crate::bundle;
+use crate::error::Error;
+use crate::file_type;
+use crate::image::{Local, joined};
+use crate::kind::{Kind, Place};
+
+/// The largest file that is read whole.
+const MAX_FILE: u64 = 1 << 30;
+
+/// What a reference names.
+#[derive(Debug)]
+pub struct Opened {
+    /// What it is.
+    pub kind: Kind,
+    /// What is inside.
+    pub payload: Payload,
+}
+
+/// What is inside of a reference.
+#[derive(Debug)]
+pub enum Payload {
+    /// The directory of a catalog; it may be a scratch folder, which goes away with this.
+    Directory(DirectorySource, Option<TempDir>),
+    /// One file of a catalog.
+    Memory(MemorySource),
+    /// What a bundle or a database is as a catalog. Values of properties are as upstream's program makes them, the order of keys included.
+    Catalog(Catalog),
+}
+
+impl Opened {
+    /// The catalog as files for the loader and the streaming renderer.
+    pub fn source(&self) -> Result<Box<dyn Source + '_>, Error> {
+        Ok(match &self.payload {
+            Payload::Directory(source, _) => Box::new(source.clone()),
+            Payload::Memory(source) => Box::new(source.clone()),
+            Payload::Catalog(catalog) => {
+                let mut lines = Vec::new();
+                let written = mainstay_catalog::render(catalog, Format::JsonLines, &mut lines);
+                written.map_err(|error| Error::Io { path: "catalog".to_owned(), reason: error.to_string() })?;
+                Box::new(MemorySource::of("catalog.json", lines))
+            }
+        })
+    }
+
+    /// The catalog as a typed model.
+    pub fn into_catalog(self, limits: &Limits) -> Result<Catalog, Error> {
+        Ok(match self.payload {
+            Payload::Directory(source, _) => Catalog::load(&source, limits)?,
+            Payload::Memory(source) => Catalog::load(&source, limits)?,
+            Payload::Catalog(catalog) => catalog,
+        })
+    }
+}
+
+/// Opens a reference. What exists as a path is that path; everything else is an image (CATLG-32).
+pub async fn open(reference: &str, access: &Access<'_>) -> Result<Opened, Error> {
+    let path = Path::new(reference);
+    let Ok(metadata) = std::fs::metadata(path) else {
+        if let Some((directory, name)) = layout_and_name(reference) {
+            return Local::of_layout(reference, Path::new(directory), Some(name))?.open(access).await;
+        }
+        if access.names == Names::Familiar && looks_like_a_path(reference) {
+            return Err(Error::NoFile(reference.to_owned()));
+        }
+        return Local::pull(reference, access).await?.open(access).await;
+    };
+    if metadata.is_dir() {
+        if takes_place(access, Place::Layout) && is_layout(path) {
+            return Local::of_layout(reference, path, None)?.open(access).await;
+        }
+        return directory(reference, path, access);
+    }
+    file(reference, path, access).await
+}
+
+fn directory(reference: &str, path: &Path, access: &Access<'_>) -> Result<Opened, Error> {
+    let is_bundle = bundle::is_bundle(path);
+    let kind = if is_bundle { Kind::BUNDLE_DIRECTORY } else { Kind::CATALOG_DIRECTORY };
+    check(reference, kind, access)?;
+    let payload = if is_bundle {
+        Payload::Catalog(bundle::entry_of_directory(&bundle::bundle_directory(path)?, access.image_template)?)
+    } else {
+        Payload::Directory(DirectorySource::new(path)?, None)
+    };
+    Ok(Opened { kind, payload })
+}
+
+async fn file(reference: &str, path: &Path, access: &Access<'_>) -> Result<Opened, Error> {
+    let failed = |error: std::io::Error| Error::Io { path: reference.to_owned(), reason: error.to_string() };
+    let mut head = Vec::new();
+    File::open(path).and_then(|file| file.take(file_type::HEAD).read_to_end(&mut head)).map_err(failed)?;
+    if file_type::is_database(&head) {
+        check(reference, Kind::DATABASE_FILE, access)?;
+        let (name, path) = (reference.to_owned(), path.to_owned());
+        let catalog = joined(tokio::task::spawn_blocking(move || database(&name, &path)).await)?;
+        return Ok(Opened { kind: Kind::DATABASE_FILE, payload: Payload::Catalog(catalog) });
+    }
+    if !access.accept.contains(&Kind::CATALOG_FILE) {
+        return Err(Error::FileType { reference: reference.to_owned(), found: file_type::describe(&head) });
+    }
+    let bytes = whole(path).map_err(failed)?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let source = MemorySource::of(name.strip_suffix(".gz").unwrap_or(&name), bytes);
+    Ok(Opened { kind: Kind::CATALOG_FILE, payload: Payload::Memory(source) })
+}
+
+/// The catalog of an index database.
+pub(crate) fn database(reference: &str, path: &Path) -> Result<Catalog, Error> {
+    let failed = |source: mainstay_sqlite_index::Error| Error::Database { reference: reference.to_owned(), source: source.into() };
+    IndexDatabase::open(path).and_then(|database| database.to_catalog()).map_err(failed)
+}
+
+fn check(reference: &str, kind: Kind, access: &Access<'_>) -> Result<(), Error> {
+    if access.accept.contains(&kind) { Ok(()) } else { Err(Error::NotAllowed { reference: reference.to_owned(), kind }) }
+}
+
+fn takes_place(access: &Access<'_>, place: Place) -> bool {
+    access.accept.iter().any(|kind| kind.place == place)
+}
+
+fn is_layout(directory: &Path) -> bool {
+    directory.join("oci-layout").is_file() && directory.join("index.json").is_file()
+}
+
+/// `DIR:NAME` of a layout with several images.
+fn layout_and_name(reference: &str) -> Option<(&str, &str)> {
+    let (directory, name) = reference.rsplit_once(':')?;
+    is_layout(Path::new(directory)).then_some((directory, name))
+}
+
+/// Whether a text that is no file was meant as one.
+pub fn looks_like_a_path(text: &str) -> bool {
+    let extension = Path::new(text).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    text.starts_with(['.', '/', '~']) || matches!(extension, "json" | "yaml" | "yml" | "gz" | "db" | "tar") || !text.contains(['/', ':'])
+}
+
+/// A file's bytes, unpacked when they are packed with gzip.
+fn whole(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut unpacked = Vec::new();
+        flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(MAX_FILE + 1).read_to_end(&mut unpacked)?;
+        bytes = unpacked;
+    }
+    if bytes.len() as u64 > MAX_FILE { Err(std::io::Error::other(format!("larger than {MAX_FILE} bytes"))) } else { Ok(bytes) }
+}
