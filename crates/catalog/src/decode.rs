@@ -1,14 +1,14 @@
-//! Blobs to typed views, borrowed from the canonical line.
+//! Blobs to typed views, borrowed from their text.
 //!
 //! Field names are matched regardless of case, as Go's JSON decoder does (CATLG-10), and `null` is the same as absent. A view
-//! borrows from the line, so that building an index over thousands of bundles copies only what it keeps.
+//! borrows from the text, so that building an index over thousands of bundles copies only what it keeps.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use crate::json::{Cursor, Syntax};
 
 /// A field whose value has another shape than its schema says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,55 +40,69 @@ pub(crate) fn kind_of(json: &str) -> &'static str {
     }
 }
 
+/// The text of a value, known to be JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Raw<'a>(&'a str);
+
+impl<'a> Raw<'a> {
+    /// The text.
+    pub(crate) fn get(self) -> &'a str {
+        self.0
+    }
+
+    /// A copy that owns its text.
+    pub(crate) fn to_owned(self) -> Result<Box<RawValue>, Shape> {
+        RawValue::from_string(self.0.to_owned()).map_err(|_| Shape {
+            field: "(root)".to_owned(),
+            expected: "JSON that is nested at most 128 deep",
+            found: kind_of(self.0),
+        })
+    }
+}
+
+/// Most keys of one mapping.
+const MAX_KEYS: usize = 100_000;
+
 /// The members of one mapping, values untouched.
 pub(crate) struct Fields<'a> {
     at: String,
-    members: Vec<(Cow<'a, str>, &'a RawValue)>,
-}
-
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Members<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a mapping")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::with_capacity(8);
-                while let Some((key, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-                    if members.len() > 100_000 {
-                        return Err(A::Error::custom("more than 100000 keys in one mapping"));
-                    }
-                    members.push((key.0, value));
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Collect)
-    }
+    members: Vec<(Cow<'a, str>, Raw<'a>)>,
 }
 
 impl<'a> Fields<'a> {
-    /// Reads a mapping; `at` is its path in the blob, empty for the blob itself.
-    pub(crate) fn read(json: &'a str, at: &str) -> Result<Self, Shape> {
-        match serde_json::from_str::<Members<'a>>(json) {
-            Ok(members) => Ok(Self { at: at.to_owned(), members: members.0 }),
-            Err(_) => Err(Shape {
-                field: if at.is_empty() { "(root)".to_owned() } else { at.to_owned() },
-                expected: "a mapping",
-                found: kind_of(json),
-            }),
-        }
+    /// Reads a mapping and nothing after it, checking every byte.
+    pub(crate) fn checked(json: &'a str) -> Result<Self, Syntax> {
+        let mut cursor = Cursor::new(json);
+        let fields = Self::next(&mut cursor, String::new())?;
+        cursor.end()?;
+        Ok(fields)
     }
 
-    /// Members in the order of the line.
-    pub(crate) fn members(&self) -> &[(Cow<'a, str>, &'a RawValue)] {
+    /// Reads the mapping at the cursor; `at` is its path in the blob.
+    fn next(cursor: &mut Cursor<'a>, at: String) -> Result<Self, Syntax> {
+        let mut members = Vec::with_capacity(8);
+        let mut first = true;
+        cursor.enter(b'{')?;
+        while let Some(key) = cursor.key(&mut first)? {
+            if members.len() >= MAX_KEYS {
+                return Err(Syntax { at: cursor.position(), reason: "more than 100000 keys in one mapping" });
+            }
+            members.push((key, Raw(cursor.skip()?)));
+        }
+        Ok(Self { at, members })
+    }
+
+    /// Reads a mapping; `at` is its path in the blob, empty for the blob itself.
+    pub(crate) fn read(json: &'a str, at: &str) -> Result<Self, Shape> {
+        Self::next(&mut Cursor::new(json), at.to_owned()).map_err(|_| Shape {
+            field: if at.is_empty() { "(root)".to_owned() } else { at.to_owned() },
+            expected: "a mapping",
+            found: kind_of(json),
+        })
+    }
+
+    /// Members in the order of the text.
+    pub(crate) fn members(&self) -> &[(Cow<'a, str>, Raw<'a>)] {
         &self.members
     }
 
@@ -96,50 +110,69 @@ impl<'a> Fields<'a> {
         if self.at.is_empty() { field.to_owned() } else { format!("{}.{field}", self.at) }
     }
 
-    /// The value of a field, unless absent or null. The exact spelling wins over other spellings.
-    pub(crate) fn get(&self, field: &str) -> Option<&'a RawValue> {
-        let exact = self.members.iter().find(|(key, _)| key == field);
-        let folded = || self.members.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(field));
-        exact.or_else(folded).map(|(_, value)| *value).filter(|value| value.get() != "null")
+    /// The value of a field, unless absent. Of several spellings the one counts that sorts last, of equal ones the last: blobs pass
+    /// through sorted keys upstream, and the decoder behind that ignores case and lets the last key win.
+    pub(crate) fn present(&self, field: &str) -> Option<Raw<'a>> {
+        let spellings = self.members.iter().filter(|(key, _)| key.eq_ignore_ascii_case(field));
+        spellings.max_by(|a, b| a.0.cmp(&b.0)).map(|(_, value)| *value)
     }
 
-    fn shape(&self, field: &str, expected: &'static str, value: &RawValue) -> Shape {
+    /// The value of a field, unless absent or null.
+    pub(crate) fn get(&self, field: &str) -> Option<Raw<'a>> {
+        self.present(field).filter(|value| value.get() != "null")
+    }
+
+    fn shape(&self, field: &str, expected: &'static str, value: Raw<'_>) -> Shape {
         Shape { field: self.path(field), expected, found: kind_of(value.get()) }
     }
 
     /// A text field; absent and null are the empty text.
     pub(crate) fn text(&self, field: &str) -> Result<Cow<'a, str>, Shape> {
         let Some(value) = self.get(field) else { return Ok(Cow::Borrowed("")) };
-        let text: Text<'a> = serde_json::from_str(value.get()).map_err(|_| self.shape(field, "a string", value))?;
-        Ok(text.0)
+        Cursor::new(value.get()).string().map_err(|_| self.shape(field, "a string", value))
     }
 
-    /// A list field; absent and null are the empty list. Each element comes with its path.
-    pub(crate) fn list(&self, field: &str) -> Result<Vec<(String, &'a RawValue)>, Shape> {
+    /// Walks a list field; absent and null are the empty list. `read` is given the cursor before each element.
+    fn each<T>(&self, field: &str, read: &mut dyn FnMut(&mut Cursor<'a>, usize) -> Result<T, Shape>) -> Result<Vec<T>, Shape> {
         let Some(value) = self.get(field) else { return Ok(Vec::new()) };
-        let items: Vec<&'a RawValue> = serde_json::from_str(value.get()).map_err(|_| self.shape(field, "a list", value))?;
-        let path = self.path(field);
-        Ok(items.into_iter().enumerate().map(|(i, item)| (format!("{path}[{i}]"), item)).collect())
-    }
-
-    /// A list of texts.
-    pub(crate) fn texts(&self, field: &str) -> Result<Vec<Cow<'a, str>>, Shape> {
-        let mut texts = Vec::new();
-        for (at, item) in self.list(field)? {
-            if item.get() == "null" {
-                texts.push(Cow::Borrowed(""));
-                continue;
-            }
-            let text: Text<'a> =
-                serde_json::from_str(item.get()).map_err(|_| Shape { field: at, expected: "a string", found: kind_of(item.get()) })?;
-            texts.push(text.0);
+        let not_a_list = |_: Syntax| self.shape(field, "a list", value);
+        let mut cursor = Cursor::new(value.get());
+        let mut items = Vec::new();
+        let mut first = true;
+        cursor.enter(b'[').map_err(not_a_list)?;
+        while cursor.element(&mut first).map_err(not_a_list)? {
+            items.push(read(&mut cursor, items.len())?);
         }
-        Ok(texts)
+        Ok(items)
     }
 
-    /// A list of mappings.
+    /// A list of texts; null is the empty text.
+    pub(crate) fn texts(&self, field: &str) -> Result<Vec<Cow<'a, str>>, Shape> {
+        self.each(field, &mut |cursor, index| {
+            let element = cursor.clone();
+            cursor.string().or_else(|_| {
+                let mut element = element;
+                let value = element.skip().unwrap_or_default();
+                *cursor = element;
+                if value == "null" {
+                    return Ok(Cow::Borrowed(""));
+                }
+                Err(Shape { field: format!("{}[{index}]", self.path(field)), expected: "a string", found: kind_of(value) })
+            })
+        })
+    }
+
+    /// A list of mappings; null is the empty mapping.
     pub(crate) fn mappings(&self, field: &str) -> Result<Vec<Fields<'a>>, Shape> {
-        self.list(field)?.into_iter().map(|(at, item)| Fields::read(item.get(), &at)).collect()
+        self.each(field, &mut |cursor, index| {
+            let at = format!("{}[{index}]", self.path(field));
+            if cursor.peek() == Some(b'{') {
+                let found = "a damaged one";
+                return Self::next(cursor, at.clone()).map_err(|_| Shape { field: at, expected: "a mapping", found });
+            }
+            let value = cursor.skip().unwrap_or_default();
+            if value == "null" { Ok(Self { at, members: Vec::new() }) } else { Err(Shape { field: at, expected: "a mapping", found: kind_of(value) }) }
+        })
     }
 }
 
@@ -180,7 +213,7 @@ pub(crate) struct BundleBlob<'a> {
 /// One `{type, value}`.
 pub(crate) struct PropertyBlob<'a> {
     pub(crate) kind: Cow<'a, str>,
-    pub(crate) value: &'a RawValue,
+    pub(crate) value: Raw<'a>,
 }
 
 /// `olm.deprecations`.

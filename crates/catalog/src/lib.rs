@@ -10,15 +10,17 @@
 //! Nothing here opens a file or pulls an image: bytes come in through [`Source`], and go out through writers handed in.
 
 pub mod author;
-mod canonical;
 mod decode;
 mod error;
 mod facts;
 mod go_sort;
 pub mod graph;
 mod index;
+mod json;
 mod load;
 mod model;
+mod ordered;
+mod pieces;
 mod pullspec;
 mod render;
 mod source;
@@ -37,5 +39,5 @@ pub use model::{
 };
 pub use pullspec::check_pull_spec;
 pub use render::{Format, render};
-pub use source::{INDEX_IGNORE, MemorySource, Source, visible_files};
+pub use source::{INDEX_IGNORE, MemorySource, Source, SourceFile, visible_files};
 pub use validate::{Finding, Scope, Validation, validate, validate_all};

@@ -1,16 +1,27 @@
-//! Files to blobs, one at a time (OLM1-FBC-02, CATLG-07).
+//! Files to blobs (OLM1-FBC-02, CATLG-07).
 //!
-//! A file that begins with `{` is a sequence of JSON objects; anything else, and what follows the JSON, is YAML documents. Each blob is
-//! handed on as one canonical line, with the file and the line it came from, and is forgotten before the next one is read: the memory
-//! needed is one file and one blob.
+//! A file that begins with `{` is a sequence of JSON objects; anything else, and what follows the JSON, is YAML documents.
+//!
+//! ```text
+//!   Source ── Pieces ──┬── checked, made canonical ──┐
+//!                      ├── ...on every core          ├── sink, in the order of the files
+//!                      └── ...                     ──┘
+//! ```
+//!
+//! Each blob is handed on as one canonical line, with the file and the line it came from, and is forgotten soon after: the memory needed
+//! is that of a few pieces, whatever the size of the files.
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::ops::Range;
 
-use crate::canonical::transcode;
-use crate::decode::{Fields, Shape};
+use crate::decode::{Fields, Shape, kind_of};
 use crate::error::LoadError;
 use crate::index::IndexBuilder;
+use crate::json::write::{Layout, Writer};
+use crate::json::{Cursor, Syntax};
+use crate::ordered::ordered;
+use crate::pieces::{Batch, Form, Piece, Pieces};
 use crate::source::{Source, visible_files};
 
 /// Bounds on what is read.
@@ -20,15 +31,17 @@ pub struct Limits {
     pub files: u64,
     /// Bytes of one file.
     pub file_bytes: u64,
-    /// Bytes of one blob as a canonical line.
+    /// Bytes of one blob, as it stands in the file and as a canonical line.
     pub blob_bytes: u64,
+    /// Bytes of one YAML document.
+    pub yaml_bytes: u64,
     /// Blobs of a catalog.
     pub blobs: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { files: 200_000, file_bytes: 1 << 30, blob_bytes: 64 << 20, blobs: 2_000_000 }
+        Self { files: 200_000, file_bytes: 4 << 30, blob_bytes: 64 << 20, yaml_bytes: 16 << 20, blobs: 2_000_000 }
     }
 }
 
@@ -52,16 +65,21 @@ pub struct Blob<'a> {
 impl Blob<'_> {
     /// What a user calls this blob.
     pub fn subject(&self) -> String {
-        match (self.package, self.name) {
-            ("", "") => self.schema.to_owned(),
-            ("", name) => format!("{} \"{name}\"", self.schema),
-            (package, "") => format!("{} of package \"{package}\"", self.schema),
-            (package, name) => format!("{} \"{name}\" of package \"{package}\"", self.schema),
-        }
+        subject(self.schema, self.package, self.name)
     }
 
     pub(crate) fn shape_error(&self, shape: Shape) -> LoadError {
         LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: self.subject(), shape }
+    }
+}
+
+/// What a user calls a blob.
+pub(crate) fn subject(schema: &str, package: &str, name: &str) -> String {
+    match (package, name) {
+        ("", "") => schema.to_owned(),
+        ("", name) => format!("{schema} \"{name}\""),
+        (package, "") => format!("{schema} of package \"{package}\""),
+        (package, name) => format!("{schema} \"{name}\" of package \"{package}\""),
     }
 }
 
@@ -70,16 +88,32 @@ pub type Sink<'s> = dyn FnMut(Blob<'_>) -> Result<(), LoadError> + 's;
 
 /// Reads all files of a source, in path order, and hands each blob to `sink`. The first error ends it.
 pub fn load(source: &dyn Source, limits: &Limits, sink: &mut Sink<'_>) -> Result<(), LoadError> {
-    let paths = visible_files(source)?;
-    if paths.len() as u64 > limits.files {
-        return Err(LoadError::Limit { path: ".".to_owned(), what: "the number of files", limit: limits.files });
-    }
-    let mut reader = Reader { limits, blobs: 0, line_buffer: Vec::new() };
-    for path in paths {
-        let bytes = source.read(&path)?;
-        reader.file(&path, &bytes, sink)?;
-    }
-    Ok(())
+    let paths = files(source, limits)?;
+    let work = |batch: Batch| {
+        let mut lines = Lines::default();
+        read(&batch, &paths[batch.file], limits, &mut |found| lines.add(&found, limits))?;
+        Ok((batch.file, lines))
+    };
+    let mut count = 0;
+    let mut pieces = Pieces::new(source, &paths, limits);
+    ordered(
+        || pieces.next(),
+        work,
+        |(file, lines)| {
+            let text = std::str::from_utf8(&lines.text).map_err(|_| LoadError::Json {
+                path: paths[file].clone(),
+                line: lines.blobs.first().map_or(1, |line| line.line),
+                reason: NOT_UTF8.to_owned(),
+            })?;
+            for line in &lines.blobs {
+                let path = &paths[file];
+                count_blob(&mut count, path, line.line, limits)?;
+                let json = &text[line.json.clone()];
+                sink(Blob { path, line: line.line, schema: &line.schema, package: &line.package, name: &line.name, json })?;
+            }
+            Ok(())
+        },
+    )
 }
 
 /// Loads a source, writes its blobs as JSON lines to `lines` (OLM1-CAT-07) and returns the index of what was written.
@@ -92,116 +126,211 @@ pub fn store(source: &dyn Source, limits: &Limits, lines: &mut dyn Write) -> Res
     Ok(index.finish())
 }
 
-struct Reader<'l> {
-    limits: &'l Limits,
-    blobs: u64,
-    line_buffer: Vec<u8>,
+const NOT_UTF8: &str = "the text is not UTF-8";
+
+/// The files that are part of the catalog, as many as are allowed.
+pub(crate) fn files(source: &dyn Source, limits: &Limits) -> Result<Vec<String>, LoadError> {
+    let paths = visible_files(source)?;
+    if paths.len() as u64 > limits.files {
+        return Err(LoadError::Limit { path: ".".to_owned(), what: "the number of files", limit: limits.files });
+    }
+    Ok(paths)
 }
 
-impl Reader<'_> {
-    fn file(&mut self, path: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), LoadError> {
-        if bytes.len() as u64 > self.limits.file_bytes {
-            return Err(LoadError::Limit { path: path.to_owned(), what: "the size of the file", limit: self.limits.file_bytes });
-        }
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let mut line = 1;
-        let mut rest = bytes;
-        loop {
-            let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-            line += count_lines(&rest[..blank]);
-            rest = &rest[blank..];
-            if !begins_json(rest) {
-                break;
-            }
-            let mut buffer = std::mem::take(&mut self.line_buffer);
-            buffer.clear();
-            let read = transcode(rest, &mut buffer).map_err(|error| LoadError::Json {
-                path: path.to_owned(),
-                line: line + error.line().max(1) - 1,
-                reason: reason_of(&error),
-            })?;
-            let result = self.blob(path, line, &buffer, sink);
-            self.line_buffer = buffer;
-            result?;
-            line += count_lines(&rest[..read]);
-            rest = &rest[read..];
-        }
-        if rest.is_empty() { Ok(()) } else { self.yaml(path, rest, line, sink) }
+/// Counts one blob more.
+pub(crate) fn count_blob(count: &mut u64, path: &str, line: usize, limits: &Limits) -> Result<(), LoadError> {
+    *count += 1;
+    if *count > limits.blobs {
+        return Err(LoadError::Limit { path: format!("{path}:{line}"), what: "the number of blobs", limit: limits.blobs });
     }
+    Ok(())
+}
 
-    fn yaml(&mut self, path: &str, rest: &[u8], first_line: usize, sink: &mut Sink<'_>) -> Result<(), LoadError> {
-        let text = std::str::from_utf8(rest).map_err(|error| LoadError::Yaml {
-            path: path.to_owned(),
-            line: first_line + count_lines(&rest[..error.valid_up_to()]),
-            reason: "the file is not UTF-8 text; list it in .indexignore if it is not part of the catalog".to_owned(),
-        })?;
-        for document in mainstay_yaml::stream(text) {
-            let document = document.map_err(|error| LoadError::Yaml {
-                path: path.to_owned(),
-                line: first_line + error.line.max(1) - 1,
-                reason: error.problem,
-            })?;
-            let line = first_line + document.line.max(1) - 1;
-            if document.value.is_null() {
-                continue;
-            }
-            let json = document.value.to_string();
-            drop(document);
-            self.blob(path, line, json.as_bytes(), sink)?;
+/// Canonical lines of some blobs of one file.
+#[derive(Default)]
+struct Lines {
+    text: Vec<u8>,
+    blobs: Vec<Line>,
+}
+
+struct Line {
+    line: usize,
+    schema: String,
+    package: String,
+    name: String,
+    json: Range<usize>,
+}
+
+impl Lines {
+    fn add(&mut self, found: &Found<'_>, limits: &Limits) -> Result<(), LoadError> {
+        let start = self.text.len();
+        found.write_line(&mut self.text)?;
+        if (self.text.len() - start) as u64 > limits.blob_bytes {
+            return Err(found.too_large(limits));
         }
+        self.blobs.push(Line {
+            line: found.line,
+            schema: found.schema.clone().into_owned(),
+            package: found.package.clone().into_owned(),
+            name: found.name.clone().into_owned(),
+            json: start..self.text.len(),
+        });
         Ok(())
     }
+}
 
-    fn blob(&mut self, path: &str, line: usize, json: &[u8], sink: &mut Sink<'_>) -> Result<(), LoadError> {
-        let limit = |what, limit| LoadError::Limit { path: format!("{path}:{line}"), what, limit };
-        if json.len() as u64 > self.limits.blob_bytes {
-            return Err(limit("the size of the blob", self.limits.blob_bytes));
+/// A blob as it stands in its file, checked: JSON, with `schema`, and no key twice.
+pub(crate) struct Found<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) line: usize,
+    /// Offset of its piece in the file, and the length.
+    pub(crate) place: (u64, usize),
+    pub(crate) form: Form,
+    /// Its text; JSON, also when it was YAML.
+    pub(crate) json: &'a str,
+    pub(crate) fields: &'a Fields<'a>,
+    pub(crate) schema: Cow<'a, str>,
+    pub(crate) package: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+}
+
+impl Found<'_> {
+    pub(crate) fn shape_error(&self, shape: Shape) -> LoadError {
+        LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: subject(&self.schema, &self.package, &self.name), shape }
+    }
+
+    fn too_large(&self, limits: &Limits) -> LoadError {
+        LoadError::Limit { path: format!("{}:{}", self.path, self.line), what: "the size of the blob", limit: limits.blob_bytes }
+    }
+
+    /// Appends the blob as a canonical line, without line end.
+    fn write_line(&self, out: &mut Vec<u8>) -> Result<(), LoadError> {
+        let written = Writer::new(out, Layout::Line).value(&mut Cursor::new(self.json));
+        written.map_err(|syntax| json_error(self.path, self.line, self.json, syntax))
+    }
+}
+
+/// What to do with each blob of a batch.
+pub(crate) type EachFound<'s> = dyn FnMut(Found<'_>) -> Result<(), LoadError> + 's;
+
+/// Reads the blobs of a batch.
+pub(crate) fn read(batch: &Batch, path: &str, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
+    for piece in &batch.pieces {
+        let bytes = &batch.text[piece.range.clone()];
+        let place = (batch.offset + piece.range.start as u64, piece.range.len());
+        match batch.form {
+            Form::Json => {
+                let json = text_of(bytes);
+                found(path, piece.line, place, Form::Json, &json, limits, each)?;
+            }
+            Form::Yaml => read_yaml(path, piece, bytes, place, limits, each)?,
         }
-        self.blobs += 1;
-        if self.blobs > self.limits.blobs {
-            return Err(limit("the number of blobs", self.limits.blobs));
-        }
-        let json = std::str::from_utf8(json).map_err(|_| LoadError::Json {
+    }
+    Ok(())
+}
+
+/// The text of a JSON piece; a byte that is no UTF-8 becomes U+FFFD, as Go's decoder has it.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Cow::Owned(text)
+}
+
+fn read_yaml(
+    path: &str,
+    piece: &Piece,
+    bytes: &[u8],
+    place: (u64, usize),
+    limits: &Limits,
+    each: &mut EachFound<'_>,
+) -> Result<(), LoadError> {
+    if bytes.len() as u64 > limits.yaml_bytes {
+        let path = format!("{path}:{}", piece.line);
+        return Err(LoadError::Limit { path, what: "the size of the YAML document", limit: limits.yaml_bytes });
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| LoadError::Yaml {
+        path: path.to_owned(),
+        line: piece.line + count_lines(&bytes[..error.valid_up_to()]),
+        reason: "the file is not UTF-8 text; list it in .indexignore if it is not part of the catalog".to_owned(),
+    })?;
+    let options = mainstay_yaml::Options { max_nodes: YAML_NODES, ..mainstay_yaml::Options::default() };
+    for document in mainstay_yaml::stream_with(text, options) {
+        let document = document.map_err(|error| LoadError::Yaml {
             path: path.to_owned(),
-            line,
-            reason: "the text is not UTF-8".to_owned(),
+            line: piece.line + error.line.max(1) - 1,
+            reason: error.problem,
         })?;
-        let head = head(path, line, json)?;
-        sink(Blob { path, line, schema: &head.schema, package: &head.package, name: &head.name, json })
+        let line = piece.line + document.line.max(1) - 1;
+        if document.value.is_null() {
+            continue;
+        }
+        let json = document.value.to_string();
+        drop(document);
+        found(path, line, place, Form::Yaml, &json, limits, each)?;
     }
+    Ok(())
 }
 
-struct Head<'a> {
-    schema: Cow<'a, str>,
-    package: Cow<'a, str>,
-    name: Cow<'a, str>,
-}
+/// Most values of one YAML document, those that aliases repeat included.
+const YAML_NODES: usize = 2_000_000;
 
-/// `schema`, `package` and `name` of a blob, in any spelling of case (OLM1-FBC-06).
-fn head<'a>(path: &str, line: usize, json: &'a str) -> Result<Head<'a>, LoadError> {
-    let shape = |subject: &str, shape| LoadError::Shape { path: path.to_owned(), line, subject: subject.to_owned(), shape };
+/// Checks one blob and hands it on.
+fn found(
+    path: &str,
+    line: usize,
+    place: (u64, usize),
+    form: Form,
+    json: &str,
+    limits: &Limits,
+    each: &mut EachFound<'_>,
+) -> Result<(), LoadError> {
+    let limit = || LoadError::Limit { path: format!("{path}:{line}"), what: "the size of the blob", limit: limits.blob_bytes };
+    if json.len() as u64 > limits.blob_bytes {
+        return Err(limit());
+    }
     if !json.starts_with('{') {
-        return Err(LoadError::NotAMapping { path: path.to_owned(), line, found: crate::decode::kind_of(json) });
+        return Err(LoadError::NotAMapping { path: path.to_owned(), line, found: kind_of(json) });
     }
-    let fields = Fields::read(json, "").map_err(|s| shape("blob", s))?;
+    let fields = Fields::checked(json).map_err(|syntax| json_error(path, line, json, syntax))?;
+    unique_keys(path, line, &fields)?;
+    let text = |name: &str, subject: &str| match fields.present(name).filter(|value| !value.get().starts_with('"')) {
+        None => Ok(fields.text(name).unwrap_or_default()),
+        Some(value) => {
+            let shape = Shape { field: name.to_owned(), expected: "a string", found: kind_of(value.get()) };
+            Err(LoadError::Shape { path: path.to_owned(), line, subject: subject.to_owned(), shape })
+        }
+    };
+    let schema = text("schema", "blob")?;
+    if schema.is_empty() {
+        let mut object = Vec::new();
+        Writer::new(&mut object, Layout::Line).value(&mut Cursor::new(json)).map_err(|syntax| json_error(path, line, json, syntax))?;
+        return Err(LoadError::MissingSchema { path: path.to_owned(), line, object: shortened(&String::from_utf8_lossy(&object)) });
+    }
+    let package = text("package", &schema)?;
+    let name = text("name", &schema)?;
+    each(Found { path, line, place, form, json, fields: &fields, schema, package, name })
+}
+
+/// No two keys of a blob are equal but for case (OLM1-FBC-06); one key twice is one key.
+fn unique_keys(path: &str, line: usize, fields: &Fields<'_>) -> Result<(), LoadError> {
     let mut keys: Vec<(String, &str)> = fields.members().iter().map(|(key, _)| (key.to_lowercase(), key.as_ref())).collect();
     keys.sort_unstable();
-    if let Some(twice) = keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        return Err(LoadError::DuplicateKey {
+    match keys.windows(2).find(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1) {
+        None => Ok(()),
+        Some(twice) => Err(LoadError::DuplicateKey {
             path: path.to_owned(),
             line,
             key: twice[0].0.clone(),
             first: twice[0].1.to_owned(),
             second: twice[1].1.to_owned(),
-        });
+        }),
     }
-    let schema = fields.text("schema").map_err(|s| shape("blob", s))?;
-    if schema.is_empty() {
-        return Err(LoadError::MissingSchema { path: path.to_owned(), line, object: shortened(json) });
-    }
-    let package = fields.text("package").map_err(|s| shape(&schema, s))?;
-    let name = fields.text("name").map_err(|s| shape(&schema, s))?;
-    Ok(Head { schema, package, name })
 }
 
 /// A blob for a message: whole when it is short.
@@ -214,24 +343,13 @@ fn shortened(json: &str) -> String {
     format!("{}…", &json[..end])
 }
 
-/// Whether the text is meant as JSON: a brace and a quoted key. YAML's flow style begins with a brace too, and is more forgiving than
-/// JSON should be: a value left out by mistake would pass as null.
-fn begins_json(text: &[u8]) -> bool {
-    let Some(inside) = text.strip_prefix(b"{") else { return false };
-    matches!(inside.iter().find(|byte| !byte.is_ascii_whitespace()), Some(b'"' | b'}') | None)
-}
-
-/// serde_json's words without its position, which counts from the wrong place.
-fn reason_of(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
+pub(crate) fn json_error(path: &str, line: usize, json: &str, syntax: Syntax) -> LoadError {
+    let before = &json.as_bytes()[..syntax.at.min(json.len())];
+    LoadError::Json { path: path.to_owned(), line: line + count_lines(before), reason: syntax.reason.to_owned() }
 }
 
 // The compiler vectorises this; a crate for it would be one more dependency.
 #[allow(clippy::naive_bytecount)]
-fn count_lines(bytes: &[u8]) -> usize {
+pub(crate) fn count_lines(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }

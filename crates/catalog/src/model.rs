@@ -254,7 +254,7 @@ impl Catalog {
                     default_channel: package.default_channel.into_owned().into(),
                     description: package.description.into_owned(),
                     icon: package.icon.map(|(data, media)| Icon { base64data: data.into_owned(), mediatype: media.into_owned() }),
-                    properties: owned(package.properties),
+                    properties: owned(package.properties)?,
                 });
             }
             SCHEMA_CHANNEL => {
@@ -269,7 +269,7 @@ impl Catalog {
                     package: channel.package.into_owned().into(),
                     name: channel.name.into_owned().into(),
                     entries: entries.collect(),
-                    properties: owned(channel.properties),
+                    properties: owned(channel.properties)?,
                 });
             }
             SCHEMA_BUNDLE => {
@@ -279,7 +279,7 @@ impl Catalog {
                     package: bundle.package.into_owned().into(),
                     name: bundle.name.into_owned().into(),
                     image: bundle.image.into_owned(),
-                    properties: owned(bundle.properties),
+                    properties: owned(bundle.properties)?,
                     related_images: related
                         .map(|(name, image)| RelatedImage { name: name.into_owned(), image: image.into_owned() })
                         .collect(),
@@ -326,6 +326,6 @@ impl From<String> for BundleName {
     }
 }
 
-fn owned(properties: Vec<PropertyBlob<'_>>) -> Vec<Property> {
-    properties.into_iter().map(|property| Property { kind: property.kind.into_owned(), value: property.value.to_owned() }).collect()
+fn owned(properties: Vec<PropertyBlob<'_>>) -> Result<Vec<Property>, Shape> {
+    properties.into_iter().map(|property| Ok(Property { kind: property.kind.into_owned(), value: property.value.to_owned()? })).collect()
 }

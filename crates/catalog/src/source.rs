@@ -15,12 +15,32 @@ use crate::error::{LoadError, SourceError};
 pub const INDEX_IGNORE: &str = ".indexignore";
 
 /// The files of one catalog. Paths are relative to the root, parts separated by `/`.
-pub trait Source {
+pub trait Source: Sync {
     /// Every regular file below the root, in any order, `.indexignore` files included.
     fn paths(&self) -> Result<Vec<String>, SourceError>;
 
     /// The content of one file.
     fn read(&self, path: &str) -> Result<Cow<'_, [u8]>, SourceError>;
+
+    /// One file, to be read in pieces. A source that need not hold a whole file for that says how.
+    fn open(&self, path: &str) -> Result<Box<dyn SourceFile + '_>, SourceError> {
+        Ok(Box::new(self.read(path)?))
+    }
+}
+
+/// A file that is read in pieces, by several threads.
+pub trait SourceFile: Send + Sync {
+    /// Fills the buffer from an offset as far as the file goes and the source likes; 0 is the end of the file.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize>;
+}
+
+impl SourceFile for Cow<'_, [u8]> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
 }
 
 /// A catalog held in memory.

@@ -1,0 +1,67 @@
+//! Numbers as Go writes a 64-bit float.
+
+use std::io::Write as _;
+
+/// Integers of at most this many digits survive the way through a 64-bit float.
+const EXACT_DIGITS: usize = 15;
+
+/// Appends a checked number; `false` when it has no place in 64 bits.
+pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.len() <= EXACT_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        out.extend_from_slice(text.as_bytes());
+        return true;
+    }
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => {
+            write_float(value, out);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn write_float(value: f64, out: &mut Vec<u8>) {
+    let size = value.abs();
+    let result = if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        // Rust leaves out the plus sign that Go writes.
+        let text = format!("{value:e}");
+        let text = if text.contains("e-") { text } else { text.replace('e', "e+") };
+        out.write_all(text.as_bytes())
+    } else {
+        write!(out, "{value}")
+    };
+    debug_assert!(result.is_ok(), "writing to memory does not fail");
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    /// CATLG-10: numbers as `opm` (Go's encoding/json) gave them for these inputs.
+    #[test]
+    fn as_go_writes_them() {
+        let cases = [
+            ("0", "0"),
+            ("-0", "-0"),
+            ("-0.0", "-0"),
+            ("1.0", "1"),
+            ("1e3", "1000"),
+            ("1.50", "1.5"),
+            ("12345678901234567890", "12345678901234567000"),
+            ("9007199254740993", "9007199254740992"),
+            ("1e20", "100000000000000000000"),
+            ("1e21", "1e+21"),
+            ("1.25e+30", "1.25e+30"),
+            ("1e-7", "1e-7"),
+            ("0.000001", "0.000001"),
+            ("123456789.125", "123456789.125"),
+        ];
+        for (text, expected) in cases {
+            let mut out = Vec::new();
+            assert!(super::write(text, &mut out), "{text}");
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{text}");
+        }
+        assert!(!super::write("1e400", &mut Vec::new()));
+    }
+}

@@ -1,0 +1,337 @@
+//! Files to pieces that hold one blob each, read in bounded steps.
+//!
+//! JSON is cut where the brackets of an object close, YAML at the lines that begin with `---`. Nothing is checked here: a piece may be
+//! damaged, and whoever reads it says so. Memory holds the pieces of one step and the beginning of the next blob.
+
+use std::ops::Range;
+
+use crate::error::{LoadError, SourceError};
+use crate::load::{Limits, count_lines};
+use crate::source::{Source, SourceFile};
+
+/// Bytes that are read before they are cut.
+const STEP: usize = 256 << 10;
+/// Bytes that are read first.
+const FIRST_STEP: usize = 16 << 10;
+
+/// Syntax of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A JSON object.
+    Json,
+    /// A YAML document, its `---` included.
+    Yaml,
+}
+
+/// Where a piece lies inside its batch, and where in its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) range: Range<usize>,
+    /// Line where it begins, from 1.
+    pub(crate) line: usize,
+}
+
+/// Pieces of one file that follow each other.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Which of the paths.
+    pub(crate) file: usize,
+    /// Offset in the file of the first byte of `text`.
+    pub(crate) offset: u64,
+    pub(crate) form: Form,
+    pub(crate) text: Vec<u8>,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// Gives the batches of all files, in the order of the paths.
+pub(crate) struct Pieces<'s> {
+    source: &'s dyn Source,
+    paths: &'s [String],
+    limits: &'s Limits,
+    next_file: usize,
+    open: Option<Open<'s>>,
+}
+
+/// The file that is being cut.
+struct Open<'s> {
+    file: Box<dyn SourceFile + 's>,
+    number: usize,
+    form: Form,
+    /// What was read and not given away yet.
+    buffer: Vec<u8>,
+    /// Offset of the buffer in the file.
+    offset: u64,
+    /// Line of the first byte of the buffer.
+    line: usize,
+    at_end: bool,
+    scan: Scan,
+}
+
+/// How far the buffer was looked at.
+#[derive(Default, Clone, Copy)]
+struct Scan {
+    at: usize,
+    /// Open brackets of the JSON object that is being passed.
+    depth: usize,
+    in_string: bool,
+}
+
+impl<'s> Pieces<'s> {
+    pub(crate) fn new(source: &'s dyn Source, paths: &'s [String], limits: &'s Limits) -> Self {
+        Self { source, paths, limits, next_file: 0, open: None }
+    }
+
+    /// The next batch; nothing after the last one.
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>, LoadError> {
+        loop {
+            let open = match &mut self.open {
+                Some(open) => open,
+                None => {
+                    let Some(path) = self.paths.get(self.next_file) else { return Ok(None) };
+                    let file = self.source.open(path)?;
+                    self.next_file += 1;
+                    self.open.insert(Open::new(file, self.next_file - 1))
+                }
+            };
+            let path = &self.paths[open.number];
+            open.read(path, self.limits)?;
+            match open.cut(path, self.limits)? {
+                Some(batch) => return Ok(Some(batch)),
+                None if open.at_end && open.buffer.is_empty() => self.open = None,
+                None => {}
+            }
+        }
+    }
+}
+
+impl<'s> Open<'s> {
+    fn new(file: Box<dyn SourceFile + 's>, number: usize) -> Self {
+        Self { file, number, form: Form::Json, buffer: Vec::new(), offset: 0, line: 1, at_end: false, scan: Scan::default() }
+    }
+
+    /// Reads one step more, unless the file is at its end.
+    fn read(&mut self, path: &str, limits: &Limits) -> Result<(), LoadError> {
+        if self.at_end {
+            return Ok(());
+        }
+        let first = self.offset == 0 && self.buffer.is_empty();
+        let wanted = self.buffer.len() + STEP;
+        // Most files are small: do not make room for a whole step before it is needed.
+        let mut more = FIRST_STEP;
+        let mut filled = self.buffer.len();
+        while filled < wanted && !self.at_end {
+            self.buffer.resize((filled + more).min(wanted), 0);
+            while filled < self.buffer.len() {
+                let length = self.file.read_at(self.offset + filled as u64, &mut self.buffer[filled..]);
+                match length.map_err(|error| SourceError { path: path.to_owned(), reason: error.to_string() })? {
+                    0 => {
+                        self.at_end = true;
+                        break;
+                    }
+                    length => filled += length,
+                }
+            }
+            self.buffer.truncate(filled);
+            more = STEP;
+        }
+        if self.offset + filled as u64 > limits.file_bytes {
+            return Err(LoadError::Limit { path: path.to_owned(), what: "the size of the file", limit: limits.file_bytes });
+        }
+        if first && self.buffer.starts_with(b"\xef\xbb\xbf") {
+            self.forget(3);
+        }
+        Ok(())
+    }
+
+    /// Drops the first bytes of the buffer.
+    fn forget(&mut self, length: usize) {
+        self.line += count_lines(&self.buffer[..length]);
+        self.buffer.drain(..length);
+        self.offset += length as u64;
+        self.scan.at = self.scan.at.saturating_sub(length);
+    }
+
+    /// Takes the blobs that are complete from the buffer.
+    fn cut(&mut self, path: &str, limits: &Limits) -> Result<Option<Batch>, LoadError> {
+        let form = self.form;
+        let (ranges, end) = match form {
+            Form::Json => self.cut_json(),
+            Form::Yaml => self.cut_yaml(),
+        };
+        if ranges.is_empty() {
+            self.forget(end);
+            let (most, what) = match self.form {
+                Form::Json => (limits.blob_bytes, "the size of the blob"),
+                Form::Yaml => (limits.yaml_bytes.min(limits.blob_bytes), "the size of the YAML document"),
+            };
+            if self.buffer.len() as u64 > most {
+                return Err(LoadError::Limit { path: format!("{path}:{}", self.line), what, limit: most });
+            }
+            return Ok(None);
+        }
+        let mut line = self.line;
+        let mut passed = 0;
+        let mut pieces = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            line += count_lines(&self.buffer[passed..range.start]);
+            passed = range.start;
+            pieces.push(Piece { range, line });
+        }
+        self.line = line + count_lines(&self.buffer[passed..end]);
+        let rest = self.buffer.split_off(end);
+        let text = std::mem::replace(&mut self.buffer, rest);
+        let batch = Batch { file: self.number, offset: self.offset, form, text, pieces };
+        self.offset += end as u64;
+        self.scan.at = self.scan.at.saturating_sub(end);
+        Ok(Some(batch))
+    }
+
+    /// Finds whole objects, and where the unfinished one begins.
+    fn cut_json(&mut self) -> (Vec<Range<usize>>, usize) {
+        let mut ranges = Vec::new();
+        let mut scan = self.scan;
+        // An object that was begun before is at the beginning of the buffer.
+        let mut start = 0;
+        let bytes = self.buffer.as_slice();
+        loop {
+            if scan.depth == 0 {
+                while bytes.get(scan.at).is_some_and(u8::is_ascii_whitespace) {
+                    scan.at += 1;
+                }
+                start = scan.at;
+                match begins_json(&bytes[scan.at..], self.at_end) {
+                    Begin::Json => {
+                        scan.depth = 1;
+                        scan.at += 1;
+                    }
+                    Begin::Other => {
+                        self.form = Form::Yaml;
+                        break;
+                    }
+                    Begin::Unknown => break,
+                }
+            }
+            pass(bytes, &mut scan);
+            if scan.depth > 0 {
+                if !self.at_end {
+                    break;
+                }
+                // The file ends inside of an object.
+                scan = Scan { at: bytes.len(), ..Scan::default() };
+            }
+            ranges.push(start..scan.at);
+        }
+        self.scan = scan;
+        (ranges, start)
+    }
+
+    /// Finds whole documents, and where the unfinished one begins.
+    fn cut_yaml(&mut self) -> (Vec<Range<usize>>, usize) {
+        let mut ranges = Vec::new();
+        let bytes = self.buffer.as_slice();
+        let mut start = 0;
+        let mut at = self.scan.at;
+        loop {
+            let line_end = memchr::memchr(b'\n', &bytes[at..]).map(|length| at + length + 1);
+            if line_end.is_none() && !self.at_end {
+                break;
+            }
+            let line = &bytes[at..line_end.unwrap_or(bytes.len())];
+            if is_separator(line) && !only_prologue(&bytes[start..at]) {
+                ranges.push(start..at);
+                start = at;
+            }
+            match line_end {
+                Some(end) => at = end,
+                None => {
+                    if start < bytes.len() {
+                        ranges.push(start..bytes.len());
+                    }
+                    (start, at) = (bytes.len(), bytes.len());
+                    break;
+                }
+            }
+        }
+        self.scan.at = at;
+        (ranges, start)
+    }
+}
+
+/// Passes bytes of an object until it is closed or they end. What separates strings is all that is looked at.
+fn pass(bytes: &[u8], scan: &mut Scan) {
+    let mut at = scan.at;
+    loop {
+        if scan.in_string {
+            match memchr::memchr2(b'"', b'\\', &bytes[at.min(bytes.len())..]) {
+                Some(length) if bytes[at + length] == b'"' => {
+                    scan.in_string = false;
+                    at += length + 1;
+                }
+                // The escaped byte may still have to be read; then it is passed when it is there.
+                Some(length) => at += length + 2,
+                None => {
+                    at = at.max(bytes.len());
+                    break;
+                }
+            }
+            continue;
+        }
+        while at < bytes.len() && !BRACKETS[usize::from(bytes[at])] {
+            at += 1;
+        }
+        match bytes.get(at) {
+            Some(b'"') => scan.in_string = true,
+            Some(b'{' | b'[') => scan.depth += 1,
+            Some(_) => {
+                scan.depth -= 1;
+                if scan.depth == 0 {
+                    at += 1;
+                    break;
+                }
+            }
+            None => break,
+        }
+        at += 1;
+    }
+    scan.at = at;
+}
+
+static BRACKETS: [bool; 256] = brackets();
+
+const fn brackets() -> [bool; 256] {
+    let mut table = [false; 256];
+    table[b'"' as usize] = true;
+    table[b'{' as usize] = true;
+    table[b'[' as usize] = true;
+    table[b']' as usize] = true;
+    table[b'}' as usize] = true;
+    table
+}
+
+enum Begin {
+    Json,
+    Other,
+    /// More of the file has to be read, or there is nothing left.
+    Unknown,
+}
+
+/// Whether the text is meant as JSON: a brace and a quoted key. YAML's flow style begins with a brace too, and is more forgiving than
+/// JSON should be: a value left out by mistake would pass as null.
+fn begins_json(text: &[u8], at_end: bool) -> Begin {
+    let Some(inside) = text.strip_prefix(b"{") else { return if text.is_empty() { Begin::Unknown } else { Begin::Other } };
+    match inside.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'"' | b'}') => Begin::Json,
+        Some(_) => Begin::Other,
+        None if at_end => Begin::Json,
+        None => Begin::Unknown,
+    }
+}
+
+fn is_separator(line: &[u8]) -> bool {
+    line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// Whether a text has only blank lines, comments and directives, which belong to the document that follows.
+fn only_prologue(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n').all(|line| line.iter().all(u8::is_ascii_whitespace) || matches!(line.first(), Some(b'#' | b'%')))
+}
