@@ -1,1 +1,13 @@
-//! What catalogs answer over the network: `api.Registry` by gRPC, and the content interface of catalogd by HTTP; both over mapped content.
+//! What catalogs answer over the network, from content and index on disk: no catalog is ever held in memory as objects.
+//!
+//! ```text
+//!   StoredCatalog ──┬── grpc      api.Registry, health and reflection: what OLM and grpcurl ask (CATLG-36..44)
+//!     content, index └── content   catalogd's HTTP interface (OLM1-CAT-16..18)
+//! ```
+//!
+//! An answer is found by the index, read from the content, and converted when it is asked for.
+
+mod error;
+pub mod grpc;
+
+pub use error::ServeError;

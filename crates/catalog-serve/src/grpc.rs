@@ -1,0 +1,20 @@
+//! `api.Registry` by gRPC (CATLG-36 to CATLG-44), with health and reflection, as every catalog of OLM serves it.
+
+mod bundle;
+mod csv;
+mod go_json;
+mod health;
+mod registry;
+mod server;
+
+pub use registry::Registry;
+pub use server::{Listener, Options, serve_registry};
+
+/// Messages and services of `proto/registry.proto`.
+#[allow(missing_docs, clippy::all, clippy::pedantic)]
+pub mod api {
+    tonic::include_proto!("api");
+}
+
+/// What reflection answers about them.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registry.bin"));
