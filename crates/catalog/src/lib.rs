@@ -11,17 +11,23 @@
 
 pub mod author;
 mod decode;
+pub mod diff;
 mod error;
 mod facts;
 mod go_sort;
 pub mod graph;
 mod index;
 mod json;
+mod level;
+pub mod lint;
 mod load;
 mod model;
 mod ordered;
 mod pieces;
+pub mod parts;
+pub mod properties;
 mod pullspec;
+pub mod reach;
 mod render;
 mod source;
 pub mod template;
@@ -32,6 +38,7 @@ pub use error::{IndexError, LoadError, SourceError};
 pub use facts::{BundleFacts, ChannelFacts, EntryFacts, PackageFacts};
 pub use go_sort::go_sort;
 pub use index::{Api, BundleView, ChannelView, EntryView, Index, IndexBuilder, MetaQuery, PackageView};
+pub use level::Level;
 pub use load::{Blob, Limits, load, store};
 pub use model::{
     Bundle, BundleName, Catalog, Channel, ChannelName, Deprecation, Deprecations, Entry, Icon, Meta, Package, PackageName, Property,
@@ -40,4 +47,4 @@ pub use model::{
 pub use pullspec::check_pull_spec;
 pub use render::{Format, render};
 pub use source::{INDEX_IGNORE, MemorySource, Source, SourceFile, visible_files};
-pub use validate::{Finding, Scope, Validation, validate, validate_all};
+pub use validate::{Finding, Scope, Validation, validate, validate_all, validate_model};

@@ -4,6 +4,7 @@ pub mod build;
 pub mod ci;
 pub mod cluster;
 pub mod compose;
+pub mod content;
 pub mod diff;
 pub mod filter;
 pub mod from_bundles;

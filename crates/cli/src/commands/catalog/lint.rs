@@ -1,19 +1,223 @@
-//! `mainstay catalog lint`.
+//! `mainstay catalog lint`: findings about a catalog that validation does not make.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use mainstay_catalog::lint::{Finding, Placed, Rule, compare_bundle, lint};
+use mainstay_catalog::{Bundle, Level, Limits};
+use serde_json::{Value, json};
 
-use crate::dispatch::not_there;
-use crate::errors::Failure;
+use super::content::{LevelArgument, count};
+use crate::catalogs;
+use crate::errors::{Exit, Failure, note};
+use crate::output::{self, Format, Table};
 
 /// Arguments.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay catalog lint ./catalog
+  mainstay catalog lint REGISTRY/catalog:v1 --level warning      exit 4 for warnings too
+  mainstay catalog lint ./catalog --skip image-by-tag --skip api-providers
+  mainstay catalog lint ./catalog --bundles ./bundles            compare with the directories the bundles were made of
+  mainstay catalog lint --explain stranded
+
+Findings are errors, warnings and infos. Infos are counted, and shown with --show info.
+Exit codes: 0 no finding of --level, 1 the catalog can not be read, 4 there are such findings.")]
 pub struct Arguments {
-    /// The words.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
+    /// The catalog: a directory, a file or an image
+    #[arg(required_unless_present_any = ["list_rules", "explain"])]
+    catalog: Option<String>,
+    /// Only this rule; may be given again
+    #[arg(long = "rule", value_name = "RULE", value_parser = rule)]
+    only: Vec<Rule>,
+    /// Not this rule; may be given again
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    skip: Vec<Rule>,
+    /// Only this package; may be given again
+    #[arg(long = "package", short = 'p', value_name = "PACKAGE")]
+    packages: Vec<String>,
+    /// The least level that makes the exit code 4
+    #[arg(long, value_enum, default_value_t = LevelArgument::Error, value_name = "LEVEL")]
+    level: LevelArgument,
+    /// The least level that is shown; machine output shows all
+    #[arg(long, value_enum, default_value_t = LevelArgument::Warning, value_name = "LEVEL")]
+    show: LevelArgument,
+    /// A directory of bundle directories to compare the catalog's bundles with
+    #[arg(long, value_name = "DIR")]
+    bundles: Option<PathBuf>,
+    /// Pull each bundle's image, and compare
+    #[arg(long, conflicts_with = "bundles")]
+    check_images: bool,
+    /// List the rules
+    #[arg(long, exclusive = true)]
+    list_rules: bool,
+    /// Explain a rule
+    #[arg(long, value_name = "RULE", value_parser = rule, exclusive = true)]
+    explain: Option<Rule>,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
 }
 
-/// Runs it.
+fn rule(text: &str) -> Result<Rule, String> {
+    Rule::named(text).ok_or_else(|| "no such rule; mainstay catalog lint --list-rules shows them".to_owned())
+}
+
+/// Looks at the catalog, prints and judges.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    Err(not_there("catalog lint", &arguments.words, "not there yet"))
+    if arguments.list_rules {
+        return list_rules();
+    }
+    if let Some(rule) = arguments.explain {
+        return output::line(explain(rule));
+    }
+    let Some(place) = &arguments.catalog else {
+        return Err(Failure::new(Exit::Usage, "catalog lint", "names no catalog"));
+    };
+    let source = catalogs::source(place)?;
+    let placed = Placed::load(source.as_ref(), &Limits::default()).map_err(|error| Failure::failed(format!("catalog {place}"), &error))?;
+    let mut findings = lint(&placed);
+    if let Some(directory) = &arguments.bundles {
+        findings.extend(compare_directories(&placed, directory)?);
+    }
+    if arguments.check_images {
+        findings.extend(compare_images(&placed));
+    }
+    findings.retain(|finding| {
+        (arguments.only.is_empty() || arguments.only.contains(&finding.rule))
+            && !arguments.skip.contains(&finding.rule)
+            && (arguments.packages.is_empty() || arguments.packages.contains(&finding.package))
+    });
+    findings.sort_by_key(|finding| finding.level);
+    if arguments.output.is_table() {
+        output::print(&text(&findings, arguments.show.into()))?;
+    } else {
+        output::value(&arguments.output, &value(&findings)?)?;
+    }
+    let worst: Level = arguments.level.into();
+    if findings.iter().any(|finding| finding.level <= worst) { Err(Failure::no()) } else { Ok(()) }
+}
+
+fn list_rules() -> Result<(), Failure> {
+    let mut table = Table::new(&["RULE", "LEVEL", "FINDS"]);
+    for rule in Rule::ALL {
+        table.row([rule.id(), rule.level().name(), rule.title()]);
+    }
+    table.print()
+}
+
+fn explain(rule: Rule) -> String {
+    format!("{} ({})\n\n{}.\n{}\nhint: {}", rule.id(), rule.level().name(), rule.title(), rule.why(), rule.fix())
+}
+
+/// The findings as machines get them; `catalog ci` has the same shape.
+pub fn value(findings: &[Finding]) -> Result<Value, Failure> {
+    let list = serde_json::to_value(findings).map_err(|error| Failure::failed("findings", &error))?;
+    let number = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    Ok(json!({
+        "findings": list,
+        "errors": number(Level::Error), "warnings": number(Level::Warning), "infos": number(Level::Info),
+    }))
+}
+
+/// The findings for people: `FILE:LINE: level: rule: subject: message`, and what to do, once after each run of one rule.
+pub fn text(findings: &[Finding], least: Level) -> String {
+    let mut out = String::new();
+    let shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level <= least).collect();
+    for (i, finding) in shown.iter().enumerate() {
+        let place = if finding.path.is_empty() { String::new() } else { format!("{}:{}: ", finding.path, finding.line) };
+        let subject = subject(finding);
+        // Writing to a string does not fail.
+        let _written = writeln!(out, "{place}{}: {}: {subject}{}", finding.level.name(), finding.rule.id(), finding.message);
+        if shown.get(i + 1).is_none_or(|next| next.rule != finding.rule) {
+            let _written = writeln!(out, "hint: {}", finding.fix);
+        }
+    }
+    let number = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    let hidden = findings.len() - shown.len();
+    let _written = writeln!(
+        out,
+        "{}, {}, {}{}",
+        count(number(Level::Error), "error"),
+        count(number(Level::Warning), "warning"),
+        count(number(Level::Info), "info"),
+        if hidden == 0 { "" } else { " (more with --show info)" },
+    );
+    out
+}
+
+fn subject(finding: &Finding) -> String {
+    let parts = [("package", &finding.package), ("channel", &finding.channel), ("bundle", &finding.bundle)];
+    let named: Vec<String> = parts.iter().filter(|(_, name)| !name.is_empty()).map(|(word, name)| format!("{word} {name}")).collect();
+    if named.is_empty() { String::new() } else { format!("{}: ", named.join(", ")) }
+}
+
+/// Compares the bundles of the catalog with the bundle directories below one directory.
+fn compare_directories(placed: &Placed, directory: &Path) -> Result<Vec<Finding>, Failure> {
+    let mut rendered: BTreeMap<(String, String), Result<Bundle, String>> = BTreeMap::new();
+    for place in bundle_directories(directory)? {
+        match rendered_bundle(&place.display().to_string()) {
+            Ok(bundle) => {
+                rendered.insert((bundle.package.to_string(), bundle.name.to_string()), Ok(bundle));
+            }
+            Err(failure) => note(format!("bundle directory {} is left out: {}", place.display(), failure.message())),
+        }
+    }
+    let both = placed.catalog.bundles.iter().filter_map(|said| {
+        let key = (said.package.to_string(), said.name.to_string());
+        rendered.get(&key).map(|rendered| (said, rendered))
+    });
+    let mut compared = 0;
+    let findings = both
+        .filter_map(|(said, rendered)| {
+            compared += 1;
+            compare_bundle(placed, said, rendered.as_ref().map_err(String::as_str))
+        })
+        .collect();
+    note(format!("{compared} of {} were compared with their directories", count(placed.catalog.bundles.len(), "bundle")));
+    Ok(findings)
+}
+
+/// Directories that hold `manifests` and `metadata`.
+fn bundle_directories(root: &Path) -> Result<Vec<PathBuf>, Failure> {
+    const DEPTH: usize = 8;
+    let mut found = Vec::new();
+    let mut todo = vec![(root.to_owned(), 0)];
+    while let Some((directory, depth)) = todo.pop() {
+        if directory.join("manifests").is_dir() && directory.join("metadata").is_dir() {
+            found.push(directory);
+            continue;
+        }
+        let failed = |error: std::io::Error| Failure::failed(format!("directory {}", directory.display()), &error);
+        for entry in std::fs::read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // Links are not followed, so that a walk ends.
+            if depth < DEPTH && entry.file_type().map_err(failed)?.is_dir() {
+                todo.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn compare_images(placed: &Placed) -> Vec<Finding> {
+    let compare = |said: &Bundle| match rendered_bundle(&said.image) {
+        Ok(rendered) => compare_bundle(placed, said, Ok(&rendered)),
+        Err(failure) => compare_bundle(placed, said, Err(failure.message())),
+    };
+    placed.catalog.bundles.iter().filter(|bundle| !bundle.image.is_empty()).filter_map(compare).collect()
+}
+
+/// The blob that a bundle directory or image renders to.
+fn rendered_bundle(place: &str) -> Result<Bundle, Failure> {
+    let catalog = super::content::open(place)?;
+    let mut bundles = catalog.bundles.into_iter();
+    match (bundles.next(), bundles.next()) {
+        (Some(bundle), None) => Ok(bundle),
+        _ => Err(Failure::new(Exit::Failed, format!("bundle {place}"), "does not render to one bundle")),
+    }
 }

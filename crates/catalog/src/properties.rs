@@ -1,0 +1,248 @@
+//! What a bundle's properties say: the APIs it provides, what it needs, and the facts that consoles show (CATLG-21, OLM0-BUNDLE-11).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::decode::{Fields, Shape};
+use crate::model::Bundle;
+
+/// How deep constraints may be nested.
+const MAX_DEPTH: usize = 32;
+
+/// Property types that this catalog knows how to read; `olm.*` is reserved for such (CATLG-20).
+pub const KNOWN_PROPERTIES: [&str; 14] = [
+    "olm.package",
+    "olm.gvk",
+    "olm.package.required",
+    "olm.gvk.required",
+    "olm.constraint",
+    "olm.bundle.object",
+    "olm.csv.metadata",
+    "olm.maxOpenShiftVersion",
+    "olm.deprecated",
+    "olm.label",
+    "olm.label.required",
+    "olm.kubeversion",
+    "olm.substitutesFor",
+    "olm.bundle.mediatype",
+];
+
+/// An API: group, version and kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Api {
+    /// Its group.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// Its kind.
+    pub kind: String,
+}
+
+impl fmt::Display for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}/{}", self.kind, self.group, self.version)
+    }
+}
+
+/// What a bundle needs beside itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Need {
+    /// A package in a range of versions.
+    Package {
+        /// Its name.
+        package: String,
+        /// The range as written, in the catalogs' dialect.
+        range: String,
+    },
+    /// Somebody who provides an API.
+    Api(Api),
+    /// All of these.
+    All(Vec<Need>),
+    /// One of these.
+    Any(Vec<Need>),
+    /// None of these.
+    Not(Vec<Need>),
+    /// An expression that only a cluster can decide.
+    Expression(String),
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, word: &str, needs: &[Need]| {
+            write!(f, "{word} (")?;
+            for (i, need) in needs.iter().enumerate() {
+                write!(f, "{}{need}", if i == 0 { "" } else { ", " })?;
+            }
+            f.write_str(")")
+        };
+        match self {
+            Self::Package { package, range } => write!(f, "package {package} {range:?}"),
+            Self::Api(api) => write!(f, "API {api}"),
+            Self::All(needs) => list(f, "all of", needs),
+            Self::Any(needs) => list(f, "one of", needs),
+            Self::Not(needs) => list(f, "none of", needs),
+            Self::Expression(rule) => write!(f, "expression {rule:?}"),
+        }
+    }
+}
+
+/// The APIs that a bundle provides, in order, each once. A property of another shape is left to validation.
+pub fn provided(bundle: &Bundle) -> Vec<Api> {
+    let mut apis: Vec<Api> = values(bundle, "olm.gvk").filter_map(|json| api(&Fields::read(json, "value").ok()?).ok()).collect();
+    apis.sort();
+    apis.dedup();
+    apis
+}
+
+/// What a bundle needs, in order, each once. A property of another shape is left to validation.
+pub fn needs(bundle: &Bundle) -> Vec<Need> {
+    let read = |property: &crate::model::Property| {
+        let json = property.value.get();
+        match property.kind.as_str() {
+            "olm.package.required" => package(&Fields::read(json, "value").ok()?).ok(),
+            "olm.gvk.required" => api(&Fields::read(json, "value").ok()?).ok().map(Need::Api),
+            "olm.constraint" => constraint(&Fields::read(json, "value").ok()?, 0),
+            _ => None,
+        }
+    };
+    let mut needs: Vec<Need> = bundle.properties.iter().filter_map(read).collect();
+    needs.sort();
+    needs.dedup();
+    needs
+}
+
+/// The values of all properties of one type, as JSON.
+pub fn values<'a>(bundle: &'a Bundle, kind: &'a str) -> impl Iterator<Item = &'a str> {
+    bundle.properties.iter().filter(move |property| property.kind == kind).map(|property| property.value.get())
+}
+
+fn api(fields: &Fields<'_>) -> Result<Api, Shape> {
+    Ok(Api {
+        group: fields.text("group")?.into_owned(),
+        version: fields.text("version")?.into_owned(),
+        kind: fields.text("kind")?.into_owned(),
+    })
+}
+
+fn package(fields: &Fields<'_>) -> Result<Need, Shape> {
+    // A constraint of OLM classic may call the range `versionRange` or, in old catalogs, `version`.
+    let mut range = fields.text("versionRange")?;
+    if range.is_empty() {
+        range = fields.text("version")?;
+    }
+    Ok(Need::Package { package: fields.text("packageName")?.into_owned(), range: range.into_owned() })
+}
+
+fn constraint(fields: &Fields<'_>, depth: usize) -> Option<Need> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let inner = |name: &'static str| fields.get(name).and_then(|value| Fields::read(value.get(), name).ok());
+    let list = |name: &'static str| {
+        let list = inner(name)?.mappings("constraints").ok()?;
+        Some(list.iter().filter_map(|fields| constraint(fields, depth + 1)).collect())
+    };
+    if let Some(gvk) = inner("gvk") {
+        return api(&gvk).ok().map(Need::Api);
+    }
+    if let Some(of) = inner("package") {
+        return package(&of).ok();
+    }
+    if let Some(cel) = inner("cel") {
+        return cel.text("rule").ok().map(|rule| Need::Expression(rule.into_owned()));
+    }
+    list("all").map(Need::All).or_else(|| list("any").map(Need::Any)).or_else(|| list("not").map(Need::Not))
+}
+
+/// What consoles show of a bundle.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Facts {
+    /// What the operator is called.
+    #[serde(deserialize_with = "nullable")]
+    pub display_name: String,
+    /// Its description, Markdown.
+    #[serde(deserialize_with = "nullable")]
+    pub description: String,
+    /// Who provides it.
+    #[serde(deserialize_with = "nullable")]
+    pub provider: Provider,
+    /// Words to find it by.
+    #[serde(deserialize_with = "nullable")]
+    pub keywords: Vec<String>,
+    /// The least Kubernetes version.
+    #[serde(deserialize_with = "nullable")]
+    pub min_kube_version: String,
+    /// Annotations of the CSV.
+    #[serde(deserialize_with = "nullable")]
+    pub annotations: BTreeMap<String, Value>,
+    /// Where it can be installed.
+    #[serde(deserialize_with = "nullable")]
+    pub install_modes: Vec<InstallMode>,
+}
+
+/// Who provides an operator.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Provider {
+    /// The name.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
+}
+
+/// One install mode.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct InstallMode {
+    /// Its name.
+    #[serde(rename = "type", deserialize_with = "nullable")]
+    pub kind: String,
+    /// Whether it is supported.
+    #[serde(deserialize_with = "nullable")]
+    pub supported: bool,
+}
+
+/// Null is the same as absent, as Go reads it.
+fn nullable<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl Facts {
+    /// The facts in a bundle's metadata or, where it has none, in the CSV among its objects. `Err` is what is wrong with them.
+    pub fn of(bundle: &Bundle) -> Result<Option<Self>, String> {
+        if let Some(json) = values(bundle, "olm.csv.metadata").next() {
+            return serde_json::from_str(json).map(Some).map_err(|error| format!("olm.csv.metadata: {error}"));
+        }
+        for json in values(bundle, "olm.bundle.object") {
+            let Some(csv) = object(json)?.filter(|object| object["kind"] == "ClusterServiceVersion") else { continue };
+            let mut spec = csv.get("spec").cloned().unwrap_or_default();
+            if let (Some(spec), Some(annotations)) = (spec.as_object_mut(), csv.pointer("/metadata/annotations")) {
+                spec.insert("annotations".to_owned(), annotations.clone());
+            }
+            return serde_json::from_value(spec).map(Some).map_err(|error| format!("ClusterServiceVersion in olm.bundle.object: {error}"));
+        }
+        Ok(None)
+    }
+
+    /// An annotation of the CSV.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key)?.as_str()
+    }
+}
+
+/// The manifest of an `olm.bundle.object` property; nothing when it refers to a file.
+pub fn object(json: &str) -> Result<Option<Value>, String> {
+    let wrong = |error: &dyn fmt::Display| format!("olm.bundle.object: {error}");
+    let fields = Fields::read(json, "value").map_err(|shape| wrong(&shape))?;
+    let data: Cow<'_, str> = fields.text("data").map_err(|shape| wrong(&shape))?;
+    if data.is_empty() {
+        return Ok(None);
+    }
+    let bytes = base64::engine::general_purpose::STANDARD.decode(data.as_bytes()).map_err(|error| wrong(&error))?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(&error))
+}

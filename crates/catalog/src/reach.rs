@@ -1,0 +1,274 @@
+//! The updates that a channel offers: one step from a bundle, and everything that can be reached by steps.
+//!
+//! An entry updates a bundle when it replaces it, skips it, or has its version in the skip range. That is what the resolvers of OLM
+//! classic and v1 go by; whether `opm validate` accepts the graph is another question, which asks about `replaces` and `skips` alone:
+//! [`Edges`] says which of the two is meant.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use mainstay_versions::{CatalogRange, Version};
+use serde::Serialize;
+
+use crate::model::{BundleName, Channel, Entry};
+use crate::parts::Versions;
+
+/// Why an entry updates a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Edge {
+    /// It names the bundle in `replaces`.
+    Replaces,
+    /// It names the bundle in `skips`.
+    Skips,
+    /// Its range contains the bundle's version.
+    SkipRange {
+        /// The range as written.
+        range: String,
+    },
+}
+
+/// Which edges count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edges {
+    /// All that a resolver follows.
+    Resolver,
+    /// `replaces` and `skips`, as validation has it.
+    Named,
+}
+
+/// A bundle that is, or may be, installed.
+#[derive(Debug, Clone, Copy)]
+pub struct Installed<'v> {
+    /// Its name; empty when only the version is known.
+    pub name: &'v str,
+    /// Its version, if known.
+    pub version: Option<&'v Version>,
+}
+
+/// The entries of one channel as steps.
+#[derive(Debug)]
+pub struct Updates<'a> {
+    /// The channel.
+    pub channel: &'a Channel,
+    steps: Vec<Step<'a>>,
+    positions: HashMap<&'a str, usize>,
+}
+
+#[derive(Debug)]
+struct Step<'a> {
+    entry: &'a Entry,
+    version: Option<Version>,
+    range: Option<CatalogRange>,
+    exists: bool,
+}
+
+impl<'a> Updates<'a> {
+    /// The updates of a channel whose package has these bundles.
+    pub fn of(channel: &'a Channel, versions: &Versions<'_>) -> Self {
+        let step = |entry: &'a Entry| Step {
+            entry,
+            version: versions.get(entry.name.as_str()).cloned().flatten(),
+            // A range that can not be read contains nothing (OLM1-UPG-07); validation reports it.
+            range: entry.skip_range.as_deref().and_then(|range| CatalogRange::parse(range).ok()),
+            exists: versions.contains_key(entry.name.as_str()),
+        };
+        let steps: Vec<Step<'a>> = channel.entries.iter().map(step).collect();
+        let positions = steps.iter().enumerate().map(|(at, step)| (step.entry.name.as_str(), at)).collect();
+        Self { channel, steps, positions }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The place of a bundle among the entries.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.positions.get(name).copied()
+    }
+
+    /// The entry at a place.
+    pub fn entry(&self, at: usize) -> &'a Entry {
+        self.steps[at].entry
+    }
+
+    /// The version of the entry at a place.
+    pub fn version(&self, at: usize) -> Option<&Version> {
+        self.steps[at].version.as_ref()
+    }
+
+    /// The bundle of the entry at a place.
+    pub fn installed(&self, at: usize) -> Installed<'_> {
+        Installed { name: self.steps[at].entry.name.as_str(), version: self.version(at) }
+    }
+
+    /// Whether the catalog has the bundle of the entry at a place.
+    pub fn exists(&self, at: usize) -> bool {
+        self.steps[at].exists
+    }
+
+    /// The entries that no entry replaces or skips, in their order (CATLG-26). A sound channel has one.
+    pub fn heads(&self) -> Vec<usize> {
+        let named: HashSet<&str> =
+            self.steps.iter().flat_map(|step| step.entry.replaces.iter().chain(&step.entry.skips)).map(BundleName::as_str).collect();
+        (0..self.steps.len()).filter(|at| !named.contains(self.steps[*at].entry.name.as_str())).collect()
+    }
+
+    /// The head, when there is exactly one.
+    pub fn head(&self) -> Option<usize> {
+        match self.heads().as_slice() {
+            [head] => Some(*head),
+            _ => None,
+        }
+    }
+
+    /// Whether and why the entry at `to` updates a bundle.
+    pub fn edge(&self, from: Installed<'_>, to: usize, edges: Edges) -> Option<Edge> {
+        let step = &self.steps[to];
+        let entry = step.entry;
+        if !from.name.is_empty() {
+            if entry.name.as_str() == from.name {
+                return None;
+            }
+            if entry.replaces.as_ref().is_some_and(|name| name.as_str() == from.name) {
+                return Some(Edge::Replaces);
+            }
+            if entry.skips.iter().any(|name| name.as_str() == from.name) {
+                return Some(Edge::Skips);
+            }
+        }
+        if edges == Edges::Named {
+            return None;
+        }
+        let range = step.range.as_ref()?;
+        from.version.is_some_and(|version| range.matches(version)).then(|| Edge::SkipRange { range: range.to_string() })
+    }
+
+    /// The entries that update a bundle, and why.
+    pub fn next(&self, from: Installed<'_>, edges: Edges) -> Vec<(usize, Edge)> {
+        let next = |to: usize| self.edge(from, to, edges).map(|edge| (to, edge));
+        (0..self.steps.len()).filter(|to| self.steps[*to].exists).filter_map(next).collect()
+    }
+
+    /// For each entry, whether the entry at `target` can be reached from it; it can from itself. Steps lead over bundles that exist.
+    pub fn reaching(&self, target: usize, edges: Edges) -> Vec<bool> {
+        let mut reached = vec![false; self.steps.len()];
+        reached[target] = true;
+        let mut open: Vec<usize> = (0..self.steps.len()).filter(|at| *at != target).collect();
+        let mut todo = VecDeque::from([target]);
+        while let Some(to) = todo.pop_front() {
+            if !self.steps[to].exists {
+                continue;
+            }
+            open.retain(|&from| {
+                let joins = self.edge(self.installed(from), to, edges).is_some();
+                if joins {
+                    reached[from] = true;
+                    todo.push_back(from);
+                }
+                !joins
+            });
+        }
+        reached
+    }
+
+    /// A shortest way from a bundle, in this channel or not, to the entry at `target`: each step with its reason. The way from the
+    /// target itself is empty. Among equally short ways the one over the highest versions is taken.
+    pub fn path(&self, from: Installed<'_>, target: usize, edges: Edges) -> Option<Vec<(usize, Edge)>> {
+        if self.position(from.name) == Some(target) {
+            return Some(Vec::new());
+        }
+        let mut came: HashMap<usize, (Option<usize>, Edge)> = HashMap::new();
+        let mut todo: VecDeque<Option<usize>> = VecDeque::from([None]);
+        while let Some(at) = todo.pop_front() {
+            let here = at.map_or(from, |at| self.installed(at));
+            let mut next = self.next(here, edges);
+            next.sort_by(|a, b| self.version(b.0).cmp(&self.version(a.0)));
+            for (to, edge) in next {
+                if self.steps[to].entry.name.as_str() == from.name || came.contains_key(&to) {
+                    continue;
+                }
+                came.insert(to, (at, edge));
+                todo.push_back(Some(to));
+            }
+            if came.contains_key(&target) {
+                break;
+            }
+        }
+        let mut path = Vec::new();
+        let mut at = target;
+        loop {
+            let (before, edge) = came.remove(&at)?;
+            path.push((at, edge));
+            match before {
+                Some(before) => at = before,
+                None => break,
+            }
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// Every entry that can be reached from a bundle by one or more steps.
+    pub fn reachable(&self, from: Installed<'_>, edges: Edges) -> Vec<usize> {
+        let mut seen = HashSet::new();
+        let mut todo: VecDeque<Option<usize>> = VecDeque::from([None]);
+        while let Some(at) = todo.pop_front() {
+            for (to, _) in self.next(at.map_or(from, |at| self.installed(at)), edges) {
+                if self.steps[to].entry.name.as_str() != from.name && seen.insert(to) {
+                    todo.push_back(Some(to));
+                }
+            }
+        }
+        let mut found: Vec<usize> = seen.into_iter().collect();
+        found.sort_unstable();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    fn channel(entries: &[(&str, &str, &[&str], &str)]) -> (Channel, Vec<(String, Version)>) {
+        let entry = |(version, replaces, skips, range): &(&str, &str, &[&str], &str)| Entry {
+            name: format!("p.v{version}").into(),
+            replaces: (!replaces.is_empty()).then(|| format!("p.v{replaces}").into()),
+            skips: skips.iter().map(|skip| format!("p.v{skip}").into()).collect(),
+            skip_range: (!range.is_empty()).then(|| (*range).to_owned()),
+        };
+        let versions = entries.iter().map(|(version, ..)| (format!("p.v{version}"), Version::parse(version).unwrap())).collect();
+        (Channel { package: "p".into(), name: "c".into(), entries: entries.iter().map(entry).collect(), properties: Vec::new() }, versions)
+    }
+
+    fn names(updates: &Updates<'_>, path: Option<Vec<(usize, Edge)>>) -> Option<Vec<String>> {
+        path.map(|path| path.into_iter().map(|(at, _)| updates.entry(at).name.to_string()).collect())
+    }
+
+    /// OLM1-UPG-05, OLM1-QUERY-02: steps by name and by range; the range counts for resolvers alone.
+    #[test]
+    fn steps_and_ways() {
+        let (channel, versions) =
+            channel(&[("1.0.0", "", &[], ""), ("1.1.0", "1.0.0", &[], ""), ("1.1.1", "1.0.0", &["1.1.0"], ""), ("2.0.0", "1.1.1", &[], ">=0.9.0 <1.1.0")]);
+        let versions: Versions<'_> = versions.iter().map(|(name, version)| (name.as_str(), Some(version.clone()))).collect();
+        let updates = Updates::of(&channel, &versions);
+        assert_eq!(updates.head(), Some(3));
+        let from = |at| updates.installed(at);
+        assert_eq!(names(&updates, updates.path(from(0), 3, Edges::Resolver)), Some(vec!["p.v2.0.0".to_owned()]));
+        assert_eq!(names(&updates, updates.path(from(0), 3, Edges::Named)), Some(vec!["p.v1.1.1".to_owned(), "p.v2.0.0".to_owned()]));
+        assert_eq!(names(&updates, updates.path(from(3), 3, Edges::Named)), Some(Vec::new()));
+        assert_eq!(updates.path(from(3), 0, Edges::Resolver), None);
+        let older = Version::parse("0.9.5").unwrap();
+        let unknown = Installed { name: "", version: Some(&older) };
+        assert_eq!(updates.next(unknown, Edges::Resolver), [(3, Edge::SkipRange { range: ">=0.9.0 <1.1.0".to_owned() })]);
+        assert_eq!(updates.reaching(3, Edges::Named), [true; 4]);
+        assert_eq!(updates.reaching(1, Edges::Named), [true, true, false, false]);
+        assert_eq!(updates.reachable(from(1), Edges::Resolver), [2, 3]);
+    }
+}
