@@ -1,0 +1,222 @@
+//! Lines beside the boxes: rails and long edges at the right, edges against the order at the left.
+//!
+//! The outermost box of a layer is reached at its side. For the others, a line goes through the gap above or below the layer.
+
+use std::collections::BTreeMap;
+
+use super::{Bend, Point, Rect, Route, Stroke};
+use crate::lanes::lanes;
+use crate::rails::Rail;
+
+/// From the boxes to the first track.
+const MARGIN: f64 = 22.0;
+/// Between two tracks.
+const LANE: f64 = 13.0;
+/// Between two lines in a gap.
+const SLOT: f64 = 10.0;
+/// Radius of corners; also how far a branch runs along its track.
+pub(crate) const CORNER: f64 = 8.0;
+/// Between two ends at one side of a box.
+const PORT: f64 = 10.0;
+
+/// A line beside the boxes.
+pub(super) struct Track {
+    pub(super) rail: Rail,
+    pub(super) direction: Direction,
+}
+
+/// Where a track leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Direction {
+    /// With the order.
+    Up,
+    /// Against it.
+    Down,
+}
+
+/// What a node does with a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    Enters,
+    Leaves,
+}
+
+/// All tracks.
+pub(super) struct Tracks {
+    tracks: Vec<Track>,
+    lane: Vec<usize>,
+    lanes_left: usize,
+    lanes_right: usize,
+    /// Ends that pass a gap, by the number of the gap: track, node and role. Their place in the list is their place in the gap.
+    gaps: BTreeMap<usize, Vec<(usize, usize, Role)>>,
+    /// Upper side of each gap.
+    gap_top: BTreeMap<usize, f64>,
+}
+
+impl Tracks {
+    pub(super) fn new(tracks: Vec<Track>, layer: &[usize], columns: &[f64], widths: &[f64]) -> Self {
+        let mut all =
+            Self { lane: vec![0; tracks.len()], tracks, lanes_left: 0, lanes_right: 0, gaps: BTreeMap::new(), gap_top: BTreeMap::new() };
+        for direction in [Direction::Up, Direction::Down] {
+            let here: Vec<usize> = (0..all.tracks.len()).filter(|at| all.tracks[*at].direction == direction).collect();
+            let spans: Vec<(usize, usize)> = here.iter().map(|at| all.tracks[*at].span(layer)).collect();
+            let (lane, count) = lanes(&spans);
+            for (at, lane) in here.iter().zip(lane) {
+                all.lane[*at] = lane;
+            }
+            match direction {
+                Direction::Up => all.lanes_right = count,
+                Direction::Down => all.lanes_left = count,
+            }
+        }
+        // The outermost box of each layer on the side of the track needs no gap.
+        let mut outermost: BTreeMap<(usize, Direction), usize> = BTreeMap::new();
+        for node in 0..layer.len() {
+            for direction in [Direction::Up, Direction::Down] {
+                let edge = |node: usize| match direction {
+                    Direction::Up => columns[node] + widths[node] / 2.0,
+                    Direction::Down => widths[node] / 2.0 - columns[node],
+                };
+                let holder = outermost.entry((layer[node], direction)).or_insert(node);
+                if edge(node) > edge(*holder) {
+                    *holder = node;
+                }
+            }
+        }
+        for at in 0..all.tracks.len() {
+            let direction = all.tracks[at].direction;
+            for (node, role) in all.tracks[at].ends() {
+                if outermost[&(layer[node], direction)] != node {
+                    let gap = match role {
+                        Role::Enters => layer[node] + 1,
+                        Role::Leaves => layer[node],
+                    };
+                    all.gaps.entry(gap).or_default().push((at, node, role));
+                }
+            }
+        }
+        all
+    }
+
+    /// Says where a gap begins; returns where it ends.
+    pub(super) fn start_gap(&mut self, gap: usize, top: f64, least: f64) -> f64 {
+        self.gap_top.insert(gap, top);
+        let slots = self.gaps.get(&gap).map_or(0, Vec::len);
+        if slots == 0 { top + least } else { top + least.max(10.0) + SLOT * (slots as f64 + 1.0) }
+    }
+
+    pub(super) fn width_left(&self) -> f64 {
+        if self.lanes_left == 0 { 0.0 } else { MARGIN + LANE * self.lanes_left as f64 }
+    }
+
+    pub(super) fn width_right(&self) -> f64 {
+        if self.lanes_right == 0 { 0.0 } else { MARGIN + LANE * self.lanes_right as f64 }
+    }
+
+    /// The lines, when it is known where the boxes stand.
+    pub(super) fn routes(&self, nodes: &[Rect], left: f64, right: f64) -> Vec<Route> {
+        let x = |at: usize| match self.tracks[at].direction {
+            Direction::Up => right + MARGIN + LANE * self.lane[at] as f64,
+            Direction::Down => left - MARGIN - LANE * self.lane[at] as f64,
+        };
+        let ports = self.side_ports(nodes);
+        let route = |(at, track): (usize, &Track)| {
+            let x = x(at);
+            let along = match track.direction {
+                Direction::Up => -CORNER,
+                Direction::Down => CORNER,
+            };
+            let (mut strokes, mut reach) = (Vec::new(), Vec::new());
+            for (node, role) in track.ends() {
+                // From the box to the track.
+                let mut points = match ports.get(&(at, node, role)) {
+                    Some(y) => {
+                        let side = match track.direction {
+                            Direction::Up => nodes[node].x + nodes[node].width,
+                            Direction::Down => nodes[node].x,
+                        };
+                        vec![Point::new(side, *y), Point::new(x, *y)]
+                    }
+                    None => self.through_gap(at, node, role, nodes, x),
+                };
+                let y = points.last().map_or(0.0, |point| point.y);
+                match role {
+                    Role::Enters => {
+                        points.push(Point::new(x, y + along));
+                        reach.push(y + along);
+                    }
+                    Role::Leaves => {
+                        points.push(Point::new(x, y - along));
+                        reach.push(y - along);
+                        points.reverse();
+                    }
+                }
+                strokes.push(Stroke { points, bend: Bend::Corner, head: role == Role::Leaves });
+            }
+            let (high, low) =
+                (reach.iter().copied().fold(f64::INFINITY, f64::min), reach.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+            if high < low {
+                let trunk = Stroke { points: vec![Point::new(x, low), Point::new(x, high)], bend: Bend::Corner, head: false };
+                strokes.insert(0, trunk);
+            }
+            Route {
+                kind: track.rail.kind,
+                from: track.rail.entries.clone(),
+                to: track.rail.exits.clone(),
+                notes: track.rail.notes.clone(),
+                downward: track.direction == Direction::Down,
+                strokes,
+            }
+        };
+        self.tracks.iter().enumerate().map(route).collect()
+    }
+
+    /// Where on the side of its box each end is: what leaves the box above, what arrives below, so that few lines cross.
+    fn side_ports(&self, nodes: &[Rect]) -> BTreeMap<(usize, usize, Role), f64> {
+        let in_gap: std::collections::BTreeSet<(usize, usize, Role)> = self.gaps.values().flatten().copied().collect();
+        let mut sides: BTreeMap<(usize, Direction), Vec<(Role, usize, usize)>> = BTreeMap::new();
+        for (at, track) in self.tracks.iter().enumerate() {
+            for (node, role) in track.ends().filter(|(node, role)| !in_gap.contains(&(at, *node, *role))) {
+                let lane = match role {
+                    Role::Enters => self.lane[at],
+                    Role::Leaves => usize::MAX - self.lane[at],
+                };
+                sides.entry((node, track.direction)).or_default().push((role, lane, at));
+            }
+        }
+        let mut ports = BTreeMap::new();
+        for ((node, _), mut ends) in sides {
+            ends.sort_unstable();
+            let gap = PORT.min((nodes[node].height - 8.0) / ends.len() as f64);
+            for (place, (role, _, at)) in ends.iter().enumerate() {
+                let offset = (place as f64 - (ends.len() - 1) as f64 / 2.0) * gap;
+                ports.insert((*at, node, *role), nodes[node].y + nodes[node].height / 2.0 + offset);
+            }
+        }
+        ports
+    }
+
+    fn through_gap(&self, at: usize, node: usize, role: Role, nodes: &[Rect], x: f64) -> Vec<Point> {
+        let found = self.gaps.iter().find_map(|(gap, ends)| Some((gap, ends.iter().position(|end| *end == (at, node, role))?)));
+        let y = found.map_or(0.0, |(gap, slot)| self.gap_top[gap] + SLOT * (slot as f64 + 1.0) + 5.0);
+        let node = &nodes[node];
+        // Left of the middle for what arrives, right of it for what leaves; curves have the middle.
+        let (port, side) = match role {
+            Role::Enters => (node.x + node.width * 0.75, node.y),
+            Role::Leaves => (node.x + node.width * 0.25, node.y + node.height),
+        };
+        vec![Point::new(port, side), Point::new(port, y), Point::new(x, y)]
+    }
+}
+
+impl Track {
+    fn ends(&self) -> impl Iterator<Item = (usize, Role)> {
+        let enters = self.rail.entries.iter().map(|node| (*node, Role::Enters));
+        enters.chain(self.rail.exits.iter().map(|node| (*node, Role::Leaves)))
+    }
+
+    fn span(&self, layer: &[usize]) -> (usize, usize) {
+        let rows = || self.ends().map(|(node, _)| layer[node]);
+        (rows().min().unwrap_or_default(), rows().max().unwrap_or_default())
+    }
+}
