@@ -1,15 +1,37 @@
 //! Catalogs as models, for the commands that look at them as a curator does.
 
 use clap::ValueEnum;
-use mainstay_catalog::{Catalog, Level, Limits};
+use mainstay_catalog::lint::Placed;
+use mainstay_catalog::{Bundle, Catalog, Level, Limits};
+use mainstay_catalog_refs::{Kind, Opened};
 
 use crate::catalogs;
-use crate::errors::Failure;
+use crate::errors::{Exit, Failure};
 
-/// The catalog at a place: a directory, a file or an image.
+/// The catalog at a place: a directory, a file, a database or an image.
 pub fn open(place: &str) -> Result<Catalog, Failure> {
-    let source = catalogs::source(place)?;
-    Catalog::load(source.as_ref(), &Limits::default()).map_err(|error| Failure::failed(format!("catalog {place}"), &error))
+    model(catalogs::open(place, Kind::CATALOGS)?, place)
+}
+
+/// The catalog at a place, with file and line of its blobs.
+pub fn open_placed(place: &str) -> Result<Placed, Failure> {
+    let subject = || format!("catalog {place}");
+    let opened = catalogs::open(place, Kind::CATALOGS)?;
+    let source = opened.source().map_err(|error| catalogs::failure(&subject(), &error))?;
+    Placed::load(source.as_ref(), &Limits::default()).map_err(|error| Failure::failed(subject(), &error))
+}
+
+/// The bundle that a bundle directory or image renders to.
+pub fn bundle(place: &str) -> Result<Bundle, Failure> {
+    let mut bundles = model(catalogs::open(place, Kind::BUNDLES)?, place)?.bundles.into_iter();
+    match (bundles.next(), bundles.next()) {
+        (Some(bundle), None) => Ok(bundle),
+        _ => Err(Failure::new(Exit::Failed, format!("bundle {place}"), "does not render to one bundle")),
+    }
+}
+
+fn model(opened: Opened, place: &str) -> Result<Catalog, Failure> {
+    opened.into_catalog(&Limits::default()).map_err(|error| catalogs::failure(&format!("catalog {place}"), &error))
 }
 
 /// A level as an argument.

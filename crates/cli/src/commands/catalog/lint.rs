@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mainstay_catalog::lint::{Finding, Placed, Rule, compare_bundle, lint};
-use mainstay_catalog::{Bundle, Level, Limits};
+use mainstay_catalog::{Bundle, Level};
 use serde_json::{Value, json};
 
-use super::content::{LevelArgument, count};
-use crate::catalogs;
+use super::content::{self, LevelArgument, count};
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format, Table};
 
@@ -77,8 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(place) = &arguments.catalog else {
         return Err(Failure::new(Exit::Usage, "catalog lint", "names no catalog"));
     };
-    let source = catalogs::source(place)?;
-    let placed = Placed::load(source.as_ref(), &Limits::default()).map_err(|error| Failure::failed(format!("catalog {place}"), &error))?;
+    let placed = content::open_placed(place)?;
     let mut findings = lint(&placed);
     if let Some(directory) = &arguments.bundles {
         findings.extend(compare_directories(&placed, directory)?);
@@ -159,7 +157,7 @@ fn subject(finding: &Finding) -> String {
 fn compare_directories(placed: &Placed, directory: &Path) -> Result<Vec<Finding>, Failure> {
     let mut rendered: BTreeMap<(String, String), Result<Bundle, String>> = BTreeMap::new();
     for place in bundle_directories(directory)? {
-        match rendered_bundle(&place.display().to_string()) {
+        match content::bundle(&place.display().to_string()) {
             Ok(bundle) => {
                 rendered.insert((bundle.package.to_string(), bundle.name.to_string()), Ok(bundle));
             }
@@ -205,19 +203,9 @@ fn bundle_directories(root: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn compare_images(placed: &Placed) -> Vec<Finding> {
-    let compare = |said: &Bundle| match rendered_bundle(&said.image) {
+    let compare = |said: &Bundle| match content::bundle(&said.image) {
         Ok(rendered) => compare_bundle(placed, said, Ok(&rendered)),
         Err(failure) => compare_bundle(placed, said, Err(failure.message())),
     };
     placed.catalog.bundles.iter().filter(|bundle| !bundle.image.is_empty()).filter_map(compare).collect()
-}
-
-/// The blob that a bundle directory or image renders to.
-fn rendered_bundle(place: &str) -> Result<Bundle, Failure> {
-    let catalog = super::content::open(place)?;
-    let mut bundles = catalog.bundles.into_iter();
-    match (bundles.next(), bundles.next()) {
-        (Some(bundle), None) => Ok(bundle),
-        _ => Err(Failure::new(Exit::Failed, format!("bundle {place}"), "does not render to one bundle")),
-    }
 }
