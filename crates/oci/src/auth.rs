@@ -7,6 +7,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::helper;
 
 /// How to show who we are to a registry.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,14 +35,28 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Credentials by registry, or by registry and the beginning of the repository.
+/// Credentials by registry, or by registry and the beginning of the repository; and the programs that know more of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Credentials(BTreeMap<String, Credential>);
+pub struct Credentials {
+    entries: BTreeMap<String, Credential>,
+    /// Helpers by registry.
+    helpers: BTreeMap<String, String>,
+    /// The helper for all other registries.
+    store: Option<String>,
+}
+
+/// Auth files are small, and name few registries.
+const MAX_FILE: usize = 4 << 20;
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct AuthFile {
     #[serde(default)]
     auths: Option<BTreeMap<String, AuthEntry>>,
+    #[serde(default)]
+    cred_helpers: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    creds_store: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -55,37 +70,79 @@ struct AuthEntry {
 impl Credentials {
     /// Reads Docker's `config.json`, containers' `auth.json` or a pull secret's `.dockerconfigjson`. `subject` names it in errors.
     pub fn parse(subject: &str, text: &str) -> Result<Self, Error> {
+        let file: AuthFile = read(subject, text)?;
+        Self::of(subject, file)
+    }
+
+    /// Reads the old `.dockercfg`, which is nothing but the list of registries.
+    pub fn parse_legacy(subject: &str, text: &str) -> Result<Self, Error> {
+        Self::of(subject, AuthFile { auths: Some(read(subject, text)?), cred_helpers: None, creds_store: None })
+    }
+
+    fn of(subject: &str, file: AuthFile) -> Result<Self, Error> {
         let refuse = |problem: String| Error::Configuration { subject: subject.to_owned(), problem };
-        let file: AuthFile = serde_json::from_str(text).map_err(|error| refuse(format!("no auth file: {error}")))?;
-        let mut credentials = BTreeMap::new();
+        let mut entries = BTreeMap::new();
         for (key, entry) in file.auths.unwrap_or_default() {
             if let Some(credential) = entry.credential().map_err(|problem| refuse(format!("auths[{key}]: {problem}")))? {
-                credentials.insert(normal_key(&key), credential);
+                entries.insert(normal_key(&key), credential);
             }
         }
-        Ok(Self(credentials))
+        let helpers = file.cred_helpers.unwrap_or_default().into_iter().map(|(key, helper)| (normal_key(&key), helper));
+        let helpers = helpers.filter(|(_, helper)| !helper.is_empty()).collect();
+        Ok(Self { entries, helpers, store: file.creds_store.filter(|store| !store.is_empty()) })
     }
 
     /// Adds or replaces the credential of a registry.
     pub fn insert(&mut self, registry: &str, credential: Credential) {
-        self.0.insert(normal_key(registry), credential);
+        self.entries.insert(normal_key(registry), credential);
+    }
+
+    /// Asks this helper about registries that nothing else is known of, unless one is named for that already.
+    pub fn ask_also(&mut self, helper: &str) {
+        self.store.get_or_insert_with(|| helper.to_owned());
     }
 
     /// Takes over what the other has, in place of what is here.
     pub fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.entries.extend(other.entries);
+        self.helpers.extend(other.helpers);
+        self.store = other.store.or(self.store.take());
     }
 
-    /// The credential for a repository: the longest matching `registry/path`, then the registry.
+    /// The credential for a repository: of the helper that is named for the registry, of the files, of the helper for everything, in this order.
+    pub(crate) async fn look_up(&self, registry: &str, repository: &str) -> Result<Option<Credential>, Error> {
+        if let Some(helper) = self.helpers.get(&normal_key(registry))
+            && let Some(credential) = helper::ask(helper, registry).await?
+        {
+            return Ok(Some(credential));
+        }
+        if let Some(credential) = self.find(registry, repository) {
+            return Ok(Some(credential.clone()));
+        }
+        match &self.store {
+            Some(store) => helper::ask(store, registry).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The credential that the files have for a repository: the longest matching `registry/path`, then the registry.
     pub fn find(&self, registry: &str, repository: &str) -> Option<&Credential> {
         let mut key = format!("{}/{repository}", normal_key(registry));
         loop {
-            if let Some(credential) = self.0.get(&key) {
+            if let Some(credential) = self.entries.get(&key) {
                 return Some(credential);
             }
             key.truncate(key.rfind('/')?);
         }
     }
+}
+
+fn read<T: serde::de::DeserializeOwned>(subject: &str, text: &str) -> Result<T, Error> {
+    if text.len() > MAX_FILE {
+        return Err(Error::Limit { subject: subject.to_owned(), what: "size in bytes", limit: MAX_FILE as u64 });
+    }
+    let refuse = |error: serde_json::Error| Error::Configuration { subject: subject.to_owned(), problem: format!("no auth file: {error}") };
+    serde_json::from_str(text).map_err(refuse)
 }
 
 impl AuthEntry {

@@ -30,14 +30,26 @@ pub struct BlobCache {
     max_bytes: u64,
 }
 
-/// A store of one user of a [`BlobCache`]; it goes with the value.
+/// A store of one user, which goes with the value: of a [`BlobCache`], or all its own.
 #[derive(Debug)]
 pub struct Workspace {
     store: BlobStore,
+    hold: Hold,
+}
+
+/// What keeps a workspace's folder.
+#[derive(Debug)]
+enum Hold {
+    Own(#[allow(dead_code, reason = "removes the folder when it goes")] tempfile::TempDir),
+    Shared(Lease),
+}
+
+/// A folder in a cache, with the lock that says that somebody uses it.
+#[derive(Debug)]
+struct Lease {
     cache: BlobCache,
-    directory: PathBuf,
-    /// Held as long as this lives.
-    lock: Option<(fs::File, PathBuf)>,
+    lock: fs::File,
+    lock_path: PathBuf,
 }
 
 impl BlobCache {
@@ -58,9 +70,8 @@ impl BlobCache {
         let lock_path = work.join(format!("{id}.lock"));
         let lock = fs::File::create_new(&lock_path).map_err(Error::io(&lock_path))?;
         lock.lock().map_err(Error::io(&lock_path))?;
-        let directory = work.join(id);
-        let store = BlobStore::sharing(directory.clone(), self.clone())?;
-        Ok(Workspace { store, cache: self.clone(), directory, lock: Some((lock, lock_path)) })
+        let store = BlobStore::sharing(work.join(id), self.clone())?;
+        Ok(Workspace { store, hold: Hold::Shared(Lease { cache: self.clone(), lock, lock_path }) })
     }
 
     /// The bytes of all blobs that are kept.
@@ -181,29 +192,32 @@ impl BlobCache {
 }
 
 impl Workspace {
+    /// A store that shares nothing.
+    pub fn private() -> Result<Self, Error> {
+        let directory = tempfile::tempdir().map_err(Error::io(std::env::temp_dir()))?;
+        Ok(Self { store: BlobStore::open(directory.path())?, hold: Hold::Own(directory) })
+    }
+
     /// The store.
     pub fn store(&self) -> &BlobStore {
         &self.store
     }
 
-    /// A folder that goes with the workspace, for whatever else is needed.
+    /// The folder that goes with the workspace; names other than `blobs` are free for whatever else is needed.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        self.store.root()
     }
 }
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        let removed = fs::remove_dir_all(&self.directory);
-        if let Some((lock, path)) = self.lock.take() {
-            // The lock goes last: whoever sees it free may remove the rest.
-            let removed = removed.and_then(|()| fs::remove_file(&path));
-            if let Err(error) = removed {
-                tracing::warn!(path = %self.directory.display(), %error, "a folder of the cache stays until it is opened anew");
-            }
-            drop(lock);
+        let Hold::Shared(lease) = &self.hold else { return };
+        // The lock goes last: whoever sees it free may remove the rest.
+        let removed = fs::remove_dir_all(self.store.root()).and_then(|()| fs::remove_file(&lease.lock_path));
+        if let Err(error) = removed.and_then(|()| lease.lock.unlock()) {
+            tracing::warn!(path = %self.store.root().display(), %error, "a folder of the cache stays until it is opened anew");
         }
-        if let Err(error) = self.cache.evict() {
+        if let Err(error) = lease.cache.evict() {
             tracing::warn!(%error, "the cache cannot be kept below its limit");
         }
     }

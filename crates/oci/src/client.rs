@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, Method};
 pub use copy::Tree;
 
 use crate::auth::Credentials;
+use crate::blob_cache::{BlobCache, Workspace};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::manifest::{Descriptor, ImageConfig, Manifest, Platform, media_type};
@@ -43,6 +44,8 @@ pub struct ClientConfig {
     pub certificates: Vec<PathBuf>,
     /// Which image of an index to take.
     pub platform: Platform,
+    /// Where blobs are kept for the next pull; nowhere when absent.
+    pub cache: Option<BlobCache>,
     /// How often requests are repeated.
     pub retry: Retry,
     /// Blobs larger than this are sent in pieces of this size, in bytes.
@@ -64,6 +67,7 @@ impl Default for ClientConfig {
             authorities: Vec::new(),
             certificates: Vec::new(),
             platform: Platform::default(),
+            cache: None,
             retry: Retry::default(),
             chunk: 64 << 20,
             max_blob: 8 << 30,
@@ -125,6 +129,20 @@ impl Client {
     pub fn new(config: ClientConfig) -> Result<Self, Error> {
         let transport = Transport::new(&config)?;
         Ok(Self { transport: Arc::new(transport), config: Arc::new(config), on_progress: None, mount_from: None })
+    }
+
+    /// A store to pull into, which shares its blobs with the cache if there is one. It goes with the value.
+    pub fn workspace(&self) -> Result<Workspace, Error> {
+        match &self.config.cache {
+            Some(cache) => cache.workspace(),
+            None => Workspace::private(),
+        }
+    }
+
+    /// The same client that takes images for other machines out of indexes.
+    #[must_use]
+    pub fn for_platform(&self, platform: Platform) -> Self {
+        Self { config: Arc::new(ClientConfig { platform, ..(*self.config).clone() }), ..self.clone() }
     }
 
     /// The same client that tells how far transfers are.

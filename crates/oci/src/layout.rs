@@ -1,20 +1,21 @@
 //! OCI layout directories: images as files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::client::{Image, MAX_MANIFEST, read_config};
+use crate::client::{Image, MAX_MANIFEST, Tree, read_config};
 use crate::error::Error;
 use crate::manifest::{Descriptor, Document, Platform, media_type, parse};
 use crate::store::BlobStore;
 
 /// The annotation that names an image of a layout.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
-const MAX_INDEX: u64 = 4 << 20;
+/// The largest list of images.
+pub(crate) const MAX_INDEX: u64 = 4 << 20;
 
 /// A directory with `oci-layout`, `index.json` and `blobs`.
 #[derive(Debug, Clone)]
@@ -67,11 +68,69 @@ impl Layout {
 
     /// Names an image whose blobs are in the store; an image of the same name loses it.
     pub fn add(&self, name: &str, image: &Image) -> Result<(), Error> {
+        self.add_descriptor(name, &image.descriptor)
+    }
+
+    /// Names an image or index whose blobs are in the store; what had the name loses it.
+    pub fn add_descriptor(&self, name: &str, descriptor: &Descriptor) -> Result<(), Error> {
         let mut index = self.load()?;
         index.manifests.retain(|entry| entry.annotations.get(REF_NAME).is_none_or(|other| other != name));
-        let mut entry = image.descriptor.clone();
+        let mut entry = descriptor.clone();
         entry.annotations.insert(REF_NAME.to_owned(), name.to_owned());
         index.manifests.push(entry);
+        self.save(&index)
+    }
+
+    /// Adds an image or index that has no name.
+    pub(crate) fn add_unnamed(&self, descriptor: &Descriptor) -> Result<(), Error> {
+        let mut index = self.load()?;
+        index.manifests.push(descriptor.clone());
+        self.save(&index)
+    }
+
+    /// Takes a name away, and tells whether it was there. Blobs stay until [`Layout::collect`].
+    pub fn remove(&self, name: &str) -> Result<bool, Error> {
+        let mut index = self.load()?;
+        let before = index.manifests.len();
+        index.manifests.retain(|entry| entry.annotations.get(REF_NAME).is_none_or(|other| other != name));
+        let removed = index.manifests.len() < before;
+        if removed {
+            self.save(&index)?;
+        }
+        Ok(removed)
+    }
+
+    /// Removes the blobs that no image of the layout needs, and gives their number.
+    pub fn collect(&self) -> Result<usize, Error> {
+        let mut needed = BTreeSet::new();
+        for entry in self.load()?.manifests {
+            let tree = Tree::read(&self.store.root().display().to_string(), &self.store, &entry)?;
+            needed.extend(tree.manifests.into_iter().chain(tree.blobs).map(|descriptor| descriptor.digest));
+        }
+        let mut removed = 0;
+        for algorithm in ["sha256", "sha512"] {
+            let directory = self.store.root().join("blobs").join(algorithm);
+            let entries = match fs::read_dir(&directory) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::Io { path: directory, source: error }),
+            };
+            for entry in entries {
+                let path = entry.map_err(Error::io(&directory))?.path();
+                let digest = path.file_name().and_then(|name| format!("{algorithm}:{}", name.to_string_lossy()).parse().ok());
+                if digest.is_some_and(|digest| !needed.contains(&digest)) {
+                    fs::remove_file(&path).map_err(Error::io(path))?;
+                    removed += 1;
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Replaces the list of images by one that came from elsewhere.
+    pub(crate) fn replace_index(&self, subject: &str, bytes: &[u8]) -> Result<(), Error> {
+        let index: IndexFile =
+            serde_json::from_slice(bytes).map_err(|error| Error::content(subject, format!("index.json cannot be read: {error}")))?;
         self.save(&index)
     }
 

@@ -11,6 +11,7 @@
 //!
 //! [`registry`] is a small registry server for tests, demonstrations and `mainstay up`. This crate does not interpret what images hold.
 
+mod archive;
 mod auth;
 mod blob_cache;
 mod build;
@@ -18,6 +19,7 @@ mod cache;
 mod client;
 mod digest;
 mod error;
+mod helper;
 mod hosts;
 mod layout;
 mod manifest;
@@ -25,11 +27,14 @@ mod reference;
 mod registries;
 pub mod registry;
 mod retry;
+mod settings;
+mod short_names;
 mod store;
 mod tls;
 mod transport;
 mod unpack;
 
+pub use archive::write_docker_archive;
 pub use auth::{Credential, Credentials};
 pub use blob_cache::{BlobCache, Workspace};
 pub use build::{Compression, Format, ImageBuilder, ImageFile, ImageIndex};
@@ -42,5 +47,6 @@ pub use manifest::{Descriptor, ImageConfig, Manifest, Platform, RunConfig, media
 pub use reference::Reference;
 pub use registries::{Registries, Source};
 pub use retry::Retry;
+pub use settings::Settings;
 pub use store::{BlobStore, BlobWriter};
 pub use unpack::{Layer, UnpackLimits, UnpackOptions, Unpacked, read_files, unpack};

@@ -4,10 +4,21 @@ use toml_edit::{Document, Item, Table};
 
 use crate::error::Error;
 use crate::reference::Reference;
+use crate::short_names::ShortNames;
 
 /// Rules about registries; none by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Registries(Vec<Rule>);
+pub struct Registries {
+    rules: Vec<Rule>,
+    pub(crate) short_names: ShortNames,
+    helpers: Vec<String>,
+}
+
+/// Such files are small.
+const MAX_FILE: usize = 4 << 20;
+const MAX_RULES: usize = 10_000;
+/// The word for auth files among the credential helpers.
+const AUTH_FILES: &str = "containers-auth.json";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
@@ -46,18 +57,47 @@ impl Registries {
     /// Reads the text of a `registries.conf`; `subject` names it in errors.
     pub fn parse(subject: &str, text: &str) -> Result<Self, Error> {
         let refuse = |problem: String| Error::Configuration { subject: subject.to_owned(), problem };
+        if text.len() > MAX_FILE {
+            return Err(Error::Limit { subject: subject.to_owned(), what: "size in bytes", limit: MAX_FILE as u64 });
+        }
         let document = Document::parse(text).map_err(|error| refuse(error.to_string().trim_end().to_owned()))?;
         if document.get("registries").is_some() {
             return Err(refuse("version 1 format ([registries.search]) is not supported; use [[registry]] tables".to_owned()));
         }
         let tables = tables(document.as_table(), "registry").map_err(&refuse)?;
-        tables.into_iter().map(Rule::read).collect::<Result<_, _>>().map(Self).map_err(refuse)
+        if tables.len() > MAX_RULES {
+            return Err(Error::Limit { subject: subject.to_owned(), what: "number of registries", limit: MAX_RULES as u64 });
+        }
+        let rules: Vec<Rule> = tables.into_iter().map(Rule::read).collect::<Result<_, _>>().map_err(&refuse)?;
+        for (number, rule) in rules.iter().enumerate() {
+            if rules[..number].iter().any(|other| other.prefix == rule.prefix) {
+                return Err(refuse(format!("registry {} is configured twice", rule.prefix)));
+            }
+        }
+        let short_names = ShortNames::read(document.as_table()).map_err(&refuse)?;
+        let helpers = texts(document.as_table(), "credential-helpers").map_err(&refuse)?.unwrap_or_default();
+        Ok(Self { rules, short_names, helpers })
+    }
+
+    /// Takes over what a later file says, in place of what is here (`registries.conf.d`).
+    pub fn extend(&mut self, later: Self) {
+        self.rules.retain(|rule| later.rules.iter().all(|other| other.prefix != rule.prefix));
+        self.rules.extend(later.rules);
+        self.short_names.extend(later.short_names);
+        if !later.helpers.is_empty() {
+            self.helpers = later.helpers;
+        }
+    }
+
+    /// The programs that are to be asked for credentials besides the auth files.
+    pub fn credential_helpers(&self) -> impl Iterator<Item = &str> {
+        self.helpers.iter().map(String::as_str).filter(|helper| *helper != AUTH_FILES)
     }
 
     /// Where to look for an image: its mirrors in order, then its own place.
     pub fn sources(&self, reference: &Reference) -> Result<Vec<Source>, Error> {
         let name = reference.name();
-        let Some(rule) = self.0.iter().filter(|rule| rule.matches(&name)).max_by_key(|rule| rule.prefix.len()) else {
+        let Some(rule) = self.rules.iter().filter(|rule| rule.matches(&name)).max_by_key(|rule| rule.prefix.len()) else {
             return Ok(vec![Source { reference: reference.clone(), insecure: false }]);
         };
         let by_digest = reference.digest().is_some();
@@ -86,6 +126,16 @@ impl Rule {
         let prefix = prefix.or_else(|| location.clone()).ok_or("a registry needs a location or a prefix")?;
         if location.is_none() && prefix.starts_with("*.") && text(table, "prefix")?.is_none() {
             return Err(format!("registry {prefix}: a wildcard needs to be the prefix"));
+        }
+        for place in location.iter().chain([&prefix]) {
+            if place.contains("://") {
+                return Err(format!("registry {place}: a location has no scheme; write the host and the path alone"));
+            }
+        }
+        if let Some(rest) = prefix.strip_prefix('*')
+            && (!rest.starts_with('.') || rest.contains(['*', '/', ':', '@']))
+        {
+            return Err(format!("registry {prefix}: a wildcard stands for the first part of a host, as in *.example.com"));
         }
         let mirrors = tables(table, "mirror")?.into_iter().map(Mirror::read).collect::<Result<_, _>>()?;
         Ok(Self {
@@ -133,11 +183,14 @@ impl Mirror {
             Some("tag-only") => Pulls::TagOnly,
             Some(other) => return Err(format!("mirror {location}: pull-from-mirror is {other:?}, expected all, digest-only or tag-only")),
         };
+        if location.contains("://") {
+            return Err(format!("mirror {location}: a location has no scheme; write the host and the path alone"));
+        }
         Ok(Self { location, insecure: flag(table, "insecure")?, pulls })
     }
 }
 
-fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
+pub(crate) fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
     match table.get(key) {
         None => Ok(Vec::new()),
         Some(Item::ArrayOfTables(list)) => Ok(list.iter().collect()),
@@ -145,11 +198,19 @@ fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
     }
 }
 
-fn text(table: &Table, key: &str) -> Result<Option<String>, String> {
+pub(crate) fn text(table: &Table, key: &str) -> Result<Option<String>, String> {
     match table.get(key) {
         None => Ok(None),
         Some(item) => item.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| format!("{key}: expected text")),
     }
+}
+
+/// A list of texts; nothing when it is absent.
+pub(crate) fn texts(table: &Table, key: &str) -> Result<Option<Vec<String>>, String> {
+    let refuse = || format!("{key}: expected a list of texts");
+    let Some(item) = table.get(key) else { return Ok(None) };
+    let list = item.as_array().ok_or_else(refuse)?;
+    list.iter().map(|value| value.as_str().map(str::to_owned).ok_or_else(refuse)).collect::<Result<_, _>>().map(Some)
 }
 
 fn flag(table: &Table, key: &str) -> Result<bool, String> {

@@ -25,6 +25,8 @@ const MAX_SMALL_BODY: usize = 1 << 20;
 pub(crate) struct Transport {
     hosts: Hosts,
     credentials: Credentials,
+    /// What was found of them, by host and repository.
+    known: Mutex<HashMap<(String, String), Option<Credential>>>,
     /// The scheme that worked for a host.
     schemes: Mutex<HashMap<String, &'static str>>,
     /// The value of `Authorization` by host and scope.
@@ -100,6 +102,7 @@ impl Transport {
         Ok(Self {
             hosts: Hosts::new(config)?,
             credentials: config.credentials.clone(),
+            known: Mutex::default(),
             schemes: Mutex::default(),
             granted: Mutex::default(),
         })
@@ -183,7 +186,8 @@ impl Transport {
 
     /// The value of `Authorization` that the registry's challenge asks for; nothing when we have nothing to show.
     async fn authorize(&self, call: &Call<'_>, response: &Response, scopes: &[String]) -> Result<Option<String>, Error> {
-        let credential = self.credentials.find(call.host.registry, call.repository);
+        let credential = self.credential(call).await?;
+        let credential = credential.as_ref();
         let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let mut basic = false;
         for challenge in challenges {
@@ -198,6 +202,18 @@ impl Transport {
             Some(Credential::Basic { user, password }) if basic => Some(basic_value(user, password)),
             _ => None,
         })
+    }
+
+    /// Who we are at the registry. Helpers are asked once for each.
+    async fn credential(&self, call: &Call<'_>) -> Result<Option<Credential>, Error> {
+        let key = (call.host.registry.to_owned(), call.repository.to_owned());
+        let known = lock(&self.known).get(&key).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = self.credentials.look_up(call.host.registry, call.repository).await?;
+        lock(&self.known).insert(key, found.clone());
+        Ok(found)
     }
 
     async fn token(

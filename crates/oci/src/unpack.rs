@@ -476,7 +476,7 @@ fn join(parent: &str, name: &str) -> String {
 }
 
 /// The archive inside a blob, by its first bytes: media types are not always right.
-fn decompressed(file: fs::File) -> io::Result<Box<dyn Read>> {
+pub(crate) fn decompressed(file: fs::File) -> io::Result<Box<dyn Read>> {
     let mut reader = BufReader::with_capacity(128 << 10, file);
     let start = reader.fill_buf()?;
     Ok(if start.starts_with(&[0x1f, 0x8b]) {
