@@ -11,8 +11,10 @@
 //!
 //! A file that is read is never changed. A file that is changed is changed at once or not at all.
 
+mod addition;
 mod connect;
 mod convert;
+mod edit;
 mod error;
 mod limits;
 mod listing;
@@ -22,6 +24,8 @@ mod open;
 mod schema;
 mod tables;
 
+pub use addition::Addition;
+pub use edit::{AddOptions, Editor, Mode, OnError, PackageRemoval, UnknownMode};
 pub use error::Error;
 pub use limits::Limits;
 pub use migrations::LATEST;

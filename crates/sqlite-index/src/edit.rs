@@ -1,0 +1,104 @@
+//! Changing a database: on a private copy beside it, which takes its place when everything is done.
+
+mod add;
+mod bundle;
+mod channels;
+mod deprecate;
+mod graph;
+mod overwrite;
+mod query;
+mod remove;
+mod substitutes;
+
+use std::fs::{File, Permissions};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, Transaction};
+use tempfile::TempPath;
+
+pub use add::{AddOptions, Mode, UnknownMode};
+pub use deprecate::PackageRemoval;
+
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::open::examine;
+use crate::{connect, migrations, schema};
+
+/// What to do about what does not work (`--permissive`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// End with it; nothing is changed.
+    #[default]
+    Stop,
+    /// Keep what worked and give the rest back as warnings.
+    Continue,
+}
+
+/// A database that is being changed. Dropping it changes nothing.
+#[derive(Debug)]
+pub struct Editor {
+    // Declared before the copy, so that it is closed before the copy is removed.
+    connection: Connection,
+    copy: TempPath,
+    path: PathBuf,
+    limits: Limits,
+}
+
+impl Editor {
+    /// Opens a database, or begins a new one where there is no file or an empty one. Its schema is brought to the newest version.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_limited(path, Limits::default())
+    }
+
+    /// [`Editor::open`] with limits of one's own.
+    pub fn open_limited(path: impl AsRef<Path>, limits: Limits) -> Result<Self, Error> {
+        let path = path.as_ref().to_owned();
+        let io = |source| Error::Io { path: path.clone(), source };
+        let length = match std::fs::metadata(&path) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(io(error)),
+        };
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let copy = tempfile::Builder::new()
+            .prefix(".index-")
+            .suffix(".db")
+            .permissions(readable())
+            .tempfile_in(directory)
+            .map_err(io)?
+            .into_temp_path();
+        if length > 0 {
+            examine(&path, &limits)?;
+            let checked = connect::read_only(&path, &limits)?;
+            schema::check(&checked)?;
+            drop(checked);
+            std::fs::copy(&path, &copy).map_err(io)?;
+        }
+        let connection = connect::private(&copy, &limits)?;
+        migrations::migrate(&connection)?;
+        Ok(Self { connection, copy, path, limits })
+    }
+
+    /// Puts the changed database in the place of the old one.
+    pub fn commit(self) -> Result<(), Error> {
+        let Self { connection, copy, path, .. } = self;
+        connection.close().map_err(|(_, error)| Error::Sqlite(error))?;
+        let io = |source| Error::Io { path: path.clone(), source };
+        File::open(&copy).and_then(|file| file.sync_all()).map_err(io)?;
+        copy.persist(&path).map_err(|error| io(error.error))
+    }
+
+    fn begin(&self) -> Result<Transaction<'_>, Error> {
+        Ok(self.connection.unchecked_transaction()?)
+    }
+
+    fn vacuum(&self) -> Result<(), Error> {
+        Ok(self.connection.execute_batch("VACUUM")?)
+    }
+}
+
+#[cfg(unix)]
+fn readable() -> Permissions {
+    use std::os::unix::fs::PermissionsExt as _;
+    Permissions::from_mode(0o644)
+}
