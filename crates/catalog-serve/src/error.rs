@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use mainstay_catalog::{LoadError, Shape};
+use mainstay_catalog_store::StoreError;
 
 /// Why a catalog is not served, or an answer not given.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +50,58 @@ pub enum ServeError {
         /// Why it failed.
         reason: String,
     },
+    /// A package is not valid.
+    #[error("{0}")]
+    Invalid(String),
+    /// A package can not be served.
+    #[error("build package index: process package \"{package}\": {source}")]
+    Process {
+        /// Its name.
+        package: String,
+        /// What is wrong with it.
+        source: Box<ServeError>,
+    },
+    /// The catalog can not be stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The cache directory can not be looked at.
+    #[error("detect cache format: read cache directory: {0}")]
+    DetectCache(io::Error),
+    /// The cache directory holds something else.
+    #[error("cache directory has unexpected contents: {names}")]
+    UnexpectedCache {
+        /// Names of what is there.
+        names: String,
+    },
+    /// The cache has no digest.
+    #[error("read existing cache digest: open {}: {}", path.display(), of_system(source))]
+    CacheDigest {
+        /// The file.
+        path: PathBuf,
+        /// Why it can not be read.
+        source: io::Error,
+    },
+    /// The cache was made from something else, or was changed.
+    #[error("cache requires rebuild: cache reports digest as \"{existing}\", but computed digest is \"{computed}\"")]
+    Stale {
+        /// What was written down.
+        existing: String,
+        /// What is so now.
+        computed: String,
+    },
+    /// The cache holds no catalog.
+    #[error("the cache holds no catalog")]
+    EmptyCache,
+    /// The cache can not be written.
+    #[error("cache {}: {source}", path.display())]
+    Cache {
+        /// What was to be written.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The address can not be listened on.
-    #[error("failed to listen: listen tcp {address}: {source}")]
+    #[error("failed to listen: listen tcp {}: bind: {}", short(*address), of_system(source))]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -62,4 +114,17 @@ pub enum ServeError {
     /// The connection of the listener broke.
     #[error("serving failed: {0}")]
     Transport(#[from] tonic::transport::Error),
+}
+
+/// An address as Go writes it: every interface is nothing.
+fn short(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() { format!(":{}", address.port()) } else { address.to_string() }
+}
+
+/// What the system said, in its own words without a number.
+fn of_system(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }

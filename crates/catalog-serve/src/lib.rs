@@ -7,6 +7,7 @@
 //!
 //! An answer is found by the index, read from the content, and converted when it is asked for.
 
+pub mod cache;
 mod error;
 pub mod grpc;
 

@@ -10,11 +10,13 @@
 //! Content never changes once it has its name, so a map of it stays valid; removing an entry leaves maps that are in use alone. The store
 //! owns everything inside its root and touches nothing beside it (OLM1-GEN-09).
 
+mod digest;
 mod directory;
 mod error;
 mod map;
 mod store;
 
+pub use digest::{Counted, digest};
 pub use directory::DirectorySource;
 pub use error::StoreError;
 pub use map::Map;

@@ -52,6 +52,16 @@ impl fmt::Display for CatalogDigest {
 }
 
 impl CatalogDigest {
+    /// A digest of 32 bytes.
+    pub(crate) fn sha256(bytes: &[u8]) -> Self {
+        Self { algorithm: "sha256".to_owned(), hex: bytes.iter().map(|byte| format!("{byte:02x}")).collect() }
+    }
+
+    /// The part after the colon.
+    pub fn hex(&self) -> &str {
+        &self.hex
+    }
+
     fn folder(&self) -> String {
         format!("{}-{}", self.algorithm, self.hex)
     }
@@ -165,6 +175,11 @@ impl CatalogStore {
             }
         }
         Ok(opened)
+    }
+
+    /// Opens the store in `root` without looking at what is there: for who knows by other means whether it is sound. Nothing is written.
+    pub fn unchecked(root: &Path) -> Self {
+        Self { root: root.to_owned(), counter: AtomicU64::new(0) }
     }
 
     /// Why an entry of the root is not to be used.

@@ -252,10 +252,19 @@ mod tests {
         let cases = [
             (json!({}), r#"{"name":"","inner":{}}"#),
             (json!(null), r#"{"name":"","inner":{}}"#),
-            (json!({"NAME": "a<b>&\u{2028}\u{1}\u{7f}\"\\\n\u{8}"}), "{\"name\":\"a\\u003cb\\u003e\\u0026\\u2028\\u0001\u{7f}\\\"\\\\\\n\\b\",\"inner\":{}}"),
+            (
+                json!({"NAME": "a<b>&\u{2028}\u{1}\u{7f}\"\\\n\u{8}"}),
+                "{\"name\":\"a\\u003cb\\u003e\\u0026\\u2028\\u0001\u{7f}\\\"\\\\\\n\\b\",\"inner\":{}}",
+            ),
             (json!({"url": "", "on": false, "port": 0, "labels": {}, "items": []}), r#"{"name":"","inner":{}}"#),
-            (json!({"items": ["x", null], "labels": {"b": "2", "a": null}}), r#"{"name":"","labels":{"a":"","b":"2"},"items":["x",""],"inner":{}}"#),
-            (json!({"any": {"k": "<"}, "inner": {"x": "y", "unknown": 1}}), "{\"name\":\"\",\"inner\":{\"x\":\"y\"},\"any\":{\"k\":\"\\u003c\"}}"),
+            (
+                json!({"items": ["x", null], "labels": {"b": "2", "a": null}}),
+                r#"{"name":"","labels":{"a":"","b":"2"},"items":["x",""],"inner":{}}"#,
+            ),
+            (
+                json!({"any": {"k": "<"}, "inner": {"x": "y", "unknown": 1}}),
+                "{\"name\":\"\",\"inner\":{\"x\":\"y\"},\"any\":{\"k\":\"\\u003c\"}}",
+            ),
             (json!({"any": null, "port": 8443}), r#"{"name":"","port":8443,"inner":{},"any":null}"#),
         ];
         for (value, expected) in cases {

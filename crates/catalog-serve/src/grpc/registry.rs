@@ -1,10 +1,11 @@
 //! The ten methods of `api.Registry` and the experimental one.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 
-use futures::Stream;
 use futures::stream;
-use mainstay_catalog::{EntryView, Index, MetaQuery, PackageView};
+use futures::{Stream, StreamExt as _};
+use mainstay_catalog::{ChannelView, EntryView, Index, MetaQuery, PackageView};
 use mainstay_catalog_store::{Map, StoredCatalog};
 use tonic::{Request, Response, Status};
 
@@ -41,9 +42,12 @@ impl Registry {
         Self { catalog }
     }
 
-    /// Converts every bundle once, so that what can not be sent is told before the first client asks for it.
-    pub fn check(&self) -> Result<(), ServeError> {
-        self.index().listing(0).try_for_each(|entry| check(&self.catalog, entry))
+    /// Converts every bundle of a package once, so that what can not be sent is told before the first client asks for it.
+    pub(crate) fn check_package(&self, name: &str) -> Result<(), ServeError> {
+        let Some(package) = self.index().package(name) else { return Ok(()) };
+        let mut seen = HashSet::new();
+        let entries = package.channels().flat_map(ChannelView::entries);
+        entries.filter(|entry| seen.insert(entry.name())).try_for_each(|entry| check(&self.catalog, entry))
     }
 
     fn index(&self) -> &Index<Map> {
@@ -254,14 +258,13 @@ impl ExperimentalRegistry for Registry {
         let blobs = stream::iter(ranges).map(move |range| {
             let failed = |reason: String| Status::internal(format!("custom schema: {reason}"));
             let json = catalog.read_blob(range).map_err(|error| failed(error.to_string()))?;
-            let blob: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&json).map_err(|error| failed(error.to_string()))?;
+            let blob: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&json).map_err(|error| failed(error.to_string()))?;
             Ok(structure(blob))
         });
         Ok(Response::new(Box::pin(blobs)))
     }
 }
-
-use futures::StreamExt as _;
 
 fn structure(members: serde_json::Map<String, serde_json::Value>) -> prost_types::Struct {
     prost_types::Struct { fields: members.into_iter().map(|(name, value)| (name, any(value))).collect() }

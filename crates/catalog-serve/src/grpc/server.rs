@@ -56,7 +56,12 @@ impl Listener {
 }
 
 /// Serves a catalog until `stop`, then lets answers in flight end.
-pub async fn serve_registry(catalog: StoredCatalog, listener: Listener, options: Options, stop: CancellationToken) -> Result<(), ServeError> {
+pub async fn serve_registry(
+    catalog: StoredCatalog,
+    listener: Listener,
+    options: Options,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
     let registry = Registry::new(catalog);
     let answers = Server::builder()
         .max_concurrent_streams(STREAMS)
