@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, Fields, PackageBlob, PropertyBlob, Shape};
+use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, EntryBlob, Fields, PackageBlob, PropertyBlob, Shape};
 use crate::error::LoadError;
 use crate::load::{Blob, Limits};
 use crate::source::Source;
@@ -98,6 +100,13 @@ pub struct Icon {
     pub base64data: String,
     /// Media type, as written.
     pub mediatype: String,
+}
+
+impl Icon {
+    /// A picture of these bytes.
+    pub fn new(bytes: &[u8], media_type: &str) -> Self {
+        Self { base64data: STANDARD.encode(bytes), mediatype: media_type.to_owned() }
+    }
 }
 
 /// `olm.channel` (OLM1-FBC-10).
@@ -259,16 +268,10 @@ impl Catalog {
             }
             SCHEMA_CHANNEL => {
                 let channel = ChannelBlob::read(&Fields::read(blob.json, "")?)?;
-                let entries = channel.entries.into_iter().map(|entry| Entry {
-                    name: entry.name.into_owned().into(),
-                    replaces: (!entry.replaces.is_empty()).then(|| entry.replaces.into_owned().into()),
-                    skips: entry.skips.into_iter().map(|skip| skip.into_owned().into()).collect(),
-                    skip_range: (!entry.skip_range.is_empty()).then(|| entry.skip_range.into_owned()),
-                });
                 self.channels.push(Channel {
                     package: channel.package.into_owned().into(),
                     name: channel.name.into_owned().into(),
-                    entries: entries.collect(),
+                    entries: channel.entries.into_iter().map(Entry::from).collect(),
                     properties: owned(channel.properties)?,
                 });
             }
@@ -305,6 +308,17 @@ impl Catalog {
             }),
         }
         Ok(())
+    }
+}
+
+impl From<EntryBlob<'_>> for Entry {
+    fn from(entry: EntryBlob<'_>) -> Self {
+        Self {
+            name: entry.name.into_owned().into(),
+            replaces: (!entry.replaces.is_empty()).then(|| entry.replaces.into_owned().into()),
+            skips: entry.skips.into_iter().map(|skip| skip.into_owned().into()).collect(),
+            skip_range: (!entry.skip_range.is_empty()).then(|| entry.skip_range.into_owned()),
+        }
     }
 }
 
