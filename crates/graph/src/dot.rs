@@ -59,6 +59,7 @@ fn label(node: &Node) -> String {
 fn look(node: &Node) -> &'static str {
     let looks = [
         (Mark::Installed, ", fillcolor=\"#b6e3ff\", color=\"#0969da\", penwidth=2"),
+        (Mark::Start, ", fillcolor=\"#b6e3ff\", color=\"#0969da\""),
         (Mark::Blocked, ", color=\"#cf222e\", style=\"rounded,filled,dashed\""),
         (Mark::Next, ", fillcolor=\"#ddf4ff\", color=\"#0550ae\""),
         (Mark::Reachable, ", fillcolor=\"#ddf4ff\", color=\"#54aeff\""),

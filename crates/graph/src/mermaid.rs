@@ -5,12 +5,15 @@ use std::fmt::{self, Write as _};
 use crate::error::Error;
 use crate::model::{Line, Mark, Node, Picture};
 
+/// Marks, the most telling first: a box has one class.
+const TELLING: [Mark; 7] = [Mark::Installed, Mark::Start, Mark::Blocked, Mark::Next, Mark::Reachable, Mark::Deprecated, Mark::Head];
+
 /// Writes a picture, each panel a sub-graph.
 pub fn mermaid(picture: &Picture) -> Result<String, Error> {
     picture.check()?;
     let mut out = String::from(
         "flowchart BT\n  classDef head stroke:#1a7f37,stroke-width:2px\n  classDef installed fill:#b6e3ff,stroke:#0969da,stroke-width:3px,color:#1f2328\n  \
-         classDef next fill:#ddf4ff,stroke:#0550ae,stroke-width:2px,color:#1f2328\n  classDef reachable fill:#ddf4ff,stroke:#54aeff,color:#1f2328\n  \
+         classDef start fill:#b6e3ff,stroke:#0969da,color:#1f2328\n  classDef next fill:#ddf4ff,stroke:#0550ae,stroke-width:2px,color:#1f2328\n  classDef reachable fill:#ddf4ff,stroke:#54aeff,color:#1f2328\n  \
          classDef deprecated fill:#fff8c5,stroke:#d4a72c,color:#1f2328\n  classDef blocked stroke:#cf222e,stroke-dasharray:4\n",
     );
     for (number, panel) in picture.panels.iter().enumerate() {
@@ -28,8 +31,7 @@ pub fn mermaid(picture: &Picture) -> Result<String, Error> {
         }
         out.push_str("  end\n");
     }
-    // A box has one class; the most telling one wins.
-    for mark in [Mark::Installed, Mark::Blocked, Mark::Next, Mark::Reachable, Mark::Deprecated, Mark::Head] {
+    for mark in TELLING {
         let mut members = Vec::new();
         for (number, panel) in picture.panels.iter().enumerate() {
             let of_class = |node: &&(usize, &Node)| class(node.1) == Some(mark);
@@ -45,9 +47,7 @@ pub fn mermaid(picture: &Picture) -> Result<String, Error> {
 }
 
 fn class(node: &Node) -> Option<Mark> {
-    [Mark::Installed, Mark::Blocked, Mark::Next, Mark::Reachable, Mark::Deprecated, Mark::Head]
-        .into_iter()
-        .find(|mark| node.marks.has(*mark))
+    TELLING.into_iter().find(|mark| node.marks.has(*mark))
 }
 
 fn label(node: &Node) -> String {

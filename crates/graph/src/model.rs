@@ -125,6 +125,8 @@ pub enum Mark {
     Head,
     /// It is what runs now.
     Installed,
+    /// It does not run, but is what is asked about: ways begin here.
+    Start,
     /// One step leads to it from what runs now.
     Next,
     /// It can be reached from what runs now.
@@ -137,13 +139,14 @@ pub enum Mark {
 
 impl Mark {
     /// All marks, in the order they are shown in.
-    pub const ALL: [Self; 6] = [Self::Head, Self::Installed, Self::Next, Self::Reachable, Self::Deprecated, Self::Blocked];
+    pub const ALL: [Self; 7] = [Self::Head, Self::Installed, Self::Start, Self::Next, Self::Reachable, Self::Deprecated, Self::Blocked];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Head => "head",
             Self::Installed => "installed",
+            Self::Start => "start",
             Self::Next => "next",
             Self::Reachable => "reachable",
             Self::Deprecated => "deprecated",

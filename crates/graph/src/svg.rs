@@ -156,7 +156,7 @@ fn card(out: &mut String, node: &Node, rect: &Rect, from_somewhere: bool) {
     for mark in node.marks.iter() {
         put(&mut class, format_args!(" {}", mark.name()));
     }
-    let within = [Mark::Installed, Mark::Next, Mark::Reachable].into_iter().any(|mark| node.marks.has(mark));
+    let within = [Mark::Installed, Mark::Start, Mark::Next, Mark::Reachable].into_iter().any(|mark| node.marks.has(mark));
     if from_somewhere && !within {
         class.push_str(" away");
     }

@@ -20,7 +20,7 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neu
 .route:hover .edge { stroke-width: 3; }
 .badge-text { font-size: 10px; font-weight: 600; text-anchor: middle; fill: #ffffff; }
 .badge.head { fill: #1a7f37; }
-.badge.installed { fill: #0969da; }
+.badge.installed, .badge.start { fill: #0969da; }
 .badge.next { fill: #0550ae; }
 .badge.reachable { fill: #54aeff; }
 .badge.deprecated { fill: #9a6700; }
@@ -29,7 +29,7 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neu
 .node.deprecated .card { fill: #fff8c5; stroke: #d4a72c; }
 .node.reachable .card { fill: #ddf4ff; stroke: #54aeff; }
 .node.next .card { fill: #ddf4ff; stroke: #0550ae; stroke-width: 1.6; }
-.node.installed .card { fill: #b6e3ff; stroke: #0969da; stroke-width: 2.2; }
+.node.installed .card, .node.start .card { fill: #b6e3ff; stroke: #0969da; stroke-width: 2.2; }
 .node.blocked .card { stroke: #cf222e; stroke-dasharray: 4 3; }
 .node.deprecated .label { text-decoration: line-through; }
 .away { opacity: 0.55; }
@@ -44,14 +44,14 @@ text { fill: #e6edf3; }
 .edge.warning { stroke: #f85149; } .head.warning { fill: #f85149; }
 .badge-text { fill: #ffffff; }
 .badge.head { fill: #238636; }
-.badge.installed { fill: #1f6feb; }
+.badge.installed, .badge.start { fill: #1f6feb; }
 .badge.next { fill: #1158c7; }
 .badge.reachable { fill: #388bfd; }
 .node.head .card { stroke: #3fb950; }
 .node.deprecated .card { fill: #2e2a1f; stroke: #9e6a03; }
 .node.reachable .card { fill: #0c2d4d; stroke: #1f6feb; }
 .node.next .card { fill: #0c2d4d; stroke: #58a6ff; }
-.node.installed .card { fill: #0d419d; stroke: #79c0ff; }
+.node.installed .card, .node.start .card { fill: #0d419d; stroke: #79c0ff; }
 .node.blocked .card { stroke: #f85149; }
 }
 ";

@@ -57,7 +57,7 @@ impl Ink {
     pub(super) fn of(mark: &str) -> Self {
         match mark {
             "head" => Self::Good,
-            "installed" | "next" | "reachable" => Self::Here,
+            "installed" | "start" | "next" | "reachable" => Self::Here,
             "deprecated" => Self::Care,
             "blocked" => Self::Warning,
             _ => Self::Plain,
@@ -118,7 +118,7 @@ impl Pen<'_> {
     }
 
     pub(super) fn node(&self, node: &Node) -> String {
-        let (glyph, ink) = if node.marks.has(Mark::Installed) {
+        let (glyph, ink) = if node.marks.has(Mark::Installed) || node.marks.has(Mark::Start) {
             (self.either("\u{25c9}", "@"), Ink::Here)
         } else if node.marks.has(Mark::Blocked) {
             (self.either("\u{2717}", "x"), Ink::Warning)

@@ -1,0 +1,354 @@
+//! The channels of a catalog in Mermaid's language, as `opm alpha render-graph` writes them (CATLG-49, CATLG-50).
+//!
+//! Curators paste the text into pages and keep it beside their catalogs, so it is upstream's to the byte, its habits included: edges are
+//! numbered in the order the channels are looked at, which is not the order they are written in when packages have channels of one name.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use mainstay_versions::{CatalogRange, Version};
+
+use crate::facts::package_property;
+use crate::go_sort::go_sort;
+use crate::model::{Bundle, Catalog, Channel, Entry, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
+use crate::validate::quoted;
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mermaid<'a> {
+    /// Only this package.
+    pub package: Option<&'a str>,
+    /// Only edges from this bundle on.
+    pub minimum_edge: Option<&'a str>,
+    /// Whether to mark what OLM v0 would not go through.
+    pub semantics: V0Semantics,
+}
+
+/// Whether skipped bundles and the edges that lead to them are marked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum V0Semantics {
+    /// Every edge alike (`opm alpha render-graph` without flags).
+    Plain,
+    /// What is skipped is marked (`--draw-v0-semantics`, and always in `opm alpha render-template -o mermaid`).
+    #[default]
+    Marked,
+}
+
+/// A drawing, and what was left out of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drawing {
+    /// Mermaid's text.
+    pub text: String,
+    /// What people should know, in upstream's words.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is no drawing. The words are upstream's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MermaidError {
+    /// A property of the bundle has another shape.
+    #[error("parse properties for bundle {}: {reason}", quoted(bundle))]
+    Properties {
+        /// Name of the bundle.
+        bundle: String,
+        /// Which property, and what is wrong.
+        reason: String,
+    },
+    /// Not exactly one `olm.package` property.
+    #[error("bundle {} has multiple \"olm.package\" properties, expected exactly 1", quoted(bundle))]
+    PackageProperties {
+        /// Name of the bundle.
+        bundle: String,
+    },
+    /// Its version is none.
+    #[error("bundle {} has invalid version {}: {reason}", quoted(bundle), quoted(version))]
+    Version {
+        /// Name of the bundle.
+        bundle: String,
+        /// The version as written.
+        version: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No bundle has the name of the minimum edge.
+    #[error("unknown minimum edge name: {}", quoted(name))]
+    UnknownMinimumEdge {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Draws the channels of a catalog.
+pub fn mermaid(catalog: &Catalog, options: &Mermaid<'_>) -> Result<Drawing, MermaidError> {
+    let mut channels: Vec<&Channel> = catalog.channels.iter().collect();
+    go_sort(&mut channels, |a, b| a.name < b.name);
+    let versions = versions(&catalog.bundles)?;
+    let floor = match options.minimum_edge {
+        Some(name) => Some(Floor {
+            name,
+            version: versions.of.get(name).ok_or_else(|| MermaidError::UnknownMinimumEdge { name: name.to_owned() })?,
+            package: package_of(name, &channels),
+        }),
+        None => None,
+    };
+    let mut writer = Writer::new(&versions, options, Deprecated::of(catalog));
+    for channel in channels {
+        if let Some(entries) = kept(channel, options.package, floor.as_ref(), &versions) {
+            writer.channel(channel, &entries);
+        }
+    }
+    Ok(writer.finish())
+}
+
+/// Versions by the name of a bundle. A bundle that no blob describes counts as 0.0.0, as upstream has it.
+struct Versions {
+    of: HashMap<String, Version>,
+    none: Version,
+}
+
+impl Versions {
+    fn get(&self, name: &str) -> &Version {
+        self.of.get(name).unwrap_or(&self.none)
+    }
+}
+
+fn versions(bundles: &[Bundle]) -> Result<Versions, MermaidError> {
+    let mut of = HashMap::new();
+    for bundle in bundles {
+        let name = bundle.name.as_str();
+        if !of.contains_key(name) {
+            of.insert(name.to_owned(), version(bundle)?);
+        }
+    }
+    Ok(Versions { of, none: Version::new(0, 0, 0) })
+}
+
+fn version(bundle: &Bundle) -> Result<Version, MermaidError> {
+    let name = || bundle.name.as_str().to_owned();
+    let mut found = None;
+    let mut count = 0;
+    for (index, property) in bundle.properties.iter().enumerate().filter(|(_, property)| property.kind == SCHEMA_PACKAGE) {
+        let (_, version) = package_property(property.value.get()).map_err(|shape| MermaidError::Properties {
+            bundle: name(),
+            reason: format!("parse property[{index}] of type \"{SCHEMA_PACKAGE}\": {shape}"),
+        })?;
+        count += 1;
+        found = Some(version);
+    }
+    let version = found.filter(|_| count == 1).ok_or_else(|| MermaidError::PackageProperties { bundle: name() })?;
+    Version::parse(&version).map_err(|error| MermaidError::Version { bundle: name(), version, reason: error.to_string() })
+}
+
+/// Below this, nothing is drawn.
+struct Floor<'a> {
+    name: &'a str,
+    version: &'a Version,
+    package: Option<&'a str>,
+}
+
+/// The package of the first channel that has the bundle.
+fn package_of<'c>(bundle: &str, channels: &[&'c Channel]) -> Option<&'c str> {
+    let channel = channels.iter().find(|channel| channel.entries.iter().any(|entry| entry.name.as_str() == bundle))?;
+    Some(channel.package.as_str()).filter(|package| !package.is_empty())
+}
+
+/// What is drawn of a channel: nothing when all of it is filtered out.
+fn kept(channel: &Channel, package: Option<&str>, floor: Option<&Floor<'_>>, versions: &Versions) -> Option<Vec<Entry>> {
+    if package.is_none() && floor.is_none() {
+        return Some(channel.entries.clone());
+    }
+    let here = channel.package.as_str();
+    if package.is_some_and(|package| package != here) || floor.is_some_and(|floor| floor.package.is_some_and(|package| package != here)) {
+        return None;
+    }
+    let entries: Vec<Entry> = match floor {
+        None => channel.entries.clone(),
+        Some(floor) => channel.entries.iter().filter_map(|entry| above(entry, floor, versions)).collect(),
+    };
+    (!entries.is_empty()).then_some(entries)
+}
+
+/// The entry with the edges that begin at the floor or above it; nothing when it had edges and none is left.
+fn above(entry: &Entry, floor: &Floor<'_>, versions: &Versions) -> Option<Entry> {
+    let bare = Entry { name: entry.name.clone(), ..Entry::default() };
+    if entry.name.as_str() == floor.name {
+        return Some(bare);
+    }
+    let reaches = |name: &str| versions.get(name).cmp_precedence(floor.version).is_ge();
+    let left = Entry {
+        replaces: entry.replaces.clone().filter(|replaced| reaches(replaced.as_str())),
+        skips: entry.skips.iter().filter(|skipped| reaches(skipped.as_str())).cloned().collect(),
+        skip_range: entry.skip_range.clone().filter(|range| CatalogRange::parse(range).is_ok_and(|range| range.matches(floor.version))),
+        ..bare
+    };
+    let edges = |entry: &Entry| entry.replaces.is_some() || !entry.skips.is_empty() || entry.skip_range.is_some();
+    (edges(&left) || (!edges(entry) && reaches(entry.name.as_str()))).then_some(left)
+}
+
+/// What the catalog's deprecations name. Upstream looks for channels and bundles by their name alone, in whatever package.
+#[derive(Default)]
+struct Deprecated<'a> {
+    packages: BTreeSet<&'a str>,
+    channels: BTreeSet<&'a str>,
+    bundles: BTreeSet<&'a str>,
+}
+
+impl<'a> Deprecated<'a> {
+    fn of(catalog: &'a Catalog) -> Self {
+        let mut deprecated = Self::default();
+        for deprecations in &catalog.deprecations {
+            for entry in &deprecations.entries {
+                let name = entry.reference.name.as_str();
+                match entry.reference.schema.as_str() {
+                    SCHEMA_PACKAGE => deprecated.packages.insert(deprecations.package.as_str()),
+                    SCHEMA_CHANNEL => deprecated.channels.insert(name),
+                    SCHEMA_BUNDLE => deprecated.bundles.insert(name),
+                    _ => false,
+                };
+            }
+        }
+        deprecated
+    }
+}
+
+struct Writer<'a> {
+    versions: &'a Versions,
+    options: &'a Mermaid<'a>,
+    deprecated: Deprecated<'a>,
+    /// What is written of each package.
+    packages: BTreeMap<&'a str, String>,
+    deprecated_package: Option<&'a str>,
+    deprecated_channels: Vec<String>,
+    /// IDs of bundles by the class that they are drawn in.
+    classes: BTreeMap<&'static str, Vec<String>>,
+    /// Edges so far.
+    links: usize,
+    skipped_links: Vec<usize>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(versions: &'a Versions, options: &'a Mermaid<'a>, deprecated: Deprecated<'a>) -> Self {
+        Self {
+            versions,
+            options,
+            deprecated,
+            packages: BTreeMap::new(),
+            deprecated_package: None,
+            deprecated_channels: Vec::new(),
+            classes: BTreeMap::new(),
+            links: 0,
+            skipped_links: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn channel(&mut self, channel: &'a Channel, entries: &[Entry]) {
+        let (package, name) = (channel.package.as_str(), channel.name.as_str());
+        let id = format!("{package}-{name}");
+        let mut out = self.packages.remove(package).unwrap_or_default();
+        put(&mut out, format_args!("    %% channel {}\n    subgraph {id}[{}]\n", quoted(name), quoted(name)));
+        if self.deprecated.packages.contains(package) {
+            self.deprecated_package = Some(package);
+        }
+        if self.deprecated.channels.contains(name) {
+            self.deprecated_channels.push(id.clone());
+        }
+        let mut descending: Vec<&Entry> = entries.iter().collect();
+        go_sort(&mut descending, |a, b| self.versions.get(a.name.as_str()).cmp_precedence(self.versions.get(b.name.as_str())).is_gt());
+        let mut skipped = BTreeSet::new();
+        for entry in descending {
+            self.entry(&mut out, &id, package, entry, entries, &mut skipped);
+        }
+        out.push_str("    end\n");
+        self.packages.insert(package, out);
+    }
+
+    fn entry<'e>(
+        &mut self,
+        out: &mut String,
+        channel: &str,
+        package: &str,
+        entry: &'e Entry,
+        entries: &[Entry],
+        skipped: &mut BTreeSet<&'e str>,
+    ) {
+        let name = entry.name.as_str();
+        let node = |name: &str| format!("{channel}-{name}[{}]", quoted(name));
+        put(out, format_args!("      {}\n", node(name)));
+        let class = match (self.deprecated.bundles.contains(name), skipped.contains(name)) {
+            (true, true) => Some("deprecatedskipped"),
+            (true, false) => Some("deprecated"),
+            (false, true) => Some("skipped"),
+            (false, false) => None,
+        };
+        if let Some(class) = class {
+            self.classes.entry(class).or_default().push(format!("{channel}-{name}"));
+        }
+        let marked = self.options.semantics == V0Semantics::Marked;
+        for skip in entry.skips.iter().map(crate::BundleName::as_str) {
+            put(out, format_args!("      {}-- skip --> {}\n", node(skip), node(name)));
+            // An edge of the second entry that skips the same bundle leads from what the first one has taken away.
+            let again = marked && !skipped.insert(skip);
+            self.link(again);
+        }
+        // Skips of this very entry count, so this is looked up only now.
+        let passed_over = skipped.contains(name);
+        if let Some(range) = &entry.skip_range {
+            match CatalogRange::parse(range) {
+                Ok(parsed) => {
+                    for below in entries.iter().map(|entry| entry.name.as_str()).filter(|name| parsed.matches(self.versions.get(name))) {
+                        put(out, format_args!("      {}-- \"skipRange({range})\" --> {}\n", node(below), node(name)));
+                        self.link(marked && passed_over);
+                    }
+                }
+                Err(error) => self.warnings.push(format!(
+                    "warning: ignoring invalid SkipRange for package/edge {}/{}: {error}",
+                    quoted(package),
+                    quoted(name)
+                )),
+            }
+        }
+        if let Some(replaced) = &entry.replaces {
+            put(out, format_args!("      {}-- replace --> {}\n", node(replaced.as_str()), node(name)));
+            self.link(marked && passed_over);
+        }
+    }
+
+    fn link(&mut self, skipped: bool) {
+        if skipped {
+            self.skipped_links.push(self.links);
+        }
+        self.links += 1;
+    }
+
+    fn finish(mut self) -> Drawing {
+        let mut out = String::from(
+            "graph LR\n  classDef deprecated fill:#E8960F\n  classDef skipped stroke:#FF0000,stroke-width:4px\n  \
+             classDef deprecatedskipped fill:#E8960F,stroke:#FF0000,stroke-width:4px\n",
+        );
+        for (package, channels) in &self.packages {
+            put(&mut out, format_args!("  %% package {}\n  subgraph {}\n{channels}  end\n", quoted(package), quoted(package)));
+        }
+        if let Some(package) = self.deprecated_package {
+            put(&mut out, format_args!("style {package} fill:#989695\n"));
+        }
+        for channel in &self.deprecated_channels {
+            put(&mut out, format_args!("style {channel} fill:#DCD0FF\n"));
+        }
+        for (class, bundles) in &mut self.classes {
+            bundles.sort();
+            put(&mut out, format_args!("class {} {class}\n", bundles.join(",")));
+        }
+        if !self.skipped_links.is_empty() {
+            let links: Vec<String> = self.skipped_links.iter().map(usize::to_string).collect();
+            put(&mut out, format_args!("linkStyle {} stroke:#FF0000,stroke-width:3px,stroke-dasharray:5;\n", links.join(",")));
+        }
+        Drawing { text: out, warnings: self.warnings }
+    }
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _written = out.write_fmt(text);
+}

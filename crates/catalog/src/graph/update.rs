@@ -1,0 +1,255 @@
+//! The update graph of one package: each channel's bundles with all edges between them, and the ways that lead on from one of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use mainstay_versions::Version;
+
+use super::edge::{EdgeKind, Updates};
+use crate::facts::{ChannelFacts, PackageFacts};
+
+/// The update graph of a package.
+#[derive(Debug, Clone)]
+pub struct UpdateGraph<'a> {
+    /// Name of the package.
+    pub package: &'a str,
+    /// Its default channel.
+    pub default_channel: Option<&'a str>,
+    /// Message of its deprecation.
+    pub deprecation: Option<&'a str>,
+    /// Its channels, the default one first, then by name.
+    pub channels: Vec<ChannelGraph<'a>>,
+    /// Where the ways begin.
+    pub start: Option<Start>,
+}
+
+/// What is installed, or thought to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// Name of the bundle, or its version where no bundle is known.
+    pub bundle: String,
+    /// Its version.
+    pub version: Option<Version>,
+    /// Whether it runs on a cluster or is only asked about.
+    pub state: StartState,
+}
+
+/// Whether something runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartState {
+    /// It is installed.
+    Installed,
+    /// Somebody asks what would follow.
+    Asked,
+}
+
+/// One channel.
+#[derive(Debug, Clone)]
+pub struct ChannelGraph<'a> {
+    /// Name of the channel.
+    pub name: &'a str,
+    /// Message of its deprecation.
+    pub deprecation: Option<&'a str>,
+    /// Its bundles and those that its edges begin at, by version, the lowest first.
+    pub nodes: Vec<GraphNode<'a>>,
+    /// Its edges.
+    pub edges: Vec<UpdateEdge>,
+    /// Names that are skipped, but that no channel of the package has.
+    pub skipped_unknown: BTreeSet<&'a str>,
+}
+
+/// A bundle in a channel.
+#[derive(Debug, Clone)]
+pub struct GraphNode<'a> {
+    /// Name of the bundle.
+    pub name: String,
+    /// Its version, when a blob says it.
+    pub version: Option<Version>,
+    /// What it has to do with the channel.
+    pub place: Place,
+    /// Message of its deprecation.
+    pub deprecation: Option<&'a str>,
+    /// The range of its entry.
+    pub skip_range: Option<&'a str>,
+    /// Nothing in the channel replaces or skips it.
+    pub head: bool,
+}
+
+/// What a bundle has to do with a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The channel has an entry for it, and the catalog has its blob.
+    Entry,
+    /// The channel has an entry for it, but there is no blob: it can not be installed.
+    EntryWithoutBundle,
+    /// Edges begin at it, but the channel has no entry for it.
+    Outside,
+}
+
+/// An edge inside a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdateEdge {
+    /// Position of the bundle that is updated.
+    pub from: usize,
+    /// Position of the bundle that it is updated to.
+    pub to: usize,
+    /// What makes the edge.
+    pub kind: EdgeKind,
+}
+
+impl<'a> UpdateGraph<'a> {
+    /// The graph of the channels that `wanted` names (of all, when it names none).
+    pub fn new(facts: &'a PackageFacts<'a>, wanted: &[String], start: Option<Start>) -> Self {
+        let known = Known::of(facts);
+        let chosen = facts.channels.iter().filter(|channel| wanted.is_empty() || wanted.iter().any(|name| name == channel.name));
+        let mut channels: Vec<ChannelGraph<'a>> = chosen.map(|channel| ChannelGraph::new(channel, &known, start.as_ref())).collect();
+        let default = facts.default_channel;
+        channels.sort_by(|a, b| (Some(a.name) != default, a.name).cmp(&(Some(b.name) != default, b.name)));
+        Self { package: facts.name, default_channel: default, deprecation: facts.deprecation, channels, start }
+    }
+
+    /// The bundles that can be reached from the start, with the number of steps, over all channels of the graph.
+    pub fn ways(&self) -> Ways {
+        let Some(start) = &self.start else { return Ways::default() };
+        let mut next: HashMap<&str, BTreeMap<(Option<&Version>, &str), &str>> = HashMap::new();
+        for channel in &self.channels {
+            for edge in &channel.edges {
+                let (from, to) = (&channel.nodes[edge.from], &channel.nodes[edge.to]);
+                next.entry(&from.name).or_default().insert((to.version.as_ref(), to.name.as_str()), to.name.as_str());
+            }
+        }
+        let mut ways = Ways { before: BTreeMap::new(), steps: BTreeMap::from([(start.bundle.clone(), 0)]) };
+        let mut queue = VecDeque::from([(start.bundle.as_str(), 0)]);
+        while let Some((here, steps)) = queue.pop_front() {
+            // The highest version first, so that a shortest way goes by it.
+            for to in next.get(here).into_iter().flat_map(|next| next.values().rev()) {
+                if !ways.steps.contains_key(*to) {
+                    ways.steps.insert((*to).to_owned(), steps + 1);
+                    ways.before.insert((*to).to_owned(), here.to_owned());
+                    queue.push_back((to, steps + 1));
+                }
+            }
+        }
+        ways
+    }
+}
+
+/// How to get from the start to the other bundles.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ways {
+    steps: BTreeMap<String, usize>,
+    before: BTreeMap<String, String>,
+}
+
+impl Ways {
+    /// In how many steps a bundle can be reached.
+    pub fn steps(&self, bundle: &str) -> Option<usize> {
+        self.steps.get(bundle).copied()
+    }
+
+    /// A shortest way, start and end included.
+    pub fn path(&self, bundle: &str) -> Option<Vec<&str>> {
+        let (mut at, _) = self.steps.get_key_value(bundle)?;
+        let mut path = vec![at.as_str()];
+        while let Some(before) = self.before.get(at) {
+            path.push(before);
+            at = before;
+        }
+        path.reverse();
+        Some(path)
+    }
+}
+
+/// What the package says of its bundles.
+struct Known<'a> {
+    bundles: HashMap<&'a str, (Option<Version>, Option<&'a str>)>,
+    entries: BTreeSet<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(facts: &'a PackageFacts<'a>) -> Self {
+        let of = |text: Option<&str>| text.and_then(|text| Version::parse(text).ok());
+        Self {
+            bundles: facts.bundles.iter().map(|bundle| (bundle.name, (of(bundle.version), bundle.deprecation))).collect(),
+            entries: facts.channels.iter().flat_map(|channel| &channel.entries).map(|entry| entry.name).collect(),
+        }
+    }
+
+    fn node(&self, name: &str, place: Place) -> GraphNode<'a> {
+        let (version, deprecation) = self.bundles.get(name).cloned().unwrap_or_default();
+        GraphNode { name: name.to_owned(), version, place, deprecation, skip_range: None, head: false }
+    }
+}
+
+impl<'a> ChannelGraph<'a> {
+    fn new(channel: &'a ChannelFacts<'a>, known: &Known<'a>, start: Option<&Start>) -> Self {
+        let mut nodes: Vec<GraphNode<'a>> = Vec::new();
+        let mut met: BTreeSet<&str> = BTreeSet::new();
+        for entry in channel.entries.iter().filter(|entry| met.insert(entry.name)) {
+            let place = if known.bundles.contains_key(entry.name) { Place::Entry } else { Place::EntryWithoutBundle };
+            nodes.push(GraphNode { skip_range: entry.skip_range, ..known.node(entry.name, place) });
+        }
+        let passed: BTreeSet<&str> = channel
+            .entries
+            .iter()
+            .flat_map(|entry| entry.skips.iter().copied().chain(entry.replaces).filter(|name| *name != entry.name))
+            .collect();
+        nodes.iter_mut().for_each(|node| node.head = !passed.contains(node.name.as_str()));
+        let mut skipped_unknown = BTreeSet::new();
+        for &name in passed.iter().filter(|name| !met.contains(*name)) {
+            let replaced = channel.entries.iter().any(|entry| entry.replaces == Some(name));
+            if replaced
+                || known.bundles.contains_key(name)
+                || known.entries.contains(name)
+                || start.is_some_and(|start| start.bundle == name)
+            {
+                nodes.push(known.node(name, Place::Outside));
+            } else {
+                skipped_unknown.insert(name);
+            }
+        }
+        let updates: Vec<Updates<'_>> = channel.entries.iter().map(Updates::of).collect();
+        if let Some(start) = start
+            && nodes.iter().all(|node| node.name != start.bundle)
+            && updates.iter().any(|entry| entry.edge(&start.bundle, start.version.as_ref()).is_some())
+        {
+            nodes.push(GraphNode { version: start.version.clone(), ..known.node(&start.bundle, Place::Outside) });
+        }
+        nodes.sort_by(|a, b| (a.order(), &a.name).cmp(&(b.order(), &b.name)));
+        let position: HashMap<&str, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
+        let mut edges = Vec::new();
+        for (entry, updates) in channel.entries.iter().zip(&updates) {
+            let to = position[entry.name];
+            for (from, node) in nodes.iter().enumerate().filter(|(from, _)| *from != to) {
+                edges.extend(updates.edges(&node.name, node.version.as_ref()).map(|kind| UpdateEdge { from, to, kind }));
+            }
+        }
+        Self { name: channel.name, deprecation: channel.deprecation, nodes, edges, skipped_unknown }
+    }
+
+    /// The bundles that nothing in the channel replaces or skips; one, in a valid channel.
+    pub fn heads(&self) -> impl Iterator<Item = &GraphNode<'a>> {
+        self.nodes.iter().filter(|node| node.head)
+    }
+
+    /// The entry with the highest version.
+    pub fn newest(&self) -> Option<&GraphNode<'a>> {
+        self.nodes.iter().rev().find(|node| node.place != Place::Outside)
+    }
+}
+
+impl GraphNode<'_> {
+    /// Where it stands among others: by its version, or by the one that its name ends with.
+    fn order(&self) -> Option<Version> {
+        self.version.clone().or_else(|| self.version_in_name())
+    }
+
+    fn version_in_name(&self) -> Option<Version> {
+        let starts = self.name.char_indices().filter(|(_, letter)| *letter == '.').map(|(at, _)| at + 1).chain([0]);
+        starts.filter_map(|at| self.name.get(at..)).find_map(|text| Version::parse(text.strip_prefix('v').unwrap_or(text)).ok())
+    }
+
+    /// What to call it in few letters.
+    pub fn short(&self) -> String {
+        self.order().map_or_else(|| self.name.clone(), |version| version.to_string())
+    }
+}
