@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mainstay_oci::{
-    BlobStore, Client, ClientConfig, Credentials, Error, ErrorKind, Layer, Layout, Platform, Progress, Reference, Registries,
-    UnpackOptions, read_files,
+    BlobCache, Client, ClientConfig, Error, ErrorKind, ImageBuilder, ImageIndex, Layer, Layout, Platform, Progress, Reference, Settings,
+    UnpackOptions, read_files, write_docker_archive,
 };
 
 use crate::errors::{Exit, Failure};
@@ -17,14 +17,19 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 /// The label that names the folder of a catalog's files (OLM1-CAT-06).
 pub const CATALOG_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 
+/// How much of pulled images is kept for the next command.
+const CACHE_BYTES: u64 = 4 << 30;
+
 /// A client with the user's credentials and mirrors.
 pub fn client() -> Result<Client, Failure> {
     Client::new(config()?).map_err(|error| failure("registry client", &error))
 }
 
-/// The user's credentials and mirrors.
+/// The user's credentials, mirrors, authorities, and cache.
 pub fn config() -> Result<ClientConfig, Failure> {
-    Ok(ClientConfig { credentials: credentials()?, registries: registries()?, ..ClientConfig::default() })
+    let settings = Settings::of(|name| std::env::var_os(name), Path::new("/etc"));
+    let config = settings.load().map_err(|error| failure("settings of container tools", &error))?;
+    Ok(ClientConfig { cache: cache()?, ..config })
 }
 
 /// Bundle and catalog images hold no programs; one platform makes them the same everywhere.
@@ -39,12 +44,11 @@ pub async fn read(
     keep: impl FnOnce(&BTreeMap<String, String>) -> Vec<String>,
 ) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
     let subject = format!("image {reference}");
-    let parsed = Reference::parse_familiar(reference).map_err(|error| failure(&subject, &error))?;
-    let directory = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
-    let store = BlobStore::open(directory.path()).map_err(|error| failure(&subject, &error))?;
-    let image = client.pull(&parsed, &store).await.map_err(|error| failure(&subject, &error))?;
+    let parsed = client.reference(reference).map_err(|error| failure(&subject, &error))?;
+    let workspace = client.workspace().map_err(|error| failure(&subject, &error))?;
+    let image = client.pull(&parsed, workspace.store()).await.map_err(|error| failure(&subject, &error))?;
     let options = UnpackOptions { keep: keep(&image.config.config.labels), ..UnpackOptions::default() };
-    let layers = Layer::of(&image, &store);
+    let layers = Layer::of(&image, workspace.store());
     let read = tokio::task::spawn_blocking(move || read_files(&layers, &options)).await;
     read.map_err(|error| Failure::failed(&subject, &error))?.map_err(|error| failure(&subject, &error))
 }
@@ -55,31 +59,113 @@ pub enum Target {
     Push(String),
     /// Into an OCI layout directory.
     Layout(PathBuf),
+    /// Into a file, as an OCI layout in a tar archive.
+    OciArchive(PathBuf),
+    /// Into a file, as `docker load` reads it, under a name if there is one.
+    DockerArchive(PathBuf, Option<String>),
 }
 
-/// Builds an image and puts it where it should go; gives the reference by digest, or the digest for a layout.
-pub async fn deliver(builder: &mainstay_oci::ImageBuilder, target: &Target, on_progress: Option<OnProgress>) -> Result<String, Failure> {
-    let builder = builder.clone().platform(data_platform());
-    match target {
-        Target::Push(text) => {
-            let subject = format!("image {text}");
-            let reference = Reference::parse_familiar(text).map_err(|error| failure(&subject, &error))?;
-            let directory = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
-            let store = BlobStore::open(directory.path()).map_err(|error| failure(&subject, &error))?;
-            let image = builder.build(&store).map_err(|error| failure(&subject, &error))?;
-            let mut client = client()?;
-            if let Some(on_progress) = on_progress {
-                client = client.with_progress(on_progress);
+/// What an image is built on, and for which machines.
+#[derive(Debug, Clone, Default)]
+pub struct Foundation {
+    /// The image below, by reference; nothing means from scratch.
+    pub base: Option<String>,
+    /// One image for each of them; several become an index. Without any: what holds only data is the same everywhere, and on a base it is
+    /// Linux on this machine's architecture.
+    pub platforms: Vec<Platform>,
+}
+
+/// Builds an image and puts it where it should go; gives the reference by digest, or the digest for what is no registry.
+pub async fn deliver(builder: &ImageBuilder, target: &Target, on_progress: Option<OnProgress>) -> Result<String, Failure> {
+    deliver_on(&Foundation::default(), builder, target, on_progress).await
+}
+
+/// The same on a base, and for several platforms. The base's layers are mounted by the registry where that is possible, else copied.
+pub async fn deliver_on(
+    foundation: &Foundation,
+    builder: &ImageBuilder,
+    target: &Target,
+    on_progress: Option<OnProgress>,
+) -> Result<String, Failure> {
+    let mut client = client()?;
+    if let Some(on_progress) = on_progress {
+        client = client.with_progress(on_progress);
+    }
+    let subject = target.subject();
+    let failed = |error: Error| failure(&subject, &error);
+    let workspace = client.workspace().map_err(failed)?;
+    let base = match &foundation.base {
+        None => None,
+        Some(text) => Some(client.reference(text).map_err(|error| failure(&format!("base image {text}"), &error))?),
+    };
+    let mut images = Vec::new();
+    let chosen = match foundation.platforms.as_slice() {
+        [] if base.is_some() => vec![Platform::default()],
+        [] => vec![data_platform()],
+        platforms => platforms.to_vec(),
+    };
+    for platform in chosen {
+        let mut builder = builder.clone().platform(platform.clone());
+        if let Some(base) = &base {
+            let inspected = client.for_platform(platform.clone()).inspect(base, workspace.store()).await;
+            let image = inspected.map_err(|error| failure(&format!("base image {base}"), &error))?;
+            if image.config.os != platform.os || image.config.architecture != platform.architecture {
+                let found = image.config.platform();
+                return Err(Failure::new(Exit::Failed, format!("base image {base}"), format!("it is for {found}, not for {platform}"))
+                    .hint(format!("--platform {found}, or a base image for {platform}")));
             }
-            let digest = client.push(&image, &store, &reference).await.map_err(|error| failure(&subject, &error))?;
-            Ok(reference.at(digest).to_string())
+            builder = builder.base(image);
         }
-        Target::Layout(directory) => {
-            let subject = format!("layout {}", directory.display());
-            let layout = Layout::create(directory).map_err(|error| failure(&subject, &error))?;
-            let image = builder.build(layout.store()).map_err(|error| failure(&subject, &error))?;
-            layout.add("latest", &image).map_err(|error| failure(&subject, &error))?;
-            Ok(image.digest.to_string())
+        images.push(builder.build(workspace.store()).map_err(failed)?);
+    }
+    let origins: Vec<Reference> = base.into_iter().collect();
+    if let Target::Push(text) = target {
+        let reference = client.reference(text).map_err(failed)?;
+        let digest = match images.as_slice() {
+            [only] => client.push_built(only, workspace.store(), &reference, &origins).await,
+            _ => {
+                let index = ImageIndex::build(images, workspace.store()).map_err(failed)?;
+                client.push_index(&index, workspace.store(), &reference, &origins).await
+            }
+        };
+        return Ok(reference.at(digest.map_err(failed)?).to_string());
+    }
+    let folder = workspace.directory().join("layout");
+    let (directory, name) = match target {
+        Target::Layout(directory) => (directory.as_path(), "latest"),
+        _ => (folder.as_path(), "latest"),
+    };
+    let layout = Layout::create(directory).map_err(failed)?;
+    let root = match images.as_slice() {
+        [only] => only.descriptor.clone(),
+        _ => ImageIndex::build(images.clone(), workspace.store()).map_err(failed)?.descriptor,
+    };
+    for image in &images {
+        client.gather(image, workspace.store(), &origins).await.map_err(failed)?;
+    }
+    layout.take(&root, workspace.store()).map_err(failed)?;
+    layout.add_descriptor(name, &root).map_err(failed)?;
+    match target {
+        Target::OciArchive(path) => layout.write_archive(path).map_err(failed)?,
+        Target::DockerArchive(path, name) => {
+            let [only] = images.as_slice() else {
+                return Err(Failure::new(Exit::Usage, subject, "a docker archive holds images of one platform")
+                    .hint("name one --platform, or write an OCI archive"));
+            };
+            let names: Vec<String> = name.iter().cloned().collect();
+            write_docker_archive(only, layout.store(), &names, path).map_err(failed)?;
+        }
+        Target::Layout(_) | Target::Push(_) => {}
+    }
+    Ok(root.digest.to_string())
+}
+
+impl Target {
+    fn subject(&self) -> String {
+        match self {
+            Self::Push(text) => format!("image {text}"),
+            Self::Layout(path) => format!("layout {}", path.display()),
+            Self::OciArchive(path) | Self::DockerArchive(path, _) => format!("archive {}", path.display()),
         }
     }
 }
@@ -98,53 +184,25 @@ pub fn failure(subject: &str, error: &Error) -> Failure {
     }
 }
 
-/// What the user's container tools have stored; the first file that knows a registry counts.
-fn credentials() -> Result<Credentials, Failure> {
-    let mut places: Vec<PathBuf> = Vec::new();
-    places.extend(std::env::var_os("REGISTRY_AUTH_FILE").map(PathBuf::from));
-    places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(|directory| Path::new(&directory).join("containers/auth.json")));
-    places.extend(std::env::var_os("DOCKER_CONFIG").map(|directory| Path::new(&directory).join("config.json")));
-    places.extend(home().map(|home| home.join(".config/containers/auth.json")));
-    places.extend(home().map(|home| home.join(".docker/config.json")));
-    let mut all = Credentials::default();
-    for place in places.iter().rev() {
-        if let Some(text) = read_if_there(place)? {
-            let subject = place.display().to_string();
-            all.extend(Credentials::parse(&subject, &text).map_err(|error| failure(&subject, &error))?);
-        }
-    }
-    Ok(all)
-}
-
-fn registries() -> Result<Registries, Failure> {
-    let mut places: Vec<PathBuf> = Vec::new();
-    places.extend(std::env::var_os("CONTAINERS_REGISTRIES_CONF").map(PathBuf::from));
-    places.extend(home().map(|home| home.join(".config/containers/registries.conf")));
-    places.push(PathBuf::from("/etc/containers/registries.conf"));
-    for place in &places {
-        if let Some(text) = read_if_there(place)? {
-            let subject = place.display().to_string();
-            return Registries::parse(&subject, &text).map_err(|error| failure(&subject, &error));
-        }
-    }
-    Ok(Registries::default())
-}
-
-fn read_if_there(path: &Path) -> Result<Option<String>, Failure> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error)
-            if matches!(
-                error.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory | std::io::ErrorKind::PermissionDenied
-            ) =>
-        {
+/// Where blobs are kept for the next command: `MAINSTAY_CACHE_DIR`, or the user's cache folder. Nowhere when neither is known.
+fn cache() -> Result<Option<BlobCache>, Failure> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = set("MAINSTAY_CACHE_DIR")
+        .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("mainstay")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache/mainstay")));
+    let Some(folder) = folder else { return Ok(None) };
+    match BlobCache::open(folder.join("images"), CACHE_BYTES) {
+        Ok(cache) => Ok(Some(cache)),
+        // A home that cannot be written to, as in many containers, is no reason not to pull.
+        Err(Error::Io { path, source }) if is_read_only(&source) => {
+            tracing::info!(path = %path.display(), error = %source, "images are not kept for the next command");
             Ok(None)
         }
-        Err(error) => Err(Failure::failed(path.display().to_string(), &error)),
+        Err(error) => Err(failure("cache of images", &error)),
     }
 }
 
-fn home() -> Option<PathBuf> {
-    std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
+fn is_read_only(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::NotADirectory | Kind::StorageFull)
 }

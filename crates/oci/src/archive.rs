@@ -57,6 +57,7 @@ impl Layout {
         } else {
             return Err(Error::content(subject, "is no archive of an image: it holds neither index.json nor manifest.json"));
         }
+        layout.check_whole(&subject)?;
         Ok(layout)
     }
 

@@ -192,9 +192,9 @@ impl BlobCache {
 }
 
 impl Workspace {
-    /// A store that shares nothing.
-    pub fn private() -> Result<Self, Error> {
-        let directory = tempfile::tempdir().map_err(Error::io(std::env::temp_dir()))?;
+    /// A store that shares nothing, in a new folder of that folder.
+    pub fn private(parent: &Path) -> Result<Self, Error> {
+        let directory = tempfile::tempdir_in(parent).map_err(Error::io(parent))?;
         Ok(Self { store: BlobStore::open(directory.path())?, hold: Hold::Own(directory) })
     }
 

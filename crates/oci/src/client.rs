@@ -4,7 +4,7 @@ mod copy;
 mod pull;
 mod push;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,11 +131,21 @@ impl Client {
         Ok(Self { transport: Arc::new(transport), config: Arc::new(config), on_progress: None, mount_from: None })
     }
 
+    /// The image that a text means to this user, with or without a registry.
+    pub fn reference(&self, text: &str) -> Result<Reference, Error> {
+        self.config.registries.reference(text)
+    }
+
     /// A store to pull into, which shares its blobs with the cache if there is one. It goes with the value.
     pub fn workspace(&self) -> Result<Workspace, Error> {
+        self.workspace_in(&std::env::temp_dir())
+    }
+
+    /// The same; without a cache the store lies in that folder.
+    pub fn workspace_in(&self, folder: &Path) -> Result<Workspace, Error> {
         match &self.config.cache {
             Some(cache) => cache.workspace(),
-            None => Workspace::private(),
+            None => Workspace::private(folder),
         }
     }
 

@@ -81,6 +81,15 @@ impl Layout {
         self.save(&index)
     }
 
+    /// Takes over from another store what belongs to an image or index there.
+    pub fn take(&self, root: &Descriptor, from: &BlobStore) -> Result<Tree, Error> {
+        let tree = Tree::read(&from.root().display().to_string(), from, root)?;
+        for descriptor in tree.blobs.iter().chain(&tree.manifests) {
+            from.copy_to(&self.store, &descriptor.digest)?;
+        }
+        Ok(tree)
+    }
+
     /// Adds an image or index that has no name.
     pub(crate) fn add_unnamed(&self, descriptor: &Descriptor) -> Result<(), Error> {
         let mut index = self.load()?;
@@ -104,7 +113,7 @@ impl Layout {
     pub fn collect(&self) -> Result<usize, Error> {
         let mut needed = BTreeSet::new();
         for entry in self.load()?.manifests {
-            let tree = Tree::read(&self.store.root().display().to_string(), &self.store, &entry)?;
+            let tree = Tree::read_present(&self.store.root().display().to_string(), &self.store, &entry)?;
             needed.extend(tree.manifests.into_iter().chain(tree.blobs).map(|descriptor| descriptor.digest));
         }
         let mut removed = 0;
@@ -125,6 +134,21 @@ impl Layout {
             }
         }
         Ok(removed)
+    }
+
+    /// Refuses a layout that lacks what its images name. An index may name platforms that were not saved.
+    pub(crate) fn check_whole(&self, subject: &str) -> Result<(), Error> {
+        for entry in self.load()?.manifests {
+            let lacking = |digest: &crate::Digest| Error::content(subject, format!("lacks blob {digest}, which one of its images names"));
+            if !self.store.has(&entry.digest) {
+                return Err(lacking(&entry.digest));
+            }
+            let tree = Tree::read_present(subject, &self.store, &entry)?;
+            if let Some(blob) = tree.blobs.iter().find(|blob| !self.store.has(&blob.digest)) {
+                return Err(lacking(&blob.digest));
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the list of images by one that came from elsewhere.

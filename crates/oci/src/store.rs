@@ -73,6 +73,24 @@ impl BlobStore {
         Ok(bytes)
     }
 
+    /// Copies a blob to another store, comparing its digest.
+    pub(crate) fn copy_to(&self, other: &Self, digest: &Digest) -> Result<(), Error> {
+        if other.has(digest) {
+            return Ok(());
+        }
+        let from = self.path(digest);
+        let mut file = fs::File::open(&from).map_err(Error::io(&from))?;
+        let mut writer = other.writer(&from.display().to_string(), Some(digest))?;
+        let mut buffer = vec![0; 128 << 10];
+        loop {
+            let count = file.read(&mut buffer).map_err(Error::io(&from))?;
+            if count == 0 {
+                return writer.commit().map(drop);
+            }
+            writer.write(&buffer[..count])?;
+        }
+    }
+
     /// Adds content.
     pub fn write(&self, bytes: &[u8]) -> Result<Digest, Error> {
         let mut writer = self.writer("blob", None)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   <root>/unpack/<extension>/<digest>   bundles, checked at the start (OLM1-GEN-09)
-//!   <root>/pull/                         layers on their way; empty between pulls
+//!   <root>/pull/                         layers on their way, where no cache of blobs is set; empty between pulls
 //! ```
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::Limits;
 use mainstay_catalog_store::{CatalogStore, DirectorySource, StoredCatalog};
-use mainstay_oci::{BlobStore, Cache, Client, ClientConfig, Digest, Error, ErrorKind, Image, Layer, Reference, UnpackOptions, unpack};
+use mainstay_oci::{Cache, Client, ClientConfig, Digest, Error, ErrorKind, Image, Layer, Reference, UnpackOptions, Workspace, unpack};
 
 use crate::catalog::controller::CatalogImages;
 use crate::extension::facts::PullFailure;
@@ -62,13 +62,12 @@ impl Images {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The image with its layers, in a folder that goes with the value.
+    /// The image with its layers, in a workspace that goes with the value.
     async fn pull(&self, reference: &Reference) -> Result<Pulled, Error> {
-        let io = |source| Error::Io { path: self.pulls.clone(), source };
-        let folder = tempfile::tempdir_in(&self.pulls).map_err(io)?;
-        let blobs = BlobStore::open(folder.path().join("blobs"))?;
-        let image = self.client().pull(reference, &blobs).await?;
-        Ok(Pulled { image, blobs, folder })
+        let client = self.client();
+        let workspace = client.workspace_in(&self.pulls)?;
+        let image = client.pull(reference, workspace.store()).await?;
+        Ok(Pulled { image, workspace })
     }
 
     async fn catalog(&self, reference: &Reference) -> Result<(String, StoredCatalog), PullFailure> {
@@ -88,12 +87,12 @@ impl Images {
         };
         let catalogs = self.catalogs.clone();
         let stored = blocking(move || {
-            let folder = pulled.folder.path().join("content");
+            let folder = pulled.workspace.directory().join("content");
             fs::create_dir_all(&folder).map_err(|error| source(&Error::Io { path: folder.clone(), source: error }))?;
             let inside = content.trim_matches('/').to_owned();
             let keep = if inside.is_empty() { Vec::new() } else { vec![inside.clone()] };
             let options = UnpackOptions { keep, ..UnpackOptions::default() };
-            unpack(&Layer::of(&pulled.image, &pulled.blobs), &folder, &options).map_err(|error| source(&error))?;
+            unpack(&Layer::of(&pulled.image, pulled.workspace.store()), &folder, &options).map_err(|error| source(&error))?;
             let root = folder.join(&inside);
             if !root.is_dir() {
                 let message =
@@ -123,7 +122,7 @@ impl Images {
         let (cache, name, kept) = (self.bundles.clone(), extension.to_owned(), digest.clone());
         let folder = tokio::task::spawn_blocking(move || {
             let folder = cache.fill(&name, &kept, |folder| {
-                unpack(&Layer::of(&pulled.image, &pulled.blobs), folder, &UnpackOptions::default()).map(|_| ())
+                unpack(&Layer::of(&pulled.image, pulled.workspace.store()), folder, &UnpackOptions::default()).map(|_| ())
             })?;
             cache.retain(&name, &[kept])?;
             Ok::<_, Error>(folder)
@@ -150,8 +149,7 @@ impl Images {
 
 struct Pulled {
     image: Image,
-    blobs: BlobStore,
-    folder: tempfile::TempDir,
+    workspace: Workspace,
 }
 
 #[async_trait]

@@ -29,6 +29,13 @@ pub struct Tree {
     pub blobs: Vec<Descriptor>,
 }
 
+/// Which of the manifests that an index names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    All,
+    Present,
+}
+
 impl Tree {
     /// The bytes of all blobs together.
     pub fn size(&self) -> u64 {
@@ -42,14 +49,23 @@ impl Tree {
     /// Reads what a store holds below a manifest or an index.
     pub fn read(subject: &str, store: &BlobStore, root: &Descriptor) -> Result<Self, Error> {
         let mut tree = Self::growing(root.clone());
-        tree.read_below(subject, store, root, 0)?;
+        tree.read_below(subject, store, root, Wanted::All, 0)?;
         Ok(tree)
     }
 
-    fn read_below(&mut self, subject: &str, store: &BlobStore, descriptor: &Descriptor, depth: usize) -> Result<(), Error> {
+    /// The same, passing over platforms of an index that the store does not hold.
+    pub(crate) fn read_present(subject: &str, store: &BlobStore, root: &Descriptor) -> Result<Self, Error> {
+        let mut tree = Self::growing(root.clone());
+        tree.read_below(subject, store, root, Wanted::Present, 0)?;
+        Ok(tree)
+    }
+
+    fn read_below(&mut self, subject: &str, store: &BlobStore, descriptor: &Descriptor, wanted: Wanted, depth: usize) -> Result<(), Error> {
         let bytes = store.read(&descriptor.digest, MAX_MANIFEST as u64)?;
         for child in self.enter(subject, &bytes, depth)? {
-            self.read_below(subject, store, &child, depth + 1)?;
+            if wanted == Wanted::All || store.has(&child.digest) {
+                self.read_below(subject, store, &child, wanted, depth + 1)?;
+            }
         }
         self.manifests.push(descriptor.clone());
         Ok(())

@@ -58,6 +58,14 @@ impl Client {
         Ok(index.descriptor.digest.clone())
     }
 
+    /// Fetches the blobs of a built image that the store lacks, from `origins`.
+    pub async fn gather(&self, image: &Image, store: &BlobStore, origins: &[Reference]) -> Result<(), Error> {
+        for blob in image.manifest.layers.iter().chain([&image.manifest.config]) {
+            self.obtain(store, blob, origins).await?;
+        }
+        Ok(())
+    }
+
     /// Deletes a manifest by its digest, with the tags that name it. Not every registry allows this.
     pub async fn delete(&self, reference: &Reference) -> Result<(), Error> {
         let source = self.own_place(reference)?;
