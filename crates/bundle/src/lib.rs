@@ -8,6 +8,7 @@
 //!                           ├─ gates::check ──── what OLM v1 refuses to install
 //!                           ├─ render ────────── objects ── rights::derive ── rights::manifests
 //!                           └─ catalog_blob ──── olm.bundle for a catalog
+//!         └── Manifests::read ── validators::run ── findings of upstream's validators, with file, line, rule and fix
 //! ```
 //!
 //! Pure: no cluster, no clock, no file system.
@@ -24,6 +25,7 @@ pub mod labels;
 mod read;
 mod render;
 pub mod rights;
+pub mod validators;
 
 pub use bundle::{Bundle, Facts, Property};
 pub use catalog::Content;

@@ -96,13 +96,17 @@ impl Bundle {
 }
 
 /// The files by path, sorted.
-struct Tree {
-    files: BTreeMap<String, Vec<u8>>,
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
     limits: Limits,
 }
 
 impl Tree {
-    fn gather<P: AsRef<str>, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (P, B)>, limits: Limits) -> Result<Self, ReadError> {
+    pub(crate) fn gather<P: AsRef<str>, B: AsRef<[u8]>>(
+        files: impl IntoIterator<Item = (P, B)>,
+        limits: Limits,
+    ) -> Result<Self, ReadError> {
         let mut tree = Self { files: BTreeMap::new(), limits };
         let mut total = 0;
         for (path, bytes) in files {
@@ -124,7 +128,7 @@ impl Tree {
     }
 
     /// The files directly or indirectly below a directory, with their paths below it.
-    fn below<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = (&'a str, &'a str, &'a [u8])> {
+    pub(crate) fn below<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = (&'a str, &'a str, &'a [u8])> {
         self.files.iter().filter_map(move |(path, bytes)| {
             let rest = path.strip_prefix(directory)?.strip_prefix('/')?;
             Some((path.as_str(), rest, bytes.as_slice()))
@@ -171,7 +175,7 @@ impl Tree {
         })
     }
 
-    fn documents(&self, bytes: &[u8]) -> Result<Vec<Value>, String> {
+    pub(crate) fn documents(&self, bytes: &[u8]) -> Result<Vec<Value>, String> {
         let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8 text at byte {}", error.valid_up_to()))?;
         let options = mainstay_yaml::Options { max_depth: self.limits.depth, max_bytes: self.limits.file_bytes, ..Default::default() };
         let mut values = Vec::new();
@@ -184,11 +188,11 @@ impl Tree {
         Ok(values)
     }
 
-    fn first_document(&self, bytes: &[u8]) -> Result<Value, String> {
+    pub(crate) fn first_document(&self, bytes: &[u8]) -> Result<Value, String> {
         Ok(self.documents(bytes)?.into_iter().find(|value| !value.is_null()).unwrap_or_default())
     }
 
-    fn get(&self, path: &str) -> Option<&[u8]> {
+    pub(crate) fn get(&self, path: &str) -> Option<&[u8]> {
         self.files.get(path).map(Vec::as_slice)
     }
 }

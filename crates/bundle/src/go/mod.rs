@@ -14,5 +14,5 @@ mod conform;
 mod json;
 mod types;
 
-pub use conform::{Mismatch, conform};
+pub use conform::{Mismatch, conform, lenient};
 pub use json::{compact_raw, to_plain_string_as, to_string, to_string_as};
