@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    backup, bundle, catalog, completion, crd, demo, describe, down, graph, install, list, opm, rbac, resolve, restore, status, uninstall,
-    up, upgrade, versions,
+    backup, bundle, catalog, completion, crd, demo, describe, down, graph, install, list, opm, rbac, registry, resolve, restore, status,
+    uninstall, up, upgrade, versions,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -92,11 +92,13 @@ pub enum Command {
     /// Catalogs: on the cluster (add, list, show, search, remove) and as files (build, from-bundles)
     #[command(subcommand)]
     Catalog(catalog::Commands),
+    /// An image registry for this machine, to push bundles and catalogs to
+    #[command(subcommand)]
+    Registry(registry::Commands),
     /// Draw the update graph of a package
     Graph(graph::Arguments),
     /// What opm does
-    #[command(subcommand)]
-    Opm(opm::Commands),
+    Opm(opm::Arguments),
     /// Shell completion for bash, zsh or fish
     Completion(completion::Arguments),
     /// What operator-sdk does; not there yet

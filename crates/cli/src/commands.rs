@@ -13,6 +13,7 @@ pub mod install;
 pub mod list;
 pub mod opm;
 pub mod rbac;
+pub mod registry;
 pub mod resolve;
 pub mod restore;
 pub mod status;
@@ -38,6 +39,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Versions(command) => versions::run(command),
         Command::Catalog(command) => catalog::run(command),
         Command::Graph(arguments) => graph::run(&arguments),
+        Command::Registry(command) => registry::run(command),
         Command::Opm(command) => opm::run(command),
         Command::Install(arguments) => install::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
