@@ -110,7 +110,7 @@ fn first_hit_texts() {
         ),
         (
             "schema: olm.bundle\nname: x\npackage: p\nproperties: [{type: olm.package, value: {packageName: p, version: 1.0}}]\n",
-            "parse properties for bundle \"x\": properties[0].value[olm.package] parse error: json: cannot unmarshal number into Go struct field Package.version of type string",
+            "parse properties for bundle \"x\": parse property[0] of type \"olm.package\": json: cannot unmarshal number into Go struct field Package.version of type string",
         ),
         (
             "schema: olm.bundle\nname: x\npackage: p\nproperties: [{type: olm.package, value: {packageName: p, version: '1.0'}}]\n",

@@ -1,0 +1,261 @@
+//! Whether a catalog is valid, in upstream's words (CATLG-22 to CATLG-26; OLM1-FBC-20).
+//!
+//! ```text
+//!   blobs ── facts    names, versions, what is wrong with a blob alone    on every core, values are not kept
+//!            content  names, duplicates, properties, pull specs           (CATLG-23)   first hit ends it
+//!            content  deprecations                                        (CATLG-24)   first hit ends it
+//!            graph    packages, channels, bundles, update graph           (CATLG-25, 26)   all hits, drawn as a tree
+//! ```
+//!
+//! [`validate_source`] stops where `opm validate` stops, or goes on and puts everything into one tree, as [`Extent`] says.
+
+mod content;
+mod facts;
+mod go_types;
+mod graph;
+mod rule;
+mod tree;
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use crate::error::LoadError;
+use crate::load::{Limits, count_blob, files, read, subject};
+use crate::model::Catalog;
+use crate::ordered::ordered;
+use crate::pieces::{Batch, Pieces};
+use crate::source::Source;
+pub(crate) use facts::{Fact, decode_base64};
+use facts::Facts;
+pub use facts::Place;
+pub use rule::Rule;
+
+/// What a finding is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Scope {
+    /// The package, if one is known.
+    pub package: Option<String>,
+    /// The channel.
+    pub channel: Option<String>,
+    /// The bundle, inside the channel when both are given.
+    pub bundle: Option<String>,
+}
+
+impl Scope {
+    pub(crate) fn catalog() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn package(name: &str) -> Self {
+        Self { package: Some(name.to_owned()), ..Self::default() }
+    }
+
+    pub(crate) fn channel(package: &str, channel: &str) -> Self {
+        Self { channel: Some(channel.to_owned()), ..Self::package(package) }
+    }
+
+    pub(crate) fn bundle(package: &str, channel: &str, bundle: &str) -> Self {
+        Self { bundle: Some(bundle.to_owned()), ..Self::channel(package, channel) }
+    }
+}
+
+/// The blob to be changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobName {
+    /// Where it stands; nothing when the catalog did not come from files.
+    pub place: Option<Place>,
+    /// Its schema.
+    pub schema: String,
+    /// Its package, empty when it has none.
+    pub package: String,
+    /// Its name, empty when it has none.
+    pub name: String,
+}
+
+impl fmt::Display for BlobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{}:{}: ", place.path, place.line)?;
+        }
+        f.write_str(&subject(&self.schema, &self.package, &self.name))
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule that it is a hit of.
+    pub rule: Rule,
+    /// What it is about.
+    pub scope: Scope,
+    /// Upstream's words.
+    pub text: String,
+    /// The blob that says so.
+    pub blob: BlobName,
+}
+
+impl Finding {
+    fn new(rule: Rule, scope: Scope, text: String) -> Self {
+        let blob = BlobName { place: None, schema: String::new(), package: String::new(), name: String::new() };
+        Self { rule, scope, text, blob }
+    }
+
+    fn in_blob(self, place: Option<&Place>, schema: &str, package: &str, name: &str) -> Self {
+        let blob =
+            BlobName { place: place.cloned(), schema: schema.to_owned(), package: package.to_owned(), name: name.to_owned() };
+        Self { blob, ..self }
+    }
+}
+
+/// What is wrong with a catalog; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Validation {
+    /// A content check failed; the model was not looked at.
+    Content(Finding),
+    /// Everything that was found, as a tree.
+    Tree(Vec<Finding>),
+}
+
+impl Validation {
+    /// The findings, in the order they are shown.
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Content(finding) => std::slice::from_ref(finding),
+            Self::Tree(findings) => findings,
+        }
+    }
+}
+
+impl fmt::Display for Validation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Content(finding) => f.write_str(&finding.text),
+            Self::Tree(findings) => tree::draw(findings, f),
+        }
+    }
+}
+
+impl std::error::Error for Validation {}
+
+/// How far validation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// To where `opm validate` stops.
+    Opm,
+    /// To the end: everything is reported (`--all`).
+    Everything,
+}
+
+/// Why a source is not a valid catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum Invalid {
+    /// It can not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// It breaks rules.
+    #[error(transparent)]
+    Rules(#[from] Validation),
+}
+
+/// Checks a catalog in files. Property values are looked at in passing, so that the memory needed is that of names and edges.
+pub fn validate_source(source: &dyn Source, limits: &Limits, extent: Extent) -> Result<(), Invalid> {
+    let facts = read_facts(source, limits)?;
+    Ok(judge(&facts, extent)?)
+}
+
+fn read_facts(source: &dyn Source, limits: &Limits) -> Result<Facts, LoadError> {
+    let paths = files(source, limits)?;
+    let shared: Vec<Arc<str>> = paths.iter().map(|path| Arc::from(path.as_str())).collect();
+    let work = |batch: Batch| {
+        let path = &shared[batch.file];
+        let mut found = Vec::with_capacity(batch.pieces.len());
+        read(&batch, path, limits, &mut |blob| {
+            found.push((blob.line, Fact::read(&blob, path)?));
+            Ok(())
+        })?;
+        Ok((batch.file, found))
+    };
+    let mut count = 0;
+    let mut facts = Facts::default();
+    let mut pieces = Pieces::new(source, &paths, limits);
+    ordered(
+        || pieces.next(),
+        work,
+        |(file, found)| {
+            for (line, fact) in found {
+                count_blob(&mut count, &paths[file], line, limits)?;
+                facts.add(fact);
+            }
+            Ok(())
+        },
+    )?;
+    Ok(facts)
+}
+
+/// Checks a catalog as `opm validate` does.
+pub fn validate(catalog: &Catalog) -> Result<(), Validation> {
+    judge(&Facts::of(catalog), Extent::Opm)
+}
+
+/// Checks a catalog and reports everything (`--all`).
+pub fn validate_all(catalog: &Catalog) -> Result<(), Validation> {
+    judge(&Facts::of(catalog), Extent::Everything)
+}
+
+/// Checks the model alone, as upstream does for catalogs that do not come from files.
+pub fn validate_model(catalog: &Catalog) -> Result<(), Validation> {
+    let facts = Facts::of(catalog);
+    let model = content::check(&facts, &mut |_| content::Next::GoOn);
+    tree_of(graph::check(&model))
+}
+
+fn judge(facts: &Facts, extent: Extent) -> Result<(), Validation> {
+    let mut findings = Vec::new();
+    let model = content::check(facts, &mut |finding| {
+        findings.push(finding);
+        match extent {
+            Extent::Opm => content::Next::Stop,
+            Extent::Everything => content::Next::GoOn,
+        }
+    });
+    if extent == Extent::Opm
+        && let Some(first) = findings.pop()
+    {
+        return Err(Validation::Content(first));
+    }
+    findings.extend(graph::check(&model));
+    tree_of(findings)
+}
+
+fn tree_of(findings: Vec<Finding>) -> Result<(), Validation> {
+    if findings.is_empty() { Ok(()) } else { Err(Validation::Tree(findings)) }
+}
+
+/// A text as Go prints it with `%q`.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            // Writing to a string does not fail.
+            c if c.is_ascii_control() => {
+                let _written = write!(out, "\\x{:02x}", c as u32);
+            }
+            c if c.is_control() || matches!(c, '\u{a0}' | '\u{ad}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{feff}') => {
+                let _written = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
