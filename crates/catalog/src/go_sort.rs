@@ -199,7 +199,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sort<'_, T, L> {
         }
         let mut random = length as u64;
         let mask = (1_u64 << (usize::BITS - length.leading_zeros())) - 1;
-        let middle = start + (length / 4) * 2 - 1;
+        let first = start + (length / 4) * 2 - 1;
         for i in 0..3 {
             random ^= random << 13;
             random ^= random >> 7;
@@ -208,7 +208,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sort<'_, T, L> {
             if other >= length {
                 other -= length;
             }
-            self.items.swap(middle - 1 + i, start + other);
+            self.items.swap(first + i, start + other);
         }
     }
 
@@ -242,5 +242,38 @@ impl<T, L: Fn(&T, &T) -> bool> Sort<'_, T, L> {
         order(&mut b, &mut c);
         order(&mut a, &mut b);
         b
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CATLG-49: the places of equal elements are Go's. The table was made by `sort.Slice` of Go 1.26.8: length, number of different keys, shape
+    /// (random, ascending, descending), CRC-32 of the resulting places.
+    #[test]
+    fn equals_stand_where_go_leaves_them() {
+        let table = include_str!("../tests/data/go_sort.txt");
+        assert!(table.lines().count() > 100);
+        for line in table.lines() {
+            let numbers: Vec<u64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
+            let &[length, keys, shape, expected] = numbers.as_slice() else { panic!("{line}") };
+            let mut seed = length * 1000 + keys;
+            let mut items: Vec<(u64, u32)> = (0..length)
+                .map(|at| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let key = match shape {
+                        0 => (seed >> 33) % keys,
+                        1 => at * keys / length,
+                        _ => (length - at) * keys / length,
+                    };
+                    (key, at as u32)
+                })
+                .collect();
+            go_sort(&mut items, |a, b| a.0 < b.0);
+            let mut sum = crc32fast::Hasher::new();
+            items.iter().for_each(|(_, at)| sum.update(&at.to_le_bytes()));
+            assert_eq!(u64::from(sum.finalize()), expected, "{line}");
+        }
     }
 }
