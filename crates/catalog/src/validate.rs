@@ -232,7 +232,7 @@ fn tree_of(findings: Vec<Finding>) -> Result<(), Validation> {
 }
 
 /// A text as Go prints it with `%q`.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
