@@ -23,6 +23,7 @@ mod helper;
 mod hosts;
 mod layout;
 mod manifest;
+pub mod mirror;
 mod reference;
 mod registries;
 pub mod registry;

@@ -65,6 +65,11 @@ impl Reference {
         Self { digest: Some(digest), tag: None, ..self.clone() }
     }
 
+    /// The same repository at that tag.
+    pub fn tagged(&self, tag: &str) -> Result<Self, Error> {
+        Self::parse(&format!("{}:{tag}", self.name()))
+    }
+
     /// The same tag and digest in another repository.
     #[must_use]
     pub fn moved(&self, registry: &str, repository: &str) -> Self {

@@ -3,6 +3,7 @@
 use toml_edit::{Document, Item, Table};
 
 use crate::error::Error;
+use crate::mirror::By;
 use crate::reference::Reference;
 use crate::short_names::ShortNames;
 
@@ -89,6 +90,31 @@ impl Registries {
         }
     }
 
+    /// Adds mirrors of a registry or a part of it. With `never` the source itself is not asked any more.
+    pub(crate) fn add_mirrors(&mut self, source: &str, mirrors: &[&str], by: By, never: bool) -> Result<(), String> {
+        if let Some(place) = mirrors.iter().chain([&source]).find(|place| place.contains("://") || place.contains('@')) {
+            return Err(format!("{place}: a registry or repository has neither scheme nor digest"));
+        }
+        let pulls = match by {
+            By::Digest => Pulls::DigestOnly,
+            By::Tag => Pulls::TagOnly,
+        };
+        let known = self.rules.iter().position(|rule| rule.prefix == source);
+        let at = known.unwrap_or_else(|| {
+            self.rules.push(Rule::plain(source));
+            self.rules.len() - 1
+        });
+        let rule = &mut self.rules[at];
+        rule.blocked |= never;
+        for location in mirrors {
+            let mirror = Mirror { location: (*location).to_owned(), insecure: false, pulls };
+            if !rule.mirrors.contains(&mirror) {
+                rule.mirrors.push(mirror);
+            }
+        }
+        Ok(())
+    }
+
     /// The programs that are to be asked for credentials besides the auth files.
     pub fn credential_helpers(&self) -> impl Iterator<Item = &str> {
         self.helpers.iter().map(String::as_str).filter(|helper| *helper != AUTH_FILES)
@@ -121,6 +147,17 @@ impl Registries {
 }
 
 impl Rule {
+    fn plain(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.to_owned(),
+            location: prefix.to_owned(),
+            insecure: false,
+            blocked: false,
+            digest_only: false,
+            mirrors: Vec::new(),
+        }
+    }
+
     fn read(table: &Table) -> Result<Self, String> {
         let (prefix, location) = (text(table, "prefix")?, text(table, "location")?);
         let prefix = prefix.or_else(|| location.clone()).ok_or("a registry needs a location or a prefix")?;

@@ -1,0 +1,120 @@
+//! What a run put into a mirror, kept there itself, so that a later run from anywhere can take away what vanished (CATLG-74).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::error::Error;
+
+/// Records are lists of images; this is far more than any catalog names.
+const MAX_BYTES: usize = 64 << 20;
+const VERSION: u32 = 1;
+
+/// One image that was mirrored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mirrored {
+    /// Where it came from.
+    pub source: String,
+    /// Where it is: `registry/repository:tag`, or a name in a layout.
+    pub target: String,
+    /// The repository, or the name in a layout.
+    pub place: String,
+    /// The digest of the image or index.
+    pub digest: Digest,
+    /// Its manifests: the index, and those of all platforms.
+    pub manifests: Vec<Digest>,
+}
+
+/// All that a catalog has in a mirror.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    version: u32,
+    /// The catalog, by the reference that was mirrored.
+    pub catalog: String,
+    /// The images.
+    pub images: Vec<Mirrored>,
+}
+
+impl Record {
+    /// What a catalog has.
+    pub fn new(catalog: impl Into<String>, images: Vec<Mirrored>) -> Self {
+        Self { version: VERSION, catalog: catalog.into(), images }
+    }
+
+    /// Reads what [`Record::write`] wrote; `subject` names it in errors.
+    pub fn read(subject: &str, bytes: &[u8]) -> Result<Self, Error> {
+        if bytes.len() > MAX_BYTES {
+            return Err(Error::Limit { subject: subject.to_owned(), what: "size in bytes", limit: MAX_BYTES as u64 });
+        }
+        let record: Self = serde_json::from_slice(bytes)
+            .map_err(|error| Error::content(subject, format!("record of a mirror cannot be read: {error}")))?;
+        if record.version != VERSION {
+            return Err(Error::content(
+                subject,
+                format!("record of a mirror has version {}, and this program knows {VERSION}", record.version),
+            ));
+        }
+        Ok(record)
+    }
+
+    /// The record as text.
+    pub fn write(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec_pretty(self).map_err(|error| Error::content("record of a mirror", error.to_string()))
+    }
+
+    /// What this record has that neither `next`, nor any of the others, does: manifests by place, indexes before what they name.
+    pub fn vanished<'a>(&'a self, next: &'a Self, others: &'a [Self]) -> Vec<(&'a Mirrored, Vec<&'a Digest>)> {
+        let kept: BTreeSet<(&str, &Digest)> = std::iter::once(next)
+            .chain(others)
+            .flat_map(|record| &record.images)
+            .flat_map(|image| image.manifests.iter().chain([&image.digest]).map(|digest| (image.place.as_str(), digest)))
+            .collect();
+        let mut gone = BTreeSet::new();
+        let mut vanished = Vec::new();
+        for image in &self.images {
+            // The last is the index itself: what names others goes before them.
+            let manifests = image.manifests.iter().rev();
+            let digests: Vec<&Digest> = manifests
+                .filter(|digest| !kept.contains(&(image.place.as_str(), *digest)) && gone.insert((image.place.as_str(), *digest)))
+                .collect();
+            if !digests.is_empty() {
+                vanished.push((image, digests));
+            }
+        }
+        vanished
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn image(place: &str, manifests: &[&str]) -> Mirrored {
+        let manifests: Vec<Digest> = manifests.iter().map(|text| Digest::of(text.as_bytes())).collect();
+        let digest = manifests.last().unwrap().clone();
+        Mirrored { source: format!("quay.io/{place}"), target: format!("m/{place}:x"), place: place.to_owned(), digest, manifests }
+    }
+
+    /// CATLG-74: only what no catalog has any more goes; a manifest that two images share stays with the one that stays.
+    #[test]
+    fn what_vanished() {
+        let old = Record::new("c:1", vec![image("a", &["amd", "arm", "index"]), image("b", &["one"]), image("c", &["two"])]);
+        let next = Record::new("c:1", vec![image("a", &["amd", "arm-2", "index-2"])]);
+        let others = [Record::new("d:1", vec![image("c", &["two"])])];
+        let gone: Vec<(String, Vec<Digest>)> = old
+            .vanished(&next, &others)
+            .into_iter()
+            .map(|(image, digests)| (image.place.clone(), digests.into_iter().cloned().collect()))
+            .collect();
+        let digest = |text: &str| Digest::of(text.as_bytes());
+        assert_eq!(gone, [("a".to_owned(), vec![digest("index"), digest("arm")]), ("b".to_owned(), vec![digest("one")])]);
+        assert_eq!(Record::read("r", &old.write().unwrap()).unwrap(), old);
+        let newer = String::from_utf8(old.write().unwrap()).unwrap().replace("\"version\": 1", "\"version\": 2");
+        assert!(Record::read("r", newer.as_bytes()).unwrap_err().to_string().contains("has version 2"));
+    }
+}
