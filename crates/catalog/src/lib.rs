@@ -48,5 +48,5 @@ pub use pullspec::check_pull_spec;
 pub use render::{Format, render};
 pub use source::{INDEX_IGNORE, MemorySource, Source, SourceFile, visible_files};
 pub use validate::{
-    BlobName, Extent, Finding, Invalid, Place, Rule, Scope, Validation, validate, validate_all, validate_model, validate_source,
+    BlobName, Extent, Finding, Invalid, Place, Rule, Scope, Validation, quoted, validate, validate_all, validate_model, validate_source,
 };

@@ -147,7 +147,9 @@ fn object(bundle: &Bundle, index: usize, property: &Property) -> Result<String, 
         Some(Ok(document)) => document.value,
         Some(Err(error)) => return Err(failed("convert", format!("line {}: {}", error.line, error.problem))),
     };
-    Ok(value.to_string())
+    let mut json = String::new();
+    go_json::any(&mut json, &value);
+    Ok(json)
 }
 
 fn is_csv(object: &str) -> bool {

@@ -186,7 +186,8 @@ fn kind_of(value: Option<&Value>) -> &'static str {
     }
 }
 
-fn any(out: &mut String, value: &Value) {
+/// Writes any JSON, as it is.
+pub(super) fn any(out: &mut String, value: &Value) {
     // Quotes, backslashes and control characters are escaped by both in one way.
     for character in value.to_string().chars() {
         push(out, character);

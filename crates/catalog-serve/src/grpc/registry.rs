@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use futures::stream;
 use futures::{Stream, StreamExt as _};
-use mainstay_catalog::{ChannelView, EntryView, Index, MetaQuery, PackageView};
+use mainstay_catalog::{ChannelView, EntryView, Index, MetaQuery, PackageView, quoted};
 use mainstay_catalog_store::{Map, StoredCatalog};
 use tonic::{Request, Response, Status};
 
@@ -74,11 +74,6 @@ impl Registry {
         let is_head = |entry: &Entry<'_>| entry.channel().head().is_some_and(|head| head.name() == entry.name());
         self.index().providers(group, version, kind).filter(is_head)
     }
-}
-
-fn quoted(text: &str) -> String {
-    // As Go quotes what is plain; names are.
-    format!("{text:?}")
 }
 
 fn not_in_channel(package: &str, channel: &str, bundle: &str) -> Status {
