@@ -10,10 +10,12 @@
 //! Nothing here opens a file or pulls an image: bytes come in through [`Source`], and go out through writers handed in.
 
 pub mod author;
+mod blob_text;
 mod decode;
 pub mod diff;
 mod error;
 mod facts;
+pub mod filter;
 mod go_sort;
 pub mod graph;
 mod index;
@@ -22,6 +24,7 @@ mod level;
 pub mod lint;
 mod load;
 mod model;
+pub mod near;
 mod ordered;
 mod pieces;
 pub mod parts;
@@ -45,7 +48,7 @@ pub use model::{
     Reference, RelatedImage, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
 };
 pub use pullspec::check_pull_spec;
-pub use render::{Format, render};
+pub use render::{Format, RenderError, render, render_sources};
 pub use source::{INDEX_IGNORE, MemorySource, Source, SourceFile, visible_files};
 pub use validate::{
     BlobName, Extent, Finding, Invalid, Place, Rule, Scope, Validation, quoted, validate, validate_all, validate_model, validate_source,

@@ -190,6 +190,14 @@ fn invalid(catalog: &Catalog, packages: &BTreeMap<&str, Parts<'_>>, report: &mut
             // The default channel that does not exist; a rule of its own says so.
             continue;
         }
-        report.add(Rule::of_validation(&finding.text), Subject::entry(&package, &channel, &bundle), finding.text.clone());
+        let blob = &finding.blob;
+        let of = if blob.schema == SCHEMA_PACKAGE { &blob.name } else { &blob.package };
+        let place = report.places.of(&blob.schema, of, &blob.name).or_else(|| report.places.of(SCHEMA_PACKAGE, &package, &package));
+        // Of a bundle outside of channels validation names the blob alone.
+        let bundle = if bundle.is_empty() && blob.schema == SCHEMA_BUNDLE { blob.name.as_str() } else { &bundle };
+        report.add_at(Rule::of_validation(finding.rule), Subject::entry(&package, &channel, bundle), place, finding.text.clone());
+        if let Some(last) = report.findings.last_mut() {
+            last.fix = finding.rule.fix();
+        }
     }
 }

@@ -102,6 +102,11 @@ impl<'a> Updates<'a> {
         self.steps[at].version.as_ref()
     }
 
+    /// The skip range of the entry at a place, if it has one that can be read.
+    pub fn range(&self, at: usize) -> Option<&CatalogRange> {
+        self.steps[at].range.as_ref()
+    }
+
     /// The bundle of the entry at a place.
     pub fn installed(&self, at: usize) -> Installed<'_> {
         Installed { name: self.steps[at].entry.name.as_str(), version: self.version(at) }
@@ -165,6 +170,14 @@ impl<'a> Updates<'a> {
             if !self.steps[to].exists {
                 continue;
             }
+            if edges == Edges::Named {
+                for from in self.named(to) {
+                    if !std::mem::replace(&mut reached[from], true) {
+                        todo.push_back(from);
+                    }
+                }
+                continue;
+            }
             open.retain(|&from| {
                 let joins = self.edge(self.installed(from), to, edges).is_some();
                 if joins {
@@ -175,6 +188,34 @@ impl<'a> Updates<'a> {
             });
         }
         reached
+    }
+
+    /// The entries that the entry at a place names in `replaces` and `skips`.
+    pub fn named(&self, at: usize) -> impl Iterator<Item = usize> {
+        let entry = self.steps[at].entry;
+        entry.replaces.iter().chain(&entry.skips).filter_map(|name| self.position(name.as_str()))
+    }
+
+    /// Whether the entry at one place skips the one at another.
+    pub fn skips(&self, at: usize, other: usize) -> bool {
+        self.steps[at].entry.skips.contains(&self.steps[other].entry.name)
+    }
+
+    /// The entries that validation would call stranded if the channel held only those of `kept`, below the head `head` (CATLG-26).
+    pub fn stranded(&self, kept: &[bool], head: usize) -> Vec<usize> {
+        let present = |at: &usize| kept[*at];
+        let skipped: HashSet<&str> =
+            (0..self.len()).filter(present).flat_map(|at| &self.entry(at).skips).map(BundleName::as_str).collect();
+        let mut met = HashSet::from([head]);
+        let mut at = head;
+        while let Some(name) = self.entry(at).replaces.as_ref() {
+            let Some(next) = self.position(name.as_str()).filter(present) else { break };
+            if !met.insert(next) || skipped.contains(name.as_str()) {
+                break;
+            }
+            at = next;
+        }
+        (0..self.len()).filter(present).filter(|at| !met.contains(at) && !skipped.contains(self.entry(*at).name.as_str())).collect()
     }
 
     /// A shortest way from a bundle, in this channel or not, to the entry at `target`: each step with its reason. The way from the

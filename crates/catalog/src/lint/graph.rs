@@ -29,6 +29,7 @@ pub(super) fn check(package: &Subjects<'_>, channel: &Channel, report: &mut Repo
         misspelt(package, &updates, at, &spellings, report);
         range(package, &updates, at, report);
     }
+    newer(package, &updates, report);
 }
 
 fn is_label(name: &str) -> bool {
@@ -128,16 +129,30 @@ fn range(package: &Subjects<'_>, updates: &Updates<'_>, at: usize, report: &mut 
         return;
     }
     let Some(own) = updates.version(at) else { return };
-    let newer = (0..updates.len()).filter(|other| updates.version(*other).is_some_and(|version| version.cmp_precedence(own).is_gt() && range.matches(version)));
-    let newer: Vec<&str> = newer.map(|other| updates.entry(other).name.as_str()).collect();
-    if let Some(first) = newer.first() {
-        let more = if newer.len() > 1 { format!(" and {} more", newer.len() - 1) } else { String::new() };
-        report.add(Rule::SkipRangeNewer, subject, format!("skipRange \"{text}\" contains {first}{more}, newer than {own}"));
-    }
     let mut older = package.versions.values().flatten().filter(|version| version.cmp_precedence(own).is_lt()).peekable();
     if older.peek().is_some() && !older.any(|version| range.matches(version)) {
         report.add(Rule::SkipRangeUnmatched, subject, format!("skipRange \"{text}\" contains no version of the package below {own}"));
     }
+}
+
+/// Ranges that contain newer entries; one finding for a channel, since such ranges are copied from release to release.
+fn newer(package: &Subjects<'_>, updates: &Updates<'_>, report: &mut Report<'_>) {
+    let newer_than = |at: usize| {
+        let own = updates.version(at)?;
+        let range = updates.range(at)?;
+        let mut others = (0..updates.len()).filter_map(|other| Some((updates.version(other)?, other)));
+        let (_, found) = others.find(|(version, _)| version.cmp_precedence(own).is_gt() && range.matches(version))?;
+        Some((own, at, found))
+    };
+    let all: Vec<_> = (0..updates.len()).filter_map(newer_than).collect();
+    let Some((own, at, other)) = all.iter().max_by_key(|(own, ..)| *own) else { return };
+    let entry = updates.entry(*at);
+    let mut message =
+        format!("skipRange \"{}\" contains {}, newer than {own}", entry.skip_range.as_deref().unwrap_or_default(), updates.entry(*other).name);
+    if all.len() > 1 {
+        message = format!("{message} (so it is with {} of {} entries; this is the newest)", all.len(), updates.len());
+    }
+    report.add(Rule::SkipRangeNewer, Subject::entry(package.name, updates.channel.name.as_str(), entry.name.as_str()), message);
 }
 
 /// Whether no version lies in a range. Comparators change their answer only at their bounds, so it is enough to try each bound, the

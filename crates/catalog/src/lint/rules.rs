@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::Level;
+use crate::{Level, validate};
 
 macro_rules! rules {
     ($($variant:ident, $id:literal, $level:ident, $title:literal, $why:literal, $fix:literal;)*) => {
@@ -200,15 +200,15 @@ impl Rule {
         Self::ALL.iter().copied().find(|rule| rule.id() == id)
     }
 
-    /// The rule for what validation says about a channel's graph; everything else is [`Rule::Invalid`].
-    pub(super) fn of_validation(text: &str) -> Self {
-        let graph = [
-            ("no channel head found", Self::NoHead),
-            ("multiple channel heads found", Self::MultipleHeads),
-            ("detected cycle in replaces chain", Self::ReplacesCycle),
-            ("channel contains one or more stranded bundles", Self::Stranded),
-        ];
-        graph.iter().find(|(start, _)| text.starts_with(start)).map_or(Self::Invalid, |(_, rule)| *rule)
+    /// The rule for a hit of validation; what is not about a channel's graph is [`Rule::Invalid`].
+    pub(super) fn of_validation(rule: validate::Rule) -> Self {
+        match rule {
+            validate::Rule::NoHead => Self::NoHead,
+            validate::Rule::SeveralHeads => Self::MultipleHeads,
+            validate::Rule::Cycle => Self::ReplacesCycle,
+            validate::Rule::Stranded => Self::Stranded,
+            _ => Self::Invalid,
+        }
     }
 }
 

@@ -1,0 +1,95 @@
+//! Which entries of a channel stay.
+//!
+//! The rest must be a channel again: one head, everybody on the chain below it or skipped (CATLG-26). So the head is chosen first: the
+//! highest selected entry that can be reached from all selected ones. Then whatever lies on the way to it stays.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::reach::{Edges, Updates};
+
+/// What stays of a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// For each entry, whether it stays.
+    pub entries: Vec<bool>,
+    /// The head.
+    pub head: usize,
+}
+
+/// Keeps the wanted entries and as little else as possible; `None` when they have nothing in common to update to.
+pub(super) fn keep(updates: &Updates<'_>, wanted: &[bool]) -> Option<Kept> {
+    let head = head(updates, wanted)?;
+    let below = updates.reaching(head, Edges::Named);
+    let mut entries = wanted.to_vec();
+    entries[head] = true;
+    let ways = ways(updates, wanted, head);
+    let start: Vec<usize> = (0..entries.len()).filter(|at| entries[*at]).collect();
+    start.into_iter().for_each(|at| follow(&mut entries, &ways, at));
+    // What is on a way by names need not be on the chain that validation walks.
+    while let Some(stranded) = updates.stranded(&entries, head).first().copied() {
+        let skipper = (0..entries.len()).find(|at| below[*at] && updates.skips(*at, stranded));
+        match skipper {
+            Some(skipper) => follow(&mut entries, &ways, skipper),
+            None => chain(updates, &mut entries, head, stranded)?,
+        }
+    }
+    Some(Kept { entries, head })
+}
+
+/// The head of what stays. The channel's own head when it is wanted, else the highest wanted entry that will do, else the lowest other.
+fn head(updates: &Updates<'_>, wanted: &[bool]) -> Option<usize> {
+    let will_do = |at: &usize| {
+        let reached = updates.reaching(*at, Edges::Named);
+        wanted.iter().zip(&reached).all(|(wanted, reached)| *reached || !*wanted)
+    };
+    let (mut inside, mut outside): (Vec<usize>, Vec<usize>) = (0..wanted.len()).partition(|at| wanted[*at]);
+    let top = updates.head();
+    inside.sort_by_key(|at| (Some(*at) != top, Reverse(updates.version(*at).cloned())));
+    outside.sort_by_key(|at| updates.version(*at).cloned());
+    inside.into_iter().chain(outside).find(will_do)
+}
+
+/// For each entry the next one on the way to the head that adds the fewest entries.
+fn ways(updates: &Updates<'_>, wanted: &[bool], head: usize) -> Vec<Option<usize>> {
+    let mut next = vec![None; wanted.len()];
+    let mut best = vec![(usize::MAX, usize::MAX); wanted.len()];
+    best[head] = (0, 0);
+    let mut todo = BinaryHeap::from([Reverse((best[head], head))]);
+    while let Some(Reverse((cost, to))) = todo.pop() {
+        if cost > best[to] {
+            continue;
+        }
+        let through = (cost.0 + usize::from(!wanted[to]), cost.1 + 1);
+        for from in updates.named(to).filter(|from| *from != to) {
+            if through < best[from] {
+                best[from] = through;
+                next[from] = Some(to);
+                todo.push(Reverse((through, from)));
+            }
+        }
+    }
+    next
+}
+
+fn follow(entries: &mut [bool], ways: &[Option<usize>], from: usize) {
+    let mut at = Some(from);
+    while let Some(here) = at {
+        entries[here] = true;
+        at = ways[here];
+    }
+}
+
+/// Keeps the chain of `replaces` from the head down to an entry.
+fn chain(updates: &Updates<'_>, entries: &mut [bool], head: usize, down_to: usize) -> Option<()> {
+    let mut chain = vec![head];
+    while let Some(at) = chain.last().copied().filter(|at| *at != down_to) {
+        let next = updates.entry(at).replaces.as_ref().and_then(|name| updates.position(name.as_str()))?;
+        if chain.contains(&next) {
+            return None;
+        }
+        chain.push(next);
+    }
+    chain.into_iter().for_each(|at| entries[at] = true);
+    Some(())
+}
