@@ -1,16 +1,20 @@
-//! `mainstay catalog build`: a file-based catalog as an image.
+//! `mainstay catalog build`: a file-based catalog as an image (CATLG-27, CATLG-31, CATLG-51).
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use mainstay_catalog::Source as _;
 use mainstay_catalog::{Catalog, Limits, validate, visible_files};
 use mainstay_catalog_store::DirectorySource;
-use mainstay_oci::ImageBuilder;
+use mainstay_oci::{ImageBuilder, Platform};
 
 use crate::errors::{Exit, Failure};
-use crate::images::{self, CATALOG_LABEL, Target};
+use crate::images::{self, CATALOG_LABEL, Foundation, Target};
+use crate::progress::Progress;
 use crate::{output, runtime};
+
+/// Where the catalog is in the image (CATLG-31).
+const CONFIGS: &str = "/configs";
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -18,28 +22,120 @@ use crate::{output, runtime};
 Examples:
   mainstay catalog build examples/catalog --push REGISTRY/catalog:latest
   mainstay catalog build examples/catalog --layout out/
+  mainstay catalog build examples/catalog --archive catalog.tar --compression zstd
+  mainstay catalog build examples/catalog --base-image quay.io/operator-framework/opm:latest \\
+      --platform linux/amd64,linux/arm64 --push REGISTRY/catalog:latest
 
-The catalog is checked as `opm validate` checks it before anything is written.")]
+The catalog is checked as `opm validate` checks it before anything is written. No container engine is needed: with --base-image the layers
+of the base are mounted by the registry, or copied where it does not hold them.
+
+Without a base image there is no program in the image: clusters read its content (a CatalogSource says so with
+grpcPodConfig.extractContent). With one, /bin/opm of the base serves the catalog.")]
 pub struct Arguments {
     /// The directory of the catalog
     directory: PathBuf,
+    #[command(flatten)]
+    output: Output,
+    /// The image to build on; it has to hold /bin/opm
+    #[arg(short = 'i', long, value_name = "REF")]
+    base_image: Option<String>,
+    /// The machines to build for, as linux/arm64; several make one image for all of them
+    #[arg(long, value_name = "OS/ARCH", value_delimiter = ',')]
+    platform: Vec<Platform>,
+    /// How the catalog's layer is compressed
+    #[arg(long, value_enum, default_value_t = Compression::Gzip)]
+    compression: Compression,
+    /// Which kind of image to write
+    #[arg(long, value_enum, default_value_t = ImageFormat::Oci)]
+    format: ImageFormat,
+    /// A label more; can be repeated
+    #[arg(short = 'l', long = "extra-label", alias = "extra-labels", value_name = "KEY=VALUE", value_parser = label, value_delimiter = ',')]
+    labels: Vec<(String, String)>,
+}
+
+/// Where the image goes.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Output {
     /// Where to push the image
-    #[arg(long, value_name = "REF", required_unless_present = "layout", conflicts_with = "layout")]
+    #[arg(long, value_name = "REF")]
     push: Option<String>,
     /// An OCI layout directory to write the image into
     #[arg(long, value_name = "DIR")]
     layout: Option<PathBuf>,
+    /// A file to write, which `podman load` and `skopeo` read
+    #[arg(long, value_name = "FILE")]
+    archive: Option<PathBuf>,
+    /// A file to write, which `docker load` reads too
+    #[arg(long, value_name = "FILE[:NAME:TAG]")]
+    docker_archive: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Compression {
+    Gzip,
+    Zstd,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ImageFormat {
+    Oci,
+    Docker,
 }
 
 /// Builds the image, pushes or writes it, and prints its reference by digest.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let builder = image(&arguments.directory)?;
-    let target = match (&arguments.push, &arguments.layout) {
-        (Some(reference), _) => Target::Push(reference.clone()),
-        (None, Some(directory)) => Target::Layout(directory.clone()),
-        (None, None) => return Err(Failure::new(Exit::Usage, "catalog build", "needs --push REF or --layout DIR")),
-    };
-    output::line(runtime::block_on(images::deliver(&builder, &target, None))?)
+    let mut builder = image(&arguments.directory)?
+        .labels(arguments.labels.clone())
+        .compression(match arguments.compression {
+            Compression::Gzip => mainstay_oci::Compression::Gzip,
+            Compression::Zstd => mainstay_oci::Compression::Zstd,
+            Compression::None => mainstay_oci::Compression::None,
+        })
+        .format(match arguments.format {
+            ImageFormat::Oci => mainstay_oci::Format::Oci,
+            ImageFormat::Docker => mainstay_oci::Format::Docker,
+        });
+    if arguments.base_image.is_some() {
+        builder = serving(builder);
+    }
+    let target = arguments.output.target()?;
+    let foundation = Foundation { base: arguments.base_image.clone(), platforms: arguments.platform.clone() };
+    let progress = Progress::start();
+    let told = progress.transfer("catalog image");
+    let reference = runtime::block_on(images::deliver_on(&foundation, &builder, &target, told))?;
+    drop(progress);
+    output::line(reference)
+}
+
+/// Has opm of the base serve the catalog. The base's own catalog, if it is a catalog image, is hidden; without `--cache-dir` opm makes
+/// its cache when it starts, wherever it may write.
+fn serving(builder: ImageBuilder) -> ImageBuilder {
+    builder.emptied(CONFIGS).entrypoint(["/bin/opm"]).command(["serve", CONFIGS])
+}
+
+impl Output {
+    fn target(&self) -> Result<Target, Failure> {
+        Ok(match (&self.push, &self.layout, &self.archive, &self.docker_archive) {
+            (Some(reference), ..) => Target::Push(reference.clone()),
+            (_, Some(directory), ..) => Target::Layout(directory.clone()),
+            (_, _, Some(file), _) => Target::OciArchive(file.clone()),
+            (.., Some(text)) => match text.split_once(':') {
+                Some((file, name)) => Target::DockerArchive(file.into(), Some(name.to_owned())),
+                None => Target::DockerArchive(text.into(), None),
+            },
+            _ => return Err(Failure::new(Exit::Usage, "catalog build", "needs --push, --layout, --archive or --docker-archive")),
+        })
+    }
+}
+
+/// `key=value`.
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("invalid label {text:?}, expected key=value")),
+    }
 }
 
 /// The image of a catalog directory that is valid.
@@ -51,7 +147,7 @@ pub fn image(directory: &Path) -> Result<ImageBuilder, Failure> {
         return Err(Failure::new(Exit::Failed, subject, "there is no package in it"));
     }
     validate(&catalog).map_err(|validation| Failure::new(Exit::Failed, &subject, validation.to_string()))?;
-    let mut builder = ImageBuilder::new().label(CATALOG_LABEL, "/configs");
+    let mut builder = ImageBuilder::new().label(CATALOG_LABEL, CONFIGS);
     for path in visible_files(&source).map_err(|error| Failure::failed(&subject, &error))? {
         let bytes = source.read(&path).map_err(|error| Failure::failed(&subject, &error))?.into_owned();
         builder = builder.file(format!("configs/{path}"), bytes);
