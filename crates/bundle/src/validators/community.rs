@@ -71,9 +71,12 @@ fn max_openshift_version(csv: &CsvManifest, words: &str) -> Vec<Finding> {
             "csv.Annotations.olm.properties with the key `olm.maxOpenShiftVersion` and a value with an OCP version which is < 4.9 is required for any operator bundle that is using APIs which were deprecated and removed in v1.22. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-22. Migrate the API(s) for {words} or use the annotation"
         ));
     };
-    let Some(version) = tolerant(value) else {
-        let problem = Version::parse(value).err().map_or_else(String::new, |error| error.to_string());
-        return refuse(format!("csv.Annotations.olm.properties has an invalid value. Unable to parse ({value}) using semver : {problem}"));
+    let version = match tolerant(value) {
+        Ok(version) => version,
+        Err(problem) => {
+            let detail = format!("csv.Annotations.olm.properties has an invalid value. Unable to parse ({value}) using semver : {problem}");
+            return refuse(detail);
+        }
     };
     let truncated = Version::new(version.major(), version.minor(), 0);
     if version.cmp_precedence(&truncated) != Ordering::Equal {
@@ -133,7 +136,7 @@ fn index_file(path: &str, content: Option<&Result<String, IndexFileError>>, word
         return Err(format!("invalid syntax ({line}) for ({LABEL})"));
     }
     let clean = |text: &str| text.replace(['\'', '"', 'v'], "");
-    let parse = |text: &str| tolerant(text).ok_or_else(|| format!("unable to parse the value ({text}) on ({LABEL})"));
+    let parse = |text: &str| tolerant(text).map_err(|_| format!("unable to parse the value ({text}) on ({LABEL})"));
     if let Some(exact) = parts.get(2).filter(|exact| !exact.is_empty()) {
         if at_least(&parse(&clean(exact))?, &UNSUPPORTED) {
             return Err(format!(

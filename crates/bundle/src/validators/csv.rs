@@ -140,8 +140,10 @@ fn example_objects(text: &str) -> Result<Vec<Api>, String> {
         Ok(Value::Array(objects)) => objects,
         Ok(Value::Null) => Vec::new(),
         Ok(other) => {
+            // An object is read as JSON at once, anything else as YAML first.
+            let by_way = if other.is_object() { "" } else { "error unmarshaling JSON: while decoding JSON: " };
             let found = go::json_type(&other);
-            return Err(format!("json: cannot unmarshal {found} into Go value of type []unstructured.Unstructured"));
+            return Err(format!("{by_way}json: cannot unmarshal {found} into Go value of type []unstructured.Unstructured"));
         }
     };
     let api = |object: Value| {
@@ -151,15 +153,12 @@ fn example_objects(text: &str) -> Result<Vec<Api>, String> {
     objects.into_iter().map(api).collect()
 }
 
-/// Group, version and kind of an object; an `apiVersion` of more than two parts names none.
-pub(super) fn api_of(object: &Value) -> Api {
+/// Group, version and kind of an object.
+fn api_of(object: &Value) -> Api {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-    if version.contains('/') {
-        return Api { group: String::new(), version: String::new(), kind };
-    }
-    Api { group: group.to_owned(), version: version.to_owned(), kind }
+    let kind = object["kind"].as_str().unwrap_or_default();
+    Api { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
 }
 
 fn install_modes(manifest: &CsvManifest, findings: &mut Vec<Finding>) {

@@ -205,6 +205,13 @@ fn meta_problem(manifest: &Manifest) -> Option<Finding> {
     let meta = &manifest.object["metadata"];
     let path = field::Path::new("metadata");
     let mut errors = Vec::new();
+    for key in ["name", "generateName", "namespace"] {
+        if !(meta[key].is_string() || meta[key].is_null()) {
+            let found = super::go::json_type(&meta[key]);
+            let detail = format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{key} of type string");
+            return Some(plain(&rules::CONTENT_META, detail).at(&manifest.file, format!("metadata.{key}")));
+        }
+    }
     let named = |key: &str| meta[key].as_str().is_some_and(|name| !name.is_empty());
     if !named("name") && !named("generateName") {
         errors.push(field::Error::required(&path.child("name"), "name or generateName is required"));
@@ -327,7 +334,8 @@ fn bundle(objects: &[Manifest]) -> Vec<Finding> {
     let Some(csv) = objects.iter().find(|object| object.kind() == "ClusterServiceVersion") else { return findings };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut shipped = BTreeSet::new();
-    for crd in objects.iter().filter(|object| object.kind() == "CustomResourceDefinition") {
+    let is_read = |version: &str| matches!(version.rsplit('/').next(), Some("v1" | "v1beta1"));
+    for crd in objects.iter().filter(|object| object.kind() == "CustomResourceDefinition" && is_read(object.api_version())) {
         let spec = &crd.object["spec"];
         let old = crd.api_version().ends_with("/v1beta1");
         let mut versions: Vec<String> = spec["versions"].as_array().into_iter().flatten().map(|version| text(&version["name"])).collect();

@@ -130,7 +130,7 @@ impl Manifests {
         let mut found = BTreeMap::new();
         let mut findings = Vec::new();
         for (path, bytes) in self.visible().filter(|(path, _)| name_of(path).starts_with("annotations")) {
-            match self.tree.first_document(bytes).and_then(|document| texts(&document["annotations"])) {
+            match self.tree.first_document(bytes).and_then(|document| texts(&known_annotations(&document))) {
                 Ok(annotations) => found = annotations,
                 Err(problem) => {
                     let detail = format!("unable to load the annotations file {path}: {problem}");
@@ -237,10 +237,24 @@ pub fn gzip_base64(bytes: &[u8]) -> String {
 
 /// The object, where it has a kind; the words are Kubernetes'.
 pub(crate) fn with_kind(object: Value) -> Result<Value, String> {
+    // A group and version of three parts is none, and takes the kind with it.
+    let readable = object["apiVersion"].as_str().is_none_or(|version| version.matches('/').count() < 2);
     match object["kind"].as_str() {
-        Some(kind) if !kind.is_empty() => Ok(object),
+        Some(kind) if !kind.is_empty() && readable => Ok(object),
         _ if object.is_null() => Err("EOF".to_owned()),
-        _ => Err(format!("Object 'Kind' is missing in '{}'", go::to_string(&object))),
+        _ => Err(format!("error unmarshaling JSON: while decoding JSON: Object 'Kind' is missing in '{}'", go::to_string(&object))),
+    }
+}
+
+/// The annotations that say what the bundle is; of others the type does not matter here.
+fn known_annotations(document: &Value) -> Value {
+    match &document["annotations"] {
+        Value::Object(entries) => {
+            let known =
+                [PACKAGE, CHANNELS, DEFAULT_CHANNEL].into_iter().filter_map(|key| Some((key.to_owned(), entries.get(key)?.clone())));
+            Value::Object(known.collect())
+        }
+        other => other.clone(),
     }
 }
 

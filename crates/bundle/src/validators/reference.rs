@@ -21,6 +21,9 @@ pub fn check(text: &str) -> Result<(), String> {
     if !is_domain(domain) || !is_rest(&remainder) {
         return Err("invalid reference format".to_owned());
     }
+    if let Some(problem) = remainder.split_once('@').and_then(|(_, digest)| digest_problem(digest)) {
+        return Err(problem.to_owned());
+    }
     let repository = remainder.split(['@', ':']).next().unwrap_or_default();
     if domain.len() + 1 + repository.len() > 255 {
         return Err("repository name must not be more than 255 characters".to_owned());
@@ -72,13 +75,23 @@ fn is_digest(digest: &str) -> bool {
     let part = |part: &str| {
         part.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
-    let known = match algorithm {
-        "sha256" => hex.len() == 64,
-        "sha384" => hex.len() == 96,
-        "sha512" => hex.len() == 128,
-        _ => false,
+    algorithm.split(['+', '.', '-', '_']).all(part) && hex.len() >= 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What is wrong with a digest that looks like one.
+fn digest_problem(digest: &str) -> Option<&'static str> {
+    let (algorithm, hex) = digest.split_once(':')?;
+    let length = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        other if other.bytes().any(|byte| byte.is_ascii_uppercase()) => return Some("invalid checksum digest format"),
+        _ => return Some("unsupported digest algorithm"),
     };
-    algorithm.split(['+', '.', '-', '_']).all(part) && known && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    if hex.len() != length {
+        return Some("invalid checksum digest length");
+    }
+    hex.bytes().any(|byte| byte.is_ascii_uppercase()).then_some("invalid checksum digest format")
 }
 
 #[cfg(test)]
@@ -114,6 +127,13 @@ mod tests {
             assert_eq!(check(bad), Err("invalid reference format".to_owned()), "{bad}");
         }
         assert_eq!(check("quay.io/A/b"), Err("invalid reference format: repository name must be lowercase".to_owned()));
+        for (bad, problem) in [
+            (format!("quay.io/a@sha256:{}", "A".repeat(64)), "invalid checksum digest format"),
+            (format!("quay.io/a@sha256:{}", "a".repeat(63)), "invalid checksum digest length"),
+            (format!("quay.io/a@md5:{}", "a".repeat(32)), "unsupported digest algorithm"),
+        ] {
+            assert_eq!(check(&bad), Err(problem.to_owned()), "{bad}");
+        }
         assert!(check(&digest).is_err_and(|problem| problem.ends_with("cannot specify 64-byte hexadecimal strings")));
         assert!(check(&format!("a.b/{}", "x".repeat(255))).is_err_and(|problem| problem.contains("255")));
     }

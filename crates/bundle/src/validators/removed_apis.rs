@@ -67,12 +67,12 @@ pub(super) fn validate(manifests: &Manifests, options: &Options<'_>) -> Vec<Find
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     let asked = options.values.get("k8s-version").map_or("", String::as_str);
-    let target = tolerant(asked);
+    let target = tolerant(asked).ok();
     if target.is_none() && !asked.is_empty() {
         let detail = format!("invalid value informed via the k8s key option : {asked}");
         errors.push(Finding::error(&rules::REMOVED_API_VERSION, name, detail));
     }
-    let minimum = tolerant(&csv.csv.min_kube_version);
+    let minimum = tolerant(&csv.csv.min_kube_version).ok();
     if minimum.is_none() && !csv.csv.min_kube_version.is_empty() {
         let detail = format!(
             "unable to use csv.Spec.MinKubeVersion to verify the CRD/Webhook apis because it has an invalid value: {}",
@@ -182,24 +182,22 @@ fn list(value: &Value) -> &[Value] {
 }
 
 /// A version as people write it: blanks and a `v` in front, leading zeros, and missing parts are forgiven.
-pub(super) fn tolerant(text: &str) -> Option<Version> {
+pub(super) fn tolerant(text: &str) -> Result<Version, String> {
     let text = text.trim();
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
-    for part in &mut parts {
-        let digits = part.len() - part.trim_start_matches('0').len();
-        if digits > 0 {
-            let rest = part[digits..].to_owned();
-            *part = if rest.is_empty() || !rest.as_bytes()[0].is_ascii_digit() { format!("0{rest}") } else { rest };
-        }
+    for part in parts.iter_mut().filter(|part| part.len() > 1) {
+        let rest = part.trim_start_matches('0');
+        let digit = rest.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+        *part = if digit { rest.to_owned() } else { format!("0{rest}") };
     }
     if parts.len() < 3 {
         if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-            return None;
+            return Err("Short version cannot contain PreRelease/Build meta data".to_owned());
         }
         parts.resize(3, "0".to_owned());
     }
-    Version::parse(&parts.join(".")).ok()
+    Version::parse(&parts.join(".")).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -211,10 +209,10 @@ mod tests {
         for (text, shown) in
             [("1.25", Some("1.25.0")), (" v1 ", Some("1.0.0")), ("01.02.03", Some("1.2.3")), ("1.2.3-rc.1", Some("1.2.3-rc.1"))]
         {
-            assert_eq!(tolerant(text).map(|version| version.to_string()).as_deref(), shown, "{text}");
+            assert_eq!(tolerant(text).ok().map(|version| version.to_string()).as_deref(), shown, "{text}");
         }
         for text in ["", "1-a", "x", "1..2"] {
-            assert_eq!(tolerant(text), None, "{text}");
+            assert!(tolerant(text).is_err(), "{text}");
         }
     }
 }
