@@ -35,6 +35,7 @@ mod render;
 mod source;
 pub mod template;
 mod validate;
+pub mod why;
 
 pub use decode::Shape;
 pub use error::{IndexError, LoadError, SourceError};
