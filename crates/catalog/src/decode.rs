@@ -44,6 +44,12 @@ pub(crate) fn kind_of(json: &str) -> &'static str {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Raw<'a>(&'a str);
 
+impl<'a> From<&'a RawValue> for Raw<'a> {
+    fn from(value: &'a RawValue) -> Self {
+        Self(value.get())
+    }
+}
+
 impl<'a> Raw<'a> {
     /// The text.
     pub(crate) fn get(self) -> &'a str {
@@ -189,6 +195,8 @@ pub(crate) struct PackageBlob<'a> {
 pub(crate) struct ChannelBlob<'a> {
     pub(crate) package: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
+    /// Whether there is a list of entries, be it empty.
+    pub(crate) listed: bool,
     pub(crate) entries: Vec<EntryBlob<'a>>,
     pub(crate) properties: Vec<PropertyBlob<'a>>,
 }
@@ -219,6 +227,8 @@ pub(crate) struct PropertyBlob<'a> {
 /// `olm.deprecations`.
 pub(crate) struct DeprecationsBlob<'a> {
     pub(crate) package: Cow<'a, str>,
+    /// Whether there is a list of entries, be it empty.
+    pub(crate) listed: bool,
     pub(crate) entries: Vec<DeprecationBlob<'a>>,
 }
 
@@ -259,7 +269,13 @@ impl<'a> ChannelBlob<'a> {
                 skip_range: entry.text("skipRange")?,
             });
         }
-        Ok(Self { package: fields.text("package")?, name: fields.text("name")?, entries, properties: properties(fields)? })
+        Ok(Self {
+            package: fields.text("package")?,
+            name: fields.text("name")?,
+            listed: fields.get("entries").is_some(),
+            entries,
+            properties: properties(fields)?,
+        })
     }
 }
 
@@ -291,7 +307,7 @@ impl<'a> DeprecationsBlob<'a> {
             }
             entries.push(DeprecationBlob { schema, name, message: entry.text("message")? });
         }
-        Ok(Self { package: fields.text("package")?, entries })
+        Ok(Self { package: fields.text("package")?, listed: fields.get("entries").is_some(), entries })
     }
 }
 

@@ -185,7 +185,6 @@ pub(crate) struct Found<'a> {
     pub(crate) line: usize,
     /// Offset of its piece in the file, and the length.
     pub(crate) place: (u64, usize),
-    pub(crate) form: Form,
     /// Its text; JSON, also when it was YAML.
     pub(crate) json: &'a str,
     pub(crate) fields: &'a Fields<'a>,
@@ -199,6 +198,10 @@ impl Found<'_> {
         LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: subject(&self.schema, &self.package, &self.name), shape }
     }
 
+    pub(crate) fn json_error(&self, syntax: Syntax) -> LoadError {
+        json_error(self.path, self.line, self.json, syntax)
+    }
+
     fn too_large(&self, limits: &Limits) -> LoadError {
         LoadError::Limit { path: format!("{}:{}", self.path, self.line), what: "the size of the blob", limit: limits.blob_bytes }
     }
@@ -206,7 +209,7 @@ impl Found<'_> {
     /// Appends the blob as a canonical line, without line end.
     fn write_line(&self, out: &mut Vec<u8>) -> Result<(), LoadError> {
         let written = Writer::new(out, Layout::Line).value(&mut Cursor::new(self.json));
-        written.map_err(|syntax| json_error(self.path, self.line, self.json, syntax))
+        written.map_err(|syntax| self.json_error(syntax))
     }
 }
 
@@ -215,18 +218,22 @@ pub(crate) type EachFound<'s> = dyn FnMut(Found<'_>) -> Result<(), LoadError> + 
 
 /// Reads the blobs of a batch.
 pub(crate) fn read(batch: &Batch, path: &str, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
-    for piece in &batch.pieces {
-        let bytes = &batch.text[piece.range.clone()];
-        let place = (batch.offset + piece.range.start as u64, piece.range.len());
-        match batch.form {
-            Form::Json => {
-                let json = text_of(bytes);
-                found(path, piece.line, place, Form::Json, &json, limits, each)?;
-            }
-            Form::Yaml => read_yaml(path, piece, bytes, place, limits, each)?,
-        }
+    for Piece { range, line } in &batch.pieces {
+        let place = (batch.offset + range.start as u64, range.len());
+        read_piece(&batch.text[range.clone()], (path, *line, place), batch.form, limits, each)?;
     }
     Ok(())
+}
+
+/// Path, line, and offset and length in the file.
+type At<'a> = (&'a str, usize, (u64, usize));
+
+/// Reads the blobs of one piece, whose bytes are given.
+pub(crate) fn read_piece(bytes: &[u8], at: At<'_>, form: Form, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
+    match form {
+        Form::Json => found(&text_of(bytes), at, limits, each),
+        Form::Yaml => read_yaml(bytes, at, limits, each),
+    }
 }
 
 /// The text of a JSON piece; a byte that is no UTF-8 becomes U+FFFD, as Go's decoder has it.
@@ -242,37 +249,31 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-fn read_yaml(
-    path: &str,
-    piece: &Piece,
-    bytes: &[u8],
-    place: (u64, usize),
-    limits: &Limits,
-    each: &mut EachFound<'_>,
-) -> Result<(), LoadError> {
+fn read_yaml(bytes: &[u8], at: At<'_>, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
+    let (path, first_line, place) = at;
     if bytes.len() as u64 > limits.yaml_bytes {
-        let path = format!("{path}:{}", piece.line);
+        let path = format!("{path}:{first_line}");
         return Err(LoadError::Limit { path, what: "the size of the YAML document", limit: limits.yaml_bytes });
     }
     let text = std::str::from_utf8(bytes).map_err(|error| LoadError::Yaml {
         path: path.to_owned(),
-        line: piece.line + count_lines(&bytes[..error.valid_up_to()]),
+        line: first_line + count_lines(&bytes[..error.valid_up_to()]),
         reason: "the file is not UTF-8 text; list it in .indexignore if it is not part of the catalog".to_owned(),
     })?;
     let options = mainstay_yaml::Options { max_nodes: YAML_NODES, ..mainstay_yaml::Options::default() };
     for document in mainstay_yaml::stream_with(text, options) {
         let document = document.map_err(|error| LoadError::Yaml {
             path: path.to_owned(),
-            line: piece.line + error.line.max(1) - 1,
+            line: first_line + error.line.max(1) - 1,
             reason: error.problem,
         })?;
-        let line = piece.line + document.line.max(1) - 1;
+        let line = first_line + document.line.max(1) - 1;
         if document.value.is_null() {
             continue;
         }
         let json = document.value.to_string();
         drop(document);
-        found(path, line, place, Form::Yaml, &json, limits, each)?;
+        found(&json, (path, line, place), limits, each)?;
     }
     Ok(())
 }
@@ -281,15 +282,7 @@ fn read_yaml(
 const YAML_NODES: usize = 2_000_000;
 
 /// Checks one blob and hands it on.
-fn found(
-    path: &str,
-    line: usize,
-    place: (u64, usize),
-    form: Form,
-    json: &str,
-    limits: &Limits,
-    each: &mut EachFound<'_>,
-) -> Result<(), LoadError> {
+fn found(json: &str, (path, line, place): At<'_>, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
     let limit = || LoadError::Limit { path: format!("{path}:{line}"), what: "the size of the blob", limit: limits.blob_bytes };
     if json.len() as u64 > limits.blob_bytes {
         return Err(limit());
@@ -314,7 +307,7 @@ fn found(
     }
     let package = text("package", &schema)?;
     let name = text("name", &schema)?;
-    each(Found { path, line, place, form, json, fields: &fields, schema, package, name })
+    each(Found { path, line, place, json, fields: &fields, schema, package, name })
 }
 
 /// No two keys of a blob are equal but for case (OLM1-FBC-06); one key twice is one key.

@@ -1,15 +1,33 @@
 //! Writing a catalog for people and for `opm`: deterministic order and spelling (OLM1-BUILD-04, CATLG-10).
+//!
+//! ```text
+//!   files ── first pass ── rows: key, place ── sorted ── second pass ── text
+//!            every blob is checked                       read again where it stands, on every core
+//! ```
+//!
+//! A catalog in files is read twice, because its order is known only at the end and its text is too long to be kept.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
-use serde::Serialize;
 use serde_json::Value;
-use serde_json::ser::{PrettyFormatter, Serializer};
 
-use crate::model::{
-    Bundle, Catalog, Channel, Deprecation, Entry, Icon, Package, Property, RelatedImage, SCHEMA_BUNDLE, SCHEMA_CHANNEL,
-    SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
+use crate::blob_text::Written;
+use crate::decode::{
+    BundleBlob, ChannelBlob, DeprecationBlob, DeprecationsBlob, EntryBlob, PackageBlob, PropertyBlob, Raw,
 };
+use crate::error::LoadError;
+use crate::go_sort::go_sort;
+use crate::json::write::{Layout, Writer};
+use crate::json::{Cursor, Syntax};
+use crate::load::{Limits, count_blob, files, read, read_piece};
+use crate::model::{
+    BundleName, Catalog, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
+};
+use crate::ordered::ordered;
+use crate::pieces::{Batch, Form, Pieces};
+use crate::source::{Source, SourceFile};
+use crate::validate::Fact;
 
 /// How a catalog is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,176 +40,275 @@ pub enum Format {
     JsonLines,
 }
 
-/// Writes a catalog: packages by name; in each the package, channels by name, bundles by name, other schemas, deprecations; blobs without
-/// package last.
+/// Why a catalog was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// It can not be loaded; nothing was written.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The output does not take it.
+    #[error("catalog can not be written: {0}")]
+    Write(#[source] io::Error),
+}
+
+/// Writes a catalog: packages by name; in each the package, channels by name, bundles by name, other schemas, deprecations; other blobs
+/// without package last.
 pub fn render(catalog: &Catalog, format: Format, out: &mut dyn Write) -> io::Result<()> {
-    let mut blobs: Vec<(Key<'_>, Ordered<'_>)> = Vec::new();
+    let mut rows: Vec<Row<Written<'_>>> = Vec::new();
     for package in &catalog.packages {
-        blobs.push((Key::new(package.name.as_str(), 0, package.name.as_str()), Ordered::Package(package)));
+        let blob = PackageBlob {
+            name: package.name.as_str().into(),
+            default_channel: package.default_channel.as_str().into(),
+            description: package.description.as_str().into(),
+            icon: package.icon.as_ref().map(|icon| (icon.base64data.as_str().into(), icon.mediatype.as_str().into())),
+            properties: borrowed(&package.properties),
+        };
+        rows.push(Row::new(SCHEMA_PACKAGE, "", package.name.as_str(), Written::Package(blob)));
     }
     for channel in &catalog.channels {
-        blobs.push((Key::new(channel.package.as_str(), 1, channel.name.as_str()), Ordered::Channel(channel)));
+        let (package, name) = (channel.package.as_str(), channel.name.as_str());
+        let blob = ChannelBlob {
+            package: package.into(),
+            name: name.into(),
+            listed: true,
+            entries: channel.entries.iter().map(borrowed_entry).collect(),
+            properties: borrowed(&channel.properties),
+        };
+        rows.push(Row::new(SCHEMA_CHANNEL, package, name, Written::Channel(blob)));
     }
     for bundle in &catalog.bundles {
-        blobs.push((Key::new(bundle.package.as_str(), 2, bundle.name.as_str()), Ordered::Bundle(bundle)));
+        let (package, name) = (bundle.package.as_str(), bundle.name.as_str());
+        let related = bundle.related_images.iter();
+        let blob = BundleBlob {
+            package: package.into(),
+            name: name.into(),
+            image: bundle.image.as_str().into(),
+            properties: borrowed(&bundle.properties),
+            related_images: related.map(|related| (related.name.as_str().into(), related.image.as_str().into())).collect(),
+        };
+        rows.push(Row::new(SCHEMA_BUNDLE, package, name, Written::Bundle(blob)));
     }
     for other in &catalog.others {
-        blobs.push((Key::new(&other.package, 3, ""), Ordered::Other(other.blob.get())));
+        rows.push(Row::new(&other.schema, &other.package, &other.name, Written::Other(other.blob.get())));
     }
     for deprecations in &catalog.deprecations {
-        let ordered = Ordered::Deprecations(deprecations.package.as_str(), &deprecations.entries);
-        blobs.push((Key::new(deprecations.package.as_str(), 4, ""), ordered));
+        let entries = deprecations.entries.iter().map(|entry| DeprecationBlob {
+            schema: entry.reference.schema.as_str().into(),
+            name: entry.reference.name.as_str().into(),
+            message: entry.message.as_str().into(),
+        });
+        let package = deprecations.package.as_str();
+        let blob = DeprecationsBlob { package: package.into(), listed: true, entries: entries.collect() };
+        rows.push(Row::new(SCHEMA_DEPRECATIONS, package, "", Written::Deprecations(blob)));
     }
-    blobs.sort_by(|a, b| a.0.cmp(&b.0));
-    blobs.into_iter().try_for_each(|(_, blob)| blob.write(format, out))
+    let mut text = Vec::new();
+    for row in in_order(rows) {
+        text.clear();
+        write_blob(&row.blob, format, &mut text).map_err(|syntax| io::Error::new(io::ErrorKind::InvalidData, syntax.reason))?;
+        out.write_all(&text)?;
+    }
+    Ok(())
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
-    without_package: bool,
-    package: &'a str,
+fn borrowed(properties: &[Property]) -> Vec<PropertyBlob<'_>> {
+    properties.iter().map(|property| PropertyBlob { kind: property.kind.as_str().into(), value: Raw::from(&*property.value) }).collect()
+}
+
+fn borrowed_entry(entry: &Entry) -> EntryBlob<'_> {
+    EntryBlob {
+        name: entry.name.as_str().into(),
+        replaces: entry.replaces.as_ref().map_or("", BundleName::as_str).into(),
+        skips: entry.skips.iter().map(|skip| Cow::Borrowed(skip.as_str())).collect(),
+        skip_range: entry.skip_range.as_deref().unwrap_or("").into(),
+    }
+}
+
+/// A blob and what its place in the output depends on.
+#[derive(Debug)]
+struct Row<B> {
+    package: Box<str>,
     rank: u8,
-    name: &'a str,
+    /// Name of a channel or bundle, schema of what is not known here.
+    by: Box<str>,
+    blob: B,
 }
 
-impl<'a> Key<'a> {
-    fn new(package: &'a str, rank: u8, name: &'a str) -> Self {
-        Self { without_package: package.is_empty(), package, rank, name }
+const CHANNELS: u8 = 1;
+const BUNDLES: u8 = 2;
+const OTHERS: u8 = 3;
+
+impl<B> Row<B> {
+    fn new(schema: &str, package: &str, name: &str, blob: B) -> Self {
+        let (package, rank, by) = match schema {
+            SCHEMA_PACKAGE => (name, 0, ""),
+            SCHEMA_CHANNEL => (package, CHANNELS, name),
+            SCHEMA_BUNDLE => (package, BUNDLES, name),
+            SCHEMA_DEPRECATIONS => (package, 4, ""),
+            // Among those without a package, upstream keeps the order of the files.
+            _ => (package, OTHERS, if package.is_empty() { "" } else { schema }),
+        };
+        Self { package: package.into(), rank, by: by.into(), blob }
     }
 }
 
-enum Ordered<'a> {
-    Package(&'a Package),
-    Channel(&'a Channel),
-    Bundle(&'a Bundle),
-    Deprecations(&'a str, &'a [Deprecation]),
-    Other(&'a str),
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PackageOut<'a> {
-    schema: &'static str,
-    name: &'a str,
-    default_channel: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    icon: Option<&'a Icon>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    description: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    properties: Vec<PropertyOut<'a>>,
-}
-
-#[derive(Serialize)]
-struct ChannelOut<'a> {
-    schema: &'static str,
-    name: &'a str,
-    package: &'a str,
-    entries: &'a [Entry],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    properties: Vec<PropertyOut<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BundleOut<'a> {
-    schema: &'static str,
-    name: &'a str,
-    package: &'a str,
-    image: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    properties: Vec<PropertyOut<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    related_images: Vec<&'a RelatedImage>,
-}
-
-#[derive(Serialize)]
-struct DeprecationsOut<'a> {
-    schema: &'static str,
-    package: &'a str,
-    entries: &'a [Deprecation],
-}
-
-#[derive(Serialize)]
-struct PropertyOut<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    value: Value,
-}
-
-impl Ordered<'_> {
-    fn write(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
-        match self {
-            Self::Package(package) => write_blob(
-                &PackageOut {
-                    schema: SCHEMA_PACKAGE,
-                    name: package.name.as_str(),
-                    default_channel: package.default_channel.as_str(),
-                    icon: package.icon.as_ref(),
-                    description: &package.description,
-                    properties: properties(&package.properties)?,
-                },
-                format,
-                out,
-            ),
-            Self::Channel(channel) => write_blob(
-                &ChannelOut {
-                    schema: SCHEMA_CHANNEL,
-                    name: channel.name.as_str(),
-                    package: channel.package.as_str(),
-                    entries: &channel.entries,
-                    properties: properties(&channel.properties)?,
-                },
-                format,
-                out,
-            ),
-            Self::Bundle(bundle) => {
-                let mut related_images: Vec<&RelatedImage> = bundle.related_images.iter().collect();
-                related_images.sort_by(|a, b| (&a.image, &a.name).cmp(&(&b.image, &b.name)));
-                let blob = BundleOut {
-                    schema: SCHEMA_BUNDLE,
-                    name: bundle.name.as_str(),
-                    package: bundle.package.as_str(),
-                    image: &bundle.image,
-                    properties: properties(&bundle.properties)?,
-                    related_images,
-                };
-                write_blob(&blob, format, out)
-            }
-            Self::Deprecations(package, entries) => {
-                write_blob(&DeprecationsOut { schema: SCHEMA_DEPRECATIONS, package, entries }, format, out)
-            }
-            Self::Other(json) => write_blob(&serde_json::from_str::<Value>(json)?, format, out),
+/// Rows in the order of the output; as upstream has it, known blobs that say no package are left out.
+fn in_order<B>(mut rows: Vec<Row<B>>) -> Vec<Row<B>> {
+    rows.retain(|row| !row.package.is_empty() || row.rank == OTHERS);
+    rows.sort_by(|a, b| (a.package.is_empty(), &a.package, a.rank).cmp(&(b.package.is_empty(), &b.package, b.rank)));
+    for group in rows.chunk_by_mut(|a, b| a.package == b.package && a.rank == b.rank) {
+        match group.first().map(|row| row.rank) {
+            Some(CHANNELS | BUNDLES) => go_sort(group, |a, b| a.by < b.by),
+            Some(OTHERS) => group.sort_by(|a, b| a.by.cmp(&b.by)),
+            _ => {}
         }
     }
+    rows
 }
 
-/// Properties with their values as trees; those that carry manifests or metadata come last, because they are long.
-fn properties(properties: &[Property]) -> io::Result<Vec<PropertyOut<'_>>> {
-    let mut ordered: Vec<&Property> = properties.iter().collect();
-    ordered.sort_by_key(|property| match property.kind.as_str() {
-        "olm.bundle.object" => 1,
-        "olm.csv.metadata" => 2,
-        _ => 0,
-    });
-    let out = ordered.into_iter().map(|p| Ok(PropertyOut { kind: &p.kind, value: serde_json::from_str(p.value.get())? }));
-    out.collect()
-}
-
-fn write_blob<T: Serialize>(blob: &T, format: Format, out: &mut dyn Write) -> io::Result<()> {
+fn write_blob(blob: &Written<'_>, format: Format, out: &mut Vec<u8>) -> Result<(), Syntax> {
     match format {
-        Format::Json => {
-            blob.serialize(&mut Serializer::with_formatter(&mut *out, PrettyFormatter::with_indent(b"    ")))?;
-            out.write_all(b"\n")
-        }
+        Format::Json => blob.write(Layout::Indented, out)?,
         Format::Yaml => {
-            let value = serde_json::to_value(blob)?;
-            out.write_all(b"---\n")?;
-            out.write_all(mainstay_yaml::to_string(&value).as_bytes())
+            let mut line = Vec::new();
+            blob.write(Layout::Line, &mut line)?;
+            let value: Value = serde_json::from_slice(&line).map_err(|_| Syntax { at: 0, reason: "number out of range" })?;
+            out.extend_from_slice(b"---\n");
+            out.extend_from_slice(mainstay_yaml::to_string(&value).as_bytes());
+            return Ok(());
         }
         Format::JsonLines => {
-            serde_json::to_writer(&mut *out, &serde_json::to_value(blob)?)?;
-            out.write_all(b"\n")
+            let mut line = Vec::new();
+            blob.write(Layout::Line, &mut line)?;
+            let line = String::from_utf8(line).map_err(|_| Syntax { at: 0, reason: "the text is not UTF-8" })?;
+            Writer::new(out, Layout::Line).value(&mut Cursor::new(&line))?;
         }
     }
+    out.push(b'\n');
+    Ok(())
+}
+
+/// Where a blob stands.
+struct Spot {
+    source: usize,
+    file: usize,
+    line: usize,
+    offset: u64,
+    length: usize,
+    form: Form,
+    /// Which of the documents of its piece.
+    document: usize,
+}
+
+/// Writes the catalogs in some sources as one, as [`render`] does. Nothing is written before all of them have been checked.
+pub fn render_sources(sources: &[&dyn Source], limits: &Limits, format: Format, out: &mut dyn Write) -> Result<(), RenderError> {
+    let mut rows = Vec::new();
+    let mut paths = Vec::new();
+    let mut count = 0;
+    for (number, source) in sources.iter().enumerate() {
+        paths.push(files(*source, limits)?);
+        find(*source, number, &paths[number], limits, &mut count, &mut rows)?;
+    }
+    let rows = in_order(rows);
+    let mut rest = rows.as_slice();
+    let next = || {
+        let mut bytes = 0;
+        let in_window = |row: &&Row<Spot>| {
+            let before = bytes;
+            bytes += row.blob.length;
+            before < WINDOW
+        };
+        let length = rest.iter().take_while(in_window).count();
+        let (window, after) = rest.split_at(length);
+        rest = after;
+        Ok((!window.is_empty()).then_some(window))
+    };
+    let work = |window: &[Row<Spot>]| write_window(window, sources, &paths, limits, format);
+    ordered(next, work, |text| out.write_all(&text).map_err(RenderError::Write))
+}
+
+/// Bytes of blobs that are written by one thread at a time.
+const WINDOW: usize = 256 << 10;
+
+/// The first pass: checks every blob and remembers where it is.
+fn find(
+    source: &dyn Source,
+    number: usize,
+    paths: &[String],
+    limits: &Limits,
+    count: &mut u64,
+    rows: &mut Vec<Row<Spot>>,
+) -> Result<(), LoadError> {
+    let shared: Vec<std::sync::Arc<str>> = paths.iter().map(|path| path.as_str().into()).collect();
+    let work = |batch: Batch| {
+        let path = &shared[batch.file];
+        let mut found: Vec<Row<Spot>> = Vec::with_capacity(batch.pieces.len());
+        read(&batch, path, limits, &mut |blob| {
+            Fact::check(&blob, path)?;
+            let (offset, length) = blob.place;
+            let document = found.iter().rev().take_while(|row| row.blob.offset == offset).count();
+            let spot = Spot { source: number, file: batch.file, line: blob.line, offset, length, form: batch.form, document };
+            found.push(Row::new(&blob.schema, &blob.package, &blob.name, spot));
+            Ok(())
+        })?;
+        Ok(found)
+    };
+    let mut pieces = Pieces::new(source, paths, limits);
+    ordered(
+        || pieces.next(),
+        work,
+        |found| {
+            for row in found {
+                count_blob(count, &paths[row.blob.file], row.blob.line, limits)?;
+                rows.push(row);
+            }
+            Ok(())
+        },
+    )
+}
+
+/// The second pass: reads blobs again and gives their text.
+fn write_window(
+    window: &[Row<Spot>],
+    sources: &[&dyn Source],
+    paths: &[Vec<String>],
+    limits: &Limits,
+    format: Format,
+) -> Result<Vec<u8>, RenderError> {
+    let mut text = Vec::with_capacity(2 * WINDOW);
+    let mut bytes = Vec::new();
+    let mut open: Option<((usize, usize), Box<dyn SourceFile + '_>)> = None;
+    for Row { blob: spot, .. } in window {
+        let path = &paths[spot.source][spot.file];
+        let wanted = (spot.source, spot.file);
+        let file = match &open {
+            Some((which, file)) if *which == wanted => file,
+            _ => &open.insert((wanted, sources[spot.source].open(path).map_err(LoadError::from)?)).1,
+        };
+        read_again(&**file, path, spot, &mut bytes)?;
+        let mut document = 0;
+        read_piece(&bytes, (path, spot.line, (spot.offset, spot.length)), spot.form, limits, &mut |blob| {
+            document += 1;
+            if document != spot.document + 1 {
+                return Ok(());
+            }
+            let written = Written::read(&blob.schema, blob.json, blob.fields).map_err(|shape| blob.shape_error(shape))?;
+            write_blob(&written, format, &mut text).map_err(|syntax| blob.json_error(syntax))
+        })?;
+    }
+    Ok(text)
+}
+
+fn read_again(file: &dyn SourceFile, path: &str, spot: &Spot, bytes: &mut Vec<u8>) -> Result<(), LoadError> {
+    let failed = |reason: String| crate::error::SourceError { path: path.to_owned(), reason };
+    bytes.clear();
+    bytes.resize(spot.length, 0);
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(spot.offset + filled as u64, &mut bytes[filled..]) {
+            Ok(0) => return Err(failed("became shorter while it was read".to_owned()).into()),
+            Ok(length) => filled += length,
+            Err(error) => return Err(failed(error.to_string()).into()),
+        }
+    }
+    Ok(())
 }

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use mainstay_versions::Version;
 
 use super::go_types;
@@ -105,6 +106,11 @@ pub(crate) enum Fact {
 }
 
 impl Fact {
+    /// Only whether upstream would load the blob.
+    pub(crate) fn check(found: &Found<'_>, path: &Arc<str>) -> Result<(), LoadError> {
+        Self::read(found, path).map(|_| ())
+    }
+
     /// Reads the facts of a blob. The error is one that makes upstream refuse to load the catalog at all.
     pub(crate) fn read(found: &Found<'_>, path: &Arc<str>) -> Result<Self, LoadError> {
         let place = Some(Place { path: Arc::clone(path), line: found.line });
@@ -195,6 +201,9 @@ impl Facts {
         }
     }
 }
+
+/// Go does not look at the bits that are left over.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 /// Bytes of a base64 text as Go reads it: line ends inside do not count.
 pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
