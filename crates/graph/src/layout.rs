@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use crate::model::{Merge, Panel, Picture};
 use crate::order::{Order, order};
-use crate::rails::{Rail, rails};
+use crate::rails::rails;
 pub(crate) use tracks::CORNER;
 
 use layers::Grid;
@@ -186,11 +186,7 @@ impl Lines {
                 None => tracks.push((rail, Direction::Up)),
             }
         }
-        for position in downward {
-            let edge = &panel.edges[position];
-            let notes = if edge.note.is_empty() { Vec::new() } else { vec![edge.note.clone()] };
-            tracks.push((Rail { kind: edge.kind, entries: vec![edge.from], exits: vec![edge.to], notes }, Direction::Down));
-        }
+        tracks.extend(rails(panel, &order.reversed(), &downward).into_iter().map(|rail| (rail, Direction::Down)));
         Self { curves, tracks: tracks.into_iter().map(|(rail, direction)| Track { rail, direction }).collect() }
     }
 }

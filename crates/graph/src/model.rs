@@ -135,11 +135,14 @@ pub enum Mark {
     Deprecated,
     /// It can not be had.
     Blocked,
+    /// It belongs to another panel, and is here because edges begin at it.
+    Elsewhere,
 }
 
 impl Mark {
     /// All marks, in the order they are shown in.
-    pub const ALL: [Self; 7] = [Self::Head, Self::Installed, Self::Start, Self::Next, Self::Reachable, Self::Deprecated, Self::Blocked];
+    pub const ALL: [Self; 8] =
+        [Self::Head, Self::Installed, Self::Start, Self::Next, Self::Reachable, Self::Deprecated, Self::Blocked, Self::Elsewhere];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
@@ -151,6 +154,7 @@ impl Mark {
             Self::Reachable => "reachable",
             Self::Deprecated => "deprecated",
             Self::Blocked => "blocked",
+            Self::Elsewhere => "elsewhere",
         }
     }
 }
@@ -181,9 +185,10 @@ impl Marks {
         Mark::ALL.into_iter().filter(move |mark| self.has(*mark))
     }
 
-    /// The marks as words. What is one step away can be reached, so that is said only once.
+    /// The marks as words. What is one step away can be reached, so that is said only once; who is elsewhere says where in its details.
     pub(crate) fn words(self) -> Vec<&'static str> {
-        self.iter().filter(|mark| *mark != Mark::Reachable || !self.has(Mark::Next)).map(Mark::name).collect()
+        let said = |mark: &Mark| !(*mark == Mark::Reachable && self.has(Mark::Next) || *mark == Mark::Elsewhere);
+        self.iter().filter(said).map(Mark::name).collect()
     }
 }
 

@@ -19,6 +19,19 @@ pub struct Order {
     pub upward: Vec<bool>,
 }
 
+impl Order {
+    /// The same upside down: what points upward here pointed downward.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let last = self.line.len().saturating_sub(1);
+        Self {
+            line: self.line.iter().rev().copied().collect(),
+            place: self.place.iter().map(|place| last - place).collect(),
+            upward: self.upward.iter().map(|upward| !upward).collect(),
+        }
+    }
+}
+
 /// Finds the order.
 pub fn order(panel: &Panel) -> Order {
     let nodes = panel.nodes.len();

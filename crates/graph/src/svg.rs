@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::layout::{Bend, Layout, Point, Rect, Route, Stroke, layout};
 use crate::model::{Kind, Line, Mark, Node, Panel, Picture};
 use style::STYLE;
-use words::{escape, shorten, width};
+use words::{escape, shorten, width, wrap};
 
 /// Around everything.
 const MARGIN: f64 = 28.0;
@@ -24,6 +24,14 @@ const DETAIL: f64 = 11.0;
 const BADGE: f64 = 10.0;
 /// The longest line of text in a box.
 const MAX_TEXT: f64 = 420.0;
+/// A panel is at least this wide, so that there is room for what stands above it.
+const LEAST_PANEL: f64 = 280.0;
+/// Bold letters are wider than others.
+const BOLD: f64 = 1.15;
+/// Between two panels.
+const PANEL_GAP: f64 = 44.0;
+/// Panels do not stand beside each other beyond this width.
+const PAGE: f64 = 1900.0;
 /// Length of an arrowhead.
 const HEAD: f64 = 8.0;
 
@@ -34,7 +42,7 @@ pub fn svg(picture: &Picture) -> Result<String, Error> {
     let mut right: f64 = 360.0;
     body.y = MARGIN + 6.0;
     body.text(MARGIN, "title", &picture.title);
-    right = right.max(MARGIN + width(&picture.title, 18.0) * 1.05);
+    right = right.max(MARGIN + width(&picture.title, 18.0) * BOLD);
     for line in picture.description.lines() {
         body.y += 20.0;
         body.text(MARGIN, "muted", line);
@@ -42,10 +50,11 @@ pub fn svg(picture: &Picture) -> Result<String, Error> {
     }
     body.y += 26.0;
     right = right.max(legend(&mut body, picture));
+    let mut flow = Flow { x: MARGIN, top: body.y, bottom: body.y };
     for panel in &picture.panels {
-        right = right.max(draw(&mut body, picture, panel));
+        right = right.max(flow.draw(&mut body, picture, panel));
     }
-    let (wide, high) = (right + MARGIN, body.y + MARGIN - 10.0);
+    let (wide, high) = (right + MARGIN, flow.bottom + MARGIN);
     let mut out = String::with_capacity(body.out.len() + 4096);
     put(
         &mut out,
@@ -115,40 +124,56 @@ fn legend(body: &mut Body, picture: &Picture) -> f64 {
     x
 }
 
-/// Draws a panel below what is there; returns how far right it reaches.
-fn draw(body: &mut Body, picture: &Picture, panel: &Panel) -> f64 {
-    body.y += 26.0;
-    body.text(MARGIN, "panel", &panel.name);
-    let mut right = MARGIN + width(&panel.name, 15.0) * 1.05;
-    for note in &panel.notes {
+/// Panels from left to right, and on a new line where the page is full.
+struct Flow {
+    x: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Flow {
+    /// Draws a panel; returns how far right it reaches.
+    fn draw(&mut self, body: &mut Body, picture: &Picture, panel: &Panel) -> f64 {
+        let natural: Vec<(f64, f64)> = panel.nodes.iter().map(size).collect();
+        // Boxes of one width make straight columns.
+        let widest = natural.iter().map(|(width, _)| *width).fold(0.0, f64::max);
+        let sizes: Vec<(f64, f64)> = natural.iter().map(|(_, height)| (widest, *height)).collect();
+        let layout = layout(picture, panel, &sizes);
+        let wide = layout.width.max(width(&panel.name, 15.0) * BOLD).max(LEAST_PANEL);
+        if self.x > MARGIN && self.x + wide > PAGE {
+            (self.x, self.top) = (MARGIN, self.bottom + PANEL_GAP);
+        }
+        body.y = self.top + 26.0;
+        body.text(self.x, "panel", &panel.name);
+        for line in panel.notes.iter().flat_map(|note| wrap(note, wide, 12.0)) {
+            body.y += 18.0;
+            body.text(self.x, "muted", &line);
+        }
         body.y += 18.0;
-        body.text(MARGIN, "muted", note);
-        right = right.max(MARGIN + width(note, 12.0));
+        put(&mut body.out, format_args!("<g transform=\"translate({:.1} {:.1})\">\n", self.x, body.y));
+        lines(&mut body.out, picture, panel, &layout);
+        let from_somewhere = panel.nodes.iter().any(|node| node.marks.has(Mark::Next) || node.marks.has(Mark::Reachable));
+        for (node, rect) in panel.nodes.iter().zip(&layout.nodes) {
+            card(&mut body.out, node, rect, from_somewhere);
+        }
+        body.out.push_str("</g>\n");
+        self.bottom = self.bottom.max(body.y + layout.height);
+        let right = self.x + wide;
+        self.x = right + PANEL_GAP;
+        right
     }
-    body.y += 18.0;
-    let sizes: Vec<(f64, f64)> = panel.nodes.iter().map(size).collect();
-    let layout = layout(picture, panel, &sizes);
-    put(&mut body.out, format_args!("<g transform=\"translate({MARGIN:.1} {:.1})\">\n", body.y));
-    lines(&mut body.out, picture, panel, &layout);
-    let from_somewhere = panel.nodes.iter().any(|node| node.marks.has(Mark::Next) || node.marks.has(Mark::Reachable));
-    for (node, rect) in panel.nodes.iter().zip(&layout.nodes) {
-        card(&mut body.out, node, rect, from_somewhere);
-    }
-    body.out.push_str("</g>\n");
-    body.y += layout.height;
-    right.max(MARGIN + layout.width)
 }
 
 fn size(node: &Node) -> (f64, f64) {
     let badges: f64 = badges(node).map(|mark| badge_width(mark) + 4.0).sum();
-    let label = width(&node.label, LABEL).min(MAX_TEXT) * 1.06 + if badges > 0.0 { badges + 10.0 } else { 0.0 };
+    let label = width(&node.label, LABEL).min(MAX_TEXT) * BOLD + if badges > 0.0 { badges + 10.0 } else { 0.0 };
     let details = node.details.iter().map(|detail| width(detail, DETAIL).min(MAX_TEXT)).fold(0.0, f64::max);
     (label.max(details).max(60.0).ceil() + 2.0 * PADDING, LABEL_LINE + DETAIL_LINE * node.details.len() as f64 + 12.0)
 }
 
-/// The marks that are written as words; to be within reach is shown by the colour of the box.
+/// The marks that are written as words; being within reach or elsewhere is shown by the look of the box.
 fn badges(node: &Node) -> impl Iterator<Item = Mark> {
-    node.marks.iter().filter(|mark| *mark != Mark::Reachable)
+    node.marks.iter().filter(|mark| !matches!(mark, Mark::Reachable | Mark::Elsewhere))
 }
 
 fn card(out: &mut String, node: &Node, rect: &Rect, from_somewhere: bool) {

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use crate::error::Error;
 use crate::model::{Edge, Mark, Merge, Node, Panel, Picture};
 use crate::order::{Order, order};
-use crate::rails::rails;
+use crate::rails::{Rail, rails};
 use gutter::Gutter;
 pub use paint::{Charset, Colour, TextStyle};
 use paint::{Ink, Pen};
@@ -75,17 +75,17 @@ fn draw(out: &mut String, picture: &Picture, panel: &Panel, pen: &Pen<'_>) {
         }
     }
     let name = |node: usize| panel.nodes[node].label.as_str();
-    for rail in &left_out {
-        let from: Vec<&str> = rail.entries.iter().map(|node| name(*node)).collect();
-        let to: Vec<&str> = rail.exits.iter().map(|node| name(*node)).collect();
-        out.push_str(&format!("   also {}: {} {} {}\n", picture.kinds[rail.kind].name, from.join(", "), pen.arrow(), to.join(", ")));
-    }
-    for edge in downward {
-        let kind = &picture.kinds[edge.kind].name;
-        let line = format!("   against the order, {kind}: {} {} {}", name(edge.from), pen.arrow(), name(edge.to));
-        out.push_str(&pen.paint(&line, Ink::Warning));
+    let mut list = |rail: &Rail, before: &str, ink: Ink| {
+        let names = |nodes: &[usize]| match nodes {
+            [first, .., last] if nodes.len() > 6 => format!("{} to {} ({} nodes)", name(*first), name(*last), nodes.len()),
+            nodes => nodes.iter().map(|node| name(*node)).collect::<Vec<_>>().join(", "),
+        };
+        let line = format!("   {before}{}: {} {} {}", picture.kinds[rail.kind].name, names(&rail.entries), pen.arrow(), names(&rail.exits));
+        out.push_str(&pen.paint(&line, ink));
         out.push('\n');
-    }
+    };
+    left_out.iter().for_each(|rail| list(rail, "also ", Ink::Plain));
+    rails(panel, &order.reversed(), &downward).iter().for_each(|rail| list(rail, "against the order, ", Ink::Warning));
 }
 
 /// Places whose node follows directly on the one below, by an edge that is drawn apart; no line is needed for these.
@@ -98,12 +98,12 @@ fn following(picture: &Picture, panel: &Panel, order: &Order) -> BTreeSet<usize>
 }
 
 /// Edges that need a line, and those against the order.
-fn beside<'p>(picture: &Picture, panel: &'p Panel, order: &Order) -> (Vec<usize>, Vec<&'p Edge>) {
+fn beside(picture: &Picture, panel: &Panel, order: &Order) -> (Vec<usize>, Vec<usize>) {
     let (mut beside, mut downward) = (Vec::new(), Vec::new());
     for (position, edge) in panel.edges.iter().enumerate() {
         let apart = picture.kinds[edge.kind].merge == Merge::Apart;
         if !order.upward[position] {
-            downward.push(edge);
+            downward.push(position);
         } else if !(apart && order.place[edge.from] + 1 == order.place[edge.to]) {
             beside.push(position);
         }

@@ -133,6 +133,9 @@ fn drawn(graph: &UpdateGraph<'_>, node: &GraphNode<'_>, ways: &Ways) -> Node {
     if node.place == Place::EntryWithoutBundle {
         marks = marks.with(Mark::Blocked);
     }
+    if node.place == Place::Outside {
+        marks = marks.with(Mark::Elsewhere);
+    }
     let label = node.short();
     let mut details = Vec::new();
     if label != node.name {

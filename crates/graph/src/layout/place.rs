@@ -75,8 +75,9 @@ struct Pool {
 fn wish(grid: &Grid, cell: usize, x: &[f64]) -> (f64, f64) {
     let pull = |other: usize| match (grid.cells[cell], grid.cells[other]) {
         (Cell::Pass(_), Cell::Pass(_)) => 8.0,
-        (Cell::Node(_), Cell::Node(_)) => 2.0,
-        _ => 1.0,
+        (Cell::Node(_), Cell::Node(_)) => 4.0,
+        // Boxes that follow each other should stand in a column, whatever passes by.
+        _ => 0.3,
     };
     let (mut sum, mut weight) = (0.0, 0.0);
     for &other in grid.below[cell].iter().chain(&grid.above[cell]) {

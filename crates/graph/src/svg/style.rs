@@ -31,6 +31,8 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neu
 .node.next .card { fill: #ddf4ff; stroke: #0550ae; stroke-width: 1.6; }
 .node.installed .card, .node.start .card { fill: #b6e3ff; stroke: #0969da; stroke-width: 2.2; }
 .node.blocked .card { stroke: #cf222e; stroke-dasharray: 4 3; }
+.node.elsewhere .card { fill: none; stroke-dasharray: 4 3; }
+.badge.elsewhere { fill: #6e7781; }
 .node.deprecated .label { text-decoration: line-through; }
 .away { opacity: 0.55; }
 @media (prefers-color-scheme: dark) {

@@ -35,6 +35,21 @@ pub(super) fn shorten(text: &str, most: f64, size: f64) -> Cow<'_, str> {
     }
 }
 
+/// The text in lines of at most this width, broken between words.
+pub(super) fn wrap(text: &str, most: f64, size: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width(line, size) + width(" ", size) + width(word, size) <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(shorten(word, most, size).into_owned()),
+        }
+    }
+    lines
+}
+
 /// The text for XML. What XML can not hold at all is left out.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -61,6 +76,16 @@ mod tests {
     #[test]
     fn text_is_escaped() {
         assert_eq!(escape("a<b>&\"c'\u{0}\u{1b}\u{fffe}"), "a&lt;b&gt;&amp;&quot;c&#39;");
+    }
+
+    /// MS-EXPL-03: notes are broken between words, and no word is lost.
+    #[test]
+    fn notes_are_wrapped() {
+        let text = "way to the head: 1.0.0 \u{2192} 1.1.0 \u{2192} 1.2.0";
+        let lines = wrap(text, 120.0, 12.0);
+        assert!(lines.len() > 1 && lines.iter().all(|line| width(line, 12.0) <= 120.0), "{lines:?}");
+        assert_eq!(lines.join(" "), text);
+        assert!(wrap(" ", 10.0, 12.0).is_empty());
     }
 
     /// MS-EXPL-03: what is too long loses its middle.

@@ -122,6 +122,8 @@ impl Pen<'_> {
             (self.either("\u{25c9}", "@"), Ink::Here)
         } else if node.marks.has(Mark::Blocked) {
             (self.either("\u{2717}", "x"), Ink::Warning)
+        } else if node.marks.has(Mark::Elsewhere) {
+            (self.either("\u{25cc}", "."), Ink::Faint)
         } else if node.marks.has(Mark::Deprecated) {
             (self.either("\u{25cb}", "o"), Ink::Care)
         } else if node.marks.has(Mark::Head) {
