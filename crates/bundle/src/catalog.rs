@@ -31,10 +31,8 @@ impl Bundle {
         if content == Content::CsvMetadata && !image.is_empty() {
             properties.push(json!({"type": "olm.csv.metadata", "value": self.csv_metadata()}));
         } else {
-            properties.extend(self.objects.iter().map(|object| {
-                let data = STANDARD.encode(go::to_string(object));
-                json!({"type": "olm.bundle.object", "value": {"data": data}})
-            }));
+            let object = |data: String| json!({"type": "olm.bundle.object", "value": {"data": data}});
+            properties.extend(self.object_data().into_iter().map(object));
         }
         Ok(json!({
             "schema": "olm.bundle",
@@ -58,9 +56,16 @@ impl Bundle {
     /// The entry's properties: type, and value as JSON text with its keys in upstream's order; the manifests come last.
     pub fn catalog_properties(&self) -> Result<Vec<(String, String)>, ReadError> {
         let mut properties = self.property_texts()?;
-        let object = |object: &Value| json!({"data": STANDARD.encode(go::to_string(object))}).to_string();
-        properties.extend(self.objects.iter().map(|manifest| ("olm.bundle.object".to_owned(), object(manifest))));
+        let object = |data: String| ("olm.bundle.object".to_owned(), json!({"data": data}).to_string());
+        properties.extend(self.object_data().into_iter().map(object));
         Ok(properties)
+    }
+
+    /// The manifests in base64, in upstream's order, which is that of the base64 text.
+    fn object_data(&self) -> Vec<String> {
+        let mut data: Vec<String> = self.objects.iter().map(|object| STANDARD.encode(go::to_string(object))).collect();
+        data.sort();
+        data
     }
 
     fn property_texts(&self) -> Result<Vec<(String, String)>, ReadError> {

@@ -1,0 +1,175 @@
+//! What changed between two bundles, in words: facts of the CSV, CRDs with the verdict of the upgrade check, rights gained and lost, images,
+//! webhooks, deployments and the other objects.
+//!
+//! ```text
+//!   old, new ──┬─ facts        version, install modes, channels, dependencies
+//!              ├─ crds         added, removed, versions, schema::upgrade's findings
+//!              ├─ rights       rbac::covers both ways, by service account and scope
+//!              └─ workloads    images, webhooks, deployments, other objects, field by field
+//!                                └── Change { section, sort, subject, detail, old, new, breaking }
+//! ```
+//!
+//! As JSON: `{"from", "to", "breaking", "changes": [{"section", "change": added|removed|changed, "subject", "detail", "old", "new",
+//! "breaking"}]}`; `old` and `new` are absent where nothing stands for them.
+
+mod facts;
+mod fields;
+mod rights;
+mod workloads;
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::bundle::Bundle;
+
+/// What happened to a thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+    /// It is another than before.
+    Changed,
+}
+
+impl fmt::Display for Sort {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+        })
+    }
+}
+
+/// The parts of a bundle, in the order they are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Section {
+    /// Facts of the CSV and the annotations.
+    Bundle,
+    /// Custom resource definitions, owned and required.
+    Crds,
+    /// Rights of the operator's service accounts.
+    Rights,
+    /// Images.
+    Images,
+    /// Webhooks.
+    Webhooks,
+    /// Deployments.
+    Deployments,
+    /// Everything else.
+    Objects,
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Bundle => "bundle",
+            Self::Crds => "crds",
+            Self::Rights => "rights",
+            Self::Images => "images",
+            Self::Webhooks => "webhooks",
+            Self::Deployments => "deployments",
+            Self::Objects => "objects",
+        })
+    }
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The part of the bundle.
+    pub section: Section,
+    /// What happened.
+    pub sort: Sort,
+    /// The thing: `Deployment beacon-operator`, `minKubeVersion`.
+    pub subject: String,
+    /// What is different; may be empty.
+    pub detail: String,
+    /// What it was.
+    pub old: Option<Value>,
+    /// What it is.
+    pub new: Option<Value>,
+    /// Whether what works with the old bundle may fail with the new one.
+    pub breaking: bool,
+}
+
+impl Change {
+    fn new(section: Section, sort: Sort, subject: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { section, sort, subject: subject.into(), detail: detail.into(), old: None, new: None, breaking: false }
+    }
+
+    fn values(self, old: Option<Value>, new: Option<Value>) -> Self {
+        Self { old, new, ..self }
+    }
+
+    fn breaking(self) -> Self {
+        Self { breaking: true, ..self }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut value = json!({
+            "section": self.section.to_string(),
+            "change": self.sort.to_string(),
+            "subject": self.subject,
+            "detail": self.detail,
+            "breaking": self.breaking,
+        });
+        for (key, part) in [("old", &self.old), ("new", &self.new)] {
+            if let Some(part) = part {
+                value[key] = part.clone();
+            }
+        }
+        value
+    }
+}
+
+/// The changes from one bundle to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Diff {
+    /// The old bundle's name.
+    pub from: String,
+    /// The new bundle's name.
+    pub to: String,
+    /// The changes, by section.
+    pub changes: Vec<Change>,
+}
+
+impl Diff {
+    /// Whether some change may break what works.
+    pub fn breaks(&self) -> bool {
+        self.changes.iter().any(|change| change.breaking)
+    }
+
+    /// The shape that this module's text describes.
+    pub fn to_json(&self) -> Value {
+        let changes: Vec<Value> = self.changes.iter().map(Change::to_json).collect();
+        json!({"from": self.from, "to": self.to, "breaking": self.breaks(), "changes": changes})
+    }
+}
+
+/// Compares two bundles.
+pub fn diff(old: &Bundle, new: &Bundle) -> Diff {
+    let mut changes = facts::changes(old, new);
+    changes.extend(facts::crds(old, new));
+    changes.extend(rights::changes(old, new));
+    changes.extend(workloads::changes(old, new));
+    Diff { from: old.csv.name.clone(), to: new.csv.name.clone(), changes }
+}
+
+/// Calls `change` for each name of either list: with the old value, the new one, or both.
+fn by_name<'a, T>(old: &'a [T], new: &'a [T], name: impl Fn(&T) -> String, mut change: impl FnMut(&str, Option<&'a T>, Option<&'a T>)) {
+    let mut names: Vec<String> = Vec::new();
+    for item in old.iter().chain(new) {
+        let name = name(item);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let find = |list: &'a [T], wanted: &str| list.iter().find(|item| name(item) == wanted);
+    for wanted in &names {
+        change(wanted, find(old, wanted), find(new, wanted));
+    }
+}
