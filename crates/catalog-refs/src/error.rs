@@ -94,6 +94,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// What went wrong with the image, where that is what went wrong.
+    pub fn image(&self) -> Option<&mainstay_oci::Error> {
+        match self {
+            Self::Pull { source, .. } | Self::Unpack { source, .. } => source.downcast_ref(),
+            _ => None,
+        }
+    }
+
     /// The error and what caused it on one line, as `opm` prints them.
     pub fn to_line(&self) -> String {
         let mut text = self.to_string();

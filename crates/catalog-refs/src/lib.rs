@@ -30,7 +30,7 @@ pub use error::{BoxError, Error};
 pub use image::pull_files;
 pub use image_template::{ImageTemplate, InvalidTemplate};
 pub use kind::{Content, Kind, Place};
-pub use migrate::{Level, UnknownLevel, migrate};
+pub use migrate::{Level, UnknownLevel, embedded_csv, migrate};
 pub use open::{Opened, Payload, looks_like_a_path, open};
 
 /// Label of an image that holds an index database; its value is the file.

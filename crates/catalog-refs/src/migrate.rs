@@ -74,7 +74,7 @@ fn to_csv_metadata(bundle: &mut Bundle) -> Result<(), Error> {
     if bundle.image.is_empty() || bundle.properties.iter().any(|property| property.kind == METADATA) {
         return Ok(());
     }
-    let Some(csv) = bundle.properties.iter().filter(|property| property.kind == OBJECT).find_map(embedded_csv) else { return Ok(()) };
+    let Some(csv) = embedded_csv(bundle) else { return Ok(()) };
     let refuse = |problem: String| Error::Migrate { bundle: bundle.name.to_string(), problem };
     let csv = Csv::parse(&csv).map_err(|mismatch| refuse(mismatch.to_string()))?;
     let value = RawValue::from_string(csv.catalog_metadata_text()).map_err(|error| refuse(error.to_string()))?;
@@ -83,8 +83,12 @@ fn to_csv_metadata(bundle: &mut Bundle) -> Result<(), Error> {
     Ok(())
 }
 
-/// The CSV, if this is the property that embeds it. What cannot be read is none, as upstream passes it over too.
-fn embedded_csv(property: &Property) -> Option<serde_json::Value> {
+/// The CSV that a bundle embeds as one of its objects. What cannot be read is none, as upstream passes it over too.
+pub fn embedded_csv(bundle: &Bundle) -> Option<serde_json::Value> {
+    bundle.properties.iter().filter(|property| property.kind == OBJECT).find_map(csv_of)
+}
+
+fn csv_of(property: &Property) -> Option<serde_json::Value> {
     let value: serde_json::Value = serde_json::from_str(property.value.get()).ok()?;
     let bytes = STANDARD.decode(value["data"].as_str()?).ok()?;
     let object = mainstay_yaml::parse(std::str::from_utf8(&bytes).ok()?).ok()?;

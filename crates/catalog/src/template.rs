@@ -1,63 +1,164 @@
-//! Templates that compile to catalogs (CATLG-64, CATLG-65; OLM1-FBC-19). Bundle images are rendered by a function handed in.
+//! Templates that compile to catalogs, and catalogs that become templates (CATLG-50, CATLG-64, CATLG-65; OLM1-FBC-19).
+//!
+//! ```text
+//!   text ── Template::parse ── compile ─┬─ basic        bundles shortened to their images
+//!                                ▲      ├─ semver       channels by version, default channel, edges
+//!                RenderBundle ───┘      └─ substitutes  one bundle in the place of another
+//!   catalog files ── convert ── template as JSON
+//! ```
+//!
+//! Bundle images are rendered by a function handed in. What is compiled, and the words on what can not be, are upstream's.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod basic;
+mod convert;
+mod keys;
+mod semver;
+mod substitutes;
 
-use mainstay_versions::Version;
 use serde_json::Value;
 
-use crate::decode::Shape;
 use crate::error::LoadError;
-use crate::facts::version_of;
-use crate::load::Blob;
-use crate::model::{Bundle, BundleName, Catalog, Channel, ChannelName, Entry, Package, PackageName, SCHEMA_BUNDLE};
+use crate::model::{Bundle, Catalog, Icon};
 
-/// Schema of the template that orders bundles by version.
-pub const SCHEMA_SEMVER: &str = "olm.semver";
-/// Schema of the template that only shortens bundles to their images.
-pub const SCHEMA_BASIC: &str = "olm.template.basic";
+pub use convert::{Destination, convert};
+pub use keys::ShapeError;
 
-/// Gives the bundles that an image or directory renders to; the error says why it can not be rendered.
-pub type RenderBundle<'r> = dyn FnMut(&str) -> Result<Vec<Bundle>, String> + 'r;
+/// A kind of template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only shortens bundles to their images.
+    Basic,
+    /// Orders bundles by version.
+    Semver,
+    /// Puts bundles in the place of others.
+    Substitutes,
+}
+
+impl Kind {
+    /// Every kind, in the order of their names.
+    pub const ALL: [Self; 3] = [Self::Basic, Self::Semver, Self::Substitutes];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Basic => "basic",
+            Self::Semver => "semver",
+            Self::Substitutes => "substitutes",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The `schema` of its files.
+    pub fn schema(self) -> &'static str {
+        match self {
+            Self::Basic => "olm.template.basic",
+            Self::Semver => "olm.semver",
+            Self::Substitutes => "olm.template.substitutes",
+        }
+    }
+}
+
+/// What a bundle reference renders to.
+#[derive(Debug, Clone, Default)]
+pub struct Rendered {
+    /// Its entries; exactly one, unless something is wrong.
+    pub bundles: Vec<Bundle>,
+    /// `spec.description` of the first one's CSV.
+    pub description: String,
+    /// The first of `spec.icon` of the first one's CSV.
+    pub icon: Option<Icon>,
+}
+
+impl From<Vec<Bundle>> for Rendered {
+    fn from(bundles: Vec<Bundle>) -> Self {
+        Self { bundles, ..Self::default() }
+    }
+}
+
+/// Renders an image or directory; the error says why it can not be.
+pub type RenderBundle<'r> = dyn FnMut(&str) -> Result<Rendered, String> + 'r;
+
+/// A template that was read.
+#[derive(Debug, Clone)]
+pub struct Template {
+    value: Value,
+    /// The keys that stand twice.
+    duplicates: Vec<mainstay_yaml::Duplicate>,
+}
+
+impl From<Value> for Template {
+    fn from(value: Value) -> Self {
+        Self { value, duplicates: Vec::new() }
+    }
+}
+
+impl Template {
+    /// Reads the first document of a text, JSON or YAML.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        match mainstay_yaml::stream(text).next() {
+            Some(document) => {
+                let document = document.map_err(|error| TemplateError::Decode(error.to_string()))?;
+                Ok(Self { value: document.value, duplicates: document.duplicates })
+            }
+            None => Err(TemplateError::Decode("EOF".to_owned())),
+        }
+    }
+
+    /// The kind that its `schema` names.
+    pub fn kind(&self) -> Result<Kind, TemplateError> {
+        let schema = match keys::get(&self.value, "schema") {
+            None => "",
+            Some(schema) => schema.as_str().ok_or_else(|| keys::shape("schema", "a string", schema))?,
+        };
+        if schema.is_empty() {
+            return Err(TemplateError::NoSchema);
+        }
+        Kind::ALL.into_iter().find(|kind| kind.schema() == schema).ok_or_else(|| TemplateError::UnknownSchema(schema.to_owned()))
+    }
+
+    /// Compiles it as a template of that kind.
+    pub fn compile(&self, kind: Kind, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
+        match kind {
+            Kind::Basic => basic::compile(&self.value, render),
+            Kind::Semver => semver::compile(self, render),
+            Kind::Substitutes => substitutes::compile(&self.value, render),
+        }
+    }
+}
 
 /// Why a template gives no catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// The schema is not the one of a template.
-    #[error("readFile: input file has unknown schema, should be \"{expected}\"")]
+    /// The text is neither JSON nor YAML.
+    #[error("decoding template input: {0}")]
+    Decode(String),
+    /// There is no `schema`.
+    #[error("template input missing required 'schema' field")]
+    NoSchema,
+    /// The schema is of no template.
+    #[error("unknown template schema: {0}")]
+    UnknownSchema(String),
+    /// The schema is not the one of the kind that was asked for.
+    #[error("template has unknown schema ({found:?}), should be {expected:?}")]
     Schema {
-        /// Schema of the template.
+        /// The schema as written.
+        found: String,
+        /// Schema of the kind.
         expected: &'static str,
     },
-    /// A key that the template does not have.
-    #[error("unknown field \"{field}\"; known are {known}")]
-    UnknownField {
-        /// Path of the key.
-        field: String,
-        /// Keys that exist there.
-        known: &'static str,
-    },
+    /// A semver template that can not be read.
+    #[error("render: unable to read file: {0}")]
+    Semver(#[source] Box<SemverError>),
     /// A value of another shape.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// The preferred kind of default channel is not generated.
-    #[error(
-        "schema attribute mismatch: DefaultChannelTypePreference set to '{kind}' doesn't make sense if not generating {kind}-version channels"
-    )]
-    Preference {
-        /// `major` or `minor`.
-        kind: &'static str,
-    },
-    /// The preferred kind of default channel does not exist.
-    #[error("unknown DefaultChannelTypePreference: {0:?}\nValid values are 'major' or 'minor'")]
-    UnknownPreference(String),
     /// A bundle can not be rendered.
-    #[error("bundle reference {reference:?}: {reason}")]
-    Render {
-        /// Image or directory.
-        reference: String,
-        /// Why.
-        reason: String,
-    },
+    #[error("{0}")]
+    Render(String),
     /// A reference gives no bundle, or several.
     #[error("bundle reference {reference:?} resulted in {count} bundles, expected 1")]
     Count {
@@ -69,254 +170,110 @@ pub enum TemplateError {
     /// No bundles at all.
     #[error("render: no bundles specified or no bundles could be rendered")]
     NoBundles,
-    /// Bundles of several packages.
-    #[error("bundle {bundle:?} belongs to package {found:?}, the ones before it to {expected:?}; a semver template holds one package")]
-    Packages {
-        /// The bundle.
-        bundle: String,
-        /// Its package.
-        found: String,
-        /// Package of the bundles before it.
-        expected: String,
+    /// Bundles that do not go together.
+    #[error("render: unable to post-process bundle info: {0}")]
+    Versions(#[source] Box<VersionsError>),
+    /// A bundle of a basic template that is neither only an image nor whole.
+    #[error("unexpected fields present in basic template bundle")]
+    UnexpectedFields,
+    /// Entries that are no catalog.
+    #[error("render: unable to create declarative config from entries: {0}")]
+    Entries(#[source] LoadError),
+    /// Entries that are no valid catalog.
+    #[error("render: entries are not valid FBC: {0}")]
+    Invalid(String),
+    /// A substitution that can not be made.
+    #[error("render: error processing substitution {base}->{name}: {problem}")]
+    Substitution {
+        /// The bundle to be substituted.
+        base: String,
+        /// The image that takes its place.
+        name: String,
+        /// What is wrong.
+        problem: String,
     },
-    /// The version of a bundle can not be read.
-    #[error("bundle {bundle:?}: {reason}")]
-    Version {
-        /// The bundle.
-        bundle: String,
-        /// Why.
-        reason: String,
-    },
-    /// Versions whose order is not defined.
-    #[error("versions of {first:?} and {second:?} differ only in build metadata, so they can not be ordered")]
-    SameVersion {
-        /// One bundle.
-        first: String,
-        /// The other.
-        second: String,
-    },
-    /// A blob of a basic template is invalid.
+    /// A blob is invalid.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
 
-/// A value of another shape than the template says.
+/// What is wrong with the text of a semver template.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ShapeError(Shape);
-
-/// Compiles a basic template: entries that are bundles with nothing but an image are rendered, all others are taken as they are.
-pub fn basic(template: &Value, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
-    let fields = Keys::of(template, "", &["schema", "entries"], "schema, entries")?;
-    if fields.text("schema")? != SCHEMA_BASIC {
-        return Err(TemplateError::Schema { expected: SCHEMA_BASIC });
-    }
-    let mut catalog = Catalog::default();
-    for (i, entry) in fields.list("entries")?.iter().enumerate() {
-        let at = format!("entries[{i}]");
-        let text = |key: &str| get(entry, key).and_then(Value::as_str).unwrap_or("");
-        if text("schema") == SCHEMA_BUNDLE && entry.as_object().is_some_and(|members| members.len() == 2) && !text("image").is_empty() {
-            catalog.bundles.push(one(text("image"), render)?);
-            continue;
-        }
-        let (schema, package, name) = (text("schema"), text("package"), text("name"));
-        if schema.is_empty() {
-            return Err(LoadError::MissingSchema { path: at, line: 1, object: entry.to_string() }.into());
-        }
-        catalog.add(&Blob { path: &at, line: 1, schema, package, name, json: &entry.to_string() })?;
-    }
-    Ok(catalog)
+pub enum SemverError {
+    /// The schema is another one.
+    #[error("readFile: input file has unknown schema, should be {:?}", Kind::Semver.schema())]
+    Schema,
+    /// A key that the template does not have.
+    #[error("unknown field {field:?}; known are {known}")]
+    UnknownField {
+        /// Path of the key.
+        field: String,
+        /// Keys that exist there.
+        known: &'static str,
+    },
+    /// A key that stands twice.
+    #[error("line {line}: key {key:?} already set in map")]
+    Duplicate {
+        /// The line of the second one.
+        line: usize,
+        /// The key.
+        key: String,
+    },
+    /// A value of another shape.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The preferred kind of default channel is not generated.
+    #[error(
+        "schema attribute mismatch: DefaultChannelTypePreference set to '{0}' doesn't make sense if not generating {0}-version channels"
+    )]
+    Preference(&'static str),
+    /// The preferred kind of default channel does not exist.
+    #[error("unknown DefaultChannelTypePreference: {0:?}\nValid values are 'major' or 'minor'")]
+    UnknownPreference(String),
 }
 
-/// Compiles a semver template to a package, its bundles, and channels by major and minor version.
-pub fn semver(template: &Value, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
-    let settings = Settings::read(template)?;
-    let mut bundles: BTreeMap<String, Bundle> = BTreeMap::new();
-    let mut channels: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
-    let mut default: Option<(Version, String)> = None;
-    let mut package: Option<String> = None;
-    // The most stable archetype comes last and has the last word about the default channel.
-    for archetype in ["candidate", "fast", "stable"] {
-        let mut versions: Vec<(Version, BundleName)> = Vec::new();
-        for image in settings.images(archetype)? {
-            let bundle = one(&image, render)?;
-            let expected = package.get_or_insert_with(|| bundle.package.to_string());
-            if bundle.package.as_str() != expected {
-                let (found, expected) = (bundle.package.to_string(), expected.clone());
-                return Err(TemplateError::Packages { bundle: bundle.name.to_string(), found, expected });
-            }
-            versions.push((version(&bundle)?, bundle.name.clone()));
-            bundles.insert(bundle.name.to_string(), bundle);
-        }
-        versions.sort();
-        if let Some(pair) = versions.windows(2).find(|pair| pair[0].0.cmp_precedence(&pair[1].0).is_eq()) {
-            return Err(TemplateError::SameVersion { first: pair[0].1.to_string(), second: pair[1].1.to_string() });
-        }
-        for kind in settings.kinds() {
-            let channel = |version: &Version| match kind {
-                Kind::Major => format!("{archetype}-v{}", version.major()),
-                Kind::Minor => format!("{archetype}-v{}.{}", version.major(), version.minor()),
-            };
-            link(&versions, &mut |version, entry| channels.entry(channel(version)).or_default().push(entry));
-            if kind == settings.preferred
-                && let Some((newest, _)) = versions.last()
-            {
-                default = Some((newest.clone(), channel(newest)));
-            }
-        }
-    }
-    let (Some(package), Some((_, default_channel))) = (package, default) else { return Err(TemplateError::NoBundles) };
-    let name = PackageName::new(package);
-    let channel = |(channel, entries): (String, Vec<Entry>)| Channel {
-        package: name.clone(),
-        name: ChannelName::from(channel),
-        entries,
-        properties: Vec::new(),
-    };
-    Ok(Catalog {
-        packages: vec![Package { name: name.clone(), default_channel: ChannelName::new(default_channel), ..Package::default() }],
-        channels: channels.into_iter().map(channel).collect(),
-        bundles: bundles.into_values().collect(),
-        ..Catalog::default()
-    })
+/// Why bundles can not be ordered by version.
+#[derive(Debug, thiserror::Error)]
+pub enum VersionsError {
+    /// Not exactly one version.
+    #[error("bundle {bundle:?} has multiple \"olm.package\" properties, expected exactly 1")]
+    Properties {
+        /// The bundle.
+        bundle: String,
+    },
+    /// A version that is none.
+    #[error("bundle {bundle:?} has invalid version {version:?}: {reason}")]
+    Version {
+        /// The bundle.
+        bundle: String,
+        /// Its version as written.
+        version: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Bundles of several packages.
+    #[error("bundle {found:?} does not belong to this package: {expected:?}")]
+    Packages {
+        /// Package of the bundle.
+        found: String,
+        /// Package of the bundles before it.
+        expected: String,
+    },
+    /// One bundle twice in one place.
+    #[error("duplicate bundle name {0:?}")]
+    Duplicate(String),
+    /// Versions whose order is not defined.
+    #[error("encountered bundle versions which differ only by build metadata, which cannot be ordered: {0}")]
+    BuildMetadata(String),
 }
 
-/// Gives each version its entry. Only the newest patch of a minor version has edges: it replaces the newest patch of the minor before it,
-/// and skips everything else of its major version below it. Nothing leads from one major version to the next.
-fn link(versions: &[(Version, BundleName)], put: &mut dyn FnMut(&Version, Entry)) {
-    let (mut replaces, mut below): (Option<BundleName>, BTreeSet<BundleName>) = (None, BTreeSet::new());
-    for (i, (version, name)) in versions.iter().enumerate() {
-        let mut entry = Entry { name: name.clone(), ..Entry::default() };
-        let next = versions.get(i + 1).map(|(next, _)| next);
-        let same_major = next.is_some_and(|next| next.major() == version.major());
-        if !(same_major && next.is_some_and(|next| next.minor() == version.minor())) {
-            entry.replaces = replaces.replace(name.clone());
-            entry.skips = below.iter().filter(|skip| Some(*skip) != entry.replaces.as_ref()).cloned().collect();
-        }
-        below.insert(name.clone());
-        if !same_major {
-            replaces = None;
-            below.clear();
-        }
-        put(version, entry);
-    }
-}
-
-fn version(bundle: &Bundle) -> Result<Version, TemplateError> {
-    let failed = |reason: String| TemplateError::Version { bundle: bundle.name.to_string(), reason };
-    let text = version_of(bundle.properties.iter().map(|p| (p.kind.as_str(), p.value.get())));
-    let text = text.ok_or_else(|| failed("it needs exactly one olm.package property with a version".to_owned()))?;
-    Version::parse(&text).map_err(|reason| failed(format!("version {text:?} can not be read: {reason}")))
-}
-
-fn one(reference: &str, render: &mut RenderBundle<'_>) -> Result<Bundle, TemplateError> {
-    let bundles = render(reference).map_err(|reason| TemplateError::Render { reference: reference.to_owned(), reason })?;
+/// Renders a reference that must be one bundle.
+fn one(reference: &str, render: &mut RenderBundle<'_>) -> Result<(Bundle, Rendered), TemplateError> {
+    let mut rendered = render(reference).map_err(TemplateError::Render)?;
+    let bundles = std::mem::take(&mut rendered.bundles);
     let count = bundles.len();
     match <[Bundle; 1]>::try_from(bundles) {
-        Ok([bundle]) => Ok(bundle),
+        Ok([bundle]) => Ok((bundle, rendered)),
         Err(_) => Err(TemplateError::Count { reference: reference.to_owned(), count }),
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Major,
-    Minor,
-}
-
-/// The settings of a semver template.
-struct Settings<'t> {
-    keys: Keys<'t>,
-    major: bool,
-    minor: bool,
-    preferred: Kind,
-}
-
-const SEMVER_KEYS: [&str; 7] =
-    ["schema", "generateMajorChannels", "generateMinorChannels", "defaultChannelTypePreference", "candidate", "fast", "stable"];
-
-impl<'t> Settings<'t> {
-    fn read(template: &'t Value) -> Result<Self, TemplateError> {
-        let known = "schema, generateMajorChannels, generateMinorChannels, defaultChannelTypePreference, candidate, fast, stable";
-        let keys = Keys::of(template, "", &SEMVER_KEYS, known)?;
-        if keys.text("schema")? != SCHEMA_SEMVER {
-            return Err(TemplateError::Schema { expected: SCHEMA_SEMVER });
-        }
-        let major = keys.flag("generateMajorChannels")?;
-        let minor = keys.flag("generateMinorChannels")? || !major;
-        let preferred = match keys.text("defaultChannelTypePreference")? {
-            "" | "minor" if minor => Kind::Minor,
-            "" | "major" if major => Kind::Major,
-            "minor" => return Err(TemplateError::Preference { kind: "minor" }),
-            "major" => return Err(TemplateError::Preference { kind: "major" }),
-            other => return Err(TemplateError::UnknownPreference(other.to_owned())),
-        };
-        Ok(Self { keys, major, minor, preferred })
-    }
-
-    fn kinds(&self) -> impl Iterator<Item = Kind> {
-        [(self.major, Kind::Major), (self.minor, Kind::Minor)].into_iter().filter(|(wanted, _)| *wanted).map(|(_, kind)| kind)
-    }
-
-    fn images(&self, archetype: &str) -> Result<Vec<String>, TemplateError> {
-        let Some(block) = self.keys.get(archetype) else { return Ok(Vec::new()) };
-        let block = Keys::of(block, archetype, &["bundles"], "bundles")?;
-        let mut images = Vec::new();
-        for (i, bundle) in block.list("bundles")?.iter().enumerate() {
-            let at = format!("{archetype}.bundles[{i}]");
-            images.push(Keys::of(bundle, &at, &["image"], "image")?.text("image")?.to_owned());
-        }
-        Ok(images)
-    }
-}
-
-/// A mapping whose keys were checked against those that are known, case ignored.
-struct Keys<'v> {
-    at: String,
-    value: &'v Value,
-}
-
-impl<'v> Keys<'v> {
-    fn of(value: &'v Value, at: &str, known: &[&str], listed: &'static str) -> Result<Self, TemplateError> {
-        let Some(members) = value.as_object() else {
-            return Err(shape(if at.is_empty() { "(root)" } else { at }, "a mapping", value));
-        };
-        let keys = Self { at: at.to_owned(), value };
-        match members.keys().find(|key| !known.iter().any(|known| known.eq_ignore_ascii_case(key))) {
-            Some(unknown) => Err(TemplateError::UnknownField { field: keys.path(unknown), known: listed }),
-            None => Ok(keys),
-        }
-    }
-
-    fn path(&self, key: &str) -> String {
-        if self.at.is_empty() { key.to_owned() } else { format!("{}.{key}", self.at) }
-    }
-
-    fn get(&self, key: &str) -> Option<&'v Value> {
-        get(self.value, key)
-    }
-
-    fn text(&self, key: &str) -> Result<&'v str, TemplateError> {
-        self.get(key).map_or(Ok(""), |value| value.as_str().ok_or_else(|| shape(&self.path(key), "a string", value)))
-    }
-
-    fn flag(&self, key: &str) -> Result<bool, TemplateError> {
-        self.get(key).map_or(Ok(false), |value| value.as_bool().ok_or_else(|| shape(&self.path(key), "true or false", value)))
-    }
-
-    fn list(&self, key: &str) -> Result<&'v [Value], TemplateError> {
-        let list = |value: &'v Value| value.as_array().map(Vec::as_slice);
-        self.get(key).map_or(Ok(&[][..]), |value| list(value).ok_or_else(|| shape(&self.path(key), "a list", value)))
-    }
-}
-
-/// A member by its name, case ignored, unless it is null.
-fn get<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
-    let members = value.as_object()?;
-    let folded = || members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
-    members.get(key).or_else(folded).filter(|value| !value.is_null())
-}
-
-fn shape(field: &str, expected: &'static str, value: &Value) -> TemplateError {
-    TemplateError::Shape(ShapeError(Shape { field: field.to_owned(), expected, found: crate::decode::kind_of(&value.to_string()) }))
 }

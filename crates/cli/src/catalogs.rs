@@ -1,16 +1,11 @@
 //! Catalogs from directories, files and registries, for commands that work without a cluster.
 
-use std::io::Read as _;
-use std::path::Path;
+use mainstay_catalog::{Index, Limits, Source};
+use mainstay_catalog_refs::{Access, BoxError, Error, Kind, Opened};
+use mainstay_oci::Client;
 
-use mainstay_catalog::{Index, Limits, MemorySource, Source};
-use mainstay_catalog_store::DirectorySource;
-
-use crate::errors::{Exit, Failure};
+use crate::errors::Failure;
 use crate::{images, runtime};
-
-/// The largest file that is read whole.
-const MAX_FILE: u64 = 1 << 30;
 
 /// A catalog, indexed.
 pub struct Catalog {
@@ -24,7 +19,9 @@ pub struct Catalog {
 pub fn open_all(places: &[String]) -> Result<Vec<Catalog>, Failure> {
     let mut all: Vec<Catalog> = Vec::new();
     for place in places {
-        let mut catalog = index(place, source(place)?.as_ref())?;
+        let opened = open(place, Kind::CATALOGS)?;
+        let source = opened.source().map_err(|error| failure(&format!("catalog {place}"), &error))?;
+        let mut catalog = index(place, source.as_ref())?;
         let name = catalog.name.clone();
         for number in 2.. {
             if all.iter().all(|other| other.name != catalog.name) {
@@ -37,43 +34,27 @@ pub fn open_all(places: &[String]) -> Result<Vec<Catalog>, Failure> {
     Ok(all)
 }
 
-/// The files of a catalog: a directory, a file (also one packed with gzip), or an image.
-pub fn source(place: &str) -> Result<Box<dyn Source>, Failure> {
-    let subject = format!("catalog {place}");
-    let path = Path::new(place);
-    if path.is_dir() {
-        return match DirectorySource::new(path) {
-            Ok(source) => Ok(Box::new(source)),
-            Err(error) => Err(Failure::failed(subject, &error)),
-        };
-    }
-    if path.is_file() {
-        let bytes = file(path).map_err(|error| Failure::failed(&subject, &error))?;
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        return Ok(Box::new(MemorySource::of(name.strip_suffix(".gz").unwrap_or(&name), bytes)));
-    }
-    if looks_like_a_path(place) {
-        return Err(Failure::new(Exit::Failed, subject, "no such file or directory"));
-    }
-    runtime::block_on(pull(place))
+/// Opens what a command names; `accept` says what it takes.
+pub fn open(place: &str, accept: &[Kind]) -> Result<Opened, Failure> {
+    open_with(place, &Access::new(&client, accept))
 }
 
-/// Whether a text that is no file was meant as one.
-pub fn looks_like_a_path(text: &str) -> bool {
-    let extension = Path::new(text).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    text.starts_with(['.', '/', '~']) || matches!(extension, "json" | "yaml" | "yml" | "gz") || !text.contains(['/', ':'])
+/// [`open`] with settings of one's own.
+pub fn open_with(place: &str, access: &Access<'_>) -> Result<Opened, Failure> {
+    runtime::block_on(async { mainstay_catalog_refs::open(place, access).await.map_err(|error| failure(place, &error)) })
 }
 
-async fn pull(reference: &str) -> Result<Box<dyn Source>, Failure> {
-    let mut root = String::new();
-    let files = images::read(&images::client()?, reference, |labels| {
-        labels.get(images::CATALOG_LABEL).map_or("configs", String::as_str).trim_matches('/').clone_into(&mut root);
-        vec![root.clone()]
-    })
-    .await?;
-    let prefix = format!("{root}/");
-    let below = files.into_iter().filter_map(|(path, bytes)| Some((path.strip_prefix(&prefix)?.to_owned(), bytes)));
-    Ok(Box::new(below.fold(MemorySource::new(), |source, (path, bytes)| source.with(&path, bytes))))
+/// The user's client, when it turns out to be needed.
+pub fn client() -> Result<Client, BoxError> {
+    images::config().map_err(|failure| BoxError::from(failure.to_line())).and_then(|config| Ok(Client::new(config)?))
+}
+
+/// A failure with the exit code and the hint that its kind deserves.
+pub fn failure(subject: &str, error: &Error) -> Failure {
+    match error.image() {
+        Some(image) => images::failure(subject, image),
+        None => Failure::failed(subject, error),
+    }
 }
 
 fn index(place: &str, source: &dyn Source) -> Result<Catalog, Failure> {
@@ -91,19 +72,6 @@ fn name(place: &str) -> String {
     let stem = stem.strip_suffix(".gz").unwrap_or(stem);
     let stem = ["json", "yaml", "yml"].iter().find_map(|extension| stem.strip_suffix(extension)?.strip_suffix('.')).unwrap_or(stem);
     if stem.is_empty() || stem == "." || stem == ".." { "catalog".to_owned() } else { stem.to_owned() }
-}
-
-/// A file's bytes, unpacked when they are packed with gzip.
-fn file(path: &Path) -> std::io::Result<Vec<u8>> {
-    let too_large = || std::io::Error::other(format!("larger than {MAX_FILE} bytes"));
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut unpacked = Vec::new();
-        flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(MAX_FILE + 1).read_to_end(&mut unpacked)?;
-        bytes = unpacked;
-    }
-    if bytes.len() as u64 > MAX_FILE { Err(too_large()) } else { Ok(bytes) }
 }
 
 /// Counts what is written, where the content itself is not needed.

@@ -1,20 +1,38 @@
 //! Which tool this program is called as (MS-CLI-01), and the way from arguments to an exit code.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::{Cli, ColorWhen, Command};
+use crate::cobra::{Groups, Outcome};
 use crate::errors::{Exit, Failure};
-use crate::{commands, logging};
+use crate::{cobra, commands, logging, output};
 
 /// Runs the command that the arguments name.
 pub fn run(argv: Vec<OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(as_mainstay(argv)) {
+    let called_by_link = is_link(&argv);
+    let mut argv = as_mainstay(argv);
+    let upstream = match upstream_words(&argv) {
+        Some(at) => match read_as_upstream(&mut argv, at, called_by_link) {
+            ControlFlow::Continue(()) => true,
+            ControlFlow::Break(code) => return code,
+        },
+        None => false,
+    };
+    let cli = match Cli::try_parse_from(argv) {
         Ok(cli) => cli,
+        Err(error) if upstream && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let text = error.to_string();
+            let message = text.lines().next().unwrap_or_default();
+            say(&format!("Error: {}\n", message.strip_prefix("error: ").unwrap_or(message)));
+            return ExitCode::FAILURE;
+        }
         Err(error) => {
             // There is no place left to complain when the terminal is closed.
             let _ = error.print();
@@ -34,10 +52,88 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.report();
+            if upstream {
+                failure.report_as_upstream();
+            } else {
+                failure.report();
+            }
             ExitCode::from(failure.exit as u8)
         }
     }
+}
+
+/// The tools whose command line is read as upstream reads it.
+const UPSTREAM: [&str; 1] = ["opm"];
+
+/// Where the words of such a tool begin, this program's own options before it passed over.
+fn upstream_words(argv: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(word) = argv.get(at).and_then(|word| word.to_str()) {
+        at += match word {
+            "--color" | "--log-level" => 2,
+            word if word.starts_with("--color=") || word.starts_with("--log-level=") => 1,
+            word => return UPSTREAM.contains(&word).then_some(at),
+        };
+    }
+    None
+}
+
+/// Replaces the tool's words by ones that mean the same to this program, or ends with what upstream says instead.
+fn read_as_upstream(argv: &mut Vec<OsString>, at: usize, called_by_link: bool) -> ControlFlow<ExitCode> {
+    let mut all = Cli::command();
+    all.build();
+    let tool = argv[at].to_string_lossy().into_owned();
+    let Some(root) = all.find_subcommand(&tool) else { return ControlFlow::Continue(()) };
+    let revealed;
+    let root = if std::env::var_os("HELP_ALPHA").is_some_and(|value| value == "true") {
+        revealed = reveal_alpha(root.clone());
+        &revealed
+    } else {
+        root
+    };
+    let program = if called_by_link { tool.clone() } else { format!("mainstay {tool}") };
+    match cobra::read(root, &program, &argv[at + 1..], &groups) {
+        Outcome::Run(words, notices) => {
+            notices.iter().for_each(|notice| say(&format!("{notice}\n")));
+            argv.truncate(at + 1);
+            argv.extend(words);
+            ControlFlow::Continue(())
+        }
+        Outcome::Help(text) => ControlFlow::Break(match output::print(&text) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        }),
+        Outcome::Refused(refusal) => {
+            say(&refusal.to_text());
+            ControlFlow::Break(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// `opm` and `opm alpha` refuse words that are no command; the others show their help then, and without words too.
+fn groups(path: &[&str]) -> Groups {
+    if matches!(path, [] | ["alpha"]) { Groups::Refuse } else { Groups::Help }
+}
+
+/// What is hidden because upstream may still change it, shown.
+fn reveal_alpha(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| if arg.get_long().is_some_and(|long| long.starts_with("alpha-")) { arg.hide(false) } else { arg })
+        .mut_subcommands(|sub| {
+            let sub = if sub.get_name() == "alpha" { sub.hide(false) } else { sub };
+            reveal_alpha(sub)
+        })
+}
+
+/// Text for stderr.
+fn say(text: &str) {
+    // There is no place left to complain when stderr is closed.
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}
+
+/// Whether a link's name stands for a tool.
+fn is_link(argv: &[OsString]) -> bool {
+    as_mainstay(argv.to_vec()).len() > argv.len()
 }
 
 /// The arguments as if the program had been called `mainstay`: a link named after another tool stands for that tool's sub-command.

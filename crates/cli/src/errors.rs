@@ -94,16 +94,46 @@ impl Failure {
         &self.finding.message
     }
 
+    /// What would work.
+    pub fn hints(&self) -> &[Hint] {
+        &self.finding.hints
+    }
+
+    /// The message and its causes on one line.
+    pub fn to_line(&self) -> String {
+        let causes = self.finding.causes.iter().map(|cause| format!(": {}", one_line(cause)));
+        std::iter::once(self.finding.message.clone()).chain(causes).collect()
+    }
+
     /// `{"error": {"message", "causes", "hints"}}`, as machine output has it (MS-CLI-09).
     pub fn to_json(&self) -> Value {
         let mut error = json!({"message": self.finding.message});
         if !self.finding.causes.is_empty() {
-            error["causes"] = self.finding.causes.iter().map(chain).collect();
+            error["causes"] = self.finding.causes.iter().map(|cause| Value::from(one_line(cause))).collect();
         }
         if !self.finding.hints.is_empty() {
             error["hints"] = self.finding.hints.iter().map(|hint| Value::from(hint.as_str())).collect();
         }
         json!({"error": error})
+    }
+
+    /// Writes it to stderr as upstream's tools begin their errors, without its subject: their texts name it themselves.
+    pub fn report_as_upstream(&self) {
+        if self.silent {
+            return;
+        }
+        let mut stderr = anstream::stderr();
+        // There is no place left to complain when stderr is closed.
+        let _ = match self.finding.causes.as_slice() {
+            [] | [_] => writeln!(stderr, "Error: {}", self.to_line()),
+            many => {
+                let causes: String = many.iter().map(|cause| format!("\n  {}", one_line(cause))).collect();
+                writeln!(stderr, "Error: {}{causes}", self.finding.message)
+            }
+        };
+        for hint in &self.finding.hints {
+            let _ = writeln!(stderr, "{} {}", "hint:".cyan(), hint.as_str());
+        }
     }
 
     /// Writes it to stderr, unless stdout has said everything.
@@ -140,7 +170,7 @@ pub fn note(text: impl AsRef<str>) {
 }
 
 /// A cause and what is below it on one line.
-fn chain(cause: &Cause) -> Value {
+fn one_line(cause: &Cause) -> String {
     fn write(cause: &Cause, out: &mut String) {
         out.push_str(&cause.message);
         for below in &cause.causes {
@@ -150,5 +180,5 @@ fn chain(cause: &Cause) -> Value {
     }
     let mut out = String::new();
     write(cause, &mut out);
-    Value::from(out)
+    out
 }

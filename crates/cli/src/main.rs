@@ -12,6 +12,7 @@ mod bundles;
 mod cases;
 mod catalogs;
 mod cluster;
+mod cobra;
 mod commands;
 mod dispatch;
 mod errors;

@@ -65,6 +65,21 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Lets `write` print as it goes; what it writes is gathered to larger pieces.
+pub fn stream(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> Result<(), Failure> {
+    let mut stdout = std::io::BufWriter::with_capacity(256 << 10, std::io::stdout().lock());
+    match write(&mut stdout).and_then(|()| stdout.flush()) {
+        // Whoever reads has seen enough (`| head`).
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            // What is still gathered has nowhere to go either.
+            drop(stdout.into_parts());
+            Ok(())
+        }
+        Err(error) => Err(Failure::failed("standard output", &error)),
+        Ok(()) => Ok(()),
+    }
+}
+
 /// Prints text and ends the line.
 pub fn line(text: impl AsRef<str>) -> Result<(), Failure> {
     print(&format!("{}\n", text.as_ref()))

@@ -1,19 +1,49 @@
-//! `opm alpha`.
+//! `opm alpha`: commands that upstream may still change (CATLG-46).
 
-use clap::Args;
+mod convert_template;
+mod list;
+mod render_graph;
+mod render_template;
 
-use crate::dispatch::not_there;
+use clap::{Args, Subcommand};
+
+use super::{Global, generate};
 use crate::errors::Failure;
 
 /// Arguments.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The words.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
+    #[command(subcommand)]
+    command: Option<Commands>,
 }
 
-/// Runs it.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    Err(not_there("opm alpha", &arguments.words, "not there yet"))
+/// Sub-commands.
+#[derive(Debug, Subcommand)]
+enum Commands {
+    /// List what is in a catalog
+    #[command(subcommand)]
+    List(list::Commands),
+    /// Draw the update graphs of a catalog's channels
+    RenderGraph(render_graph::Arguments),
+    /// Compile a catalog template to a catalog
+    RenderTemplate(render_template::Arguments),
+    /// Turn a catalog into a template
+    #[command(subcommand)]
+    ConvertTemplate(convert_template::Commands),
+    /// Generate what catalog images are built with
+    // Where it was before it left alpha (CATLG-30).
+    #[command(subcommand, hide = true)]
+    Generate(generate::Commands),
+}
+
+/// Runs one of them; without a command nothing is done, as with opm.
+pub fn run(arguments: Arguments, global: Global) -> Result<(), Failure> {
+    match arguments.command {
+        None => Ok(()),
+        Some(Commands::List(command)) => list::run(&command, global),
+        Some(Commands::RenderGraph(arguments)) => render_graph::run(&arguments, global),
+        Some(Commands::RenderTemplate(arguments)) => render_template::run(&arguments, global),
+        Some(Commands::ConvertTemplate(command)) => convert_template::run(&command),
+        Some(Commands::Generate(command)) => generate::run(&command),
+    }
 }

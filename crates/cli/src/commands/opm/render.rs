@@ -1,19 +1,112 @@
-//! `opm render`.
+//! `opm render` (CATLG-32, OLM1-BUILD-03..05).
 
 use clap::Args;
+use mainstay_catalog::{Catalog, Format, Limits, render};
+use mainstay_catalog_refs::{Access, Error, ImageTemplate, Kind, Level, migrate, open};
 
-use crate::dispatch::not_there;
-use crate::errors::Failure;
+use super::Global;
+use crate::errors::{Exit, Failure};
+use crate::{output, runtime};
 
 /// Arguments.
 #[derive(Debug, Args)]
+#[command(
+    long_about = "\
+Print the catalog blobs of catalogs and bundles: of images and directories of either, and of index databases.
+
+Index databases are deprecated. Turn them into file-based catalogs with `opm migrate`.",
+    after_help = "\
+Examples:
+  opm render quay.io/team/my-operator-bundle:v0.1.0 --output=yaml >> catalog/index.yaml
+  opm render quay.io/team/catalog:latest | jq 'select(.schema == \"olm.package\").name'
+  opm render catalog/ --migrate-level=bundle-object-to-csv-metadata -o yaml"
+)]
 pub struct Arguments {
-    /// The words.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
+    /// Images, directories and files
+    #[arg(required = true, num_args = 1.., value_name = "[catalog-image | catalog-directory | bundle-image | bundle-directory | sqlite-file]...")]
+    references: Vec<String>,
+    /// Output format (json|yaml)
+    #[arg(short, long, default_value = "json")]
+    output: String,
+    /// Bring the blobs to the newest form
+    #[arg(long, conflicts_with = "migrate_level")]
+    migrate: bool,
+    #[arg(long, default_value = "", help = level_help())]
+    migrate_level: String,
+    /// Image reference of bundles that have none yet, made of {{.Package}}, {{.Name}} and {{.Version}}
+    #[arg(long, default_value = "", hide = true)]
+    alpha_image_ref_template: String,
 }
 
-/// Runs it.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    Err(not_there("opm render", &arguments.words, "not there yet"))
+/// Prints the blobs.
+pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
+    let format = parse_output(&arguments.output)?;
+    global.check()?;
+    let template = match arguments.alpha_image_ref_template.as_str() {
+        "" => None,
+        pattern => Some(ImageTemplate::parse(pattern).map_err(|error| Failure::failed("image template", &error))?),
+    };
+    let level = if arguments.migrate { Level::ALL } else { parse_level(&arguments.migrate_level)? };
+    let client = || global.client();
+    let access = Access { image_template: template.as_ref(), ..Access::as_opm(&client, Kind::OPM_RENDER) };
+    let mut all = Catalog::default();
+    for reference in &arguments.references {
+        let mut catalog = load(reference, &access)?;
+        migrate(&mut catalog, level).map_err(|error| Failure::new(Exit::Failed, "catalog", error.to_line()))?;
+        append(&mut all, catalog);
+    }
+    output::stream(|out| render(&all, format, out))
+}
+
+/// Opens a reference and reads it, with the errors that opm has for it.
+pub(super) fn load(reference: &str, access: &Access<'_>) -> Result<Catalog, Failure> {
+    load_with(reference, access, |error| failure(reference, error))
+}
+
+/// [`load`] with failures of one's own.
+pub(super) fn load_with(reference: &str, access: &Access<'_>, failure: impl Fn(&Error) -> Failure) -> Result<Catalog, Failure> {
+    let opened = runtime::block_on(async { open(reference, access).await.map_err(|error| failure(&error)) })?;
+    opened.into_catalog(&Limits::default()).map_err(|error| failure(&error))
+}
+
+/// What opm says of a reference that can not be opened.
+pub(super) fn failure(reference: &str, error: &Error) -> Failure {
+    let failure = Failure::new(Exit::Failed, "catalog", format!("render reference {reference:?}: {}", error.to_line()));
+    match error.image().and_then(mainstay_oci::Error::hint) {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Adds the blobs of one catalog to those of another.
+pub(super) fn append(all: &mut Catalog, more: Catalog) {
+    all.packages.extend(more.packages);
+    all.channels.extend(more.channels);
+    all.bundles.extend(more.bundles);
+    all.others.extend(more.others);
+    all.deprecations.extend(more.deprecations);
+}
+
+/// `--migrate-level`; an empty one is none.
+pub(super) fn parse_level(text: &str) -> Result<Level, Failure> {
+    match text {
+        "" => Ok(Level::None),
+        text => text.parse().map_err(|error| Failure::failed("catalog", &error)),
+    }
+}
+
+/// What `--migrate-level` takes.
+pub(super) fn level_help() -> String {
+    let width = Level::LEVELS.iter().map(|(level, _)| level.to_string().len()).max().unwrap_or_default();
+    let levels: String = Level::LEVELS.iter().map(|(level, about)| format!("\n  - {:width$} : {about}", level.to_string())).collect();
+    format!("Bring the blobs to this form and no further (default: none):{levels}")
+}
+
+/// `-o json|yaml` of opm.
+pub(super) fn parse_output(text: &str) -> Result<Format, Failure> {
+    match text {
+        "json" => Ok(Format::Json),
+        "yaml" => Ok(Format::Yaml),
+        other => Err(Failure::new(Exit::Failed, "output", format!("invalid --output value {other:?}, expected (json|yaml)"))),
+    }
 }
