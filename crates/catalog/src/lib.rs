@@ -32,6 +32,7 @@ pub mod properties;
 mod pullspec;
 pub mod reach;
 mod render;
+pub mod search;
 mod source;
 pub mod template;
 mod validate;
@@ -49,7 +50,7 @@ pub use model::{
     Reference, RelatedImage, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
 };
 pub use pullspec::check_pull_spec;
-pub use render::{Format, RenderError, render, render_sources};
+pub use render::{Format, Part, RenderError, render, render_parts};
 pub use source::{INDEX_IGNORE, MemorySource, Source, SourceFile, visible_files};
 pub use validate::{
     BlobName, Extent, Finding, Invalid, Place, Rule, Scope, Validation, quoted, validate, validate_all, validate_model, validate_source,

@@ -10,6 +10,7 @@ pub mod filter;
 pub mod from_bundles;
 pub mod lint;
 pub mod mirror;
+pub mod search;
 pub mod why;
 
 use clap::Subcommand;
@@ -25,8 +26,8 @@ pub enum Commands {
     List(cluster::List),
     /// One catalog of the cluster and its packages
     Show(cluster::Show),
-    /// Packages in the catalogs of the cluster
-    Search(cluster::Search),
+    /// Packages in the catalogs of the cluster, or in files and images
+    Search(search::Arguments),
     /// Remove a catalog from the cluster
     Remove(cluster::Remove),
     /// Make a catalog image of a file-based catalog, without a container engine
@@ -55,7 +56,7 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         Commands::Add(arguments) => cluster::add(&arguments),
         Commands::List(arguments) => cluster::list(&arguments),
         Commands::Show(arguments) => cluster::show(&arguments),
-        Commands::Search(arguments) => cluster::search(&arguments),
+        Commands::Search(arguments) => search::run(&arguments),
         Commands::Remove(arguments) => cluster::remove(&arguments),
         Commands::Build(arguments) => build::run(&arguments),
         Commands::FromBundles(arguments) => from_bundles::run(&arguments),

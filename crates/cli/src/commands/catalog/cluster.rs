@@ -71,23 +71,6 @@ pub struct Show {
     cluster: ClusterArgs,
 }
 
-/// Arguments of `catalog search`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  mainstay catalog search          everything there is\n  mainstay catalog search kafka")]
-pub struct Search {
-    /// A part of a package's name, display name, summary or keywords; all packages when left out
-    #[arg(default_value = "")]
-    text: String,
-    /// In this catalog only
-    #[arg(long, value_name = "NAME")]
-    catalog: Option<String>,
-    /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
-    output: Format,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
 /// Arguments of `catalog remove`.
 #[derive(Debug, Args)]
 pub struct Remove {
@@ -249,10 +232,10 @@ pub fn show(arguments: &Show) -> Result<(), Failure> {
 }
 
 /// Searches packages in all catalogs that serve.
-pub fn search(arguments: &Search) -> Result<(), Failure> {
+pub fn search(arguments: &super::search::Arguments, only: Option<&str>) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
-        let market = Market::open(&session, arguments.catalog.as_deref()).await?;
+        let market = Market::open(&session, only).await?;
         for stall in market.catalogs() {
             match &stall.content {
                 Err(Unavailable::NotServing(problem) | Unavailable::Failed(problem)) => {

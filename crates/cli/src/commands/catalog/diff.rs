@@ -166,7 +166,8 @@ fn package_text(out: &mut String, package: &PackageDiff) {
         bundle_text(out, bundle);
     }
     for deprecation in &package.deprecations {
-        let what = if deprecation.name.is_empty() { deprecation.schema.clone() } else { format!("{} {}", deprecation.schema, deprecation.name) };
+        let what =
+            if deprecation.name.is_empty() { deprecation.schema.clone() } else { format!("{} {}", deprecation.schema, deprecation.name) };
         put(out, 2, &format!("{} deprecation of {what}: {}", sign(deprecation.change), pair(&deprecation.message)));
     }
     for other in &package.others {
