@@ -1,19 +1,234 @@
-//! `mainstay graph`: the update graph of a package (MS-EXPL-03).
+//! `mainstay graph`: the update graph of a package (MS-EXPL-03, OLM1-QUERY-02).
 
-use clap::Args;
+use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 
-use crate::dispatch::not_there;
-use crate::errors::Failure;
+use clap::{Args, ValueEnum};
+use mainstay_catalog::graph::{Start, StartState, UpdateGraph, picture};
+use mainstay_catalog::near::nearest;
+use mainstay_catalog::{Index, PackageFacts};
+use mainstay_graph::{Charset, Colour, Picture, TextStyle};
+use mainstay_versions::Version;
+
+use crate::cluster::{ClusterArgs, Session};
+use crate::errors::{Exit, Failure, warn};
+use crate::market::{Market, Unavailable};
+use crate::{catalogs, extensions, output, runtime};
+
+/// How wide text may be where no terminal says it.
+const WIDE: usize = 1000;
+/// How many names are listed when a name is not known.
+const NAMES: usize = 12;
 
 /// Arguments.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay graph cert-manager                               the cluster's catalogs; what is installed is marked
+  mainstay graph cert-manager --catalog catalog/            a directory, a file or an image; no cluster needed
+  mainstay graph cert-manager --channel stable --from 1.12.2
+  mainstay graph cert-manager --catalog catalog/ --out cert-manager.svg
+  mainstay graph cert-manager -o dot | dot -Tpdf > cert-manager.pdf
+  mainstay graph cert-manager -o json | jq -r '.panels[0].nodes[-1].id'
+
+In the terminal the newest is above. A row that follows without a gap replaces the one below it; other edges are lines
+beside the rows that lead up: a bundle with a line at its right can be updated to those above that the line enters (◄).
+
+Exit codes: 0 drawn, 1 failed or bad input, 3 no such package, channel or bundle.")]
 pub struct Arguments {
-    /// The words.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
+    /// The package
+    package: String,
+    /// A directory, a file or an image with a catalog, in place of those of the cluster; can be repeated
+    #[arg(long, value_name = "PATH|REF")]
+    catalog: Vec<String>,
+    /// A channel to draw; can be repeated
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Vec<String>,
+    /// Where ways begin; without it, what is installed on the cluster
+    #[arg(long, value_name = "VERSION|BUNDLE")]
+    from: Option<String>,
+    /// What to write; without it, what the ending of --out says, else text
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Form>,
+    /// Write to a file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Draw text with ASCII alone
+    #[arg(long)]
+    ascii: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
-/// Runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Rows and lines for a terminal
+    Text,
+    /// A picture
+    Svg,
+    /// Graphviz's language
+    Dot,
+    /// Mermaid's language
+    Mermaid,
+    /// Nodes and edges for programs
+    Json,
+}
+
+impl Form {
+    fn of(path: &Path) -> Option<Self> {
+        Some(match path.extension()?.to_str()? {
+            "svg" => Self::Svg,
+            "dot" | "gv" => Self::Dot,
+            "mmd" | "mermaid" => Self::Mermaid,
+            "json" => Self::Json,
+            _ => return None,
+        })
+    }
+}
+
+/// Draws.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    Err(not_there("graph", &arguments.words, "not there yet"))
+    if !arguments.catalog.is_empty() {
+        let catalogs = catalogs::open_all(&arguments.catalog)?;
+        let shelves: Vec<Shelf<'_>> = catalogs.iter().map(|catalog| Shelf { name: &catalog.name, index: &catalog.index }).collect();
+        return draw(arguments, &shelves, None);
+    }
+    runtime::block_on(async {
+        let session = arguments.cluster.open().await?;
+        let market = Market::open(&session, None).await?;
+        let mut shelves = Vec::new();
+        for stall in market.catalogs() {
+            match &stall.content {
+                Ok(content) => shelves.push(Shelf { name: &stall.name, index: &content.index }),
+                Err(Unavailable::Off) => {}
+                Err(Unavailable::NotServing(said)) => warn(&format!("catalog {}", stall.name), &format!("does not serve: {said}")),
+                Err(Unavailable::Failed(problem)) => warn(&format!("catalog {}", stall.name), problem),
+            }
+        }
+        if shelves.is_empty() {
+            return Err(Failure::new(Exit::NotFound, format!("package {}", arguments.package), "the cluster has no catalog that serves")
+                .hint("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG adds one, --catalog PATH reads one that is not on a cluster"));
+        }
+        draw(arguments, &shelves, installed(&session, &arguments.package).await?)
+    })
+}
+
+/// A catalog with its content.
+struct Shelf<'a> {
+    name: &'a str,
+    index: &'a Index<Vec<u8>>,
+}
+
+/// What a cluster has installed of the package.
+async fn installed(session: &Session, package: &str) -> Result<Option<Start>, Failure> {
+    let all = extensions::all(session).await?;
+    let bundle = all.iter().filter(|extension| extensions::package(extension) == package).find_map(extensions::installed);
+    Ok(bundle.map(|bundle| Start { version: Version::parse(&bundle.version).ok(), bundle: bundle.name, state: StartState::Installed }))
+}
+
+fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>) -> Result<(), Failure> {
+    let found: Vec<(&str, PackageFacts<'_>)> =
+        shelves.iter().filter_map(|shelf| Some((shelf.name, shelf.index.package_facts(&arguments.package)?))).collect();
+    if found.is_empty() {
+        let names: BTreeSet<&str> = shelves.iter().flat_map(|shelf| shelf.index.packages().map(|package| package.name())).collect();
+        return Err(unknown(format!("package {}", arguments.package), "no catalog has it", &arguments.package, &names));
+    }
+    let channels: BTreeSet<&str> = found.iter().flat_map(|(_, facts)| &facts.channels).map(|channel| channel.name).collect();
+    if let Some(missing) = arguments.channel.iter().find(|channel| !channels.contains(channel.as_str())) {
+        let subject = format!("channel {missing}");
+        return Err(unknown(subject, &format!("package {} does not have it", arguments.package), missing, &channels));
+    }
+    let start = match &arguments.from {
+        Some(text) => Some(start(text, &found)?),
+        None => installed,
+    };
+    let picture = whole(arguments, &found, start.as_ref());
+    let form = arguments.output.or_else(|| arguments.out.as_deref().and_then(Form::of)).unwrap_or(Form::Text);
+    let text = write(&picture, form, arguments)?;
+    match &arguments.out {
+        None => output::print(&text),
+        Some(path) => std::fs::write(path, text).map_err(|error| Failure::failed(format!("file {}", path.display()), &error)),
+    }
+}
+
+/// One picture of all catalogs that have the package.
+fn whole(arguments: &Arguments, found: &[(&str, PackageFacts<'_>)], start: Option<&Start>) -> Picture {
+    let several = found.len() > 1;
+    let mut whole: Option<Picture> = None;
+    for (catalog, facts) in found {
+        let graph = UpdateGraph::new(facts, &arguments.channel, start.cloned());
+        let mut drawn = picture(&graph, None);
+        if several {
+            drawn.panels.iter_mut().for_each(|panel| panel.name = format!("{} in catalog {catalog}", panel.name));
+        }
+        match &mut whole {
+            None => whole = Some(drawn),
+            Some(whole) => {
+                whole.panels.extend(drawn.panels);
+                if !drawn.description.is_empty() && !whole.description.contains(&drawn.description) {
+                    whole.description = format!("{}\n{}", whole.description, drawn.description).trim_start().to_owned();
+                }
+            }
+        }
+    }
+    whole.unwrap_or_default()
+}
+
+/// Where ways begin: a bundle by its name or version, or a version that no catalog has.
+fn start(text: &str, found: &[(&str, PackageFacts<'_>)]) -> Result<Start, Failure> {
+    let bundles = || found.iter().flat_map(|(_, facts)| &facts.bundles);
+    let version = Version::parse(text.strip_prefix('v').unwrap_or(text));
+    let same = |of: Option<&str>| matches!((&version, of.map(Version::parse)), (Ok(asked), Some(Ok(of))) if *asked == of);
+    if let Some(bundle) = bundles().find(|bundle| bundle.name == text).or_else(|| bundles().find(|bundle| same(bundle.version))) {
+        let version = bundle.version.and_then(|version| Version::parse(version).ok());
+        return Ok(Start { bundle: bundle.name.to_owned(), version, state: StartState::Asked });
+    }
+    let entries = || found.iter().flat_map(|(_, facts)| &facts.channels).flat_map(|channel| &channel.entries);
+    let named = entries().any(|entry| entry.name == text || entry.replaces == Some(text) || entry.skips.contains(&text));
+    match version {
+        _ if named => Ok(Start { bundle: text.to_owned(), version: None, state: StartState::Asked }),
+        // A version that was never in a catalog may still be one that a range updates.
+        Ok(version) => Ok(Start { bundle: text.to_owned(), version: Some(version), state: StartState::Asked }),
+        Err(_) => {
+            let names: BTreeSet<&str> = bundles().map(|bundle| bundle.name).collect();
+            Err(unknown(format!("bundle {text}"), "no catalog has it, and it is no version", text, &names))
+        }
+    }
+}
+
+/// Something that is not there, with names that are.
+fn unknown(subject: String, message: &str, text: &str, names: &BTreeSet<&str>) -> Failure {
+    let failure = Failure::new(Exit::NotFound, subject, message);
+    match nearest(text, names.iter().copied()) {
+        Some(near) => failure.hint(format!("did you mean {near}?")),
+        None if names.is_empty() => failure,
+        None => {
+            let listed: Vec<&str> = names.iter().copied().take(NAMES).collect();
+            let more = if names.len() > listed.len() { format!(" and {} more", names.len() - listed.len()) } else { String::new() };
+            failure.hint(format!("there are {}{more}", listed.join(", ")))
+        }
+    }
+}
+
+fn write(picture: &Picture, form: Form, arguments: &Arguments) -> Result<String, Failure> {
+    let drawn = match form {
+        Form::Text => mainstay_graph::text(picture, &style(arguments)),
+        Form::Svg => mainstay_graph::svg(picture),
+        Form::Dot => mainstay_graph::dot(picture),
+        Form::Mermaid => mainstay_graph::mermaid(picture),
+        Form::Json => mainstay_graph::json(picture).map(|value| format!("{value:#}\n")),
+    };
+    drawn.map_err(|error| Failure::failed(format!("package {}", arguments.package), &error).hint("--channel draws one channel alone"))
+}
+
+/// As the terminal is; colours are taken away again where nobody sees them.
+fn style(arguments: &Arguments) -> TextStyle {
+    let charset = if arguments.ascii { Charset::Ascii } else { Charset::Unicode };
+    if arguments.out.is_some() {
+        return TextStyle { width: WIDE, charset, colour: Colour::Without };
+    }
+    let stdout = std::io::stdout();
+    let columns = if stdout.is_terminal() { rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col)) } else { 0 };
+    TextStyle { width: if columns == 0 { WIDE } else { columns }, charset, colour: Colour::Ansi }
 }

@@ -8,7 +8,7 @@ use super::layers::{Cell, Grid};
 /// Between two cells.
 const GAP: f64 = 28.0;
 /// How often all layers are visited.
-const ROUNDS: usize = 16;
+const ROUNDS: usize = 32;
 
 /// The middle of each cell, the leftmost edge at 0.
 pub(super) fn columns(grid: &Grid, widths: &[f64]) -> Vec<f64> {

@@ -9,6 +9,9 @@ use super::super::{Global, render};
 use crate::errors::{Failure, note};
 use crate::output;
 
+/// What opm takes here.
+const ACCEPTED: &[Kind] = &[Kind::CATALOG_DIRECTORY, Kind::CATALOG_IMAGE, Kind::DATABASE_FILE, Kind::DATABASE_IMAGE];
+
 /// Arguments.
 #[derive(Debug, Args)]
 #[command(
@@ -38,7 +41,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     global.check()?;
     let client = || global.client();
-    let access = Access::as_opm(&client, Kind::CATALOGS);
+    let access = Access::as_opm(&client, ACCEPTED);
     let mut all = Catalog::default();
     for reference in &arguments.references {
         render::append(&mut all, render::load(reference, &access)?);
