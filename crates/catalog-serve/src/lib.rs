@@ -8,6 +8,7 @@
 //! An answer is found by the index, read from the content, and converted when it is asked for.
 
 pub mod cache;
+pub mod content;
 mod error;
 pub mod grpc;
 

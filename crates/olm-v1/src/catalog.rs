@@ -1,10 +1,9 @@
 //! ClusterCatalog: from an image reference to served content.
 //!
-//! The controller keeps a [`Shelf`] of what is served; the server reads it. Older content stays on the shelf until newer content is
+//! The controller keeps a [`Shelf`] of what is served; the server of `mainstay_catalog_serve::content` reads it. Older content stays on the shelf until newer content is
 //! complete, whatever goes wrong on the way (OLM1-CAT-08).
 
 pub mod controller;
 pub mod plan;
-pub mod server;
 pub mod shelf;
 pub mod status;

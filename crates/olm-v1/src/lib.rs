@@ -1,7 +1,7 @@
 //! OLM v1: ClusterCatalog (catalogd) and ClusterExtension (operator-controller).
 //!
 //! ```text
-//!   ClusterCatalog ──► catalog::controller ──pull, unpack, index──► catalog-store ──► catalog::server  /catalogs/NAME/api/v1/all
+//!   ClusterCatalog ──► catalog::controller ──pull, unpack, index──► catalog-store ──► catalog-serve  /catalogs/NAME/api/v1/all
 //!                                                                                        │
 //!   ClusterExtension ──► extension::controller ◄──── extension::catalogs (local copy) ◄──┘
 //!                          observe / plan / act / status

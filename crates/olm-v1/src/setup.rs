@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use axum::Router;
 use mainstay_apply::{Recorder, Writer};
+use mainstay_catalog_serve::content::{self, Queries};
 use mainstay_catalog_store::{CatalogStore, StoreError};
 use mainstay_oci::ClientConfig;
 use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Kinds};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::controller::{Catalogs, run as run_catalogs};
-use crate::catalog::server;
 use crate::catalog::shelf::Shelf;
 use crate::events::Events;
 use crate::extension::act::FIELD_MANAGER;
@@ -92,7 +92,8 @@ impl Setup {
         }
         let http = http.build()?;
         let shelf = Shelf::default();
-        let router = server::router(shelf.clone(), self.gates.on("APIV1MetasHandler"));
+        let queries = if self.gates.on("APIV1MetasHandler") { Queries::Answered } else { Queries::Unknown };
+        let router = content::router(Arc::new(shelf.clone()), queries);
         let writer = Writer::new(catalog_client.clone(), Kinds::new(catalog_client), "catalogd");
         let catalogs = Arc::new(Catalogs {
             events: events(&writer, "catalogd"),

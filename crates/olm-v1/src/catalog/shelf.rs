@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
+use mainstay_catalog_serve::content::Catalogs;
 use mainstay_catalog_store::{CatalogDigest, StoredCatalog};
 
 /// A catalog's content, and what it was made from.
@@ -53,5 +54,11 @@ impl Shelf {
     /// The digests in use.
     pub fn digests(&self) -> BTreeSet<CatalogDigest> {
         self.held.read().unwrap_or_else(PoisonError::into_inner).values().map(|held| held.content.digest().clone()).collect()
+    }
+}
+
+impl Catalogs for Shelf {
+    fn catalog(&self, name: &str) -> Option<StoredCatalog> {
+        self.get(name).map(|held| held.content)
     }
 }
