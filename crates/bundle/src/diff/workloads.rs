@@ -36,9 +36,8 @@ fn tree(section: Section, name: &str, before: Option<&Value>, after: Option<&Val
         (Some(_), None) => vec![Change::new(section, Sort::Removed, name, "")],
         (Some(before), Some(after)) => {
             let fields = compare("", before, after);
-            let change = |field: super::fields::Field| {
-                Change::new(section, Sort::Changed, name, field.words()).values(field.old, field.new)
-            };
+            let change =
+                |field: super::fields::Field| Change::new(section, Sort::Changed, name, field.words()).values(field.old, field.new);
             fields.into_iter().map(change).collect()
         }
         (None, None) => Vec::new(),

@@ -1,19 +1,65 @@
-//! `mainstay bundle diff`.
+//! `mainstay bundle diff`: what an upgrade from one bundle to the next brings.
 
 use clap::Args;
+use mainstay_bundle::diff::{Sort, diff};
 
-use crate::dispatch::not_there;
+use super::images::read;
 use crate::errors::Failure;
+use crate::output::{self, Format};
 
 /// Arguments.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay bundle diff examples/bundles/beacon/1.0.0 examples/bundles/beacon/1.1.0
+  mainstay bundle diff REGISTRY/BUNDLE:v1 REGISTRY/BUNDLE:v2 -o json
+  mainstay bundle diff old/ new/ --fail-on-breaking            for pipelines
+
+-o json is {\"from\", \"to\", \"breaking\", \"changes\": [{\"section\", \"change\": \"added|removed|changed\", \"subject\", \"detail\", \"old\",
+\"new\", \"breaking\"}]}. In the table + is new, - is gone, ~ is changed, and ! may break what works.
+Exit codes: 0 compared, 4 with --fail-on-breaking when something may break, 1 bad input.")]
 pub struct Arguments {
-    /// The words.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
+    /// The bundle as it is: a directory or image
+    #[arg(value_name = "OLD")]
+    old: String,
+    /// The bundle as it would be: a directory or image
+    #[arg(value_name = "NEW")]
+    new: String,
+    /// End with 4 when something may break what works
+    #[arg(long)]
+    fail_on_breaking: bool,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
 }
 
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    Err(not_there("bundle diff", &arguments.words, "not there yet"))
+    let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
+    let diff = diff(&old, &new);
+    if arguments.output.is_table() {
+        let mut text = format!("{} -> {}\n", diff.from, diff.to);
+        let mut section = None;
+        for change in &diff.changes {
+            if section != Some(change.section) {
+                section = Some(change.section);
+                text.push_str(&format!("\n{}\n", change.section));
+            }
+            let sign = match change.sort {
+                _ if change.breaking => '!',
+                Sort::Added => '+',
+                Sort::Removed => '-',
+                Sort::Changed => '~',
+            };
+            let detail = if change.detail.is_empty() { String::new() } else { format!(": {}", change.detail.replace('\n', " ")) };
+            text.push_str(&format!("  {sign} {}{detail}\n", change.subject));
+        }
+        if diff.changes.is_empty() {
+            text.push_str("no differences\n");
+        }
+        output::print(&text)?;
+    } else {
+        output::value(&arguments.output, &diff.to_json())?;
+    }
+    if arguments.fail_on_breaking && diff.breaks() { Err(Failure::no()) } else { Ok(()) }
 }

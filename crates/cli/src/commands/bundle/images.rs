@@ -1,19 +1,86 @@
-//! `mainstay bundle images`.
+//! `mainstay bundle images`: what a mirror and an air-gapped cluster need of a bundle.
+
+use std::path::Path;
 
 use clap::Args;
+use mainstay_bundle::{Bundle, ImageUse};
+use serde_json::{Value, json};
 
-use crate::dispatch::not_there;
-use crate::errors::Failure;
+use crate::errors::{Failure, warn};
+use crate::output::{self, Format, Table};
 
 /// Arguments.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay bundle images examples/bundles/beacon/1.0.0
+  mainstay bundle images REGISTRY/BUNDLE:TAG -o name          one reference a line
+  mainstay bundle images bundle/ -o json
+
+-o json is {\"bundle\", \"images\": [{\"image\", \"repository\", \"tag\", \"digest\", \"mirrored\", \"named\": [...]}]}; mirrored says
+whether mirroring tools find the image: those that only a variable or an annotation names, they do not.")]
 pub struct Arguments {
-    /// The words.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
+    /// A bundle directory or image
+    #[arg(value_name = "DIR|REF")]
+    bundle: String,
+    /// table, json, yaml, name or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
 }
 
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    Err(not_there("bundle images", &arguments.words, "not there yet"))
+    let bundle = read(&arguments.bundle)?;
+    let own = (!Path::new(&arguments.bundle).is_dir()).then_some(arguments.bundle.as_str());
+    let images = bundle.images(own);
+    let subject = format!("bundle {}", arguments.bundle);
+    for image in images.iter().filter(|image| !image.mirrored) {
+        warn(&subject, &format!("mirroring tools do not find {}: only {} names it", image.image, image.named[0]));
+    }
+    let tags = images.iter().filter(|image| image.digest().is_none()).count();
+    match &arguments.output {
+        Format::Table | Format::Wide => table(&images)?,
+        Format::Name => images.iter().try_for_each(|image| output::line(&image.image))?,
+        other => {
+            let listed: Vec<Value> = images.iter().map(ImageUse::to_json).collect();
+            output::value(other, &json!({"bundle": bundle.csv.name, "images": listed}))?;
+        }
+    }
+    if tags > 0 && arguments.output.is_table() {
+        crate::errors::note(format!(
+            "{tags} of {} images are named by tag: what runs can change, and mirrors by digest miss them",
+            images.len()
+        ));
+    }
+    Ok(())
+}
+
+/// The bundle, also one that nobody can install.
+pub fn read(place: &str) -> Result<Bundle, Failure> {
+    let files = super::files::all(place)?;
+    let files = files.iter().filter(|(path, _)| path.starts_with("manifests/") || path.starts_with("metadata/"));
+    let bundle = Bundle::read_for_catalog(files.map(|(path, bytes)| (path, bytes)))
+        .map_err(|error| Failure::failed(format!("bundle {place}"), &error))?;
+    for warning in &bundle.warnings {
+        warn(&format!("bundle {place}"), warning);
+    }
+    Ok(bundle)
+}
+
+fn table(images: &[ImageUse]) -> Result<(), Failure> {
+    let mut table = Table::new(&["IMAGE", "BY", "NAMED IN"]);
+    for image in images {
+        let by = match (image.digest(), image.tag()) {
+            (Some(_), _) => "digest",
+            (None, Some(_)) => "tag",
+            (None, None) => "nothing",
+        };
+        let mut shown = image.image.as_str();
+        let mut how = by;
+        for named in &image.named {
+            table.row([shown.to_owned(), how.to_owned(), named.to_string()]);
+            (shown, how) = (" ", " ");
+        }
+    }
+    table.print()
 }
