@@ -11,7 +11,7 @@ use super::init::words;
 use crate::errors::{Exit, Failure};
 
 /// The image that brings opm along.
-const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";
+pub const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";
 
 /// What is generated.
 #[derive(Debug, Subcommand)]
@@ -114,7 +114,7 @@ fn cleaned(path: &Path) -> PathBuf {
 }
 
 /// The file's text, as upstream writes it.
-fn dockerfile(builder: &str, base: &str, directory: &str, labels: &BTreeMap<String, String>) -> String {
+pub fn dockerfile(builder: &str, base: &str, directory: &str, labels: &BTreeMap<String, String>) -> String {
     let start = if base == "scratch" {
         "\
 # OLMv0 CatalogSources that use binary-less images must set:
