@@ -81,13 +81,30 @@ impl Layout {
         self.save(&index)
     }
 
-    /// Takes over from another store what belongs to an image or index there.
-    pub fn take(&self, root: &Descriptor, from: &BlobStore) -> Result<Tree, Error> {
+    /// Takes over from another store what belongs to an image or index there, and gives the blobs that neither has.
+    pub fn take(&self, root: &Descriptor, from: &BlobStore) -> Result<Vec<Descriptor>, Error> {
         let tree = Tree::read(&from.root().display().to_string(), from, root)?;
-        for descriptor in tree.blobs.iter().chain(&tree.manifests) {
-            from.copy_to(&self.store, &descriptor.digest)?;
+        let mut missing = Vec::new();
+        for blob in &tree.blobs {
+            if from.has(&blob.digest) {
+                from.copy_to(&self.store, &blob.digest)?;
+            } else if !self.store.has(&blob.digest) {
+                missing.push(blob.clone());
+            }
         }
-        Ok(tree)
+        for manifest in &tree.manifests {
+            from.copy_to(&self.store, &manifest.digest)?;
+        }
+        Ok(missing)
+    }
+
+    /// Whether all blobs of an image or index are here.
+    pub fn is_whole(&self, root: &Descriptor) -> Result<bool, Error> {
+        if !self.store.has(&root.digest) {
+            return Ok(false);
+        }
+        let tree = Tree::read_present(&self.store.root().display().to_string(), &self.store, root)?;
+        Ok(tree.blobs.iter().all(|blob| self.store.has(&blob.digest)))
     }
 
     /// Adds an image or index that has no name.

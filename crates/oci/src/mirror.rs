@@ -108,6 +108,13 @@ pub fn plan(sources: &[Reference], destination: &Destination) -> Result<Vec<Copy
     Ok(copies)
 }
 
+/// The same into a directory, where images keep their names.
+pub fn in_place(sources: &[Reference]) -> Vec<Copy> {
+    let mut seen = BTreeSet::new();
+    let new = sources.iter().filter(|source| seen.insert(source.to_string()));
+    new.map(|source| Copy { source: source.clone(), target: source.clone() }).collect()
+}
+
 /// The repositories of the copies and their mirrors, of images that are named that way, sorted.
 pub fn rules(copies: &[Copy], by: By) -> Vec<Rule> {
     let wanted = |copy: &&Copy| (by == By::Digest) == copy.source.digest().is_some();

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::{Attempts, Client, MAX_MANIFEST};
+use super::{Attempts, Client, Image, MAX_MANIFEST, read_config};
 use crate::digest::Digest;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::manifest::{Descriptor, Document, parse};
 use crate::reference::Reference;
 use crate::registries::Source;
@@ -110,14 +110,49 @@ impl Client {
 
     /// Fetches the blobs of everything that was surveyed.
     pub async fn fetch(&self, reference: &Reference, tree: &Tree, store: &BlobStore) -> Result<(), Error> {
+        self.fetch_blobs(reference, store, &tree.blobs).await
+    }
+
+    /// Fetches these blobs of a repository.
+    pub async fn fetch_blobs(&self, reference: &Reference, store: &BlobStore, blobs: &[Descriptor]) -> Result<(), Error> {
         let mut attempts = Attempts::default();
         for source in self.config.registries.sources(reference)? {
-            match self.pull_blobs(reference, &source, store, &tree.blobs).await {
+            match self.pull_blobs(reference, &source, store, blobs).await {
                 Ok(()) => return Ok(()),
                 Err(error) => attempts.failed(&source, error),
             }
         }
         Err(attempts.into_error(reference))
+    }
+
+    /// The images of a surveyed tree, one for each platform, with their configurations. Notes that builders keep beside images (platform
+    /// `unknown`) are left out.
+    pub async fn images(&self, reference: &Reference, tree: &Tree, store: &BlobStore) -> Result<Vec<Image>, Error> {
+        let subject = reference.to_string();
+        let mut images = Vec::new();
+        for descriptor in &tree.manifests {
+            let bytes = store.read(&descriptor.digest, MAX_MANIFEST as u64)?;
+            let Document::Image(manifest) = parse(&subject, &bytes)? else { continue };
+            let noted = descriptor.platform.as_ref().is_some_and(|platform| platform.os == "unknown");
+            if noted {
+                continue;
+            }
+            self.fetch_blobs(reference, store, std::slice::from_ref(&manifest.config)).await?;
+            let config = read_config(&subject, store, &manifest)?;
+            images.push(Image { digest: tree.root.digest.clone(), descriptor: descriptor.clone(), manifest: *manifest, config });
+        }
+        Ok(images)
+    }
+
+    /// Whether the target has that content, under its tag if it has one.
+    pub async fn holds(&self, target: &Reference, digest: &Digest) -> Result<bool, Error> {
+        let place = self.own_place(target)?;
+        let Some(tag) = target.tag() else { return self.has_manifest(target, &place, digest).await };
+        match self.head(&place.reference.tagged(tag)?, &place).await {
+            Ok((found, _)) => Ok(found == *digest),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts a tree whose manifests are in the store into another repository. Blobs that the store lacks are mounted from `origins` or fetched

@@ -148,7 +148,7 @@ impl Client {
         }
     }
 
-    async fn head(&self, reference: &Reference, source: &Source) -> Result<(Digest, String), Error> {
+    pub(super) async fn head(&self, reference: &Reference, source: &Source) -> Result<(Digest, String), Error> {
         let path = format!("/v2/{}/manifests/{}", source.reference.repository(), reference.version());
         let headers = accepted()?;
         let ask = || self.send(reference, source, Method::HEAD, &path, headers.clone(), Payload::None).boxed();
