@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use mainstay_catalog::{ChannelFacts, EntryFacts};
-use mainstay_versions::{CatalogRange, Version};
+use mainstay_catalog::ChannelFacts;
+pub use mainstay_catalog::graph::EdgeKind;
+use mainstay_catalog::graph::Updates;
+use mainstay_versions::Version;
 
 /// Why a bundle may follow the installed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,17 +14,6 @@ pub struct Edge {
     pub channel: String,
     /// Kind of the edge.
     pub kind: EdgeKind,
-}
-
-/// Kind of an update edge.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EdgeKind {
-    /// The entry replaces the installed bundle.
-    Replaces,
-    /// The entry skips the installed bundle.
-    Skips,
-    /// The entry's range contains the installed version.
-    SkipRange(String),
 }
 
 impl fmt::Display for Edge {
@@ -39,19 +30,7 @@ impl fmt::Display for Edge {
 pub(crate) fn edge_to(bundle: &str, installed: (&str, &Version), channels: &[&ChannelFacts<'_>]) -> Option<Edge> {
     channels.iter().find_map(|channel| {
         let mut entries = channel.entries.iter().filter(|entry| entry.name == bundle);
-        let kind = entries.find_map(|entry| kind_of(entry, installed))?;
+        let kind = entries.find_map(|entry| Updates::of(entry).edge(installed.0, Some(installed.1)))?;
         Some(Edge { channel: channel.name.to_owned(), kind })
     })
-}
-
-fn kind_of(entry: &EntryFacts<'_>, (name, version): (&str, &Version)) -> Option<EdgeKind> {
-    if entry.replaces == Some(name) {
-        return Some(EdgeKind::Replaces);
-    }
-    if entry.skips.contains(&name) {
-        return Some(EdgeKind::Skips);
-    }
-    // A range that can not be read contains nothing (OLM1-UPG-07).
-    let range = entry.skip_range?;
-    CatalogRange::parse(range).is_ok_and(|parsed| parsed.matches(version)).then(|| EdgeKind::SkipRange(range.to_owned()))
 }
