@@ -33,8 +33,11 @@ pub(crate) fn catalog(tables: &Tables) -> Result<Catalog, Error> {
         catalog.packages.push(package);
     }
     let mut bundles: BTreeMap<(&str, &str), Bundle> = BTreeMap::new();
+    let no_image = String::new();
+    let without_images = tables.bundles.values().all(|bundle| bundle.path.is_none()).then_some(&no_image);
     for row in list(tables) {
-        add(tables, &row, &mut channels, &mut bundles).map_err(|error| Error::content(format!("populate channels: {error}")))?;
+        add(tables, &row, &mut channels, &mut bundles, without_images)
+            .map_err(|error| Error::content(format!("populate channels: {error}")))?;
     }
     for package in &mut catalog.packages {
         let (name, channel) = (package.name.as_str(), package.default_channel.as_str());
@@ -54,10 +57,12 @@ fn add<'a>(
     row: &Listed<'a>,
     channels: &mut BTreeMap<(&'a str, &'a str), Channel>,
     bundles: &mut BTreeMap<(&'a str, &'a str), Bundle>,
+    without_images: Option<&String>,
 ) -> Result<(), Error> {
     let Some(stored) = tables.bundles.get(row.bundle) else { return Ok(()) };
-    // Upstream passes over what was written before versions and images were.
-    let (Some(version), Some(image)) = (&stored.version, &stored.path) else { return Ok(()) };
+    // Upstream passes over what was written before versions and images were. A database in which no bundle has an image is older than
+    // images; it would come out empty.
+    let (Some(version), Some(image)) = (&stored.version, stored.path.as_ref().or(without_images)) else { return Ok(()) };
     let none = Vec::new();
     let declared = tables.properties.get(row.bundle).unwrap_or(&none);
     let manifests = Manifests::read(stored)?;

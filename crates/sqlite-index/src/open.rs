@@ -9,7 +9,7 @@ use tempfile::TempPath;
 
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::tables::Tables;
+use crate::tables::{Tables, text};
 use crate::{connect, convert, migrations, schema};
 
 /// An index database, open for reading. The file is not changed, also not to bring it to the newest schema.
@@ -56,6 +56,36 @@ impl IndexDatabase {
         let mut statement = self.connection.prepare("SELECT DISTINCT name FROM package WHERE name IS NOT NULL ORDER BY name")?;
         let names = statement.query_map([], |row| row.get(0))?;
         names.collect::<Result<_, _>>().map_err(Error::from)
+    }
+
+    /// The channels of a package by name, with their heads.
+    pub fn channels(&self, package: &str) -> Result<Vec<(String, String)>, Error> {
+        let sql = "SELECT name, head_operatorbundle_name FROM channel WHERE package_name = ? AND name IS NOT NULL ORDER BY name";
+        self.pairs(sql, package)
+    }
+
+    /// The default channel of a package; empty when there is none.
+    pub fn default_channel(&self, package: &str) -> Result<String, Error> {
+        let found = self.pairs("SELECT default_channel, NULL FROM package WHERE name = ? LIMIT 1", package)?;
+        Ok(found.into_iter().next().map(|(channel, _)| channel).unwrap_or_default())
+    }
+
+    /// The images of a package's bundles, with their versions.
+    pub fn images(&self, package: &str) -> Result<Vec<(String, String)>, Error> {
+        let sql = "SELECT DISTINCT bundlepath, version FROM operatorbundle
+            INNER JOIN channel_entry ON operatorbundle.name = channel_entry.operatorbundle_name
+            WHERE channel_entry.package_name = ? ORDER BY bundlepath";
+        self.pairs(sql, package)
+    }
+
+    fn pairs(&self, sql: &str, package: &str) -> Result<Vec<(String, String)>, Error> {
+        let mut statement = self.connection.prepare(sql)?;
+        let mut rows = statement.query([package])?;
+        let mut pairs = Vec::new();
+        while let Some(row) = rows.next()? {
+            pairs.push((text(row, 0)?.unwrap_or_default(), text(row, 1)?.unwrap_or_default()));
+        }
+        Ok(pairs)
     }
 
     /// The catalog that is in it (CATLG-52).

@@ -69,15 +69,21 @@ fn identifiers(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// The highest version of each channel is its head, and the highest of all that says so names the default channel (CATLG-55).
+/// The highest version of each channel is its head, and the highest that names a default channel decides about it (CATLG-55).
 pub(super) fn heads(package: &str, bundles: &[Candidate]) -> Result<Heads, Error> {
     let mut heads: BTreeMap<String, Head> = BTreeMap::new();
     let mut default_channel = String::new();
     let mut highest: Option<Head> = None;
+    let mut all = Vec::new();
     for bundle in bundles {
         let text = if bundle.version.is_empty() { "0.0.0-z" } else { &bundle.version };
         let version = Version::parse(text)
             .map_err(|error| Error::content(format!("error parsing bundle {} version {text}: {error}", bundle.name)))?;
+        all.push((version, bundle));
+    }
+    // From below, so that the default channel does not depend on the order in which bundles are named.
+    all.sort_by(|(left, _), (right, _)| compare(left, right));
+    for (version, bundle) in all {
         let current = Head { name: bundle.name.clone(), version, count: 1 };
         for channel in &bundle.channels {
             raise(heads.entry(channel.clone()).or_insert_with(|| Head { count: 0, ..current.clone() }), &current);
