@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, EntryBlob, Fields, PackageBlob, PropertyBlob, Shape};
 use crate::go_sort::go_sort;
-use crate::json::write::{Layout, Writer, write_string};
+use crate::json::write::{Layout, Values, Writer, write_string};
 use crate::json::{Cursor, Syntax};
 use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 use crate::validate::decode_base64;
@@ -35,8 +35,8 @@ impl<'a> Written<'a> {
     }
 
     /// Appends the blob, without line end.
-    pub(crate) fn write(&self, layout: Layout, out: &mut Vec<u8>) -> Result<(), Syntax> {
-        let mut writer = Writer::new(out, layout);
+    pub(crate) fn write(&self, layout: Layout, values: Values, out: &mut Vec<u8>) -> Result<(), Syntax> {
+        let mut writer = Writer::with(out, layout, values);
         match self {
             Self::Package(package) => write_package(package, &mut writer),
             Self::Channel(channel) => write_channel(channel, &mut writer),

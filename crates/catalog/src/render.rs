@@ -18,7 +18,7 @@ use crate::decode::{
 };
 use crate::error::LoadError;
 use crate::go_sort::go_sort;
-use crate::json::write::{Layout, Writer};
+use crate::json::write::{Layout, Values, Writer};
 use crate::json::{Cursor, Syntax};
 use crate::load::{Limits, count_blob, files, read, read_piece};
 use crate::model::{
@@ -51,9 +51,32 @@ pub enum RenderError {
     Write(#[source] io::Error),
 }
 
+/// Something whose blobs are written.
+#[derive(Clone, Copy)]
+pub enum Part<'a> {
+    /// A catalog in files.
+    Source(&'a dyn Source),
+    /// A catalog in memory. The values of its properties are written as they are, the order of keys included.
+    Catalog(&'a Catalog),
+}
+
 /// Writes a catalog: packages by name; in each the package, channels by name, bundles by name, other schemas, deprecations; other blobs
 /// without package last.
 pub fn render(catalog: &Catalog, format: Format, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = Vec::new();
+    for row in in_order(rows_of(catalog)) {
+        text.clear();
+        write_blob(&row.blob, Values::Kept, format, &mut text).map_err(invalid)?;
+        out.write_all(&text)?;
+    }
+    Ok(())
+}
+
+fn invalid(syntax: Syntax) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, syntax.reason)
+}
+
+fn rows_of(catalog: &Catalog) -> Vec<Row<Written<'_>>> {
     let mut rows: Vec<Row<Written<'_>>> = Vec::new();
     for package in &catalog.packages {
         let blob = PackageBlob {
@@ -101,13 +124,7 @@ pub fn render(catalog: &Catalog, format: Format, out: &mut dyn Write) -> io::Res
         let blob = DeprecationsBlob { package: package.into(), listed: true, entries: entries.collect() };
         rows.push(Row::new(SCHEMA_DEPRECATIONS, package, "", Written::Deprecations(blob)));
     }
-    let mut text = Vec::new();
-    for row in in_order(rows) {
-        text.clear();
-        write_blob(&row.blob, format, &mut text).map_err(|syntax| io::Error::new(io::ErrorKind::InvalidData, syntax.reason))?;
-        out.write_all(&text)?;
-    }
-    Ok(())
+    rows
 }
 
 fn borrowed(properties: &[Property]) -> Vec<PropertyBlob<'_>> {
@@ -149,6 +166,10 @@ impl<B> Row<B> {
         };
         Self { package: package.into(), rank, by: by.into(), blob }
     }
+
+    fn with<C>(self, other: impl FnOnce(B) -> C) -> Row<C> {
+        Row { package: self.package, rank: self.rank, by: self.by, blob: other(self.blob) }
+    }
 }
 
 /// Rows in the order of the output; as upstream has it, known blobs that say no package are left out.
@@ -165,12 +186,12 @@ fn in_order<B>(mut rows: Vec<Row<B>>) -> Vec<Row<B>> {
     rows
 }
 
-fn write_blob(blob: &Written<'_>, format: Format, out: &mut Vec<u8>) -> Result<(), Syntax> {
+fn write_blob(blob: &Written<'_>, values: Values, format: Format, out: &mut Vec<u8>) -> Result<(), Syntax> {
     match format {
-        Format::Json => blob.write(Layout::Indented, out)?,
+        Format::Json => blob.write(Layout::Indented, values, out)?,
         Format::Yaml => {
             let mut line = Vec::new();
-            blob.write(Layout::Line, &mut line)?;
+            blob.write(Layout::Line, values, &mut line)?;
             let value: Value = serde_json::from_slice(&line).map_err(|_| Syntax { at: 0, reason: "number out of range" })?;
             out.extend_from_slice(b"---\n");
             out.extend_from_slice(mainstay_yaml::to_string(&value).as_bytes());
@@ -178,7 +199,7 @@ fn write_blob(blob: &Written<'_>, format: Format, out: &mut Vec<u8>) -> Result<(
         }
         Format::JsonLines => {
             let mut line = Vec::new();
-            blob.write(Layout::Line, &mut line)?;
+            blob.write(Layout::Line, values, &mut line)?;
             let line = String::from_utf8(line).map_err(|_| Syntax { at: 0, reason: "the text is not UTF-8" })?;
             Writer::new(out, Layout::Line).value(&mut Cursor::new(&line))?;
         }
@@ -187,9 +208,15 @@ fn write_blob(blob: &Written<'_>, format: Format, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Where a blob stands.
+/// Where a blob comes from.
+enum Origin<'a> {
+    File(Spot),
+    Memory(Written<'a>),
+}
+
+/// Where a blob stands in a file.
 struct Spot {
-    source: usize,
+    part: usize,
     file: usize,
     line: usize,
     offset: u64,
@@ -199,22 +226,33 @@ struct Spot {
     document: usize,
 }
 
-/// Writes the catalogs in some sources as one, as [`render`] does. Nothing is written before all of them have been checked.
-pub fn render_sources(sources: &[&dyn Source], limits: &Limits, format: Format, out: &mut dyn Write) -> Result<(), RenderError> {
+/// Writes several catalogs as one, as [`render`] does. Nothing is written before all of them have been checked.
+pub fn render_parts(parts: &[Part<'_>], limits: &Limits, format: Format, out: &mut dyn Write) -> Result<(), RenderError> {
     let mut rows = Vec::new();
     let mut paths = Vec::new();
     let mut count = 0;
-    for (number, source) in sources.iter().enumerate() {
-        paths.push(files(*source, limits)?);
-        find(*source, number, &paths[number], limits, &mut count, &mut rows)?;
+    for (number, part) in parts.iter().enumerate() {
+        match part {
+            Part::Source(source) => {
+                paths.push(files(*source, limits)?);
+                find(*source, number, &paths[number], limits, &mut count, &mut rows)?;
+            }
+            Part::Catalog(catalog) => {
+                paths.push(Vec::new());
+                rows.extend(rows_of(catalog).into_iter().map(|row| row.with(Origin::Memory)));
+            }
+        }
     }
     let rows = in_order(rows);
     let mut rest = rows.as_slice();
     let next = || {
         let mut bytes = 0;
-        let in_window = |row: &&Row<Spot>| {
+        let in_window = |row: &&Row<Origin<'_>>| {
             let before = bytes;
-            bytes += row.blob.length;
+            bytes += match &row.blob {
+                Origin::File(spot) => spot.length,
+                Origin::Memory(_) => WINDOW / 64,
+            };
             before < WINDOW
         };
         let length = rest.iter().take_while(in_window).count();
@@ -222,7 +260,7 @@ pub fn render_sources(sources: &[&dyn Source], limits: &Limits, format: Format, 
         rest = after;
         Ok((!window.is_empty()).then_some(window))
     };
-    let work = |window: &[Row<Spot>]| write_window(window, sources, &paths, limits, format);
+    let work = |window: &[Row<Origin<'_>>]| write_window(window, parts, &paths, limits, format);
     ordered(next, work, |text| out.write_all(&text).map_err(RenderError::Write))
 }
 
@@ -236,7 +274,7 @@ fn find(
     paths: &[String],
     limits: &Limits,
     count: &mut u64,
-    rows: &mut Vec<Row<Spot>>,
+    rows: &mut Vec<Row<Origin<'_>>>,
 ) -> Result<(), LoadError> {
     let shared: Vec<std::sync::Arc<str>> = paths.iter().map(|path| path.as_str().into()).collect();
     let work = |batch: Batch| {
@@ -246,7 +284,7 @@ fn find(
             Fact::check(&blob, path)?;
             let (offset, length) = blob.place;
             let document = found.iter().rev().take_while(|row| row.blob.offset == offset).count();
-            let spot = Spot { source: number, file: batch.file, line: blob.line, offset, length, form: batch.form, document };
+            let spot = Spot { part: number, file: batch.file, line: blob.line, offset, length, form: batch.form, document };
             found.push(Row::new(&blob.schema, &blob.package, &blob.name, spot));
             Ok(())
         })?;
@@ -259,7 +297,7 @@ fn find(
         |found| {
             for row in found {
                 count_blob(count, &paths[row.blob.file], row.blob.line, limits)?;
-                rows.push(row);
+                rows.push(row.with(Origin::File));
             }
             Ok(())
         },
@@ -268,8 +306,8 @@ fn find(
 
 /// The second pass: reads blobs again and gives their text.
 fn write_window(
-    window: &[Row<Spot>],
-    sources: &[&dyn Source],
+    window: &[Row<Origin<'_>>],
+    parts: &[Part<'_>],
     paths: &[Vec<String>],
     limits: &Limits,
     format: Format,
@@ -277,12 +315,21 @@ fn write_window(
     let mut text = Vec::with_capacity(2 * WINDOW);
     let mut bytes = Vec::new();
     let mut open: Option<((usize, usize), Box<dyn SourceFile + '_>)> = None;
-    for Row { blob: spot, .. } in window {
-        let path = &paths[spot.source][spot.file];
-        let wanted = (spot.source, spot.file);
-        let file = match &open {
-            Some((which, file)) if *which == wanted => file,
-            _ => &open.insert((wanted, sources[spot.source].open(path).map_err(LoadError::from)?)).1,
+    for row in window {
+        let spot = match &row.blob {
+            Origin::File(spot) => spot,
+            Origin::Memory(written) => {
+                write_blob(written, Values::Kept, format, &mut text).map_err(|syntax| RenderError::Write(invalid(syntax)))?;
+                continue;
+            }
+        };
+        let path = &paths[spot.part][spot.file];
+        let wanted = (spot.part, spot.file);
+        let file = match (&open, parts[spot.part]) {
+            (Some((which, file)), _) if *which == wanted => file,
+            (_, Part::Source(source)) => &open.insert((wanted, source.open(path).map_err(LoadError::from)?)).1,
+            // Blobs in memory were written above.
+            (_, Part::Catalog(_)) => continue,
         };
         read_again(&**file, path, spot, &mut bytes)?;
         let mut document = 0;
@@ -292,7 +339,7 @@ fn write_window(
                 return Ok(());
             }
             let written = Written::read(&blob.schema, blob.json, blob.fields).map_err(|shape| blob.shape_error(shape))?;
-            write_blob(&written, format, &mut text).map_err(|syntax| blob.json_error(syntax))
+            write_blob(&written, Values::Canonical, format, &mut text).map_err(|syntax| blob.json_error(syntax))
         })?;
     }
     Ok(text)

@@ -15,18 +15,33 @@ pub(crate) enum Layout {
     Indented,
 }
 
+/// What becomes of the values that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// Keys are sorted, the last of equal keys counts, numbers and escapes are as Go's encoder writes them.
+    Canonical,
+    /// Keys, numbers and escapes stay as they are.
+    Kept,
+}
+
 /// Writes values of a text `'a` into a buffer.
 pub(crate) struct Writer<'a, 'o> {
     pub(crate) out: &'o mut Vec<u8>,
     layout: Layout,
+    values: Values,
     level: usize,
     /// Members of the mappings that are being written, the innermost last.
     members: Vec<(Cow<'a, str>, Range<usize>)>,
 }
 
 impl<'a, 'o> Writer<'a, 'o> {
+    /// A writer of canonical values.
     pub(crate) fn new(out: &'o mut Vec<u8>, layout: Layout) -> Self {
-        Self { out, layout, level: 0, members: Vec::new() }
+        Self::with(out, layout, Values::Canonical)
+    }
+
+    pub(crate) fn with(out: &'o mut Vec<u8>, layout: Layout, values: Values) -> Self {
+        Self { out, layout, values, level: 0, members: Vec::new() }
     }
 
     /// Reads the value at the cursor and writes it.
@@ -37,11 +52,14 @@ impl<'a, 'o> Writer<'a, 'o> {
             Some(b'"') => {
                 let (inside, escaped) = cursor.quoted()?;
                 self.out.push(b'"');
-                write_inside(inside, escaped, self.out);
+                match self.values {
+                    Values::Canonical => write_inside(inside, escaped, self.out),
+                    Values::Kept => write_kept(inside, self.out),
+                }
                 self.out.push(b'"');
                 Ok(())
             }
-            Some(b'-' | b'0'..=b'9') => {
+            Some(b'-' | b'0'..=b'9') if self.values == Values::Canonical => {
                 let at = cursor.position();
                 let text = cursor.skip()?;
                 if number::write(text, self.out) { Ok(()) } else { Err(Syntax { at, reason: "number out of range" }) }
@@ -85,7 +103,7 @@ impl<'a, 'o> Writer<'a, 'o> {
             self.members[own].1.end = self.out.len();
         }
         let empty = self.members.len() == base;
-        if !sorted {
+        if !sorted && self.values == Values::Canonical {
             self.reorder(base);
         }
         self.members.truncate(base);
@@ -187,6 +205,17 @@ fn write_inside(inside: &str, escaped: bool, out: &mut Vec<u8>) {
     write_plain(rest, out);
 }
 
+/// Appends what stood between the quotes of a checked string; of all that is in it, Go changes the two separators alone.
+fn write_kept(inside: &str, out: &mut Vec<u8>) {
+    let mut rest = inside;
+    while let Some(at) = rest.find(['\u{2028}', '\u{2029}']) {
+        out.extend_from_slice(&rest.as_bytes()[..at]);
+        out.extend_from_slice(if rest[at..].starts_with('\u{2028}') { b"\\u2028" } else { b"\\u2029" });
+        rest = &rest[at + 3..];
+    }
+    out.extend_from_slice(rest.as_bytes());
+}
+
 /// First byte of the two separators that Go escapes, U+2028 and U+2029.
 const SEPARATORS: u8 = 0xE2;
 
@@ -276,6 +305,15 @@ mod tests {
         for (input, expected) in cases {
             assert_eq!(written(input, Layout::Line), expected);
         }
+    }
+
+    /// CATLG-10: what is kept is kept, but for the layout and the two separators.
+    #[test]
+    fn keeps() {
+        let text = "{ \"b\" : 1.0 ,\"a\":[ \"\\u0041\\/\u{2028}\" ], \"b\":{}}";
+        let mut out = Vec::new();
+        Writer::with(&mut out, Layout::Line, Values::Kept).value(&mut Cursor::new(text)).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "{\"b\":1.0,\"a\":[\"\\u0041\\/\\u2028\"],\"b\":{}}");
     }
 
     fn any_value() -> impl Strategy<Value = Value> {

@@ -1,29 +1,154 @@
 //! `opm validate` (CATLG-22).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use mainstay_catalog::{Catalog, Limits, validate, validate_all};
+use mainstay_catalog::{Extent, Finding, Invalid, Limits, Validation, validate_source};
 use mainstay_catalog_store::DirectorySource;
+use serde_json::{Value, json};
 
 use crate::errors::{Exit, Failure};
+use crate::output::{self, Format};
 
 /// Arguments.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  mainstay opm validate catalog/\n\nExit codes: 0 valid, 1 not valid.")]
+#[command(
+    long_about = "\
+Check a directory of file-based catalogs.
+
+What is wrong is said in the words of opm, which end at the first hit of most rules. With --all everything is reported: each
+finding with its file and line, its blob, the rule, and what to do about it.",
+    after_help = "\
+Examples:
+  opm validate catalog/
+  opm validate catalog/ --all
+  opm validate catalog/ --all -o json | jq -r '.error.findings[] | \"\\(.file):\\(.line): \\(.rule)\"'
+
+Exit codes: 0 valid, 1 not valid."
+)]
 pub struct Arguments {
     /// The directory
     directory: PathBuf,
     /// Report everything that is wrong instead of ending where opm ends
     #[arg(long)]
     all: bool,
+    /// Print the verdict on standard output (json|yaml)
+    #[arg(short, long)]
+    output: Option<String>,
 }
 
 /// Checks a catalog.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let subject = format!("catalog {}", arguments.directory.display());
-    let source = DirectorySource::new(&arguments.directory).map_err(|error| Failure::failed(&subject, &error))?;
-    let catalog = Catalog::load(&source, &Limits::default()).map_err(|error| Failure::failed(&subject, &error))?;
-    let check = if arguments.all { validate_all } else { validate };
-    check(&catalog).map_err(|validation| Failure::new(Exit::Failed, subject, validation.to_string()))
+    let format = match arguments.output.as_deref() {
+        None => None,
+        Some("json") => Some(Format::Json),
+        Some("yaml") => Some(Format::Yaml),
+        Some(other) => {
+            return Err(Failure::new(Exit::Failed, subject, format!("invalid --output value {other:?}, expected (json|yaml)")));
+        }
+    };
+    let extent = if arguments.all { Extent::Everything } else { Extent::Opm };
+    let verdict = match open(arguments) {
+        Ok(source) => validate_source(&source, &Limits::default(), extent).map_err(Trouble::Invalid),
+        Err(reason) => Err(Trouble::NoDirectory(reason)),
+    };
+    match (verdict, format) {
+        (Ok(()), None) => Ok(()),
+        (Ok(()), Some(format)) => output::value(&format, &json!({"passed": true})),
+        (Err(trouble), None) => Err(trouble.into_failure(subject, extent)),
+        (Err(trouble), Some(format)) => {
+            output::value(&format, &json!({"passed": false, "error": trouble.to_json(extent)}))?;
+            Err(Failure::silent(Exit::Failed))
+        }
+    }
+}
+
+fn open(arguments: &Arguments) -> Result<DirectorySource, String> {
+    let shown = arguments.directory.display();
+    let metadata = std::fs::metadata(&arguments.directory).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("stat {shown}: no such file or directory"),
+        _ => format!("stat {shown}: {error}"),
+    })?;
+    if !metadata.is_dir() {
+        return Err(format!("{:?} is not a directory", shown.to_string()));
+    }
+    DirectorySource::new(&arguments.directory).map_err(|error| error.to_string())
+}
+
+/// Why the answer is no.
+enum Trouble {
+    NoDirectory(String),
+    Invalid(Invalid),
+}
+
+impl Trouble {
+    fn message(&self) -> String {
+        match self {
+            Self::NoDirectory(reason) => reason.clone(),
+            Self::Invalid(invalid) => invalid.to_string(),
+        }
+    }
+
+    fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Invalid(Invalid::Rules(validation)) => validation.findings(),
+            _ => &[],
+        }
+    }
+
+    fn to_json(&self, extent: Extent) -> Value {
+        let mut error = json!({"message": self.message()});
+        if extent == Extent::Everything {
+            error["findings"] = self.findings().iter().map(finding_json).collect();
+        }
+        error
+    }
+
+    /// The text of opm; with `--all` every finding once more with its place, and the fixes as hints.
+    fn into_failure(self, subject: String, extent: Extent) -> Failure {
+        let mut message = self.message();
+        if extent == Extent::Everything && !self.findings().is_empty() {
+            message.push('\n');
+            for finding in self.findings() {
+                message.push_str(&format!("\n{}: {}: {}", finding.blob, finding.rule.id(), finding.text));
+            }
+        }
+        let failure = Failure::new(Exit::Failed, subject, message);
+        match &self {
+            Self::Invalid(Invalid::Rules(Validation::Content(finding))) => {
+                failure.hint(format!("{}: {}", finding.blob, finding.rule.fix()))
+            }
+            Self::Invalid(Invalid::Rules(Validation::Tree(findings))) if extent == Extent::Everything => {
+                let rules: BTreeSet<_> = findings.iter().map(|finding| finding.rule).collect();
+                rules.into_iter().fold(failure, |failure, rule| failure.hint(format!("{}: {}", rule.id(), rule.fix())))
+            }
+            Self::Invalid(Invalid::Rules(Validation::Tree(_))) => {
+                failure.hint("--all says of each finding where it is and what to do")
+            }
+            Self::Invalid(Invalid::Load(_)) | Self::NoDirectory(_) => failure,
+        }
+    }
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    let blob = &finding.blob;
+    let mut json = json!({
+        "rule": finding.rule.id(),
+        "requirement": finding.rule.requirement(),
+        "message": finding.text,
+        "schema": blob.schema,
+        "fix": finding.rule.fix(),
+    });
+    for (key, text) in [("package", &blob.package), ("name", &blob.name)] {
+        if !text.is_empty() {
+            json[key] = text.as_str().into();
+        }
+    }
+    if let Some(place) = &blob.place {
+        json["file"] = (*place.path).into();
+        json["line"] = place.line.into();
+    }
+    json
 }
