@@ -94,3 +94,99 @@ fn step(connection: &Connection, version: i64) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use std::path::Path;
+
+    use mainstay_catalog::{Format, render};
+    use rusqlite::params;
+    use serde_json::json;
+
+    use super::*;
+    use crate::IndexDatabase;
+
+    fn csv(name: &str, version: &str, annotations: &serde_json::Value, required: &serde_json::Value) -> String {
+        json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {
+                "version": version, "customresourcedefinitions": {"required": required},
+                "relatedImages": [{"name": "r", "image": format!("registry.example/{name}:r")}],
+                "install": {"strategy": "deployment", "spec": {"deployments": [
+                    {"name": "d", "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "registry.example/c:1"}]}}}}
+                ]}},
+            },
+        })
+        .to_string()
+    }
+
+    /// A database from before versions: the tables of the first schema, and two bundles in a channel.
+    fn first_schema(path: &Path) -> Connection {
+        let connection = Connection::open(path).unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+        connection.execute_batch(sql::INITIAL).unwrap();
+        let required = json!([{"name": "things.req.example", "kind": "Thing", "version": "v1"}]);
+        for (name, csv) in [
+            ("p.v1", csv("p.v1", "1.0.0", &json!({}), &json!([]))),
+            ("p.v2", csv("p.v2", "2.0.0", &json!({"olm.skipRange": "<2.0.0"}), &required)),
+            ("q.v1", csv("q.v1", "1.0.0", &json!({}), &json!([{"name": "others.req.example", "kind": "Other", "version": "v2"}]))),
+        ] {
+            connection.execute("INSERT INTO operatorbundle VALUES (?1, ?2, ?2)", params![name, csv]).unwrap();
+        }
+        connection
+            .execute_batch(
+                "INSERT INTO package VALUES ('p', 'c'), ('q', 'c');
+                 INSERT INTO channel VALUES ('c', 'p', 'p.v2'), ('c', 'q', 'q.v1');
+                 INSERT INTO channel_entry VALUES (1, 'c', 'p', 'p.v1', NULL, 1), (2, 'c', 'p', 'p.v2', 1, 0), (3, 'c', 'q', 'q.v1', NULL, 0);
+                 INSERT INTO api VALUES ('p.example', 'v1', 'Pea', 'peas');
+                 INSERT INTO api_provider VALUES ('p.example', 'v1', 'Pea', 1), ('p.example', 'v1', 'Pea', 2);",
+            )
+            .unwrap();
+        connection
+    }
+
+    fn rendered(path: &Path) -> String {
+        let mut out = Vec::new();
+        render(&IndexDatabase::open(path).unwrap().to_catalog().unwrap(), Format::Json, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// CATLG-63: a database of every version of the schema reads as the same catalog, also one from before versions.
+    #[test]
+    fn every_version_reads_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let unversioned = directory.path().join("unversioned.db");
+        drop(first_schema(&unversioned));
+        let expected = rendered(&unversioned);
+        for fact in
+            ["\"replaces\": \"p.v1\"", "\"skipRange\": \"<2.0.0\"", "registry.example/c:1", "\"kind\": \"Thing\"", "\"kind\": \"Other\""]
+        {
+            assert!(expected.contains(fact), "{fact}: {expected}");
+        }
+        for last in 0..=LATEST {
+            let path = directory.path().join(format!("v{last}.db"));
+            let connection = first_schema(&path);
+            connection.execute_batch(sql::MIGRATIONS_TABLE).unwrap();
+            for version in 1..=last {
+                step(&connection, version).unwrap();
+            }
+            connection.execute("INSERT INTO schema_migrations(version) VALUES (?)", [last]).unwrap();
+            drop(connection);
+            assert_eq!(IndexDatabase::open(&path).unwrap().version(), Some(last));
+            assert_eq!(rendered(&path), expected, "version {last}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("later.db");
+        let connection = first_schema(&path);
+        migrate(&connection).unwrap();
+        connection.execute("UPDATE schema_migrations SET version = 99", []).unwrap();
+        migrate(&connection).unwrap();
+        assert_eq!(schema::version(&connection).unwrap(), Some(99));
+    }
+}
