@@ -1,6 +1,8 @@
 //! Registries in this process and small images for them.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
+pub mod faults;
+
 use mainstay_oci::registry::{Access, Options, Registry};
 use mainstay_oci::{BlobStore, Client, ClientConfig, Image, ImageBuilder, Reference};
 
