@@ -16,10 +16,12 @@
 mod bundle;
 mod catalog;
 mod check;
+pub mod configmap;
 mod csv;
 pub mod diff;
 mod error;
 pub mod gates;
+pub mod generate;
 pub mod go;
 mod images;
 pub mod kinds;

@@ -31,8 +31,10 @@ mod selection;
 use std::collections::BTreeMap;
 
 pub use finding::{Finding, Level, Place, Rule};
+pub(crate) use format::kind_of_bundle;
 pub use format::{content, format, media_type};
 pub use manifests::{CsvManifest, Manifest, Manifests, gzip_base64};
+pub(crate) use manifests::{texts, with_kind};
 pub use multiarch::ImagePlatform;
 pub use selection::{Selection, SelectionError};
 

@@ -20,14 +20,14 @@ use crate::read::Tree;
 
 /// The type of a bundle by what its manifests are: `helm`, `registry+v1` or `plain`.
 pub fn media_type(manifests: &Manifests) -> Result<&'static str, String> {
-    kind_of_bundle(&manifests.tree, "")
+    kind_of_bundle(&manifests.tree, "manifests")
 }
 
-fn kind_of_bundle(tree: &Tree, root: &str) -> Result<&'static str, String> {
-    let folder = "manifests";
+/// The type of what lies below `manifests`; `shown` is how messages call that folder.
+pub(crate) fn kind_of_bundle(tree: &Tree, shown: &str) -> Result<&'static str, String> {
     let mut any = false;
     let mut csv = false;
-    for (_, name, bytes) in tree.below(folder).filter(|(_, name, _)| !name.contains('/')) {
+    for (_, name, bytes) in tree.below("manifests").filter(|(_, name, _)| !name.contains('/')) {
         any = true;
         if name == "Chart.yaml" && tree.first_document(bytes).is_ok_and(|chart| chart["name"].as_str().is_some_and(|name| !name.is_empty()))
         {
@@ -36,7 +36,7 @@ fn kind_of_bundle(tree: &Tree, root: &str) -> Result<&'static str, String> {
         csv |= tree.first_document(bytes).is_ok_and(|object| object["kind"] == "ClusterServiceVersion");
     }
     match (any, csv) {
-        (false, _) => Err(format!("The directory {root}{folder} contains no yaml files")),
+        (false, _) => Err(format!("The directory {shown} contains no yaml files")),
         (true, true) => Ok("registry+v1"),
         (true, false) => Ok("plain"),
     }
@@ -258,7 +258,7 @@ fn shown_meta(manifest: &Manifest) -> String {
 pub fn content(manifests: &Manifests, root: &str, optional: &[&str], options: &Options<'_>) -> Vec<Finding> {
     let tree = &manifests.tree;
     let mut findings = Vec::new();
-    let media_type = match kind_of_bundle(tree, root) {
+    let media_type = match kind_of_bundle(tree, &format!("{root}manifests")) {
         Ok("helm") => return findings,
         Ok(media_type) => media_type,
         Err(problem) => {
