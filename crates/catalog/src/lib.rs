@@ -11,6 +11,7 @@
 
 pub mod author;
 mod blob_text;
+pub mod ci;
 pub mod compose;
 mod decode;
 pub mod diff;

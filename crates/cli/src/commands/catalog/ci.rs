@@ -1,19 +1,115 @@
-//! `mainstay catalog ci`.
+//! `mainstay catalog ci`: the checks of a change to a catalog, for pipelines (CATLG-69).
+
+use std::fmt::Write as _;
 
 use clap::Args;
+use futures::StreamExt as _;
+use mainstay_catalog::ci::{Check, Problem, Report, check, images};
+use mainstay_catalog::diff::Diff;
 
-use crate::dispatch::not_there;
+use super::content::{self, count};
 use crate::errors::Failure;
+use crate::output::{self, Format};
+use crate::{images as registry, runtime};
+
+/// How many images are asked for at the same time.
+const AT_ONCE: usize = 8;
 
 /// Arguments.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay catalog ci REGISTRY/catalog:latest ./catalog --allow-package beacon
+  mainstay catalog ci main/ change/ --check-images -o json
+
+The checks:
+  packages    only packages of --allow-package have changed
+  valid       the new catalog is valid
+  immutable   published bundles are what they were
+  updates     nobody who has something installed loses their way to the head
+  lint        no error of `catalog lint` in changed packages that was not there before
+  images      the images of new bundles exist (--check-images)
+
+Exit codes: 0 all checks passed, 1 a catalog can not be read, 4 a check did not pass.")]
 pub struct Arguments {
-    /// The words.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
+    /// The catalog as it is published: a directory, a file or an image
+    old: String,
+    /// The catalog as it shall be
+    new: String,
+    /// A package that the author may change; may be given again. Without it every package may change
+    #[arg(long = "allow-package", value_name = "PACKAGE")]
+    allowed: Vec<String>,
+    /// Ask the registries whether the images of new bundles exist
+    #[arg(long)]
+    check_images: bool,
+    /// table, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
 }
 
-/// Runs it.
+/// Checks, prints and judges.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    Err(not_there("catalog ci", &arguments.words, "not there yet"))
+    let (old, new) = (content::open_placed(&arguments.old)?, content::open_placed(&arguments.new)?);
+    let allowed = (!arguments.allowed.is_empty()).then_some(arguments.allowed.as_slice());
+    let (mut report, difference) = check(&old, &new, allowed);
+    if arguments.check_images {
+        report.add(Check::Images, missing_images(&difference)?);
+    }
+    if arguments.output.is_table() {
+        output::print(&text(&report))?;
+    } else {
+        let value = serde_json::to_value(&report).map_err(|error| Failure::failed("report", &error))?;
+        output::value(&arguments.output, &value)?;
+    }
+    if report.passed { Ok(()) } else { Err(Failure::no()) }
+}
+
+fn missing_images(difference: &Diff) -> Result<Vec<Problem>, Failure> {
+    runtime::block_on(async {
+        let client = registry::client()?;
+        let ask = |(image, (package, bundle)): (&str, (&str, &str))| {
+            let (image, package, bundle) = (image.to_owned(), package.to_owned(), bundle.to_owned());
+            let client = &client;
+            async move {
+                let asked = async { client.resolve(&client.reference(&image)?).await };
+                let error = asked.await.err()?;
+                Some(Problem {
+                    package,
+                    bundle,
+                    message: format!("image {image}: {error}"),
+                    fix: error.hint().unwrap_or_else(|| "push the image, or correct the reference".to_owned()),
+                    ..Problem::default()
+                })
+            }
+        };
+        let asked: Vec<Option<Problem>> = futures::stream::iter(images(difference)).map(ask).buffered(AT_ONCE).collect().await;
+        Ok(asked.into_iter().flatten().collect())
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut out = String::new();
+    let mut put = |line: String| {
+        // Writing to a string does not fail.
+        let _written = writeln!(out, "{line}");
+    };
+    put(match report.changed_packages.as_slice() {
+        [] => "no package has changed".to_owned(),
+        packages => format!("{} changed: {}", count(packages.len(), "package"), packages.join(", ")),
+    });
+    for outcome in &report.checks {
+        let verdict = if outcome.passed { "passed".to_owned() } else { count(outcome.problems.len(), "problem") };
+        put(format!("{:<11}{verdict}", outcome.check.name()));
+        for problem in &outcome.problems {
+            let place = problem.line.map(|line| format!("{}:{line}: ", problem.path)).unwrap_or_default();
+            let parts = [("package", &problem.package), ("channel", &problem.channel), ("bundle", &problem.bundle)];
+            let subject: Vec<String> = parts.iter().filter(|(_, name)| !name.is_empty()).map(|(word, name)| format!("{word} {name}")).collect();
+            let subject = if subject.is_empty() { String::new() } else { format!("{}: ", subject.join(", ")) };
+            put(format!("  {place}{subject}{}", problem.message));
+            if !problem.fix.is_empty() {
+                put(format!("  hint: {}", problem.fix));
+            }
+        }
+    }
+    out
 }

@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     findings.sort_by_key(|finding| finding.level);
     if arguments.output.is_table() {
-        output::print(&text(&findings, arguments.show.into()))?;
+        output::print(&text(findings.clone(), arguments.show.into(), &root(place)))?;
     } else {
         output::value(&arguments.output, &value(&findings)?)?;
     }
@@ -121,29 +121,35 @@ pub fn value(findings: &[Finding]) -> Result<Value, Failure> {
     }))
 }
 
-/// The findings for people: `FILE:LINE: level: rule: subject: message`, and what to do, once after each run of one rule.
-pub fn text(findings: &[Finding], least: Level) -> String {
+/// The folder that the paths of findings begin in, as it was named.
+fn root(place: &str) -> PathBuf {
+    let path = Path::new(place);
+    if path.is_dir() { path.to_owned() } else { path.parent().filter(|_| path.is_file()).map(Path::to_owned).unwrap_or_default() }
+}
+
+/// The findings for people: `FILE:LINE: level: rule: subject: message` by rule, each with what to do once.
+fn text(mut findings: Vec<Finding>, least: Level, root: &Path) -> String {
     let mut out = String::new();
-    let shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level <= least).collect();
-    for (i, finding) in shown.iter().enumerate() {
-        let place = if finding.path.is_empty() { String::new() } else { format!("{}:{}: ", finding.path, finding.line) };
-        let subject = subject(finding);
+    let number = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    let summary = format!(
+        "{}, {}, {}",
+        count(number(Level::Error), "error"),
+        count(number(Level::Warning), "warning"),
+        count(number(Level::Info), "info")
+    );
+    let all = findings.len();
+    findings.retain(|finding| finding.level <= least);
+    // By rule, so that what to do stands once; by place inside.
+    findings.sort_by_key(|finding| (finding.level, finding.rule, finding.fix));
+    for (i, finding) in findings.iter().enumerate() {
+        let place = if finding.path.is_empty() { String::new() } else { format!("{}:{}: ", root.join(&finding.path).display(), finding.line) };
         // Writing to a string does not fail.
-        let _written = writeln!(out, "{place}{}: {}: {subject}{}", finding.level.name(), finding.rule.id(), finding.message);
-        if shown.get(i + 1).is_none_or(|next| next.rule != finding.rule) {
+        let _written = writeln!(out, "{place}{}: {}: {}{}", finding.level.name(), finding.rule.id(), subject(finding), finding.message);
+        if findings.get(i + 1).is_none_or(|next| next.fix != finding.fix) {
             let _written = writeln!(out, "hint: {}", finding.fix);
         }
     }
-    let number = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
-    let hidden = findings.len() - shown.len();
-    let _written = writeln!(
-        out,
-        "{}, {}, {}{}",
-        count(number(Level::Error), "error"),
-        count(number(Level::Warning), "warning"),
-        count(number(Level::Info), "info"),
-        if hidden == 0 { "" } else { " (more with --show info)" },
-    );
+    let _written = writeln!(out, "{summary}{}", if all == findings.len() { "" } else { " (more with --show info)" });
     out
 }
 

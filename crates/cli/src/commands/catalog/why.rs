@@ -95,7 +95,8 @@ fn channel_text(out: &mut String, answer: &Answer, channel: &InChannel) {
             Edge::Skips => format!("skips {before}"),
             Edge::SkipRange { range } => format!("updates versions \"{range}\""),
         };
-        put(out, &format!("  {}   {reason}", step.to.shown()));
+        let width = channel.path.iter().map(|step| step.to.shown().chars().count()).max().unwrap_or_default();
+        put(out, &format!("  {:width$}   {reason}", step.to.shown()));
         before = step.to.shown();
     }
 }
