@@ -1,5 +1,6 @@
 //! `opm alpha`: commands that upstream may still change (CATLG-46).
 
+mod bundle;
 mod convert_template;
 mod list;
 mod render_graph;
@@ -20,6 +21,9 @@ pub struct Arguments {
 /// Sub-commands.
 #[derive(Debug, Subcommand)]
 enum Commands {
+    /// Operator bundle commands
+    #[command(subcommand)]
+    Bundle(bundle::Commands),
     /// List what is in a catalog
     #[command(subcommand)]
     List(list::Commands),
@@ -40,6 +44,7 @@ enum Commands {
 pub fn run(arguments: Arguments, global: Global) -> Result<(), Failure> {
     match arguments.command {
         None => Ok(()),
+        Some(Commands::Bundle(command)) => bundle::run(&command, global),
         Some(Commands::List(command)) => list::run(&command, global),
         Some(Commands::RenderGraph(arguments)) => render_graph::run(&arguments, global),
         Some(Commands::RenderTemplate(arguments)) => render_template::run(&arguments, global),
