@@ -2,7 +2,7 @@
 
 mod serve;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use mainstay_sqlite_index::AddOptions;
@@ -149,27 +149,23 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
             let packages = list(&arguments.packages);
             let log = log_of("packages", &packages);
             log.write(Level::Info, "removing from the registry", &[]);
-            existing(&arguments.database)?;
             databases::change(&arguments.database, &log, |editor| editor.remove(&packages, on_error(arguments.permissive)))
         }
         Some(Commands::Prune(arguments)) => {
             let packages = list(&arguments.packages);
             let log = log_of("packages", &packages);
             log.write(Level::Info, "pruning from the registry", &[]);
-            existing(&arguments.database)?;
             databases::change(&arguments.database, &log, |editor| editor.prune(&packages, on_error(arguments.permissive)))
         }
         Some(Commands::PruneStranded(arguments)) => {
             let log = ServerLog::new(Level::Info);
             log.write(Level::Info, "pruning from the registry", &[]);
-            existing(&arguments.database)?;
             databases::change(&arguments.database, &log, |editor| editor.prune_stranded().map(|()| Vec::new()))
         }
         Some(Commands::Deprecatetruncate(arguments)) => {
             let images = list(&arguments.bundle_images);
             let log = log_of("bundles", &images);
             log.write(Level::Info, "deprecating from registry", &[]);
-            existing(&arguments.database)?;
             let removal = databases::removal(arguments.allow_package_removal);
             databases::change(&arguments.database, &log, |editor| editor.deprecate(&images, removal, on_error(arguments.permissive)))
         }
@@ -203,13 +199,4 @@ fn add(arguments: &Add, global: Global) -> Result<(), Failure> {
         on_error: on_error(arguments.permissive),
     };
     databases::add(&arguments.database, &bundles, options, &log)
-}
-
-/// A mistyped name would otherwise leave an empty database behind.
-fn existing(path: &Path) -> Result<(), Failure> {
-    if path.exists() {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Failed, format!("database {}", path.display()), format!("{}: no such file", path.display()))
-        .hint("--database names the file"))
 }
