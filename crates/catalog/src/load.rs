@@ -21,7 +21,7 @@ use crate::index::IndexBuilder;
 use crate::json::write::{Layout, Writer};
 use crate::json::{Cursor, Syntax};
 use crate::ordered::ordered;
-use crate::pieces::{Batch, Form, Piece, Pieces};
+use crate::pieces::{Batch, Form, Piece, Pieces, body};
 use crate::source::{Source, visible_files};
 
 /// Bounds on what is read.
@@ -91,7 +91,7 @@ pub fn load(source: &dyn Source, limits: &Limits, sink: &mut Sink<'_>) -> Result
     let paths = files(source, limits)?;
     let work = |batch: Batch| {
         let mut lines = Lines::default();
-        read(&batch, &paths[batch.file], limits, &mut |found| lines.add(&found, limits))?;
+        read(&batch, &paths[batch.file], Rules { limits, empty: Empty::Nothing }, &mut |found| lines.add(&found, limits))?;
         Ok((batch.file, lines))
     };
     let mut count = 0;
@@ -216,11 +216,27 @@ impl Found<'_> {
 /// What to do with each blob of a batch.
 pub(crate) type EachFound<'s> = dyn FnMut(Found<'_>) -> Result<(), LoadError> + 's;
 
+/// What a YAML document without content is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Empty {
+    /// Nothing: what serves catalogs passes over it.
+    Nothing,
+    /// A blob without schema, as `opm` has it.
+    Blob,
+}
+
+/// How blobs are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'l> {
+    pub(crate) limits: &'l Limits,
+    pub(crate) empty: Empty,
+}
+
 /// Reads the blobs of a batch.
-pub(crate) fn read(batch: &Batch, path: &str, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
+pub(crate) fn read(batch: &Batch, path: &str, rules: Rules<'_>, each: &mut EachFound<'_>) -> Result<(), LoadError> {
     for Piece { range, line } in &batch.pieces {
         let place = (batch.offset + range.start as u64, range.len());
-        read_piece(&batch.text[range.clone()], (path, *line, place), batch.form, limits, each)?;
+        read_piece(&batch.text[range.clone()], (path, *line, place), batch.form, rules, each)?;
     }
     Ok(())
 }
@@ -229,10 +245,10 @@ pub(crate) fn read(batch: &Batch, path: &str, limits: &Limits, each: &mut EachFo
 type At<'a> = (&'a str, usize, (u64, usize));
 
 /// Reads the blobs of one piece, whose bytes are given.
-pub(crate) fn read_piece(bytes: &[u8], at: At<'_>, form: Form, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
+pub(crate) fn read_piece(bytes: &[u8], at: At<'_>, form: Form, rules: Rules<'_>, each: &mut EachFound<'_>) -> Result<(), LoadError> {
     match form {
-        Form::Json => found(&text_of(bytes), at, limits, each),
-        Form::Yaml => read_yaml(bytes, at, limits, each),
+        Form::Json => found(&text_of(bytes), at, rules.limits, each),
+        Form::Yaml => read_yaml(bytes, at, rules, each),
     }
 }
 
@@ -249,8 +265,9 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-fn read_yaml(bytes: &[u8], at: At<'_>, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
+fn read_yaml(bytes: &[u8], at: At<'_>, rules: Rules<'_>, each: &mut EachFound<'_>) -> Result<(), LoadError> {
     let (path, first_line, place) = at;
+    let limits = rules.limits;
     if bytes.len() as u64 > limits.yaml_bytes {
         let path = format!("{path}:{first_line}");
         return Err(LoadError::Limit { path, what: "the size of the YAML document", limit: limits.yaml_bytes });
@@ -261,6 +278,7 @@ fn read_yaml(bytes: &[u8], at: At<'_>, limits: &Limits, each: &mut EachFound<'_>
         reason: "the file is not UTF-8 text; list it in .indexignore if it is not part of the catalog".to_owned(),
     })?;
     let options = mainstay_yaml::Options { max_nodes: YAML_NODES, ..mainstay_yaml::Options::default() };
+    let mut filled = body(bytes).is_empty();
     for document in mainstay_yaml::stream_with(text, options) {
         let document = document.map_err(|error| LoadError::Yaml {
             path: path.to_owned(),
@@ -271,9 +289,13 @@ fn read_yaml(bytes: &[u8], at: At<'_>, limits: &Limits, each: &mut EachFound<'_>
         if document.value.is_null() {
             continue;
         }
+        filled = true;
         let json = document.value.to_string();
         drop(document);
         found(&json, (path, line, place), limits, each)?;
+    }
+    if rules.empty == Empty::Blob && !filled {
+        return Err(LoadError::MissingSchema { path: path.to_owned(), line: first_line, object: String::new() });
     }
     Ok(())
 }

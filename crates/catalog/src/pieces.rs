@@ -65,6 +65,8 @@ struct Open<'s> {
     line: usize,
     at_end: bool,
     scan: Scan,
+    /// JSON objects that were found.
+    objects: usize,
 }
 
 /// How far the buffer was looked at.
@@ -106,7 +108,7 @@ impl<'s> Pieces<'s> {
 
 impl<'s> Open<'s> {
     fn new(file: Box<dyn SourceFile + 's>, number: usize) -> Self {
-        Self { file, number, form: Form::Json, buffer: Vec::new(), offset: 0, line: 1, at_end: false, scan: Scan::default() }
+        Self { file, number, form: Form::Json, buffer: Vec::new(), offset: 0, line: 1, at_end: false, scan: Scan::default(), objects: 0 }
     }
 
     /// Reads one step more, unless the file is at its end.
@@ -158,8 +160,16 @@ impl<'s> Open<'s> {
             Form::Json => self.cut_json(),
             Form::Yaml => self.cut_yaml(),
         };
+        if form == Form::Json {
+            self.objects += ranges.len();
+        }
         if ranges.is_empty() {
             self.forget(end);
+            // As upstream has it: with the second object a file is JSON to its end.
+            if self.form != form && self.objects > 1 {
+                let reason = "text after JSON objects that is none itself".to_owned();
+                return Err(LoadError::Json { path: path.to_owned(), line: self.line, reason });
+            }
             let (most, what) = match self.form {
                 Form::Json => (limits.blob_bytes, "the size of the blob"),
                 Form::Yaml => (limits.yaml_bytes.min(limits.blob_bytes), "the size of the YAML document"),
@@ -204,10 +214,12 @@ impl<'s> Open<'s> {
                         scan.depth = 1;
                         scan.at += 1;
                     }
-                    Begin::Other => {
+                    // What was found before goes away first.
+                    Begin::Other if ranges.is_empty() => {
                         self.form = Form::Yaml;
                         break;
                     }
+                    Begin::Other => break,
                     Begin::Unknown => break,
                 }
             }
@@ -237,7 +249,7 @@ impl<'s> Open<'s> {
                 break;
             }
             let line = &bytes[at..line_end.unwrap_or(bytes.len())];
-            if is_separator(line) && !only_prologue(&bytes[start..at]) {
+            if is_separator(line) && start < at {
                 ranges.push(start..at);
                 start = at;
             }
@@ -327,11 +339,12 @@ fn begins_json(text: &[u8], at_end: bool) -> Begin {
     }
 }
 
-fn is_separator(line: &[u8]) -> bool {
-    line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+/// What of a YAML piece is below its `---`; the whole piece when there is none.
+pub(crate) fn body(piece: &[u8]) -> &[u8] {
+    let line = memchr::memchr(b'\n', piece).map_or(piece.len(), |length| length + 1);
+    if is_separator(&piece[..line]) { &piece[line..] } else { piece }
 }
 
-/// Whether a text has only blank lines, comments and directives, which belong to the document that follows.
-fn only_prologue(text: &[u8]) -> bool {
-    text.split(|byte| *byte == b'\n').all(|line| line.iter().all(u8::is_ascii_whitespace) || matches!(line.first(), Some(b'#' | b'%')))
+fn is_separator(line: &[u8]) -> bool {
+    line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }

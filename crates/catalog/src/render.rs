@@ -20,7 +20,7 @@ use crate::error::LoadError;
 use crate::go_sort::go_sort;
 use crate::json::write::{Layout, Values, Writer};
 use crate::json::{Cursor, Syntax};
-use crate::load::{Limits, count_blob, files, read, read_piece};
+use crate::load::{Empty, Limits, Rules, count_blob, files, read, read_piece};
 use crate::model::{
     BundleName, Catalog, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
 };
@@ -280,7 +280,7 @@ fn find(
     let work = |batch: Batch| {
         let path = &shared[batch.file];
         let mut found: Vec<Row<Spot>> = Vec::with_capacity(batch.pieces.len());
-        read(&batch, path, limits, &mut |blob| {
+        read(&batch, path, Rules { limits, empty: Empty::Blob }, &mut |blob| {
             Fact::check(&blob, path)?;
             let (offset, length) = blob.place;
             let document = found.iter().rev().take_while(|row| row.blob.offset == offset).count();
@@ -333,7 +333,8 @@ fn write_window(
         };
         read_again(&**file, path, spot, &mut bytes)?;
         let mut document = 0;
-        read_piece(&bytes, (path, spot.line, (spot.offset, spot.length)), spot.form, limits, &mut |blob| {
+        let rules = Rules { limits, empty: Empty::Blob };
+        read_piece(&bytes, (path, spot.line, (spot.offset, spot.length)), spot.form, rules, &mut |blob| {
             document += 1;
             if document != spot.document + 1 {
                 return Ok(());

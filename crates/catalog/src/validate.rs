@@ -20,7 +20,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use crate::error::LoadError;
-use crate::load::{Limits, count_blob, files, read, subject};
+use crate::load::{Empty, Limits, Rules, count_blob, files, read, subject};
 use crate::model::Catalog;
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Pieces};
@@ -169,7 +169,7 @@ fn read_facts(source: &dyn Source, limits: &Limits) -> Result<Facts, LoadError> 
     let work = |batch: Batch| {
         let path = &shared[batch.file];
         let mut found = Vec::with_capacity(batch.pieces.len());
-        read(&batch, path, limits, &mut |blob| {
+        read(&batch, path, Rules { limits, empty: Empty::Blob }, &mut |blob| {
             found.push((blob.line, Fact::read(&blob, path)?));
             Ok(())
         })?;

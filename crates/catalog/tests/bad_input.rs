@@ -16,6 +16,11 @@ fn broken_blobs_name_file_line_and_rule() {
             "a/index.yaml:3: object '{\"name\":\"b\"}' is missing root schema field",
         ),
         ("---\nschema: olm.package\nname: a\n---\nname: b\n", "a/index.yaml:5: object '{\"name\":\"b\"}' is missing root schema field"),
+        (
+            "{\"schema\":\"x\"}\n{\"schema\":\"y\"}\n---\nschema: z\n",
+            "a/index.yaml:3: not valid JSON: text after JSON objects that is none itself",
+        ),
+        ("{\"schema\":\"x\",\"a\":1e999}\n", "a/index.yaml:1: not valid JSON: number out of range"),
         ("{\"schema\": \"x\",\n \"a\": }\n", "a/index.yaml:2: not valid JSON: expected a value"),
         ("schema: x\na: [1, 2\n", "a/index.yaml:"),
         ("just some text\n", "a/index.yaml:1: a catalog file holds mappings"),
@@ -44,7 +49,7 @@ fn broken_blobs_name_file_line_and_rule() {
 /// OLM1-FBC-02, OLM1-FBC-06, CATLG-06, CATLG-07, CATLG-10, CATLG-13: JSON, YAML and both in one file; any spelling of case; unknown things are kept.
 #[test]
 fn formats_mix_and_unknown_things_are_kept() {
-    let text = "{\"Schema\":\"olm.package\",\"NAME\":\"a\",\"defaultchannel\":\"c\"}{\"schema\":\"olm.channel\",\"package\":\"a\",\"name\":\"c\",\
+    let text = "{\"Schema\":\"olm.package\",\"NAME\":\"a\",\"defaultchannel\":\"c\"}\n---\n{\"schema\":\"olm.channel\",\"package\":\"a\",\"name\":\"c\",\
                 \"entries\":[{\"NAME\":\"a.v1\",\"skiprange\":\"<1.0.0\"}]}\n---\nschema: olm.bundle\npackage: a\nname: a.v1\nimage: q.io/a\nextra: 1\n\
                 properties:\n- {type: olm.package, value: {packageName: a, version: 1.0.0}}\n- {type: example.com/x, value: [1]}\n---\n# nothing\n---\n\
                 schema: example.com/thing\nname: t\nwhatever: {deep: [true]}\n";
