@@ -1,15 +1,27 @@
-//! Writes values as kubectl prints them: block style, two blanks, list items level with their key.
+//! Writes values as kubectl and opm print them: block style, two blanks, list items level with their key, keys in their library's order.
 //!
-//! A string is written plain only when every YAML 1.1 reader takes it for that string again.
-
-use std::fmt::Write as _;
+//! ```text
+//!   scalar ── analyze ──┬─ plain          what every YAML 1.1 reader takes for that text again
+//!                       ├─ 'single'       plain text but for an indicator
+//!                       ├─ "double"       what cannot be printed, or would be something else than text
+//!                       └─ | literal      several lines
+//! ```
+//!
+//! The text is that of Go's library to the byte, so that files which people keep beside each other do not differ, and reads back as the
+//! same value. There are two exceptions, for what would not read back: the line and paragraph separators of Unicode are escaped, and `<<`
+//! is quoted.
 
 use serde_json::{Map, Number, Value};
 
+use crate::order;
 use crate::resolve::{Scalar, is_ambiguous, resolve};
 
 /// Longer keys need the explicit `? ` form, because readers only look so far for the colon.
-const SIMPLE_KEY: usize = 120;
+const SIMPLE_KEY: usize = 128;
+/// Written plain, this key would not read back: it would merge.
+const MERGE: &str = "<<";
+/// Lines longer than this are broken at the next blank.
+const WIDTH: usize = 80;
 
 /// One document, with a line end after the last line.
 pub fn to_string(value: &Value) -> String {
@@ -46,18 +58,15 @@ fn indent(out: &mut String, depth: usize) {
 
 /// `inside` says that the first line's indentation stands already (after `- `).
 fn mapping(out: &mut String, map: &Map<String, Value>, depth: usize, mut inside: bool) {
-    for (name, value) in map {
+    for (name, value) in order::sorted(map) {
         if !std::mem::take(&mut inside) {
             indent(out, depth);
         }
-        if name.len() > SIMPLE_KEY {
-            out.push_str("? ");
-            flow_text(out, name);
-            out.push('\n');
-            indent(out, depth);
-        } else {
-            flow_text(out, name);
+        if name.contains(is_break) || name.len() > SIMPLE_KEY {
+            explicit(out, name, value, depth);
+            continue;
         }
+        text(out, name, Place::Key, depth);
         out.push(':');
         match value {
             Value::Object(map) if !map.is_empty() => {
@@ -76,17 +85,34 @@ fn mapping(out: &mut String, map: &Map<String, Value>, depth: usize, mut inside:
     }
 }
 
+/// A key that is too long or has several lines: it and its value stand behind indicators of their own.
+fn explicit(out: &mut String, name: &str, value: &Value, depth: usize) {
+    out.push_str("? ");
+    text(out, name, Place::Value, depth + 1);
+    if !out.ends_with('\n') {
+        out.push('\n');
+    }
+    indent(out, depth);
+    out.push_str(": ");
+    item(out, value, depth);
+}
+
 fn sequence(out: &mut String, items: &[Value], depth: usize, mut inside: bool) {
-    for item in items {
+    for value in items {
         if !std::mem::take(&mut inside) {
             indent(out, depth);
         }
         out.push_str("- ");
-        match item {
-            Value::Object(map) if !map.is_empty() => mapping(out, map, depth + 1, true),
-            Value::Array(items) if !items.is_empty() => sequence(out, items, depth + 1, true),
-            other => inline(out, other, depth + 1),
-        }
+        item(out, value, depth);
+    }
+}
+
+/// A value behind an indicator and a blank.
+fn item(out: &mut String, value: &Value, depth: usize) {
+    match value {
+        Value::Object(map) if !map.is_empty() => mapping(out, map, depth + 1, true),
+        Value::Array(items) if !items.is_empty() => sequence(out, items, depth + 1, true),
+        other => inline(out, other, depth + 1),
     }
 }
 
@@ -98,20 +124,40 @@ fn inline(out: &mut String, value: &Value, depth: usize) {
         Value::Number(number) => out.push_str(&number_text(number)),
         Value::Array(_) => out.push_str("[]"),
         Value::Object(_) => out.push_str("{}"),
-        Value::String(text) => {
-            if block_fits(text) {
-                return block(out, text, depth);
+        Value::String(string) => {
+            text(out, string, Place::Value, depth);
+            if out.ends_with('\n') && string.contains('\n') {
+                return;
             }
-            flow_text(out, text);
         }
     }
     out.push('\n');
 }
 
 fn number_text(number: &Number) -> String {
+    let text = number.to_string();
     match number.as_f64() {
-        Some(float) if number.is_f64() => float_text(&format!("{float:e}"), || format!("{float}")),
-        _ => number.to_string(),
+        // serde_json's digits are the shortest ones and, of two, the even one, as Go's; the standard library's are not.
+        Some(float) if number.is_f64() => float_text(&scientific(&text), || format!("{float}")),
+        _ => text,
+    }
+}
+
+/// `-12.5` as `-1.25e1`.
+fn scientific(text: &str) -> String {
+    let (sign, unsigned) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
+    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_start_matches('0');
+    // A number that serde_json wrote has an exponent that fits.
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let power = exponent + whole.len() as i32 - 1 - (digits.len() - significant.len()) as i32;
+    let significant = significant.trim_end_matches('0');
+    match significant.split_at_checked(1) {
+        None => format!("{sign}0e0"),
+        Some((first, "")) => format!("{sign}{first}e{power}"),
+        Some((first, rest)) => format!("{sign}{first}.{rest}e{power}"),
     }
 }
 
@@ -125,28 +171,161 @@ pub(crate) fn float_text(scientific: &str, plain: impl FnOnce() -> String) -> St
     }
 }
 
-/// Whether `|` carries the text without loss for every reader.
-fn block_fits(text: &str) -> bool {
-    text.contains('\n')
-        && text.bytes().any(|byte| byte != b'\n')
-        && text.chars().all(|letter| letter == '\n' || is_printable(letter))
-        && !text.lines().any(|line| line.ends_with(' '))
+/// Where a text stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// As a key before a colon.
+    Key,
+    /// Anywhere else.
+    Value,
 }
 
-fn block(out: &mut String, text: &str, depth: usize) {
+/// A text in the style that fits it. A literal brings its line end along, everything else does not.
+fn text(out: &mut String, text: &str, place: Place, depth: usize) {
+    let found = Analysis::of(text);
+    if text.contains('\n') {
+        return match (found.literal, place) {
+            (true, Place::Value) => literal(out, text, depth),
+            _ => double_quoted(&mut Line::new(out, place, depth), text),
+        };
+    }
+    let mut line = Line::new(out, place, depth);
+    if resolve(text) != Scalar::Text || is_ambiguous(text) {
+        double_quoted(&mut line, text);
+    } else if found.plain {
+        plain(&mut line, text);
+    } else if found.single {
+        single_quoted(&mut line, text);
+    } else {
+        double_quoted(&mut line, text);
+    }
+}
+
+/// A line that is being written, and is broken at blanks when it gets long. Keys are not broken.
+struct Line<'o> {
+    out: &'o mut String,
+    column: usize,
+    place: Place,
+    depth: usize,
+}
+
+impl<'o> Line<'o> {
+    fn new(out: &'o mut String, place: Place, depth: usize) -> Self {
+        let column = out[out.rfind('\n').map_or(0, |at| at + 1)..].chars().count();
+        Self { out, column, place, depth: depth.max(1) }
+    }
+
+    fn push(&mut self, letter: char) {
+        self.out.push(letter);
+        self.column += 1;
+    }
+
+    fn push_str(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.column += text.chars().count();
+    }
+
+    fn is_full(&self) -> bool {
+        self.place == Place::Value && self.column > WIDTH
+    }
+
+    fn break_here(&mut self) {
+        self.out.push('\n');
+        indent(self.out, self.depth);
+        self.column = self.depth * 2;
+    }
+}
+
+fn plain(line: &mut Line<'_>, text: &str) {
+    let mut after_space = false;
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == ' ' && !after_space && line.is_full() && letters.peek() != Some(&' ') {
+            line.break_here();
+        } else {
+            line.push(letter);
+        }
+        after_space = letter == ' ';
+    }
+}
+
+fn single_quoted(line: &mut Line<'_>, text: &str) {
+    line.push('\'');
+    let mut after_space = false;
+    let mut letters = text.chars().enumerate().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let next = letters.peek().map(|(_, next)| *next);
+        if letter == ' ' && !after_space && line.is_full() && at > 0 && next.is_some_and(|next| next != ' ') {
+            line.break_here();
+        } else {
+            if letter == '\'' {
+                line.push('\'');
+            }
+            line.push(letter);
+        }
+        after_space = letter == ' ';
+    }
+    line.push('\'');
+}
+
+/// Which styles carry a text.
+struct Analysis {
+    plain: bool,
+    single: bool,
+    literal: bool,
+}
+
+impl Analysis {
+    fn of(text: &str) -> Self {
+        let mut indicators = text.starts_with("---") || text.starts_with("...");
+        let (mut special, mut space_before_break, mut blank_before) = (false, false, true);
+        let mut letters = text.chars().peekable();
+        let mut first = true;
+        while let Some(letter) = letters.next() {
+            let next = letters.peek().copied();
+            let blank_after = next.is_none_or(|next| matches!(next, ' ' | '\t'));
+            indicators |= match letter {
+                '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' if first => true,
+                '?' | '-' if first => blank_after,
+                ':' => blank_after,
+                '#' => blank_before,
+                _ => false,
+            };
+            special |= !is_printable(letter);
+            space_before_break |= letter == ' ' && next == Some('\n');
+            blank_before = matches!(letter, ' ' | '\t' | '\n');
+            first = false;
+        }
+        let ends_in_space = text.ends_with(' ');
+        let edges = text.starts_with(' ') || ends_in_space;
+        let quotable = !special && !space_before_break;
+        Self {
+            plain: quotable && !edges && !indicators && !text.is_empty() && text != MERGE,
+            single: quotable,
+            literal: quotable && !ends_in_space,
+        }
+    }
+}
+
+fn literal(out: &mut String, text: &str, depth: usize) {
     out.push('|');
     if text.starts_with([' ', '\n']) {
         out.push('2');
     }
     let body = text.trim_end_matches('\n');
-    match text.len() - body.len() {
+    let ends = text.len() - body.len();
+    match ends {
         0 => out.push('-'),
-        1 => {}
+        1 if !body.is_empty() => {}
         _ => out.push('+'),
     }
     out.push('\n');
     // The indicator counts from the parent's indentation, and at the root that is none.
     let depth = depth.max(1);
+    if body.is_empty() {
+        out.push_str(&"\n".repeat(ends));
+        return;
+    }
     for line in body.split('\n') {
         if !line.is_empty() {
             indent(out, depth);
@@ -154,67 +333,77 @@ fn block(out: &mut String, text: &str, depth: usize) {
         }
         out.push('\n');
     }
-    for _ in 1..(text.len() - body.len()) {
+    for _ in 1..ends {
         out.push('\n');
     }
 }
 
-fn flow_text(out: &mut String, text: &str) {
-    let printable = text.chars().all(is_printable);
-    if !printable || resolve(text) != Scalar::Text || is_ambiguous(text) || text == "=" {
-        double_quoted(out, text);
-    } else if plain_fits(text) {
-        out.push_str(text);
-    } else {
-        out.push('\'');
-        out.push_str(&text.replace('\'', "''"));
-        out.push('\'');
-    }
+fn is_break(letter: char) -> bool {
+    matches!(letter, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
+/// What Go's library prints as it is. Beyond the basic plane that is nothing.
 fn is_printable(letter: char) -> bool {
-    matches!(letter, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
+    matches!(letter, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
         && !matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-fn plain_fits(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return false };
-    let leading = match first {
-        b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@' | b'`' | b' ' => false,
-        b'-' | b'?' | b':' => bytes.get(1).is_some_and(|next| *next != b' ' && *next != b'-'),
-        _ => true,
-    };
-    leading
-        && !matches!(last, b' ' | b':')
-        && text != "<<"
-        && !text.starts_with("...")
-        && !text.contains(": ")
-        && !text.contains(" #")
-        && !text.starts_with("---")
-}
-
-fn double_quoted(out: &mut String, text: &str) {
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\0' => out.push_str("\\0"),
-            letter if is_printable(letter) => out.push(letter),
-            letter => {
-                let code = u32::from(letter);
-                // Writing to a string cannot fail.
-                let _ = match code {
-                    0..=0xff => write!(out, "\\x{code:02X}"),
-                    0x100..=0xffff => write!(out, "\\u{code:04X}"),
-                    _ => write!(out, "\\U{code:08X}"),
-                };
+fn double_quoted(line: &mut Line<'_>, text: &str) {
+    line.push('"');
+    // Behind a byte order mark the library escapes everything.
+    let marked = text.starts_with('\u{feff}');
+    let mut after_space = false;
+    let mut letters = text.chars().enumerate().peekable();
+    while let Some((at, letter)) = letters.next() {
+        if letter == ' ' && !marked {
+            let next = letters.peek().map(|(_, next)| *next);
+            if !after_space && line.is_full() && at > 0 && next.is_some() {
+                line.break_here();
+                if next == Some(' ') {
+                    line.push('\\');
+                }
+            } else {
+                line.push(' ');
             }
+            after_space = true;
+            continue;
+        }
+        after_space = false;
+        if let Some(short) = short_escape(letter) {
+            line.push('\\');
+            line.push(short);
+        } else if is_printable(letter) && !marked {
+            line.push(letter);
+        } else if letter == '\u{a0}' {
+            line.push_str("\\_");
+        } else {
+            let code = u32::from(letter);
+            line.push_str(&match code {
+                0..=0xff => format!("\\x{code:02X}"),
+                0x100..=0xffff => format!("\\u{code:04X}"),
+                _ => format!("\\U{code:08X}"),
+            });
         }
     }
-    out.push('"');
+    line.push('"');
+}
+
+/// The letter that stands for one after a backslash.
+fn short_escape(letter: char) -> Option<char> {
+    Some(match letter {
+        '"' | '\\' => letter,
+        '\0' => '0',
+        '\u{7}' => 'a',
+        '\u{8}' => 'b',
+        '\t' => 't',
+        '\n' => 'n',
+        '\u{b}' => 'v',
+        '\u{c}' => 'f',
+        '\r' => 'r',
+        '\u{1b}' => 'e',
+        '\u{85}' => 'N',
+        '\u{2028}' => 'L',
+        '\u{2029}' => 'P',
+        _ => return None,
+    })
 }

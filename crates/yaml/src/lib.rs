@@ -15,6 +15,7 @@
 mod compose;
 mod emit;
 mod json;
+mod order;
 mod read;
 mod resolve;
 

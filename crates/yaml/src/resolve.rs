@@ -152,14 +152,84 @@ fn decimal(plain: &str) -> Scalar {
     }
 }
 
-/// Whether other readers may take the text for a date or a base-60 number, so that a writer should quote it.
+/// Whether the text is a date or a base-60 number to YAML 1.1, so that it has to be quoted although it is read as text here.
 pub(crate) fn is_ambiguous(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    if !bytes.first().is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-')) {
+    is_base_60(text) || is_timestamp(text)
+}
+
+/// `190:20:30.15`.
+fn is_base_60(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let mut parts = whole.split(':');
+    let first = parts.next().is_some_and(|part| part.starts_with(|letter: char| letter.is_ascii_digit()) && digits_or_underscores(part));
+    let sixtieth = |part: &str| match part.as_bytes() {
+        [one] => one.is_ascii_digit(),
+        [ten, one] => (b'0'..=b'5').contains(ten) && one.is_ascii_digit(),
+        _ => false,
+    };
+    let rest: Vec<&str> = parts.collect();
+    first && !rest.is_empty() && rest.iter().all(|part| sixtieth(part)) && digits_or_underscores(fraction)
+}
+
+fn digits_or_underscores(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+}
+
+/// `2001-01-01`, `2001-1-1 2:3:4.5`, `2001-01-01T02:03:04Z`, as Go's library reads them.
+fn is_timestamp(text: &str) -> bool {
+    let mut parts = text.splitn(3, '-');
+    let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return false };
+    if year.len() != 4 || !year.bytes().all(|byte| byte.is_ascii_digit()) {
         return false;
     }
-    let date = bytes.len() >= 8 && bytes[..4].iter().all(u8::is_ascii_digit) && bytes[4] == b'-' && bytes[5].is_ascii_digit();
-    let sexagesimal =
-        bytes.contains(&b':') && bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'_' | b'+' | b'-'));
-    date || sexagesimal
+    let (day, time) = match rest.find(|letter: char| !letter.is_ascii_digit()) {
+        Some(at) => rest.split_at(at),
+        None => (rest, ""),
+    };
+    let (Ok(year), Some(month), Some(day)) = (year.parse::<u32>(), short_number(month), short_number(day)) else { return false };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + u32::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return false,
+    };
+    if day == 0 || day > days {
+        return false;
+    }
+    match time.as_bytes().first() {
+        None => true,
+        Some(b' ') => clock(time.get(1..).unwrap_or_default()).is_some_and(str::is_empty),
+        Some(b'T' | b't') => clock(time.get(1..).unwrap_or_default()).is_some_and(is_zone),
+        Some(_) => false,
+    }
+}
+
+/// What follows hours, minutes, seconds and parts of a second.
+fn clock(text: &str) -> Option<&str> {
+    let mut rest = text;
+    for (limit, end) in [(24, ":"), (60, ":"), (60, "")] {
+        let length = rest.bytes().take(2).take_while(u8::is_ascii_digit).count();
+        if short_number(&rest[..length])? >= limit {
+            return None;
+        }
+        rest = rest[length..].strip_prefix(end)?;
+    }
+    let Some(fraction) = rest.strip_prefix(['.', ',']) else { return Some(rest) };
+    let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    (length > 0).then(|| &fraction[length..])
+}
+
+fn is_zone(text: &str) -> bool {
+    let Some(offset) = text.strip_prefix(['+', '-']) else { return text == "Z" };
+    let two = |part: &str| if part.len() == 2 { short_number(part) } else { None };
+    offset
+        .split_once(':')
+        .is_some_and(|(hours, minutes)| two(hours).is_some_and(|hours| hours <= 24) && two(minutes).is_some_and(|minutes| minutes < 60))
+}
+
+/// A number of one or two digits.
+fn short_number(text: &str) -> Option<u32> {
+    if (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
