@@ -67,9 +67,11 @@ impl BlobCache {
     pub fn workspace(&self) -> Result<Workspace, Error> {
         let work = self.root.join("work");
         let id = uuid::Uuid::new_v4().to_string();
-        let lock_path = work.join(format!("{id}.lock"));
-        let lock = fs::File::create_new(&lock_path).map_err(Error::io(&lock_path))?;
-        lock.lock().map_err(Error::io(&lock_path))?;
+        // It gets its name when it is locked, so that nobody takes it for one of a dead process in between.
+        let (unlocked, lock_path) = (work.join(format!("{id}.new")), work.join(format!("{id}.lock")));
+        let lock = fs::File::create_new(&unlocked).map_err(Error::io(&unlocked))?;
+        lock.lock().map_err(Error::io(&unlocked))?;
+        fs::rename(&unlocked, &lock_path).map_err(Error::io(&lock_path))?;
         let store = BlobStore::sharing(work.join(id), self.clone())?;
         Ok(Workspace { store, hold: Hold::Shared(Lease { cache: self.clone(), lock, lock_path }) })
     }

@@ -195,14 +195,25 @@ impl axum::serve::Listener for Tls {
 
 /// A registry with a certificate of its own making. Gives its host and the certificate as PEM.
 async fn tls_registry(registry: Registry) -> (String, String) {
+    tls_registry_for(registry, None).await
+}
+
+/// The same, which lets only clients in whose certificate this authority signed.
+async fn tls_registry_for(registry: Registry, clients: Option<&[u8]>) -> (String, String) {
     let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = rustls_pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
-    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key)
-        .unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(rustls_pki_types::CertificateDer::from(authority.to_vec())).unwrap();
+            let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let config = builder.with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let tls = Tls { listener, acceptor: Arc::new(config).into() };
@@ -234,6 +245,33 @@ async fn certificates_are_verified() {
         ..ClientConfig::default()
     });
     assert!(broken.is_err_and(|error| error.to_string().starts_with("ca.pem: ")));
+}
+
+/// OLM1-GEN-06: `certs.d` holds authorities and client certificates of single registries.
+#[tokio::test]
+async fn certificates_of_single_registries() {
+    let user = rcgen::generate_simple_self_signed(["somebody".to_owned()]).unwrap();
+    let (host, pem) = tls_registry_for(Registry::in_memory(), Some(user.cert.der())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join(&host);
+    let attempt = || async {
+        let client = client(ClientConfig { certificates: vec![folder.path().to_owned()], ..ClientConfig::default() });
+        let (_from, from) = store();
+        let built = image(&from);
+        client.push(&built, &from, &Reference::parse(&format!("{host}/org/widget:v1")).unwrap()).await
+    };
+    assert_eq!(attempt().await.unwrap_err().kind(), ErrorKind::Tls, "nobody is trusted");
+    std::fs::create_dir(&own).unwrap();
+    std::fs::write(own.join("ca.crt"), pem).unwrap();
+    assert!(attempt().await.is_err(), "the registry wants a certificate");
+    std::fs::write(own.join("client.cert"), user.cert.pem()).unwrap();
+    let lacking = attempt().await.unwrap_err().to_string();
+    assert!(lacking.contains("client.cert: the client certificate lacks its key"), "{lacking}");
+    std::fs::write(own.join("client.key"), user.signing_key.serialize_pem()).unwrap();
+    attempt().await.unwrap();
+    std::fs::write(own.join("client.key"), "no key").unwrap();
+    let broken = attempt().await.unwrap_err().to_string();
+    assert!(broken.contains("client.cert: its key cannot be read"), "{broken}");
 }
 
 /// MS-OFF-01: layouts hold images by name and platform.
@@ -375,7 +413,7 @@ async fn docker_registry_agrees() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = directory.path().join("config.yml");
     let text = format!(
-        "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n",
+        "version: 0.1\nlog:\n  level: error\nstorage:\n  delete:\n    enabled: true\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n",
         directory.path().join("data").display()
     );
     std::fs::write(&config, text).unwrap();
@@ -409,6 +447,24 @@ async fn second_opinion(port: u16) -> Result<(), Error> {
     let (_to, to): (_, BlobStore) = store();
     assert_eq!(client.pull(&target, &to).await?, built);
     assert_eq!(client.tags(&target).await?, ["v1"]);
+    // In pieces, mounted, several platforms as one, copied whole, and deleted.
+    let pieces = Client::new(ClientConfig { chunk: 100, ..ClientConfig::default() })?;
+    let large = mainstay_oci::ImageBuilder::new()
+        .file("large", (0..2000_u32).flat_map(u32::to_be_bytes).collect::<Vec<_>>())
+        .compression(mainstay_oci::Compression::None);
+    let build = |platform: &str| large.clone().platform(platform.parse()?).build(&from);
+    let index = mainstay_oci::ImageIndex::build(vec![build("linux/amd64")?, build("linux/arm64")?], &from)?;
+    let several = Reference::parse(&format!("{address}/org/several:v1"))?;
+    assert_eq!(pieces.push_index(&index, &from, &several, &[]).await?, index.descriptor.digest);
+    let (_survey, survey) = store();
+    let tree = client.survey(&several, &survey).await?;
+    let copy = Reference::parse(&format!("{address}/copies/several:v1"))?;
+    assert!(client.put(&tree, &survey, &copy, std::slice::from_ref(&several)).await?);
+    assert!(client.holds(&copy, &index.descriptor.digest).await? && !survey.has(&tree.blobs[0].digest), "blobs were mounted");
+    let (_to, to): (_, BlobStore) = store();
+    assert_eq!(client.for_platform("linux/arm64".parse()?).pull(&copy, &to).await?.digest, index.descriptor.digest);
+    client.delete(&copy.at(index.descriptor.digest.clone())).await?;
+    assert!(!client.holds(&copy, &index.descriptor.digest).await?);
     let missing = client.pull(&Reference::parse(&format!("{address}/org/other:v1"))?, &to).await;
     assert!(missing.is_err_and(|error| error.kind() == ErrorKind::NotFound));
     Ok(())
