@@ -48,6 +48,8 @@ pub(crate) struct Pieces<'s> {
     source: &'s dyn Source,
     paths: &'s [String],
     limits: &'s Limits,
+    /// Bytes that are read before they are cut.
+    step: usize,
     next_file: usize,
     open: Option<Open<'s>>,
 }
@@ -80,7 +82,7 @@ struct Scan {
 
 impl<'s> Pieces<'s> {
     pub(crate) fn new(source: &'s dyn Source, paths: &'s [String], limits: &'s Limits) -> Self {
-        Self { source, paths, limits, next_file: 0, open: None }
+        Self { source, paths, limits, step: STEP, next_file: 0, open: None }
     }
 
     /// The next batch; nothing after the last one.
@@ -96,7 +98,7 @@ impl<'s> Pieces<'s> {
                 }
             };
             let path = &self.paths[open.number];
-            open.read(path, self.limits)?;
+            open.read(path, self.step, self.limits)?;
             match open.cut(path, self.limits)? {
                 Some(batch) => return Ok(Some(batch)),
                 None if open.at_end && open.buffer.is_empty() => self.open = None,
@@ -112,14 +114,14 @@ impl<'s> Open<'s> {
     }
 
     /// Reads one step more, unless the file is at its end.
-    fn read(&mut self, path: &str, limits: &Limits) -> Result<(), LoadError> {
+    fn read(&mut self, path: &str, step: usize, limits: &Limits) -> Result<(), LoadError> {
         if self.at_end {
             return Ok(());
         }
         let first = self.offset == 0 && self.buffer.is_empty();
-        let wanted = self.buffer.len() + STEP;
+        let wanted = self.buffer.len() + step;
         // Most files are small: do not make room for a whole step before it is needed.
-        let mut more = FIRST_STEP;
+        let mut more = FIRST_STEP.min(step);
         let mut filled = self.buffer.len();
         while filled < wanted && !self.at_end {
             self.buffer.resize((filled + more).min(wanted), 0);
@@ -134,7 +136,7 @@ impl<'s> Open<'s> {
                 }
             }
             self.buffer.truncate(filled);
-            more = STEP;
+            more = step;
         }
         if self.offset + filled as u64 > limits.file_bytes {
             return Err(LoadError::Limit { path: path.to_owned(), what: "the size of the file", limit: limits.file_bytes });
@@ -347,4 +349,62 @@ pub(crate) fn body(piece: &[u8]) -> &[u8] {
 
 fn is_separator(line: &[u8]) -> bool {
     line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::source::MemorySource;
+
+    /// Offset, line and text of each piece.
+    fn pieces(text: &str, step: usize) -> Result<Vec<(u64, usize, Form, String)>, String> {
+        let source = MemorySource::of("f", text);
+        let (paths, limits) = ([String::from("f")], Limits::default());
+        let mut reader = Pieces { step, ..Pieces::new(&source, &paths, &limits) };
+        let mut found = Vec::new();
+        while let Some(batch) = reader.next().map_err(|error| error.to_string())? {
+            for Piece { range, line } in batch.pieces {
+                let piece = String::from_utf8(batch.text[range.clone()].to_vec()).unwrap();
+                found.push((batch.offset + range.start as u64, line, batch.form, piece));
+            }
+        }
+        Ok(found)
+    }
+
+    /// CATLG-07: objects follow one another, documents are separated by lines, one kind may follow the other.
+    #[test]
+    fn cuts() {
+        let json = |offset, line, text: &str| (offset, line, Form::Json, text.to_owned());
+        let yaml = |offset, line, text: &str| (offset, line, Form::Yaml, text.to_owned());
+        type Case<'a> = (&'a str, Vec<(u64, usize, Form, String)>);
+        let cases: [Case<'_>; 9] = [
+            ("", vec![]),
+            (" \n\t", vec![]),
+            ("{\"a\":\"}\\\"{\"}\n\n{}", vec![json(0, 1, "{\"a\":\"}\\\"{\"}"), json(14, 3, "{}")]),
+            ("{\"a\":[{}", vec![json(0, 1, "{\"a\":[{}")]),
+            ("{", vec![json(0, 1, "{")]),
+            ("{a: b}", vec![yaml(0, 1, "{a: b}")]),
+            ("a: 1\n---\n--- # c\nb: 2\n---x", vec![yaml(0, 1, "a: 1\n"), yaml(5, 2, "---\n"), yaml(9, 3, "--- # c\nb: 2\n---x")]),
+            ("{\"a\":1}\n---\nb: 2\n", vec![json(0, 1, "{\"a\":1}"), yaml(8, 2, "---\nb: 2\n")]),
+            ("\u{feff}{\"a\":1}", vec![json(3, 1, "{\"a\":1}")]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(pieces(text, STEP), Ok(expected), "{text:?}");
+        }
+        assert!(pieces("{}{} x", STEP).unwrap_err().starts_with("f:1: not valid JSON"));
+    }
+
+    proptest! {
+        /// CATLG-07: how much is read at a time changes nothing.
+        #[test]
+        fn steps_change_nothing(
+            text in "(\\{\"a\":(\"[{}\\[\\]é]\"|\\[1,\\{\\}\\]|\"\\\\\"\")\\}|---\n|b: 2\n|[ \n]|\\{|\"|x){0,10}",
+            step in 1_usize..40,
+        ) {
+            prop_assert_eq!(pieces(&text, step), pieces(&text, STEP));
+        }
+    }
 }
