@@ -210,3 +210,19 @@ fn colour() {
     assert!(run(command().args(args).args(["--color", "always"])).stderr.contains('\x1b'));
     assert!(!run(command().args(args).env("NO_COLOR", "1")).stderr.contains('\x1b'));
 }
+
+/// CATLG-48: a bundle generated where its manifests already lie keeps them; opm empties them there.
+#[test]
+fn generating_in_place_keeps_the_manifests() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifests = folder.path().join("manifests");
+    std::fs::create_dir(&manifests).unwrap();
+    let csv = workspace().join("examples/bundles/beacon/1.0.0/manifests/beacon.clusterserviceversion.yaml");
+    let written = std::fs::read(csv).unwrap();
+    std::fs::write(manifests.join("csv.yaml"), &written).unwrap();
+    let arguments = ["opm", "alpha", "bundle", "generate", "-d", "manifests", "-p", "beacon", "-c", "stable", "-u", "."];
+    let made = run(command().current_dir(folder.path()).args(arguments));
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    assert!(folder.path().join("metadata/annotations.yaml").is_file());
+    assert_eq!(std::fs::read(manifests.join("csv.yaml")).unwrap(), written);
+}

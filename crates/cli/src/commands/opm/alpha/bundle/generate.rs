@@ -218,8 +218,13 @@ pub fn files(directory: &Path) -> Result<Files, Failure> {
 }
 
 /// Copies a folder of manifests. As with opm, what lies in inner folders lands in a folder named after the one being copied.
+/// Unlike opm, which empties the author's files then, a folder that is its own target stays as it is.
 fn copy(from: &Path, to: &Path, existing: Existing) -> Result<(), Failure> {
     std::fs::create_dir_all(to).map_err(|error| io("mkdir", to, &error))?;
+    let real = |path: &Path| path.canonicalize().map_err(|error| io("stat", path, &error));
+    if real(from)? == real(to)? {
+        return Ok(());
+    }
     for (name, path) in entries(from)? {
         if path.is_dir() {
             copy(&path, &to.join(from.file_name().unwrap_or_default()), existing)?;
