@@ -1,8 +1,8 @@
 //! `opm render` (CATLG-32, OLM1-BUILD-03..05).
 
 use clap::Args;
-use mainstay_catalog::{Catalog, Format, Limits, render};
-use mainstay_catalog_refs::{Access, Error, ImageTemplate, Kind, Level, migrate, open};
+use mainstay_catalog::{Catalog, Format, Limits, Part, RenderError, render_parts};
+use mainstay_catalog_refs::{Access, Content, Error, ImageTemplate, Kind, Level, Opened, Payload, migrate, open};
 
 use super::Global;
 use crate::errors::{Exit, Failure};
@@ -49,13 +49,54 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     let level = if arguments.migrate { Level::ALL } else { parse_level(&arguments.migrate_level)? };
     let client = || global.client();
     let access = Access { image_template: template.as_ref(), ..Access::as_opm(&client, Kind::OPM_RENDER) };
-    let mut all = Catalog::default();
+    let mut all = Vec::new();
     for reference in &arguments.references {
-        let mut catalog = load(reference, &access)?;
-        migrate(&mut catalog, level).map_err(|error| Failure::new(Exit::Failed, "catalog", error.to_line()))?;
-        append(&mut all, catalog);
+        all.push(Loaded::of(reference, &access, level)?);
     }
-    output::stream(|out| render(&all, format, out))
+    let parts: Vec<Part<'_>> = all.iter().map(Loaded::part).collect();
+    let mut bad = None;
+    output::stream(|out| match render_parts(&parts, &Limits::default(), format, out) {
+        Ok(()) => Ok(()),
+        Err(RenderError::Write(error)) => Err(error),
+        Err(RenderError::Load(error)) => {
+            bad = Some(error);
+            Ok(())
+        }
+    })?;
+    match bad {
+        // Which of several references it was, the file's path says.
+        Some(error) => Err(failure(&arguments.references.join(" "), &error.into())),
+        None => Ok(()),
+    }
+}
+
+/// A reference on the way to its text: files as they are, or blobs where there are no files or they had to be changed.
+enum Loaded {
+    Files(Opened),
+    Blobs(Catalog),
+}
+
+impl Loaded {
+    fn of(reference: &str, access: &Access<'_>, level: Level) -> Result<Self, Failure> {
+        let opened = open_with(reference, access, |error| failure(reference, error))?;
+        if level == Level::None && !matches!(opened.payload, Payload::Catalog(_)) {
+            return Ok(Self::Files(opened));
+        }
+        let mut catalog = opened.into_catalog(&Limits::default()).map_err(|error| failure(reference, &error))?;
+        migrate(&mut catalog, level).map_err(|error| Failure::new(Exit::Failed, "catalog", error.to_line()))?;
+        Ok(Self::Blobs(catalog))
+    }
+
+    fn part(&self) -> Part<'_> {
+        match self {
+            Self::Blobs(catalog) => Part::Catalog(catalog),
+            Self::Files(opened) => match &opened.payload {
+                Payload::Directory(source, _) => Part::Source(source),
+                Payload::Memory(source) => Part::Source(source),
+                Payload::Catalog(catalog) => Part::Catalog(catalog),
+            },
+        }
+    }
 }
 
 /// Opens a reference and reads it, with the errors that opm has for it.
@@ -65,8 +106,16 @@ pub(super) fn load(reference: &str, access: &Access<'_>) -> Result<Catalog, Fail
 
 /// [`load`] with failures of one's own.
 pub(super) fn load_with(reference: &str, access: &Access<'_>, failure: impl Fn(&Error) -> Failure) -> Result<Catalog, Failure> {
-    let opened = runtime::block_on(async { open(reference, access).await.map_err(|error| failure(&error)) })?;
+    let opened = open_with(reference, access, &failure)?;
     opened.into_catalog(&Limits::default()).map_err(|error| failure(&error))
+}
+
+fn open_with(reference: &str, access: &Access<'_>, failure: impl Fn(&Error) -> Failure) -> Result<Opened, Failure> {
+    let opened = runtime::block_on(async { open(reference, access).await.map_err(|error| failure(&error)) })?;
+    if opened.kind.content == Content::Database {
+        super::databases::deprecation_notice();
+    }
+    Ok(opened)
 }
 
 /// What opm says of a reference that can not be opened.
