@@ -137,7 +137,9 @@ pub fn layout(picture: &Picture, panel: &Panel, sizes: &[(f64, f64)]) -> Layout 
         .collect();
     let mut row_of = vec![0; grid.cells.len()];
     for (row, cells) in grid.rows.iter().enumerate() {
-        cells.iter().for_each(|cell| row_of[*cell] = row);
+        for &cell in cells {
+            row_of[cell] = row;
+        }
     }
     // A pass is straight along the boxes of its layer, so that curves are bent only in the gaps.
     let mut routes = curves(panel, &grid, &nodes, |cell| {
@@ -191,11 +193,13 @@ impl Lines {
     }
 }
 
+/// Curves that end at a box: where their other end is, and which path it is.
+type Ends = HashMap<usize, Vec<(f64, usize)>>;
+
 /// Curves between the boxes; their ends share the sides of the boxes.
 fn curves(panel: &Panel, grid: &Grid, nodes: &[Rect], pass: impl Fn(usize) -> [Point; 2]) -> Vec<Route> {
     // What leaves at the upper side and arrives at the lower side of each box, by where it comes from or goes to.
-    let (mut leaving, mut arriving): (HashMap<usize, Vec<(f64, usize)>>, HashMap<usize, Vec<(f64, usize)>>) =
-        (HashMap::new(), HashMap::new());
+    let (mut leaving, mut arriving) = (Ends::new(), Ends::new());
     let x_of = |cell: usize| nodes.get(cell).map_or_else(|| pass(cell)[0].x, |node| node.x + node.width / 2.0);
     for (at, (_, path)) in grid.paths.iter().enumerate() {
         if let [first, second, ..] = path.as_slice() {
@@ -205,7 +209,7 @@ fn curves(panel: &Panel, grid: &Grid, nodes: &[Rect], pass: impl Fn(usize) -> [P
             arriving.entry(*last).or_default().push((x_of(*before), at));
         }
     }
-    let port = |ends: &HashMap<usize, Vec<(f64, usize)>>, node: usize, path: usize| {
+    let port = |ends: &Ends, node: usize, path: usize| {
         let mut ends = ends.get(&node).cloned().unwrap_or_default();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let at = ends.iter().position(|(_, other)| *other == path).unwrap_or_default() as f64;

@@ -66,7 +66,7 @@ fn text(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '"' | '<' | '>' | '&' | '#' | ';' | '`' | '\\' | '|' | '[' | ']' | '{' | '}' => {
-                put(&mut out, format_args!("#{};", letter as u32))
+                put(&mut out, format_args!("#{};", letter as u32));
             }
             letter if letter.is_control() => out.push(' '),
             letter => out.push(letter),

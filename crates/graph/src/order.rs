@@ -48,6 +48,8 @@ pub fn order(panel: &Panel) -> Order {
     for (at, &node) in line.iter().enumerate() {
         place[node] = at;
     }
+    // Not every edge that was set aside has to point downward in the end.
+    let upward = panel.edges.iter().map(|edge| place[edge.from] < place[edge.to]).collect();
     Order { line, place, upward }
 }
 

@@ -14,7 +14,7 @@ mod paint;
 use std::collections::BTreeSet;
 
 use crate::error::Error;
-use crate::model::{Edge, Mark, Merge, Node, Panel, Picture};
+use crate::model::{Edge, Kind, Mark, Merge, Node, Panel, Picture};
 use crate::order::{Order, order};
 use crate::rails::{Rail, rails};
 use gutter::Gutter;
@@ -29,30 +29,34 @@ pub fn text(picture: &Picture, style: &TextStyle) -> Result<String, Error> {
     picture.check()?;
     let mut out = String::new();
     let pen = Pen(style);
-    for line in std::iter::once(pen.paint(&picture.title, Ink::Strong)).chain(picture.description.lines().map(str::to_owned)) {
+    let description = picture.description.lines().map(|line| pen.paint(line, Ink::Plain));
+    for line in std::iter::once(pen.paint(&picture.title, Ink::Strong)).chain(description) {
         if !line.is_empty() {
             out.push_str(line.trim_end());
             out.push('\n');
         }
     }
+    let mut lines = false;
     for panel in &picture.panels {
         if !out.is_empty() {
             out.push('\n');
         }
-        draw(&mut out, picture, panel, &pen);
+        lines |= draw(&mut out, picture, panel, &pen);
     }
-    legend(&mut out, picture, &pen);
+    legend(&mut out, picture, lines, &pen);
     Ok(out)
 }
 
-fn draw(out: &mut String, picture: &Picture, panel: &Panel, pen: &Pen<'_>) {
+/// Draws a panel; tells whether there are lines beside the rows.
+fn draw(out: &mut String, picture: &Picture, panel: &Panel, pen: &Pen<'_>) -> bool {
     let style = pen.0;
     if !panel.name.is_empty() {
         out.push_str(&pen.paint(&panel.name, Ink::Strong));
         out.push('\n');
     }
     for note in &panel.notes {
-        out.push_str(&format!("{note}\n"));
+        out.push_str(&pen.paint(note, Ink::Plain));
+        out.push('\n');
     }
     let order = order(panel);
     let follows = following(picture, panel, &order);
@@ -84,8 +88,13 @@ fn draw(out: &mut String, picture: &Picture, panel: &Panel, pen: &Pen<'_>) {
         out.push_str(&pen.paint(&line, ink));
         out.push('\n');
     };
-    left_out.iter().for_each(|rail| list(rail, "also ", Ink::Plain));
-    rails(panel, &order.reversed(), &downward).iter().for_each(|rail| list(rail, "against the order, ", Ink::Warning));
+    for rail in &left_out {
+        list(rail, "also ", Ink::Plain);
+    }
+    for rail in &rails(panel, &order.reversed(), &downward) {
+        list(rail, "against the order, ", Ink::Warning);
+    }
+    gutter.lanes() > 0
 }
 
 /// Places whose node follows directly on the one below, by an edge that is drawn apart; no line is needed for these.
@@ -151,19 +160,24 @@ impl Columns {
     }
 }
 
-fn legend(out: &mut String, picture: &Picture, pen: &Pen<'_>) {
-    let apart = picture.kinds_in_use().into_iter().find(|(_, kind)| kind.merge == Merge::Apart);
-    let mut parts: Vec<String> = picture
-        .kinds_in_use()
-        .into_iter()
-        .map(|(_, kind)| format!("{} {}", pen.paint(pen.vertical(kind.line), Ink::tone(kind.tone)), kind.name))
-        .collect();
-    if parts.is_empty() {
+/// Explains what occurs.
+fn legend(out: &mut String, picture: &Picture, lines: bool, pen: &Pen<'_>) {
+    let kinds = picture.kinds_in_use();
+    if kinds.is_empty() {
         return;
     }
-    parts.push(format!("{} enters here; lines lead up", pen.into_node()));
-    if let Some((_, kind)) = apart {
+    let mut parts: Vec<String> = Vec::new();
+    if lines {
+        let line = |kind: &Kind| format!("{} {}", pen.paint(pen.vertical(kind.line), Ink::tone(kind.tone)), kind.name);
+        parts.extend(kinds.iter().map(|(_, kind)| line(kind)));
+        parts.push(format!("{} enters here; lines lead up", pen.enters()));
+    }
+    if let Some((_, kind)) = kinds.iter().find(|(_, kind)| kind.merge == Merge::Apart) {
         parts.push(format!("rows without a gap: the upper {} the lower", kind.name));
     }
-    out.push_str(&format!("\n{}\n", parts.join("   ")));
+    if !parts.is_empty() {
+        out.push('\n');
+        out.push_str(&parts.join("   "));
+        out.push('\n');
+    }
 }

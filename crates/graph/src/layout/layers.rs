@@ -10,9 +10,11 @@ const WIDEST: usize = 6;
 pub(super) fn layers(panel: &Panel, order: &Order) -> Vec<usize> {
     let nodes = panel.nodes.len();
     let (mut above, mut below) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
-    for (edge, _) in panel.edges.iter().zip(&order.upward).filter(|(_, upward)| **upward) {
-        above[edge.from].push(edge.to);
-        below[edge.to].push(edge.from);
+    for (edge, upward) in panel.edges.iter().zip(&order.upward).filter(|(edge, _)| edge.from != edge.to) {
+        // An edge against the order also leads from one layer to another, downward.
+        let (lower, upper) = if *upward { (edge.from, edge.to) } else { (edge.to, edge.from) };
+        above[lower].push(upper);
+        below[upper].push(lower);
     }
     let mut layer = vec![0; nodes];
     let mut count: Vec<usize> = Vec::new();

@@ -33,7 +33,9 @@ pub(super) fn columns(grid: &Grid, widths: &[f64]) -> Vec<f64> {
     }
     let left = (0..x.len()).map(|cell| x[cell] - width(cell) / 2.0).fold(f64::INFINITY, f64::min);
     if left.is_finite() {
-        x.iter_mut().for_each(|x| *x -= left);
+        for x in &mut x {
+            *x -= left;
+        }
     }
     x
 }

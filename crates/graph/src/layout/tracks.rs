@@ -2,7 +2,7 @@
 //!
 //! The outermost box of a layer is reached at its side. For the others, a line goes through the gap above or below the layer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Bend, Point, Rect, Route, Stroke};
 use crate::lanes::lanes;
@@ -41,61 +41,49 @@ enum Role {
     Leaves,
 }
 
+/// Position of a track, a node on it, and what the node does with it.
+type End = (usize, usize, Role);
+
+/// An end at the side of a box: its role, its rank among those, its track.
+type Ranked = (Role, usize, usize);
+
 /// All tracks.
 pub(super) struct Tracks {
-    tracks: Vec<Track>,
+    all: Vec<Track>,
     lane: Vec<usize>,
     lanes_left: usize,
     lanes_right: usize,
-    /// Ends that pass a gap, by the number of the gap: track, node and role. Their place in the list is their place in the gap.
-    gaps: BTreeMap<usize, Vec<(usize, usize, Role)>>,
+    /// Ends that pass a gap, by the number of the gap. Their place in the list is their place in the gap.
+    gaps: BTreeMap<usize, Vec<End>>,
     /// Upper side of each gap.
     gap_top: BTreeMap<usize, f64>,
 }
 
 impl Tracks {
     pub(super) fn new(tracks: Vec<Track>, layer: &[usize], columns: &[f64], widths: &[f64]) -> Self {
-        let mut all =
-            Self { lane: vec![0; tracks.len()], tracks, lanes_left: 0, lanes_right: 0, gaps: BTreeMap::new(), gap_top: BTreeMap::new() };
-        for direction in [Direction::Up, Direction::Down] {
-            let here: Vec<usize> = (0..all.tracks.len()).filter(|at| all.tracks[*at].direction == direction).collect();
-            let spans: Vec<(usize, usize)> = here.iter().map(|at| all.tracks[*at].span(layer)).collect();
-            let (lane, count) = lanes(&spans);
-            for (at, lane) in here.iter().zip(lane) {
-                all.lane[*at] = lane;
+        let mut lane = vec![0; tracks.len()];
+        let mut lanes_of = |direction: Direction| {
+            let here: Vec<usize> = (0..tracks.len()).filter(|at| tracks[*at].direction == direction).collect();
+            let spans: Vec<(usize, usize)> = here.iter().map(|at| tracks[*at].span(layer)).collect();
+            let (found, count) = lanes(&spans);
+            for (at, found) in here.into_iter().zip(found) {
+                lane[at] = found;
             }
-            match direction {
-                Direction::Up => all.lanes_right = count,
-                Direction::Down => all.lanes_left = count,
-            }
-        }
-        // The outermost box of each layer on the side of the track needs no gap.
-        let mut outermost: BTreeMap<(usize, Direction), usize> = BTreeMap::new();
-        for node in 0..layer.len() {
-            for direction in [Direction::Up, Direction::Down] {
-                let edge = |node: usize| match direction {
-                    Direction::Up => columns[node] + widths[node] / 2.0,
-                    Direction::Down => widths[node] / 2.0 - columns[node],
+            count
+        };
+        let (lanes_right, lanes_left) = (lanes_of(Direction::Up), lanes_of(Direction::Down));
+        let outermost = outermost(layer, columns, widths);
+        let mut gaps: BTreeMap<usize, Vec<End>> = BTreeMap::new();
+        for (at, track) in tracks.iter().enumerate() {
+            for (node, role) in track.ends().filter(|(node, _)| outermost[&(layer[*node], track.direction)] != *node) {
+                let gap = match role {
+                    Role::Enters => layer[node] + 1,
+                    Role::Leaves => layer[node],
                 };
-                let holder = outermost.entry((layer[node], direction)).or_insert(node);
-                if edge(node) > edge(*holder) {
-                    *holder = node;
-                }
+                gaps.entry(gap).or_default().push((at, node, role));
             }
         }
-        for at in 0..all.tracks.len() {
-            let direction = all.tracks[at].direction;
-            for (node, role) in all.tracks[at].ends() {
-                if outermost[&(layer[node], direction)] != node {
-                    let gap = match role {
-                        Role::Enters => layer[node] + 1,
-                        Role::Leaves => layer[node],
-                    };
-                    all.gaps.entry(gap).or_default().push((at, node, role));
-                }
-            }
-        }
-        all
+        Self { all: tracks, lane, lanes_left, lanes_right, gaps, gap_top: BTreeMap::new() }
     }
 
     /// Says where a gap begins; returns where it ends.
@@ -115,7 +103,7 @@ impl Tracks {
 
     /// The lines, when it is known where the boxes stand.
     pub(super) fn routes(&self, nodes: &[Rect], left: f64, right: f64) -> Vec<Route> {
-        let x = |at: usize| match self.tracks[at].direction {
+        let x = |at: usize| match self.all[at].direction {
             Direction::Up => right + MARGIN + LANE * self.lane[at] as f64,
             Direction::Down => left - MARGIN - LANE * self.lane[at] as f64,
         };
@@ -168,25 +156,24 @@ impl Tracks {
                 strokes,
             }
         };
-        self.tracks.iter().enumerate().map(route).collect()
+        self.all.iter().enumerate().map(route).collect()
     }
 
     /// Where on the side of its box each end is: what leaves the box above, what arrives below, so that few lines cross.
-    fn side_ports(&self, nodes: &[Rect]) -> BTreeMap<(usize, usize, Role), f64> {
-        let in_gap: std::collections::BTreeSet<(usize, usize, Role)> = self.gaps.values().flatten().copied().collect();
-        let mut sides: BTreeMap<(usize, Direction), Vec<(Role, usize, usize)>> = BTreeMap::new();
-        for (at, track) in self.tracks.iter().enumerate() {
+    fn side_ports(&self, nodes: &[Rect]) -> BTreeMap<End, f64> {
+        let in_gap: BTreeSet<End> = self.gaps.values().flatten().copied().collect();
+        let mut sides: BTreeMap<(usize, Direction), BTreeSet<Ranked>> = BTreeMap::new();
+        for (at, track) in self.all.iter().enumerate() {
             for (node, role) in track.ends().filter(|(node, role)| !in_gap.contains(&(at, *node, *role))) {
                 let lane = match role {
                     Role::Enters => self.lane[at],
                     Role::Leaves => usize::MAX - self.lane[at],
                 };
-                sides.entry((node, track.direction)).or_default().push((role, lane, at));
+                sides.entry((node, track.direction)).or_default().insert((role, lane, at));
             }
         }
         let mut ports = BTreeMap::new();
-        for ((node, _), mut ends) in sides {
-            ends.sort_unstable();
+        for ((node, _), ends) in sides {
             let gap = PORT.min((nodes[node].height - 8.0) / ends.len() as f64);
             for (place, (role, _, at)) in ends.iter().enumerate() {
                 let offset = (place as f64 - (ends.len() - 1) as f64 / 2.0) * gap;
@@ -207,6 +194,24 @@ impl Tracks {
         };
         vec![Point::new(port, side), Point::new(port, y), Point::new(x, y)]
     }
+}
+
+/// The outermost box of each layer on each side; a track reaches it without going through a gap.
+fn outermost(layer: &[usize], columns: &[f64], widths: &[f64]) -> BTreeMap<(usize, Direction), usize> {
+    let mut outermost = BTreeMap::new();
+    for (node, layer) in layer.iter().enumerate() {
+        for direction in [Direction::Up, Direction::Down] {
+            let reach = |node: usize| match direction {
+                Direction::Up => columns[node] + widths[node] / 2.0,
+                Direction::Down => widths[node] / 2.0 - columns[node],
+            };
+            let holder = outermost.entry((*layer, direction)).or_insert(node);
+            if reach(node) > reach(*holder) {
+                *holder = node;
+            }
+        }
+    }
+    outermost
 }
 
 impl Track {

@@ -62,7 +62,7 @@ impl<'p> Gutter<'p> {
             let flat = pen.either("\u{2500}", "-");
             match cell {
                 Some(cell) if cell.joins() => {
-                    let before = if cell.leaves { pen.into_node() } else { flat };
+                    let before = if cell.leaves { pen.enters() } else { flat };
                     put(&mut out, &pen.paint(&format!("{before}{}", cell.joint(beyond, pen)), cell.ink()));
                 }
                 Some(cell) => {

@@ -146,7 +146,7 @@ impl Pen<'_> {
         self.either("\u{2192}", "->")
     }
 
-    pub(super) fn into_node(&self) -> &'static str {
+    pub(super) fn enters(&self) -> &'static str {
         self.either("\u{25c4}", "<")
     }
 }
