@@ -217,16 +217,28 @@ impl Outcome {
     }
 }
 
-fn write(form: Form, passed: bool, outcomes: &[Outcome]) -> Result<(), Failure> {
-    let whole = || json!({"passed": passed, "findings": outcomes.iter().map(Outcome::to_json).collect::<Vec<_>>()});
+/// What several validators say alike is told once, except in operator-sdk's forms.
+fn distinct(outcomes: &[Outcome]) -> Vec<&Outcome> {
+    let mut seen: Vec<&Outcome> = Vec::new();
+    for outcome in outcomes {
+        if !seen.iter().any(|known| known.rule == outcome.rule && known.text == outcome.text && known.place == outcome.place) {
+            seen.push(outcome);
+        }
+    }
+    seen
+}
+
+fn write(form: Form, passed: bool, all: &[Outcome]) -> Result<(), Failure> {
+    let outcomes = distinct(all);
+    let whole = || json!({"passed": passed, "findings": outcomes.iter().map(|outcome| outcome.to_json()).collect::<Vec<_>>()});
     match form {
         Form::Json => output::value(&output::Format::Json, &whole()),
         Form::Yaml => output::value(&output::Format::Yaml, &whole()),
-        Form::JsonAlpha1 => output::print(&json_alpha1(passed, outcomes)),
-        Form::Text => output::print(&outcomes.iter().map(log_line).collect::<String>()),
+        Form::JsonAlpha1 => output::print(&json_alpha1(passed, all)),
+        Form::Text => output::print(&all.iter().map(log_line).collect::<String>()),
         Form::Table => {
             let mut text = String::new();
-            for outcome in outcomes {
+            for outcome in &outcomes {
                 let place = outcome.place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
                 text.push_str(&format!("{}: {place}{} [{}]\n", outcome.level.as_str().to_lowercase(), outcome.message, outcome.rule));
                 if !outcome.fix.is_empty() {

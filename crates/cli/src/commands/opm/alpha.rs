@@ -22,7 +22,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Commands {
     /// Operator bundle commands
-    #[command(subcommand)]
+    #[command(subcommand, long_about = "Generate operator bundle metadata and build bundle image.")]
     Bundle(bundle::Commands),
     /// List what is in a catalog
     #[command(subcommand)]
