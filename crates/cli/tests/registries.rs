@@ -1,0 +1,125 @@
+//! Registries as the surroundings of a user say: programs that keep passwords, proxies, short names.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use common::{Run, command, run};
+use mainstay_oci::registry::{Access, Options, Registry};
+use tokio::runtime::Runtime;
+
+/// A registry, and the hosts it was asked as.
+struct Server {
+    registry: Registry,
+    address: String,
+    hosts: Arc<Mutex<Vec<String>>>,
+    _runtime: Runtime,
+}
+
+fn server(access: Access) -> Server {
+    let runtime = Runtime::new().unwrap();
+    let registry = Registry::new(Options { directory: None, access }).unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let hosts = Arc::new(Mutex::new(Vec::new()));
+    let seen = hosts.clone();
+    let router = registry.router().layer(axum::middleware::from_fn(move |request: Request, next: Next| {
+        let host = request.uri().authority().map(ToString::to_string);
+        seen.lock().unwrap().extend(host);
+        next.run(request)
+    }));
+    runtime.spawn(async move { axum::serve(listener, router).await });
+    Server { registry, address, hosts, _runtime: runtime }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn build(home: &Path, target: &str, environment: &[(&str, &str)]) -> Run {
+    let directory = common::workspace().join("examples/catalog");
+    let mut command: Command = command();
+    command.env("HOME", home).envs(environment.iter().copied());
+    run(command.args(["catalog", "build", directory.to_str().unwrap(), "--push", target]))
+}
+
+/// OLM1-BUILD-11, OLM1-GEN-10: passwords that a credential helper keeps, for one registry or for all; a helper that fails is named, and what it
+/// says about the password is not shown.
+#[test]
+fn programs_keep_passwords() {
+    let server = server(Access::Token { user: "dev".to_owned(), password: "pa55word".to_owned() });
+    let home = tempfile::tempdir().unwrap();
+    let programs = home.path().join("bin");
+    let helper = |name: &str, script: &str| {
+        let path = programs.join(format!("docker-credential-{name}"));
+        write(&path, &format!("#!/bin/sh\nread server\n{script}\n"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    helper("good", &format!("test \"$1 $server\" = 'get {}' && echo '{{\"Username\":\"dev\",\"Secret\":\"pa55word\"}}'", server.address));
+    helper("empty", "echo 'credentials not found in native keychain'; exit 1");
+    helper("broken", "echo 'the vault is locked'; exit 1");
+    helper("strange", "echo pa55word");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let target = format!("{}/team/catalog:v1", server.address);
+    let attempt = |config: &str| {
+        write(&home.path().join(".docker/config.json"), config);
+        build(home.path(), &target, &[("PATH", &path)])
+    };
+    let host = &server.address;
+    for config in [format!("{{\"credHelpers\": {{\"{host}\": \"good\"}}}}"), "{\"credsStore\": \"good\"}".to_owned()] {
+        let outcome = attempt(&config);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    }
+    assert_eq!(server.registry.repositories(), ["team/catalog"]);
+    for (helper, words) in [
+        ("empty", "answered 401"),
+        ("broken", "credential helper docker-credential-broken: failed for registry"),
+        ("strange", "credential helper docker-credential-strange: gave an answer that is no JSON credential"),
+        ("absent", "there is no such program on the PATH"),
+        ("../../bin/sh", "is no plain name of a program"),
+    ] {
+        let outcome = attempt(&format!("{{\"credsStore\": \"{helper}\"}}"));
+        assert_eq!(outcome.code, 1);
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+        assert!(!outcome.stderr.contains("pa55word"), "{}", outcome.stderr);
+    }
+}
+
+/// Registries behind a proxy, which loopback hosts are never asked through.
+#[test]
+fn proxies_are_used() {
+    let server = server(Access::Open);
+    let home = tempfile::tempdir().unwrap();
+    write(&home.path().join(".config/containers/registries.conf"), "[[registry]]\nlocation = 'registry.invalid'\ninsecure = true\n");
+    let proxy = format!("http://{}", server.address);
+    let outcome = build(home.path(), "registry.invalid/team/catalog:v1", &[("HTTP_PROXY", &proxy), ("http_proxy", &proxy)]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(server.hosts.lock().unwrap().iter().all(|host| host.starts_with("registry.invalid")));
+    assert_eq!(server.registry.repositories(), ["team/catalog"]);
+    let nowhere = [("HTTP_PROXY", "http://127.0.0.1:1"), ("HTTPS_PROXY", "http://127.0.0.1:1")];
+    let outcome = build(home.path(), &format!("{}/team/other:v1", server.address), &nowhere);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+}
+
+/// OLM1-GEN-12: a name without a registry means what registries.conf says, and is never guessed.
+#[test]
+fn short_names_are_resolved() {
+    let server = server(Access::Open);
+    let home = tempfile::tempdir().unwrap();
+    let conf = home.path().join(".config/containers/registries.conf");
+    write(&conf, &format!("unqualified-search-registries = ['{}']\n", server.address));
+    let outcome = build(home.path(), "team/catalog:v1", &[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.starts_with(&format!("{}/team/catalog@sha256:", server.address)), "{}", outcome.stdout);
+    write(&conf, "unqualified-search-registries = ['a.example', 'b.example']\n");
+    let outcome = build(home.path(), "team/catalog:v1", &[]);
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.stderr.contains("could mean any of a.example/team/catalog:v1, b.example/team/catalog:v1"), "{}", outcome.stderr);
+}
