@@ -6,6 +6,7 @@
 
 mod bodies;
 mod credentials;
+mod databases;
 mod expressions;
 mod patches;
 mod requests;
@@ -36,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "variables", run: expressions::variables, seeds: expressions::variable_seeds },
     Target { name: "tokens", run: credentials::tokens, seeds: credentials::token_seeds },
     Target { name: "certificates", run: credentials::certificates, seeds: credentials::certificate_seeds },
+    Target { name: "databases", run: databases::databases, seeds: databases::database_seeds },
 ];
 
 /// Runs the target of this name; the entry of the fuzz targets.

@@ -127,4 +127,6 @@ smoke! {
     tokens,
     /// KAPI-AUTH-01: only certificates of our authority identify.
     certificates,
+    /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.
+    databases,
 }
