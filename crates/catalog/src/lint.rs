@@ -122,7 +122,8 @@ struct Report<'p> {
 impl Report<'_> {
     fn add(&mut self, rule: Rule, subject: Subject<'_>, message: impl Into<String>) {
         let (schema, name) = subject.blob();
-        let place = self.places.of(schema, subject.package, name).or_else(|| self.places.of(SCHEMA_PACKAGE, subject.package, subject.package));
+        let place =
+            self.places.of(schema, subject.package, name).or_else(|| self.places.of(SCHEMA_PACKAGE, subject.package, subject.package));
         self.add_at(rule, subject, place, message);
     }
 
@@ -174,7 +175,9 @@ pub fn lint(placed: &Placed) -> Vec<Finding> {
     let mut findings = report.findings;
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| (finding.level, finding.path.clone(), finding.line, finding.rule);
-        key(a).cmp(&key(b)).then_with(|| (&a.package, &a.channel, &a.bundle, &a.message).cmp(&(&b.package, &b.channel, &b.bundle, &b.message)))
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| (&a.package, &a.channel, &a.bundle, &a.message).cmp(&(&b.package, &b.channel, &b.bundle, &b.message)))
     });
     findings
 }

@@ -8,7 +8,8 @@ pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     }
     let most = (text.chars().count() / 3).max(1);
     let candidates: Vec<&str> = candidates.into_iter().filter(|candidate| candidate.len() <= LONGEST).collect();
-    let containing = candidates.iter().filter(|candidate| text.len() > 2 && candidate.contains(text)).min_by_key(|name| (name.len(), **name));
+    let containing =
+        candidates.iter().filter(|candidate| text.len() > 2 && candidate.contains(text)).min_by_key(|name| (name.len(), **name));
     containing.copied().or_else(|| {
         let (distance, candidate) = candidates.iter().map(|candidate| (distance(text, candidate), *candidate)).min()?;
         (distance <= most).then_some(candidate)

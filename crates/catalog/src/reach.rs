@@ -204,8 +204,7 @@ impl<'a> Updates<'a> {
     /// The entries that validation would call stranded if the channel held only those of `kept`, below the head `head` (CATLG-26).
     pub fn stranded(&self, kept: &[bool], head: usize) -> Vec<usize> {
         let present = |at: &usize| kept[*at];
-        let skipped: HashSet<&str> =
-            (0..self.len()).filter(present).flat_map(|at| &self.entry(at).skips).map(BundleName::as_str).collect();
+        let skipped: HashSet<&str> = (0..self.len()).filter(present).flat_map(|at| &self.entry(at).skips).map(BundleName::as_str).collect();
         let mut met = HashSet::from([head]);
         let mut at = head;
         while let Some(name) = self.entry(at).replaces.as_ref() {
@@ -295,8 +294,12 @@ mod tests {
     /// OLM1-UPG-05, OLM1-QUERY-02: steps by name and by range; the range counts for resolvers alone.
     #[test]
     fn steps_and_ways() {
-        let (channel, versions) =
-            channel(&[("1.0.0", "", &[], ""), ("1.1.0", "1.0.0", &[], ""), ("1.1.1", "1.0.0", &["1.1.0"], ""), ("2.0.0", "1.1.1", &[], ">=0.9.0 <1.1.0")]);
+        let (channel, versions) = channel(&[
+            ("1.0.0", "", &[], ""),
+            ("1.1.0", "1.0.0", &[], ""),
+            ("1.1.1", "1.0.0", &["1.1.0"], ""),
+            ("2.0.0", "1.1.1", &[], ">=0.9.0 <1.1.0"),
+        ]);
         let versions: Versions<'_> = versions.iter().map(|(name, version)| (name.as_str(), Some(version.clone()))).collect();
         let updates = Updates::of(&channel, &versions);
         assert_eq!(updates.head(), Some(3));

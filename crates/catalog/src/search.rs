@@ -136,7 +136,8 @@ impl Page {
         let facts = head.and_then(|bundle| Facts::of(bundle).ok().flatten()).unwrap_or_default();
         let annotation = |key: &str| facts.annotation(key).unwrap_or_default().trim().to_owned();
         let description = parts.package.map(|package| package.description.clone()).unwrap_or_default();
-        let deprecated = parts.deprecated().into_iter().find(|(reference, _)| reference.schema == SCHEMA_PACKAGE).map(|(_, message)| message);
+        let deprecated =
+            parts.deprecated().into_iter().find(|(reference, _)| reference.schema == SCHEMA_PACKAGE).map(|(_, message)| message);
         let kinds: BTreeSet<String> = heads
             .iter()
             .filter_map(|(_, head, updates)| parts.bundle(updates.entry(*head).name.as_str()))

@@ -154,10 +154,12 @@ pub fn why(question: &Question<'_>, packages: &std::collections::BTreeMap<&str, 
     let from = End::read(package, question.from, &versions)?;
     let to = question.to.map(|to| End::read(package, to, &versions)).transpose()?;
     let all: Vec<Updates<'_>> = parts.channels.iter().map(|channel| Updates::of(channel, &versions)).collect();
-    let asked = |updates: &&Updates<'_>| question.channels.is_empty() || question.channels.iter().any(|name| name == updates.channel.name.as_str());
+    let asked =
+        |updates: &&Updates<'_>| question.channels.is_empty() || question.channels.iter().any(|name| name == updates.channel.name.as_str());
     let mut answers: Vec<InChannel> = all.iter().filter(asked).map(|updates| in_channel(updates, &from, to.as_ref())).collect();
     // Channels that know neither end say nothing, unless nobody says anything.
-    let knows = |answer: &InChannel| answer.to.is_some() && (answer.reached || from.in_channel(&all, &answer.channel) || answer.farthest.is_some());
+    let knows =
+        |answer: &InChannel| answer.to.is_some() && (answer.reached || from.in_channel(&all, &answer.channel) || answer.farthest.is_some());
     if question.channels.is_empty() && answers.iter().any(knows) {
         answers.retain(knows);
     }
@@ -291,7 +293,8 @@ fn fate(updates: &Updates<'_>, name: &str, reachable: &[usize]) -> &'static str 
 /// Ways around: other channels, a change of channels on the way, or other ends.
 fn hints(question: &Question<'_>, all: &[Updates<'_>], from: &End, to: Option<&End>) -> Vec<String> {
     let mut hints = Vec::new();
-    let asked = |updates: &Updates<'_>| question.channels.is_empty() || question.channels.iter().any(|name| name == updates.channel.name.as_str());
+    let asked =
+        |updates: &Updates<'_>| question.channels.is_empty() || question.channels.iter().any(|name| name == updates.channel.name.as_str());
     for updates in all.iter().filter(|updates| !asked(updates)) {
         if let Some(at) = target(updates, to)
             && updates.path(from.installed(), at, Edges::Resolver).is_some()

@@ -22,7 +22,8 @@ fn catalog(channels: &[(&str, Vec<Line>)], extra: Vec<Value>) -> Catalog {
             .iter()
             .map(|(version, replaces, skips, range)| {
                 versions.insert(version.clone());
-                let mut entry = json!({"name": format!("p.v{version}"), "skips": skips.iter().map(|v| format!("p.v{v}")).collect::<Vec<_>>()});
+                let mut entry =
+                    json!({"name": format!("p.v{version}"), "skips": skips.iter().map(|v| format!("p.v{v}")).collect::<Vec<_>>()});
                 if let Some(replaces) = replaces {
                     entry["replaces"] = format!("p.v{replaces}").into();
                 }
@@ -128,10 +129,7 @@ fn refusals() {
 /// CATLG-35: whoever has an old version installed keeps a way, also when the catalog does not have that version any more.
 #[test]
 fn paths_from_installed_versions() {
-    let chain = catalog(
-        &[("stable", lines(&["1.1.0 @ >=1.0.0 <1.1.0", "1.2.0 < 1.1.0", "2.0.0 < 1.2.0"]))],
-        Vec::new(),
-    );
+    let chain = catalog(&[("stable", lines(&["1.1.0 @ >=1.0.0 <1.1.0", "1.2.0 < 1.1.0", "2.0.0 < 1.2.0"]))], Vec::new());
     let from = |installed: &str| {
         let mut selection = choose("p:stable@>=2.0.0");
         selection.packages[0].keep_path_from = vec![installed.to_owned()];
@@ -206,7 +204,8 @@ fn the_rest_of_a_package() {
 /// CATLG-35: the configuration file says the same as the command line, and what it can not say is an error.
 #[test]
 fn configuration() {
-    let text = "withDependencies: true\npackages:\n- name: p\n  channels:\n  - {name: stable, minVersion: 1.1.0}\n  keepPathFrom: [1.0.0]\n";
+    let text =
+        "withDependencies: true\npackages:\n- name: p\n  channels:\n  - {name: stable, minVersion: 1.1.0}\n  keepPathFrom: [1.0.0]\n";
     let selection = Selection::from_yaml(text).unwrap();
     assert_eq!(selection.dependencies, Dependencies::Include);
     assert!(selection.packages[0].channels[0].range.as_ref().unwrap().matches(&Version::parse("1.1.0").unwrap()));

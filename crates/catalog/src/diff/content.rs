@@ -26,7 +26,9 @@ pub(super) fn package(name: &str, change: Change, old: &Parts<'_>, new: &Parts<'
 fn fields(old: Option<&Package>, new: Option<&Package>) -> Vec<FieldDiff> {
     let icon = |package: &Package| {
         let icon = package.icon.as_ref()?;
-        Some(format!("{} {:08x}", icon.mediatype, crc32fast::hash(icon.base64data.as_bytes())))
+        // Line breaks in base64 say nothing.
+        let data: String = icon.base64data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        Some(format!("{} {:08x}", icon.mediatype, crc32fast::hash(data.as_bytes())))
     };
     let properties = |package: &Package| package.properties.iter().map(shown).collect::<Vec<_>>().join(", ");
     let mut found = Vec::new();

@@ -101,7 +101,14 @@ pub struct Finding {
 
 impl Finding {
     pub(super) fn key(&self) -> impl Ord + '_ {
-        (self.level, &self.package, self.rule, &self.channel, self.version.as_deref().and_then(|version| Version::parse(version).ok()), &self.bundle)
+        (
+            self.level,
+            &self.package,
+            self.rule,
+            &self.channel,
+            self.version.as_deref().and_then(|version| Version::parse(version).ok()),
+            &self.bundle,
+        )
     }
 }
 
@@ -168,9 +175,7 @@ fn bundles(report: &mut Report<'_, '_>, package: &PackageDiff, new: &Parts<'_>) 
     for bundle in &package.bundles {
         let (rule, message, hint) = match bundle.change {
             Change::Added => continue,
-            Change::Removed => {
-                (Rule::BundleRemoved, "is gone from the catalog".to_owned(), None)
-            }
+            Change::Removed => (Rule::BundleRemoved, "is gone from the catalog".to_owned(), None),
             Change::Changed => {
                 let hint = "publish a new bundle with an update edge from this one, and leave this one as it was";
                 (Rule::BundleChanged, format!("was published already, and has changed: {}", what_changed(bundle)), Some(hint))
@@ -227,8 +232,9 @@ fn channels(report: &mut Report<'_, '_>, old: &Parts<'_>, new: &Parts<'_>) {
             let finding = report.add(Rule::ChannelRemoved, format!("the channel is gone, with {} entries", before.len()));
             finding.channel = Some(name.to_owned());
             let left = new.default_channel().map(|default| format!(" (for example to {default})")).unwrap_or_default();
-            finding.hint =
-                Some(format!("whoever follows it gets no updates until they change the channel{left}; keep it, and deprecate it with olm.deprecations"));
+            finding.hint = Some(format!(
+                "whoever follows it gets no updates until they change the channel{left}; keep it, and deprecate it with olm.deprecations"
+            ));
             continue;
         };
         head_back(report, name, &before, after);
@@ -278,7 +284,8 @@ fn stranded(
             let Some(head) = to.head() else { return false };
             to.position(installed.name) == Some(head) || to.path(installed, head, Edges::Resolver).is_some()
         };
-        let elsewhere: Vec<&str> = others.iter().filter(|(name, updates)| **name != channel && leads(updates)).map(|(name, _)| *name).collect();
+        let elsewhere: Vec<&str> =
+            others.iter().filter(|(name, updates)| **name != channel && leads(updates)).map(|(name, _)| *name).collect();
         let finding = report.add(Rule::Stranded, message);
         finding.channel = Some(channel.to_owned());
         finding.bundle = Some(installed.name.to_owned());

@@ -19,7 +19,12 @@ pub(super) enum Found {
 }
 
 /// Adds what kept bundles need and is not kept, or notes that it is missing.
-pub(super) fn extend(picks: &mut Picks, kept: &KeptPackages<'_>, packages: &BTreeMap<&str, Parts<'_>>, dependencies: Dependencies) -> Found {
+pub(super) fn extend(
+    picks: &mut Picks,
+    kept: &KeptPackages<'_>,
+    packages: &BTreeMap<&str, Parts<'_>>,
+    dependencies: Dependencies,
+) -> Found {
     let mut missing: BTreeMap<Need, BTreeSet<&str>> = BTreeMap::new();
     for (name, of) in kept {
         let Some(parts) = packages.get(name) else { continue };
@@ -42,7 +47,11 @@ pub(super) fn extend(picks: &mut Picks, kept: &KeptPackages<'_>, packages: &BTre
         let Some(offers) = offers else {
             let whether = if available(need, packages) { "is not selected" } else { "is not in the catalog" };
             let message = format!("needs {need}, which {whether}");
-            notices.extend(by.iter().map(|name| Notice { package: (*name).to_owned(), kind: NoticeKind::Missing, message: message.clone() }));
+            notices.extend(by.iter().map(|name| Notice {
+                package: (*name).to_owned(),
+                kind: NoticeKind::Missing,
+                message: message.clone(),
+            }));
             continue;
         };
         for offer in offers {
@@ -83,7 +92,9 @@ fn satisfied(need: &Need, kept: &KeptPackages<'_>, packages: &BTreeMap<&str, Par
 /// Whether the whole catalog could satisfy a need.
 fn available(need: &Need, packages: &BTreeMap<&str, Parts<'_>>) -> bool {
     match need {
-        Need::Package { package, range } => packages.get(package.as_str()).is_some_and(|parts| channel_with(parts, &versions_in(range)).is_some()),
+        Need::Package { package, range } => {
+            packages.get(package.as_str()).is_some_and(|parts| channel_with(parts, &versions_in(range)).is_some())
+        }
         Need::Api(api) => providers(api, packages).next().is_some(),
         Need::All(needs) => needs.iter().all(|need| available(need, packages)),
         Need::Any(needs) => needs.iter().any(|need| available(need, packages)),

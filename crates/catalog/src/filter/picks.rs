@@ -78,7 +78,9 @@ pub(super) fn of(selection: &Selection, packages: &BTreeMap<&str, Parts<'_>>) ->
 fn pick(choice: &Choice, parts: &Parts<'_>) -> Result<Pick, FilterError> {
     let known = |channel: &str| match parts.channel(channel) {
         Some(_) => Ok(()),
-        None => Err(FilterError::NoChannel { package: choice.package.clone(), channel: channel.to_owned(), channels: channel_names(parts) }),
+        None => {
+            Err(FilterError::NoChannel { package: choice.package.clone(), channel: channel.to_owned(), channels: channel_names(parts) })
+        }
     };
     let what = |own: Option<&CatalogRange>| {
         let ranges: Vec<CatalogRange> = choice.range.iter().chain(own).cloned().collect();
@@ -135,8 +137,10 @@ impl Pick {
         for channel in &parts.channels {
             let updates = Updates::of(channel, &versions);
             let name = channel.name.as_str();
-            let wants: Vec<&Want> = self.wants.iter().filter(|want| want.channel.as_deref().is_none_or(|channel| channel == name)).collect();
-            let mut wanted: Vec<bool> = (0..updates.len()).map(|at| wants.iter().any(|want| want.what.includes(&updates, at, parts))).collect();
+            let wants: Vec<&Want> =
+                self.wants.iter().filter(|want| want.channel.as_deref().is_none_or(|channel| channel == name)).collect();
+            let mut wanted: Vec<bool> =
+                (0..updates.len()).map(|at| wants.iter().any(|want| want.what.includes(&updates, at, parts))).collect();
             if !wanted.contains(&true) {
                 if wants.iter().any(|want| want.channel.is_some()) {
                     return Err(no_bundle(package, Some(name), parts));
@@ -147,7 +151,8 @@ impl Pick {
             let paths: Vec<bool> = self.keep_path_from.iter().map(|from| want_path(&updates, from, &mut wanted)).collect();
             leads.iter_mut().zip(paths).for_each(|(leads, leads_here)| *leads |= leads_here);
             let Some(stays) = channel::keep(&updates, &wanted) else {
-                let bundles = (0..updates.len()).filter(|at| wanted[*at]).map(|at| updates.entry(at).name.as_str()).collect::<Vec<_>>().join(", ");
+                let bundles =
+                    (0..updates.len()).filter(|at| wanted[*at]).map(|at| updates.entry(at).name.as_str()).collect::<Vec<_>>().join(", ");
                 return Err(FilterError::Apart { package: package.to_owned(), channel: name.to_owned(), bundles });
             };
             kept.note_between(package, &updates, &selected, &stays);
@@ -238,7 +243,11 @@ fn want_path(updates: &Updates<'_>, from: &str, wanted: &mut [bool]) -> bool {
     // An older one that the catalog does not have any more: its first step must stay.
     let installed = Installed { name: if version.is_some() { "" } else { from }, version: version.as_ref() };
     let next: Vec<usize> = updates.next(installed, Edges::Resolver).into_iter().map(|(at, _)| at).collect();
-    let step = next.iter().copied().find(|at| wanted[*at]).or_else(|| next.into_iter().max_by(|a, b| updates.version(*a).cmp(&updates.version(*b))));
+    let step = next
+        .iter()
+        .copied()
+        .find(|at| wanted[*at])
+        .or_else(|| next.into_iter().max_by(|a, b| updates.version(*a).cmp(&updates.version(*b))));
     if let Some(step) = step {
         wanted[step] = true;
     }

@@ -18,7 +18,8 @@ pub(super) fn check(package: &Subjects<'_>, report: &mut Report<'_>) {
         }
         max_openshift_version(bundle, here, report);
         ranges(bundle, here, report);
-        let mut unknown: Vec<&str> = bundle.properties.iter().map(|property| property.kind.as_str()).filter(|kind| is_unknown(kind)).collect();
+        let mut unknown: Vec<&str> =
+            bundle.properties.iter().map(|property| property.kind.as_str()).filter(|kind| is_unknown(kind)).collect();
         unknown.sort_unstable();
         unknown.dedup();
         for kind in unknown {
@@ -32,7 +33,8 @@ pub(super) fn check(package: &Subjects<'_>, report: &mut Report<'_>) {
         }
     }
     if let Some(first) = with_objects.first() {
-        let message = format!("{} of {} bundles of the package have olm.bundle.object properties", with_objects.len(), package.parts.bundles.len());
+        let message =
+            format!("{} of {} bundles of the package have olm.bundle.object properties", with_objects.len(), package.parts.bundles.len());
         report.add(Rule::BundleObject, Subject::bundle(package.name, first), message);
     }
 }
@@ -41,7 +43,11 @@ pub(super) fn check(package: &Subjects<'_>, report: &mut Report<'_>) {
 pub(super) fn check_others(catalog: &Catalog, report: &mut Report<'_>) {
     for other in catalog.others.iter().filter(|other| other.schema.starts_with("olm.")) {
         let place = report.places.of(&other.schema, &other.package, &other.name);
-        let message = format!("schema {} is not known{}", other.schema, if other.name.is_empty() { String::new() } else { format!(" (blob {})", other.name) });
+        let message = format!(
+            "schema {} is not known{}",
+            other.schema,
+            if other.name.is_empty() { String::new() } else { format!(" (blob {})", other.name) }
+        );
         report.add_at(Rule::UnknownSchema, Subject::package(&other.package), place, message);
     }
 }
@@ -78,7 +84,11 @@ fn max_openshift_version(bundle: &Bundle, here: Subject<'_>, report: &mut Report
         if Version::parse(&full).is_err() {
             report.add(Rule::MaxOpenShiftVersion, here, format!("olm.maxOpenShiftVersion is {json}"));
         } else if !json.starts_with('"') {
-            report.add(Rule::MaxOpenShiftVersion, here, format!("olm.maxOpenShiftVersion is the number {json}, which loses a zero at its end"));
+            report.add(
+                Rule::MaxOpenShiftVersion,
+                here,
+                format!("olm.maxOpenShiftVersion is the number {json}, which loses a zero at its end"),
+            );
         }
     }
 }

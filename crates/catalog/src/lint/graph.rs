@@ -22,8 +22,7 @@ pub(super) fn check(package: &Subjects<'_>, channel: &Channel, report: &mut Repo
         unreachable(package, &updates, head, report);
         shadowed(package, &updates, head, report);
     }
-    let spellings: BTreeMap<String, &str> =
-        package.versions.keys().map(|name| (spelling(name), *name)).collect();
+    let spellings: BTreeMap<String, &str> = package.versions.keys().map(|name| (spelling(name), *name)).collect();
     for at in 0..updates.len() {
         backwards(package, &updates, at, report);
         misspelt(package, &updates, at, &spellings, report);
@@ -49,7 +48,10 @@ fn unreachable(package: &Subjects<'_>, updates: &Updates<'_>, head: usize, repor
     let reached = updates.reaching(head, Edges::Resolver);
     for at in (0..updates.len()).filter(|at| !reached[*at]) {
         let name = updates.entry(at).name.as_str();
-        let last = updates.reachable(updates.installed(at), Edges::Resolver).into_iter().max_by(|a, b| updates.version(*a).cmp(&updates.version(*b)));
+        let last = updates
+            .reachable(updates.installed(at), Edges::Resolver)
+            .into_iter()
+            .max_by(|a, b| updates.version(*a).cmp(&updates.version(*b)));
         let ends = match last {
             Some(last) => format!("updates from it end at {}", updates.entry(last).name),
             None => "no entry updates it".to_owned(),
@@ -111,7 +113,9 @@ fn misspelt(package: &Subjects<'_>, updates: &Updates<'_>, at: usize, spellings:
     let Some(replaces) = entry.replaces.as_ref().map(BundleName::as_str) else { return };
     let older = |other: usize| updates.version(other).zip(updates.version(at)).is_some_and(|(other, own)| other < own);
     if updates.position(replaces).is_none() && package.versions.contains_key(replaces) && (0..updates.len()).any(older) {
-        let skips_older = (0..updates.len()).filter(|other| older(*other)).all(|other| updates.edge(updates.installed(other), at, Edges::Resolver).is_some());
+        let skips_older = (0..updates.len())
+            .filter(|other| older(*other))
+            .all(|other| updates.edge(updates.installed(other), at, Edges::Resolver).is_some());
         if !skips_older {
             report.add(Rule::EdgeOtherChannel, subject, format!("replaces {replaces}, which is in the package but not in the channel"));
         }
@@ -147,8 +151,11 @@ fn newer(package: &Subjects<'_>, updates: &Updates<'_>, report: &mut Report<'_>)
     let all: Vec<_> = (0..updates.len()).filter_map(newer_than).collect();
     let Some((own, at, other)) = all.iter().max_by_key(|(own, ..)| *own) else { return };
     let entry = updates.entry(*at);
-    let mut message =
-        format!("skipRange \"{}\" contains {}, newer than {own}", entry.skip_range.as_deref().unwrap_or_default(), updates.entry(*other).name);
+    let mut message = format!(
+        "skipRange \"{}\" contains {}, newer than {own}",
+        entry.skip_range.as_deref().unwrap_or_default(),
+        updates.entry(*other).name
+    );
     if all.len() > 1 {
         message = format!("{message} (so it is with {} of {} entries; this is the newest)", all.len(), updates.len());
     }

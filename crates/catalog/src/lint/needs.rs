@@ -82,7 +82,9 @@ impl<'a> Offers<'a> {
     fn satisfy(&self, need: &Need) -> bool {
         match need {
             Need::Package { package, range } => match CatalogRange::parse(range) {
-                Ok(range) => self.versions.get(package.as_str()).is_some_and(|versions| versions.iter().any(|version| range.matches(version))),
+                Ok(range) => {
+                    self.versions.get(package.as_str()).is_some_and(|versions| versions.iter().any(|version| range.matches(version)))
+                }
                 // A rule of its own reports it.
                 Err(_) => true,
             },

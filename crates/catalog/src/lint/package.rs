@@ -33,8 +33,8 @@ pub(super) fn check(package: &Subjects<'_>, report: &mut Report<'_>) {
         let updates = Updates::of(channel, &package.versions);
         updates.head().and_then(|head| package.parts.bundle(updates.entry(head).name.as_str()))
     });
-    let head_described = head.is_some_and(|bundle| console(package, bundle, report));
-    if blob.description.trim().is_empty() && !head_described {
+    let Some(head) = head else { return };
+    if console(package, head, report) == Described::No && blob.description.trim().is_empty() {
         report.add(Rule::DescriptionMissing, here, "neither the package nor the head of its default channel has a description");
     }
 }
@@ -76,24 +76,39 @@ fn default_channel(package: &Subjects<'_>, report: &mut Report<'_>) {
     };
     let Some(here_version) = head(default) else { return };
     let ahead = ranked.iter().filter(|(rank, _)| *rank == own).filter_map(|(_, channel)| Some((head(channel.name.as_str())?, channel)));
-    if let Some((version, channel)) = ahead.filter(|(version, _)| *version > here_version && !version.is_prerelease()).max_by(|a, b| a.0.cmp(&b.0)) {
+    if let Some((version, channel)) =
+        ahead.filter(|(version, _)| *version > here_version && !version.is_prerelease()).max_by(|a, b| a.0.cmp(&b.0))
+    {
         let message = format!("the head of the default channel {default} is {here_version}, that of {} is {version}", channel.name);
         report.add(Rule::DefaultChannelBehind, here, message);
     }
 }
 
-/// What consoles show of the head; whether it has a description.
-fn console(package: &Subjects<'_>, bundle: &Bundle, report: &mut Report<'_>) -> bool {
+/// Whether a bundle describes itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Described {
+    Yes,
+    No,
+    /// Its metadata are not there, or can not be read, and a finding says so.
+    Unknown,
+}
+
+/// What consoles show of the head.
+fn console(package: &Subjects<'_>, bundle: &Bundle, report: &mut Report<'_>) -> Described {
     let here = Subject::bundle(package.name, bundle.name.as_str());
     let facts = match Facts::of(bundle) {
         Ok(Some(facts)) => facts,
         Ok(None) => {
-            report.add(Rule::MetadataMissing, here, "the head of the default channel has neither olm.csv.metadata nor a CSV in olm.bundle.object");
-            return false;
+            report.add(
+                Rule::MetadataMissing,
+                here,
+                "the head of the default channel has neither olm.csv.metadata nor a CSV in olm.bundle.object",
+            );
+            return Described::Unknown;
         }
         Err(problem) => {
             report.add(Rule::MetadataBroken, here, problem);
-            return false;
+            return Described::Unknown;
         }
     };
     if facts.display_name.trim().is_empty() {
@@ -115,7 +130,7 @@ fn console(package: &Subjects<'_>, bundle: &Bundle, report: &mut Report<'_>) -> 
         let almost = KubernetesVersion::parse(&facts.min_kube_version).map(|version| format!("; {version} is meant")).unwrap_or_default();
         report.add(Rule::MinKubeVersion, here, format!("minKubeVersion is {:?}{almost}", facts.min_kube_version));
     }
-    !facts.description.trim().is_empty()
+    if facts.description.trim().is_empty() { Described::No } else { Described::Yes }
 }
 
 fn deprecations(package: &Subjects<'_>, report: &mut Report<'_>) {

@@ -103,7 +103,8 @@ fn text(report: &Report) -> String {
         for problem in &outcome.problems {
             let place = problem.line.map(|line| format!("{}:{line}: ", problem.path)).unwrap_or_default();
             let parts = [("package", &problem.package), ("channel", &problem.channel), ("bundle", &problem.bundle)];
-            let subject: Vec<String> = parts.iter().filter(|(_, name)| !name.is_empty()).map(|(word, name)| format!("{word} {name}")).collect();
+            let subject: Vec<String> =
+                parts.iter().filter(|(_, name)| !name.is_empty()).map(|(word, name)| format!("{word} {name}")).collect();
             let subject = if subject.is_empty() { String::new() } else { format!("{}: ", subject.join(", ")) };
             put(format!("  {place}{subject}{}", problem.message));
             if !problem.fix.is_empty() {

@@ -100,7 +100,9 @@ fn read(path: &Path) -> Result<Composition, Failure> {
 fn several(subject: &str, message: &str, problems: &[impl ToString]) -> Failure {
     match problems {
         [only] => Failure::new(Exit::Failed, subject, only.to_string()),
-        _ => problems.iter().fold(Failure::new(Exit::Failed, subject, message), |failure, problem| failure.because(problem.to_string().as_str())),
+        _ => problems
+            .iter()
+            .fold(Failure::new(Exit::Failed, subject, message), |failure, problem| failure.because(problem.to_string().as_str())),
     }
 }
 
@@ -133,8 +135,10 @@ fn open(composition: &Composition) -> Result<Vec<Catalog>, Failure> {
 fn check(composition: &Composition, parts: &[Catalog]) -> Result<(), Failure> {
     let subject = format!("catalog {}", composition.name);
     let named: Vec<(&str, &Catalog)> = composition.references.iter().map(|part| part.name.as_str()).zip(parts).collect();
-    let twice: Vec<String> =
-        conflicts(&named).into_iter().map(|(package, names)| format!("package {package} is in references {}", names.join(" and "))).collect();
+    let twice: Vec<String> = conflicts(&named)
+        .into_iter()
+        .map(|(package, names)| format!("package {package} is in references {}", names.join(" and ")))
+        .collect();
     if !twice.is_empty() {
         return Err(several(&subject, "has packages that are in several references", &twice)
             .hint("mainstay catalog filter takes a package out of a catalog"));

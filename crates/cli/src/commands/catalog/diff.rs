@@ -115,7 +115,7 @@ pub fn findings(findings: &[Finding]) -> String {
                 subject = format!("{subject}, {word} {name}");
             }
         }
-        put(&mut out, 0, &format!("{} {}: {subject}: {}", finding.level.name(), finding.rule.name(), finding.message));
+        put(&mut out, 0, &format!("{}: {}: {subject}: {}", finding.level.name(), finding.rule.name(), finding.message));
         if let Some(hint) = &finding.hint {
             put(&mut out, 0, &format!("hint: {hint}"));
         }

@@ -106,7 +106,9 @@ fn selection(arguments: &Arguments) -> Result<Selection, Failure> {
         };
         match selection.packages.iter_mut().find(|choice| choice.package == package) {
             Some(choice) => choice.keep_path_from.push(from.to_owned()),
-            None => return Err(Failure::new(Exit::Usage, format!("--keep-path-from {text}"), format!("package {package} is not selected"))),
+            None => {
+                return Err(Failure::new(Exit::Usage, format!("--keep-path-from {text}"), format!("package {package} is not selected")));
+            }
         }
     }
     Ok(selection)
@@ -118,7 +120,9 @@ pub fn failure(place: &str, error: &FilterError) -> Failure {
         FilterError::NoPackage { .. } => (Exit::NotFound, Some(format!("mainstay catalog search --catalog {place} shows the packages"))),
         FilterError::NoChannel { .. } => (Exit::NotFound, None),
         FilterError::NoBundle { .. } | FilterError::Nothing => (Exit::Impossible, None),
-        FilterError::Apart { .. } => (Exit::Impossible, Some("widen the range upwards, until it has an entry that updates all of them".to_owned())),
+        FilterError::Apart { .. } => {
+            (Exit::Impossible, Some("widen the range upwards, until it has an entry that updates all of them".to_owned()))
+        }
         FilterError::NoPath { .. } => (Exit::Impossible, Some("mainstay catalog why says which edge is missing".to_owned())),
         FilterError::Syntax { .. } | FilterError::Config { .. } | FilterError::Twice(_) => (Exit::Failed, None),
         FilterError::Invalid(_) => (Exit::Failed, Some(format!("mainstay catalog lint {place} shows what is wrong with it"))),

@@ -142,7 +142,8 @@ fn text(mut findings: Vec<Finding>, least: Level, root: &Path) -> String {
     // By rule, so that what to do stands once; by place inside.
     findings.sort_by_key(|finding| (finding.level, finding.rule, finding.fix));
     for (i, finding) in findings.iter().enumerate() {
-        let place = if finding.path.is_empty() { String::new() } else { format!("{}:{}: ", root.join(&finding.path).display(), finding.line) };
+        let place =
+            if finding.path.is_empty() { String::new() } else { format!("{}:{}: ", root.join(&finding.path).display(), finding.line) };
         // Writing to a string does not fail.
         let _written = writeln!(out, "{place}{}: {}: {}{}", finding.level.name(), finding.rule.id(), subject(finding), finding.message);
         if findings.get(i + 1).is_none_or(|next| next.fix != finding.fix) {

@@ -66,7 +66,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 Ok(value)
             })
             .collect();
-        return output::value(&arguments.output, &Value::Array(values.map_err(|error: serde_json::Error| Failure::failed("packages", &error))?));
+        return output::value(
+            &arguments.output,
+            &Value::Array(values.map_err(|error: serde_json::Error| Failure::failed("packages", &error))?),
+        );
     }
     if found.is_empty() {
         return Err(Failure::new(Exit::NotFound, format!("packages like {:?}", arguments.text), "there are none")
