@@ -94,16 +94,16 @@ impl Bundle {
                 }
                 "olm.package" => {
                     let range = json!({"packageName": value["packageName"], "versionRange": value["version"]});
-                    listed.push(("olm.package.required".to_owned(), go::to_string(&range)));
+                    listed.push(("olm.package.required".to_owned(), range.to_string()));
                 }
                 "olm.constraint" => listed.push((dependency.kind.clone(), dependency.value.get().to_owned())),
                 _ => {}
             }
         }
-        listed.push(("olm.package".to_owned(), go::to_string(&package)));
+        listed.push(("olm.package".to_owned(), package.to_string()));
         for (kind, apis) in [("olm.gvk", provided), ("olm.gvk.required", required)] {
             for (group, name, version) in apis {
-                listed.push((kind.to_owned(), go::to_string(&json!({"group": group, "kind": name, "version": version}))));
+                listed.push((kind.to_owned(), json!({"group": group, "kind": name, "version": version}).to_string()));
             }
         }
         listed.sort();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mainstay_bundle::Csv;
+use mainstay_bundle::{Csv, go};
 use mainstay_catalog::{Bundle, Catalog, Property};
 use serde_json::value::RawValue;
 
@@ -76,7 +76,7 @@ fn to_csv_metadata(bundle: &mut Bundle) -> Result<(), Error> {
     }
     let Some(csv) = embedded_csv(bundle) else { return Ok(()) };
     let refuse = |problem: String| Error::Migrate { bundle: bundle.name.to_string(), problem };
-    let csv = Csv::parse(&csv).map_err(|mismatch| refuse(mismatch.to_string()))?;
+    let csv = Csv::parse(&go::fold("operators.ClusterServiceVersion", &csv)).map_err(|mismatch| refuse(mismatch.to_string()))?;
     let value = RawValue::from_string(csv.catalog_metadata_text()).map_err(|error| refuse(error.to_string()))?;
     bundle.properties.retain(|property| property.kind != OBJECT);
     bundle.properties.push(Property { kind: METADATA.to_owned(), value });

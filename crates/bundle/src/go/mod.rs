@@ -11,6 +11,7 @@
 //! ```
 
 mod conform;
+mod fold;
 mod json;
 mod types;
 

@@ -1,0 +1,59 @@
+//! Names of fields whose case does not count.
+//!
+//! Kubernetes reads objects by the exact names of fields. Where upstream uses Go's own JSON package instead, `MinKubeVersion` is taken for
+//! `minKubeVersion`, and real bundles rely on it.
+
+use serde_json::{Map, Value};
+
+use super::types::{TYPES, Type};
+
+/// `value` with the fields of the struct named `kind`, and of those inside of it, spelled as the struct spells them.
+pub fn fold(kind: &str, value: &Value) -> Value {
+    folded(&TYPES.named(kind), value)
+}
+
+fn folded(kind: &Type, value: &Value) -> Value {
+    match (kind, value) {
+        (Type::Pointer(inner), value) => folded(inner, value),
+        (Type::Slice(inner), Value::Array(items)) => items.iter().map(|item| folded(inner, item)).collect(),
+        (Type::Map(inner), Value::Object(entries)) => {
+            Value::Object(entries.iter().map(|(key, item)| (key.clone(), folded(inner, item))).collect())
+        }
+        (Type::Struct(index), Value::Object(entries)) => {
+            let fields = &TYPES.structs[*index];
+            let mut out = Map::new();
+            for (key, item) in entries {
+                let exact = fields.iter().find(|field| field.name == *key);
+                match exact.or_else(|| fields.iter().find(|field| field.name.eq_ignore_ascii_case(key))) {
+                    // The exact name counts where both are there.
+                    Some(field) if exact.is_some() || !entries.contains_key(&field.name) => {
+                        out.insert(field.name.clone(), folded(&field.kind, item));
+                    }
+                    Some(_) => {}
+                    None => {
+                        out.insert(key.clone(), item.clone());
+                    }
+                }
+            }
+            Value::Object(out)
+        }
+        (_, value) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// CATLG-32: what upstream reads with Go's JSON package is read so here.
+    #[test]
+    fn case_does_not_count() {
+        let csv = json!({"Metadata": {"name": "x"}, "spec": {"MinKubeVersion": "1.30.0", "links": [{"Name": "a"}], "other": 1}});
+        let expected = json!({"metadata": {"name": "x"}, "spec": {"minKubeVersion": "1.30.0", "links": [{"name": "a"}], "other": 1}});
+        assert_eq!(fold("operators.ClusterServiceVersion", &csv), expected);
+        let both = json!({"spec": {"maturity": "beta", "Maturity": "alpha"}});
+        assert_eq!(fold("operators.ClusterServiceVersion", &both), json!({"spec": {"maturity": "beta"}}));
+    }
+}
