@@ -16,4 +16,5 @@ mod json;
 mod types;
 
 pub use conform::{Mismatch, conform, lenient};
+pub use fold::fold;
 pub use json::{compact_raw, to_plain_string_as, to_string, to_string_as};
