@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
-use mainstay_catalog::template::{basic, semver};
+use mainstay_catalog::template::{Kind, Rendered, RenderBundle, Template, TemplateError};
 use mainstay_catalog::{Bundle, Catalog, Channel, Limits, MemorySource, Property, validate};
 use serde_json::{Value, json};
 
@@ -64,15 +64,13 @@ fn published_templates() {
         let package = name.split('/').nth(2).unwrap();
         let published = Catalog::load(&MemorySource::of("x", text.as_str()), &Limits::default()).unwrap();
         let Some((template, kind)) = template_of(&files, package) else { continue };
-        let template = mainstay_yaml::parse(&files[&template]).unwrap();
+        let template = Template::parse(&files[&template]).unwrap();
         let mut render = |image: &str| {
             let found = published.bundles.iter().filter(|bundle| bundle.image == image).cloned().collect::<Vec<Bundle>>();
-            if found.is_empty() { Err("not published".to_owned()) } else { Ok(found) }
+            if found.is_empty() { Err("not published".to_owned()) } else { Ok(Rendered::from(found)) }
         };
-        let compiled = match kind.as_str() {
-            "olm.semver" => semver(&template, &mut render),
-            _ => basic(&template, &mut render),
-        };
+        assert_eq!(template.kind().unwrap().schema(), kind, "{package}");
+        let compiled = template.compile(template.kind().unwrap(), &mut render);
         // A few templates moved on after their catalog was published: they name bundles that it does not have.
         let known =
             |channel: &Channel| channel.entries.iter().all(|entry| published.bundles.iter().any(|bundle| bundle.name == entry.name));
@@ -96,15 +94,19 @@ fn published_templates() {
     assert!(basics >= 10, "{basics}");
 }
 
-fn bundle(reference: &str) -> Result<Vec<Bundle>, String> {
+fn semver(template: &Value, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
+    Template::from(template.clone()).compile(Kind::Semver, render)
+}
+
+fn bundle(reference: &str) -> Result<Rendered, String> {
     let (package, version) = reference.split_once(':').ok_or("no such image")?;
-    Ok(vec![Bundle {
+    Ok(Rendered::from(vec![Bundle {
         package: package.into(),
         name: format!("{package}.v{version}").into(),
-        image: format!("q.io/{package}:v1"),
+        image: format!("q.io/{reference}"),
         properties: vec![Property::new("olm.package", &json!({"packageName": package, "version": version})).unwrap()],
         ..Bundle::default()
-    }])
+    }]))
 }
 
 /// CATLG-64: major and minor channels, the default channel, and what is refused.
@@ -137,28 +139,29 @@ fn semver_rules() {
     );
     let refused = |template: Value| semver(&template, &mut bundle).unwrap_err().to_string();
     let cases = [
-        (json!({"schema": "other"}), "readFile: input file has unknown schema, should be \"olm.semver\""),
+        (json!({"schema": "other"}), "render: unable to read file: readFile: input file has unknown schema, should be \"olm.semver\""),
         (json!({"schema": "olm.semver"}), "render: no bundles specified or no bundles could be rendered"),
-        (json!({"schema": "olm.semver", "slow": {}}), "unknown field \"slow\"; known are schema,"),
+        (json!({"schema": "olm.semver", "slow": {}}), "render: unable to read file: unknown field \"slow\"; known are schema,"),
         (
             template(json!({"defaultChannelTypePreference": "major"})),
-            "schema attribute mismatch: DefaultChannelTypePreference set to 'major' doesn't make sense if not generating major-version channels",
+            "render: unable to read file: schema attribute mismatch: DefaultChannelTypePreference set to 'major' doesn't make sense if not generating major-version channels",
         ),
         (
             json!({"schema": "olm.semver", "fast": {"bundles": [{"image": "a:1.0.0"}, {"image": "b:1.0.0"}]}}),
-            "bundle \"b.v1.0.0\" belongs to package",
+            "render: unable to post-process bundle info: bundle \"b\" does not belong to this package: \"a\"",
         ),
         (
             json!({"schema": "olm.semver", "fast": {"bundles": [{"image": "a:1.0.0+a"}, {"image": "a:1.0.0+b"}]}}),
-            "versions of \"a.v1.0.0+a\" and",
+            "render: unable to post-process bundle info: encountered bundle versions which differ only by build metadata, which cannot be \
+             ordered: bundle version \"1.0.0+b\" cannot be compared to \"1.0.0\"",
         ),
-        (json!({"schema": "olm.semver", "fast": {"bundles": [{"image": "gone"}]}}), "bundle reference \"gone\": no such image"),
-        (json!({"schema": "olm.semver", "fast": 3}), "field fast must be a mapping, found a number"),
+        (json!({"schema": "olm.semver", "fast": {"bundles": [{"image": "gone"}]}}), "no such image"),
+        (json!({"schema": "olm.semver", "fast": 3}), "render: unable to read file: field fast must be a mapping, found a number"),
     ];
     for (template, expected) in cases {
         let error = refused(template.clone());
         assert!(error.starts_with(expected), "{template}: {error}");
     }
-    let none = semver(&json!({"schema": "olm.semver", "fast": {"bundles": [{"image": "a:1.0.0"}]}}), &mut |_| Ok(Vec::new())).unwrap_err();
+    let none = semver(&json!({"schema": "olm.semver", "fast": {"bundles": [{"image": "a:1.0.0"}]}}), &mut |_| Ok(Rendered::default())).unwrap_err();
     assert_eq!(none.to_string(), "bundle reference \"a:1.0.0\" resulted in 0 bundles, expected 1");
 }
