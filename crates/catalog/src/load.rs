@@ -21,7 +21,7 @@ use crate::index::IndexBuilder;
 use crate::json::write::{Layout, Writer};
 use crate::json::{Cursor, Syntax};
 use crate::ordered::ordered;
-use crate::pieces::{Batch, Form, Piece, Pieces, body};
+use crate::pieces::{Batch, Form, Piece, Pieces};
 use crate::source::{Source, visible_files};
 
 /// Bounds on what is read.
@@ -278,7 +278,7 @@ fn read_yaml(bytes: &[u8], at: At<'_>, rules: Rules<'_>, each: &mut EachFound<'_
         reason: "the file is not UTF-8 text; list it in .indexignore if it is not part of the catalog".to_owned(),
     })?;
     let options = mainstay_yaml::Options { max_nodes: YAML_NODES, ..mainstay_yaml::Options::default() };
-    let mut filled = body(bytes).is_empty();
+    let mut filled = false;
     for document in mainstay_yaml::stream_with(text, options) {
         let document = document.map_err(|error| LoadError::Yaml {
             path: path.to_owned(),

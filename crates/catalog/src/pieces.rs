@@ -19,7 +19,7 @@ const FIRST_STEP: usize = 16 << 10;
 pub(crate) enum Form {
     /// A JSON object.
     Json,
-    /// A YAML document, its `---` included.
+    /// A YAML document.
     Yaml,
 }
 
@@ -157,18 +157,18 @@ impl<'s> Open<'s> {
 
     /// Takes the blobs that are complete from the buffer.
     fn cut(&mut self, path: &str, limits: &Limits) -> Result<Option<Batch>, LoadError> {
-        let form = self.form;
-        let (ranges, end) = match form {
+        let before = self.form;
+        let (ranges, end) = match before {
             Form::Json => self.cut_json(),
             Form::Yaml => self.cut_yaml(),
         };
-        if form == Form::Json {
+        if before == Form::Json {
             self.objects += ranges.len();
         }
         if ranges.is_empty() {
             self.forget(end);
             // As upstream has it: with the second object a file is JSON to its end.
-            if self.form != form && self.objects > 1 {
+            if self.form != before && self.objects > 1 {
                 let reason = "text after JSON objects that is none itself".to_owned();
                 return Err(LoadError::Json { path: path.to_owned(), line: self.line, reason });
             }
@@ -192,7 +192,7 @@ impl<'s> Open<'s> {
         self.line = line + count_lines(&self.buffer[passed..end]);
         let rest = self.buffer.split_off(end);
         let text = std::mem::replace(&mut self.buffer, rest);
-        let batch = Batch { file: self.number, offset: self.offset, form, text, pieces };
+        let batch = Batch { file: self.number, offset: self.offset, form: self.form, text, pieces };
         self.offset += end as u64;
         self.scan.at = self.scan.at.saturating_sub(end);
         Ok(Some(batch))
@@ -221,8 +221,18 @@ impl<'s> Open<'s> {
                         self.form = Form::Yaml;
                         break;
                     }
-                    Begin::Other => break,
-                    Begin::Unknown => break,
+                    // A file of blanks alone is an empty document.
+                    Begin::Unknown if self.at_end && scan.at > 0 && ranges.is_empty() && self.objects == 0 => {
+                        self.form = Form::Yaml;
+                        self.scan.at = scan.at;
+                        return (vec![0..scan.at], scan.at);
+                    }
+                    // Until there is an object, nobody knows what blanks belong to.
+                    Begin::Unknown if ranges.is_empty() && self.objects == 0 => {
+                        start = 0;
+                        break;
+                    }
+                    Begin::Other | Begin::Unknown => break,
                 }
             }
             pass(bytes, &mut scan);
@@ -251,19 +261,19 @@ impl<'s> Open<'s> {
                 break;
             }
             let line = &bytes[at..line_end.unwrap_or(bytes.len())];
+            let next = line_end.unwrap_or(bytes.len());
+            // A line that ends no document begins one, and is a part of it.
             if is_separator(line) && start < at {
                 ranges.push(start..at);
-                start = at;
+                start = next;
             }
-            match line_end {
-                Some(end) => at = end,
-                None => {
-                    if start < bytes.len() {
-                        ranges.push(start..bytes.len());
-                    }
-                    (start, at) = (bytes.len(), bytes.len());
-                    break;
+            at = next;
+            if line_end.is_none() {
+                if start < at {
+                    ranges.push(start..at);
+                    start = at;
                 }
+                break;
             }
         }
         self.scan.at = at;
@@ -341,14 +351,13 @@ fn begins_json(text: &[u8], at_end: bool) -> Begin {
     }
 }
 
-/// What of a YAML piece is below its `---`; the whole piece when there is none.
-pub(crate) fn body(piece: &[u8]) -> &[u8] {
-    let line = memchr::memchr(b'\n', piece).map_or(piece.len(), |length| length + 1);
-    if is_separator(&piece[..line]) { &piece[line..] } else { piece }
-}
-
+/// Whether a line is `---`, or that and a comment.
 fn is_separator(line: &[u8]) -> bool {
-    line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+    let Some(rest) = line.strip_prefix(b"---") else { return false };
+    match rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
+        None => true,
+        Some(at) => at > 0 && rest[at] == b'#',
+    }
 }
 
 #[cfg(test)]
@@ -380,14 +389,17 @@ mod tests {
         let json = |offset, line, text: &str| (offset, line, Form::Json, text.to_owned());
         let yaml = |offset, line, text: &str| (offset, line, Form::Yaml, text.to_owned());
         type Case<'a> = (&'a str, Vec<(u64, usize, Form, String)>);
-        let cases: [Case<'_>; 9] = [
+        let cases: [Case<'_>; 12] = [
             ("", vec![]),
-            (" \n\t", vec![]),
+            (" \n\t", vec![yaml(0, 1, " \n\t")]),
+            ("{} \n\t", vec![json(0, 1, "{}")]),
             ("{\"a\":\"}\\\"{\"}\n\n{}", vec![json(0, 1, "{\"a\":\"}\\\"{\"}"), json(14, 3, "{}")]),
             ("{\"a\":[{}", vec![json(0, 1, "{\"a\":[{}")]),
             ("{", vec![json(0, 1, "{")]),
             ("{a: b}", vec![yaml(0, 1, "{a: b}")]),
-            ("a: 1\n---\n--- # c\nb: 2\n---x", vec![yaml(0, 1, "a: 1\n"), yaml(5, 2, "---\n"), yaml(9, 3, "--- # c\nb: 2\n---x")]),
+            ("a: 1\n---\n--- # c\nb: 2\n---x", vec![yaml(0, 1, "a: 1\n"), yaml(9, 3, "--- # c\nb: 2\n---x")]),
+            ("---\na: 1\n---\nb: 1\n---\n", vec![yaml(0, 1, "---\na: 1\n"), yaml(13, 4, "b: 1\n")]),
+            ("---\n---\n---\n", vec![yaml(0, 1, "---\n"), yaml(8, 3, "---\n")]),
             ("{\"a\":1}\n---\nb: 2\n", vec![json(0, 1, "{\"a\":1}"), yaml(8, 2, "---\nb: 2\n")]),
             ("\u{feff}{\"a\":1}", vec![json(3, 1, "{\"a\":1}")]),
         ];
