@@ -103,9 +103,6 @@ struct Manifests {
 
 impl Manifests {
     fn read(stored: &BundleRow) -> Result<Self, Error> {
-        let Some(text) = stored.manifests.as_deref().filter(|text| !text.is_empty()) else {
-            return Ok(Self { objects: Vec::new(), csv: None });
-        };
         #[derive(Deserialize)]
         struct Kind {
             #[serde(default)]
@@ -113,6 +110,9 @@ impl Manifests {
             #[serde(default)]
             metadata: Option<Value>,
         }
+        let Some(text) = stored.manifests.as_deref().filter(|text| !text.is_empty()) else {
+            return Ok(Self { objects: Vec::new(), csv: None });
+        };
         let json = |error: serde_json::Error| Error::content(error.to_string());
         let objects = serde_json::Deserializer::from_str(text).into_iter().collect::<Result<Vec<Box<RawValue>>, _>>().map_err(json)?;
         for (index, object) in objects.iter().enumerate() {

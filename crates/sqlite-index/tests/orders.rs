@@ -23,7 +23,7 @@ proptest! {
     #[test]
     fn replaces_mode(order in Just(CHAIN.to_vec()).prop_shuffle(), cut in 0usize..5) {
         let expected = catalog_of(&[CHAIN.to_vec()], &[]);
-        prop_assert_eq!(&catalog_of(&[order.clone()], &[]), &expected);
+        prop_assert_eq!(&catalog_of(std::slice::from_ref(&order), &[]), &expected);
         let is_old = |name: &&str| CHAIN[..cut].contains(name);
         let (old, new): (Vec<&str>, Vec<&str>) = order.iter().partition(|name| is_old(name));
         let steps: Vec<Vec<&str>> = [old, new].into_iter().filter(|names| !names.is_empty()).collect();

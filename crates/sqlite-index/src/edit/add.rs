@@ -82,7 +82,8 @@ impl Editor {
                 Some(_) => overwritten.entry(&bundle.package).or_default().push(&bundle.name),
             }
         }
-        check_before(connection, bundles, !overwritten.is_empty())?;
+        let known = if overwritten.is_empty() { Known::Refused } else { Known::Overwritten };
+        check_before(connection, bundles, known)?;
         let alpha = if options.enable_alpha { Alpha::On } else { Alpha::Off };
         match options.mode {
             Mode::Replaces => {
@@ -184,7 +185,14 @@ fn existing(connection: &Connection, package: &str) -> Result<Vec<Candidate>, Er
     Ok(found)
 }
 
-fn check_before(connection: &Connection, bundles: &[Addition], overwrite: bool) -> Result<(), Error> {
+/// What becomes of a bundle whose name is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Refused,
+    Overwritten,
+}
+
+fn check_before(connection: &Connection, bundles: &[Addition], known: Known) -> Result<(), Error> {
     let images: BTreeSet<&str> = bundles.iter().map(|bundle| bundle.image.as_str()).collect();
     let mut errors = Vec::new();
     let mut overwrites = BTreeSet::new();
@@ -199,7 +207,7 @@ fn check_before(connection: &Connection, bundles: &[Addition], overwrite: bool) 
         if stored.iter().any(|image| images.contains(image.as_str())) {
             errors.push(Error::ImageAlreadyAdded { image: bundle.image.clone() });
         }
-        match overwriting(connection, bundle, overwrite)? {
+        match overwriting(connection, bundle, known)? {
             Verdict::New => {}
             Verdict::Refused(error) => errors.push(error),
             Verdict::Overwrites => {
@@ -223,7 +231,7 @@ enum Verdict {
     Refused(Error),
 }
 
-fn overwriting(connection: &Connection, bundle: &Addition, overwrite: bool) -> Result<Verdict, Error> {
+fn overwriting(connection: &Connection, bundle: &Addition, known: Known) -> Result<Verdict, Error> {
     let mut verdict = Verdict::New;
     for channel in channels(connection, &bundle.package)? {
         let there = "SELECT 1 FROM operatorbundle INNER JOIN channel_entry ON operatorbundle.name = channel_entry.operatorbundle_name
@@ -231,7 +239,7 @@ fn overwriting(connection: &Connection, bundle: &Addition, overwrite: bool) -> R
         if !connection.prepare_cached(there)?.exists([&bundle.package, &channel, &bundle.name])? {
             continue;
         }
-        if !overwrite {
+        if known == Known::Refused {
             return Ok(Verdict::Refused(Error::VersionAlreadyAdded));
         }
         let replaced = "SELECT 1 FROM channel_entry LEFT OUTER JOIN channel_entry replaces ON replaces.replaces = channel_entry.entry_id

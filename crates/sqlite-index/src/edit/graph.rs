@@ -100,12 +100,11 @@ impl Graph {
             self.default_channel.clone_from(first);
         }
         for name in &bundle.channels {
-            match self.channels.get_mut(name) {
-                Some(channel) => channel.insert(&new, &version, mode)?,
-                None => {
-                    let nodes = BTreeMap::from([(new.clone(), BTreeSet::new())]);
-                    self.channels.insert(name.clone(), Channel { head: new.clone(), nodes });
-                }
+            if let Some(channel) = self.channels.get_mut(name) {
+                channel.insert(&new, &version, mode)?;
+            } else {
+                let nodes = BTreeMap::from([(new.clone(), BTreeSet::new())]);
+                self.channels.insert(name.clone(), Channel { head: new.clone(), nodes });
             }
         }
         Ok(())
@@ -204,12 +203,10 @@ impl Channel {
             }
             let (real, synthetic): (Vec<&Key>, Vec<&Key>) =
                 self.nodes.get(current).unwrap_or(&none).iter().partition(|key| self.nodes.contains_key(key));
-            let mut below = depth + 1;
-            for key in synthetic {
+            for (below, key) in (depth + 1..).zip(synthetic) {
                 let replaced = add_entry(connection, package, name, &key.name, below)?;
                 let again = add_entry(connection, package, name, &current.name, below)?;
                 set_replaces(connection, again, replaced)?;
-                below += 1;
             }
             let Some(next) = highest(&real) else {
                 let expected = self.nodes.len() as i64 + START_DEPTH - 1;

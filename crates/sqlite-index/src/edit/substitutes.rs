@@ -42,7 +42,7 @@ pub(super) fn apply(connection: &Connection, bundle: &Addition) -> Result<(), Er
             return Ok(());
         }
     }
-    let Some(skips) = with_substitutes(connection, name, skips, &mut guard)? else { return Ok(()) };
+    let Some(skips) = with_substitutes(connection, name, &skips, &mut guard)? else { return Ok(()) };
     let mut replaces = bundle.replaces.clone();
     if !replaces.is_empty() {
         let mut newer = substitutes(connection, &replaces)?;
@@ -95,7 +95,7 @@ fn settle_rivals(connection: &Connection, bundle: &Addition) -> Result<(), Error
 }
 
 /// Whoever skips a bundle skips what stands in for it; nothing when that is not unique.
-fn with_substitutes(connection: &Connection, name: &str, skips: Vec<String>, guard: &mut Guard) -> Result<Option<Vec<String>>, Error> {
+fn with_substitutes(connection: &Connection, name: &str, skips: &[String], guard: &mut Guard) -> Result<Option<Vec<String>>, Error> {
     let mut known = BTreeSet::new();
     let mut all = Vec::new();
     let mut add = |skip: &str| {
@@ -103,7 +103,7 @@ fn with_substitutes(connection: &Connection, name: &str, skips: Vec<String>, gua
             all.push(skip.to_owned());
         }
     };
-    for skip in &skips {
+    for skip in skips {
         add(skip);
         let mut above = substitutes(connection, skip)?;
         loop {

@@ -123,7 +123,7 @@ fn base(binary_image: &str) -> &str {
 /// Pulls an index and copies its database.
 pub(super) fn extract(client: &Client, reference: &str, to: &Path) -> Result<(), Failure> {
     let subject = format!("image {reference}");
-    let failed = |error: mainstay_oci::Error| images::failure(&subject, &error);
+    let failed = |error: mainstay_oci::Error| failure(&subject, &error);
     runtime::block_on(async {
         let parsed = client.reference(reference).map_err(failed)?;
         let workspace = client.workspace().map_err(failed)?;
@@ -146,6 +146,11 @@ pub(super) fn extract(client: &Client, reference: &str, to: &Path) -> Result<(),
         std::fs::copy(&found, to).map_err(|error| Failure::failed(format!("file {}", to.display()), &error))?;
         Ok(())
     })
+}
+
+/// What failed, with opm's exit code: the other ones say that a bundle is there already.
+fn failure(subject: &str, error: &mainstay_oci::Error) -> Failure {
+    images::failure(subject, error).exits(Exit::Failed)
 }
 
 /// CATLG-59.
@@ -203,7 +208,7 @@ fn build_here(workplace: &Workplace, base: &str, tag: &str, tool: BuildTool, glo
     let place = workplace.place();
     let bytes = std::fs::read(&place).map_err(|error| Failure::failed(format!("file {place}"), &error))?;
     let client = databases::client(global, "")?;
-    let failed = |error: mainstay_oci::Error| images::failure(&subject, &error);
+    let failed = |error: mainstay_oci::Error| failure(&subject, &error);
     let pushed = runtime::block_on(async {
         let target = client.reference(tag).map_err(failed)?;
         let mut builder = ImageBuilder::new()
@@ -215,10 +220,10 @@ fn build_here(workplace: &Workplace, base: &str, tag: &str, tool: BuildTool, glo
         let workspace = client.workspace().map_err(failed)?;
         let mut origins: Vec<Reference> = Vec::new();
         if base != "scratch" {
-            let parsed = client.reference(base).map_err(|error| images::failure(&format!("base image {base}"), &error))?;
+            let parsed = client.reference(base).map_err(|error| failure(&format!("base image {base}"), &error))?;
             let inspected = client.inspect(&parsed, workspace.store()).await;
-            let image = inspected
-                .map_err(|error| images::failure(&format!("base image {base}"), &error).hint("--binary-image names another one"))?;
+            let image =
+                inspected.map_err(|error| failure(&format!("base image {base}"), &error).hint("--binary-image names another one"))?;
             builder = builder.platform(image.config.platform()).base(image);
             origins.push(parsed);
         }
