@@ -82,6 +82,9 @@ impl From<Vec<Bundle>> for Rendered {
 /// Renders an image or directory; the error says why it can not be.
 pub type RenderBundle<'r> = dyn FnMut(&str) -> Result<Rendered, String> + 'r;
 
+/// What a text says that has no document.
+const END: &str = "EOF";
+
 /// A template that was read.
 #[derive(Debug, Clone)]
 pub struct Template {
@@ -104,7 +107,20 @@ impl Template {
                 let document = document.map_err(|error| TemplateError::Decode(error.to_string()))?;
                 Ok(Self { value: document.value, duplicates: document.duplicates })
             }
-            None => Err(TemplateError::Decode("EOF".to_owned())),
+            None => Err(TemplateError::Decode(END.to_owned())),
+        }
+    }
+
+    /// [`Template::parse`] for a kind that is known, with the words that upstream has for it then.
+    pub fn parse_as(kind: Kind, text: &str) -> Result<Self, TemplateError> {
+        match (Self::parse(text), kind) {
+            (Err(TemplateError::Decode(reason)), Kind::Semver) if reason == END => Ok(Self::from(Value::Null)),
+            (Err(TemplateError::Decode(reason)), Kind::Semver) => Err(TemplateError::Semver(Box::new(SemverError::Text(reason)))),
+            (Err(TemplateError::Decode(reason)), Kind::Basic) => Err(TemplateError::DecodeSchema(reason)),
+            (Err(TemplateError::Decode(reason)), Kind::Substitutes) => {
+                Err(TemplateError::Render(format!("render: unable to parse template: {}", TemplateError::DecodeSchema(reason))))
+            }
+            (parsed, _) => parsed,
         }
     }
 
@@ -136,6 +152,9 @@ pub enum TemplateError {
     /// The text is neither JSON nor YAML.
     #[error("decoding template input: {0}")]
     Decode(String),
+    /// The text of a template whose kind is known is neither JSON nor YAML.
+    #[error("decoding template schema: {0}")]
+    DecodeSchema(String),
     /// There is no `schema`.
     #[error("template input missing required 'schema' field")]
     NoSchema,
@@ -203,16 +222,21 @@ pub enum SemverError {
     /// The schema is another one.
     #[error("readFile: input file has unknown schema, should be {:?}", Kind::Semver.schema())]
     Schema,
+    /// The text is neither JSON nor YAML.
+    #[error("error converting YAML to JSON: yaml: {0}")]
+    Text(String),
     /// A key that the template does not have.
-    #[error("unknown field {field:?}; known are {known}")]
+    #[error("error unmarshaling JSON: while decoding JSON: json: unknown field {field:?}; known{} are {known}", inside(at))]
     UnknownField {
-        /// Path of the key.
+        /// The key.
         field: String,
+        /// Path of the mapping that it is in.
+        at: String,
         /// Keys that exist there.
         known: &'static str,
     },
     /// A key that stands twice.
-    #[error("line {line}: key {key:?} already set in map")]
+    #[error("error converting YAML to JSON: yaml: unmarshal errors:\n  line {line}: key {key:?} already set in map")]
     Duplicate {
         /// The line of the second one.
         line: usize,
@@ -230,6 +254,10 @@ pub enum SemverError {
     /// The preferred kind of default channel does not exist.
     #[error("unknown DefaultChannelTypePreference: {0:?}\nValid values are 'major' or 'minor'")]
     UnknownPreference(String),
+}
+
+fn inside(at: &str) -> String {
+    if at.is_empty() { String::new() } else { format!(" in {at}") }
 }
 
 /// Why bundles can not be ordered by version.

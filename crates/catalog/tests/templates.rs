@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
-use mainstay_catalog::template::{Kind, Rendered, RenderBundle, Template, TemplateError};
+use mainstay_catalog::template::{Kind, RenderBundle, Rendered, Template, TemplateError};
 use mainstay_catalog::{Bundle, Catalog, Channel, Limits, MemorySource, Property, validate};
 use serde_json::{Value, json};
 
@@ -141,7 +141,10 @@ fn semver_rules() {
     let cases = [
         (json!({"schema": "other"}), "render: unable to read file: readFile: input file has unknown schema, should be \"olm.semver\""),
         (json!({"schema": "olm.semver"}), "render: no bundles specified or no bundles could be rendered"),
-        (json!({"schema": "olm.semver", "slow": {}}), "render: unable to read file: unknown field \"slow\"; known are schema,"),
+        (
+            json!({"schema": "olm.semver", "slow": {}}),
+            "render: unable to read file: error unmarshaling JSON: while decoding JSON: json: unknown field \"slow\"; known are schema,",
+        ),
         (
             template(json!({"defaultChannelTypePreference": "major"})),
             "render: unable to read file: schema attribute mismatch: DefaultChannelTypePreference set to 'major' doesn't make sense if not generating major-version channels",
@@ -162,6 +165,7 @@ fn semver_rules() {
         let error = refused(template.clone());
         assert!(error.starts_with(expected), "{template}: {error}");
     }
-    let none = semver(&json!({"schema": "olm.semver", "fast": {"bundles": [{"image": "a:1.0.0"}]}}), &mut |_| Ok(Rendered::default())).unwrap_err();
+    let none = semver(&json!({"schema": "olm.semver", "fast": {"bundles": [{"image": "a:1.0.0"}]}}), &mut |_| Ok(Rendered::default()))
+        .unwrap_err();
     assert_eq!(none.to_string(), "bundle reference \"a:1.0.0\" resulted in 0 bundles, expected 1");
 }

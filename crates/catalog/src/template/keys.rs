@@ -30,7 +30,7 @@ impl<'v> Keys<'v> {
         let keys = Self::any(value, at)?;
         let is_known = |key: &str| known.split(", ").any(|known| known.eq_ignore_ascii_case(key));
         match value.as_object().and_then(|members| members.keys().find(|key| !is_known(key))) {
-            Some(unknown) => Err(SemverError::UnknownField { field: keys.path(unknown), known }),
+            Some(unknown) => Err(SemverError::UnknownField { field: unknown.clone(), at: keys.at, known }),
             None => Ok(keys),
         }
     }

@@ -71,7 +71,8 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
 
     let (doing, text) = (if kind.is_some() { "rendering template" } else { "auto-detecting template type" }, String::from_utf8(bytes));
     let text = text.map_err(|_| fail(format!("{doing}: the template is not UTF-8 text")))?;
-    let template = Template::parse(&text).map_err(|error| fail(format!("{doing}: {error}")))?;
+    let parsed = kind.map_or_else(|| Template::parse(&text), |kind| Template::parse_as(kind, &text));
+    let template = parsed.map_err(|error| fail(format!("{doing}: {error}")))?;
     let kind = match kind {
         Some(kind) => kind,
         None => template.kind().map_err(|error| fail(format!("{doing}: {error}")))?,
