@@ -185,7 +185,7 @@ impl From<Finding> for Problem {
 }
 
 /// The images that must exist for a change to be published: those of new and changed bundles, each with package and bundle.
-pub fn images<'d>(difference: &'d Diff) -> BTreeMap<&'d str, (&'d str, &'d str)> {
+pub fn images(difference: &Diff) -> BTreeMap<&str, (&str, &str)> {
     let mut images = BTreeMap::new();
     for package in &difference.packages {
         for bundle in package.bundles.iter().filter(|bundle| bundle.change != Change::Removed) {

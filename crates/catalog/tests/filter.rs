@@ -107,6 +107,16 @@ fn selections() {
     }
 }
 
+/// CATLG-35, CATLG-26: 1.1.1 can be reached from 1.0.0, over 1.0.2, but validation does not see that way: it walks 1.0.3 to 1.0.1, and only
+/// 1.1.2 skips 1.0.0. So 1.1.2 stays as the head.
+#[test]
+fn a_way_that_validation_does_not_see() {
+    let texts = ["1.0.0", "1.0.1", "1.0.2 < 1.0.0", "1.0.3 < 1.0.1 ! 1.0.2", "1.1.0 < 1.0.3", "1.1.1 < 1.1.0", "1.1.2 < 1.1.1 ! 1.0.0"];
+    let source = catalog(&[("stable", lines(&texts))], Vec::new());
+    let found = filter(&source, &choose("p:stable@1.0.0 || 1.1.1")).unwrap();
+    assert_eq!(entries(&found.catalog, "stable"), ["p.v1.0.0", "p.v1.1.1", "p.v1.1.2"]);
+}
+
 /// CATLG-35: a selection that cannot be made says which names and versions there are.
 #[test]
 fn refusals() {

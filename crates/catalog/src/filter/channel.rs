@@ -19,35 +19,41 @@ pub(super) struct Kept {
 
 /// Keeps the wanted entries and as little else as possible; `None` when they have nothing in common to update to.
 pub(super) fn keep(updates: &Updates<'_>, wanted: &[bool]) -> Option<Kept> {
-    let head = head(updates, wanted)?;
-    let below = updates.reaching(head, Edges::Named);
+    heads(updates, wanted).into_iter().find_map(|head| below(updates, wanted, head))
+}
+
+/// What may be the head, in order: the channel's own head when it is wanted, the wanted entries from the highest on, the others from the
+/// lowest on.
+fn heads(updates: &Updates<'_>, wanted: &[bool]) -> Vec<usize> {
+    let (mut inside, mut outside): (Vec<usize>, Vec<usize>) = (0..wanted.len()).partition(|at| wanted[*at]);
+    let top = updates.head();
+    inside.sort_by_key(|at| (Some(*at) != top, Reverse(updates.version(*at).cloned())));
+    outside.sort_by_key(|at| updates.version(*at).cloned());
+    inside.extend(outside);
+    inside
+}
+
+/// The wanted entries and what lies on their ways to a head; nothing when not all of them have one.
+fn below(updates: &Updates<'_>, wanted: &[bool], head: usize) -> Option<Kept> {
+    let reaching = updates.reaching(head, Edges::Named);
+    if wanted.iter().zip(&reaching).any(|(wanted, reaching)| *wanted && !*reaching) {
+        return None;
+    }
     let mut entries = wanted.to_vec();
     entries[head] = true;
     let ways = ways(updates, wanted, head);
-    let start: Vec<usize> = (0..entries.len()).filter(|at| entries[*at]).collect();
-    start.into_iter().for_each(|at| follow(&mut entries, &ways, at));
-    // What is on a way by names need not be on the chain that validation walks.
+    for at in (0..wanted.len()).filter(|at| wanted[*at]) {
+        follow(&mut entries, &ways, at);
+    }
+    // A way by names need not be the chain that validation walks: what is met by neither chain nor skips brings along who skips it.
     while let Some(stranded) = updates.stranded(&entries, head).first().copied() {
-        let skipper = (0..entries.len()).find(|at| below[*at] && updates.skips(*at, stranded));
+        let skipper = (0..entries.len()).find(|at| reaching[*at] && updates.skips(*at, stranded));
         match skipper {
             Some(skipper) => follow(&mut entries, &ways, skipper),
             None => chain(updates, &mut entries, head, stranded)?,
         }
     }
     Some(Kept { entries, head })
-}
-
-/// The head of what stays. The channel's own head when it is wanted, else the highest wanted entry that will do, else the lowest other.
-fn head(updates: &Updates<'_>, wanted: &[bool]) -> Option<usize> {
-    let will_do = |at: &usize| {
-        let reached = updates.reaching(*at, Edges::Named);
-        wanted.iter().zip(&reached).all(|(wanted, reached)| *reached || !*wanted)
-    };
-    let (mut inside, mut outside): (Vec<usize>, Vec<usize>) = (0..wanted.len()).partition(|at| wanted[*at]);
-    let top = updates.head();
-    inside.sort_by_key(|at| (Some(*at) != top, Reverse(updates.version(*at).cloned())));
-    outside.sort_by_key(|at| updates.version(*at).cloned());
-    inside.into_iter().chain(outside).find(will_do)
 }
 
 /// For each entry the next one on the way to the head that adds the fewest entries.
@@ -80,7 +86,8 @@ fn follow(entries: &mut [bool], ways: &[Option<usize>], from: usize) {
     }
 }
 
-/// Keeps the chain of `replaces` from the head down to an entry.
+/// Keeps the chain of `replaces` from the head down to an entry; nothing when there is none, or when it is kept already and does not help,
+/// because validation leaves it at an entry that is skipped.
 fn chain(updates: &Updates<'_>, entries: &mut [bool], head: usize, down_to: usize) -> Option<()> {
     let mut chain = vec![head];
     while let Some(at) = chain.last().copied().filter(|at| *at != down_to) {
@@ -90,6 +97,9 @@ fn chain(updates: &Updates<'_>, entries: &mut [bool], head: usize, down_to: usiz
         }
         chain.push(next);
     }
-    chain.into_iter().for_each(|at| entries[at] = true);
-    Some(())
+    let mut added = false;
+    for at in chain {
+        added |= !std::mem::replace(&mut entries[at], true);
+    }
+    added.then_some(())
 }

@@ -106,7 +106,9 @@ fn ranges(bundle: &Bundle, here: Subject<'_>, report: &mut Report<'_>) {
         }
     }
     let mut found = Vec::new();
-    needs(bundle).iter().for_each(|need| visit(need, &mut found));
+    for need in needs(bundle) {
+        visit(&need, &mut found);
+    }
     for (package, problem) in found {
         report.add(Rule::DependencyRange, here, format!("the range of package {package} can not be read: {problem}"));
     }
