@@ -49,7 +49,7 @@ fmt: ## Format the sources
 
 bench: ## Measure speed and size, write BENCHMARKS.md
 	cargo build --profile demo -p mainstay-cli
-	MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md $(if $(wildcard $(BESIDE)),--beside $(BESIDE))
+	MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo run --quiet --profile demo -p mainstay-e2e --bin bench -- --mainstay $(TARGET)/demo/mainstay --out BENCHMARKS.md $(if $(wildcard $(BESIDE)),--beside $(BESIDE)) $(if $(OPM),--opm $(OPM))
 
 beside: ## Measure upstream's kube-apiserver with etcd here; `make bench` shows it beside
 	cargo build --profile demo -p mainstay-e2e --bin bench

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
 use mainstay_e2e::client;
+mod catalogs;
 mod load;
 mod many;
 mod pods;
@@ -51,7 +52,7 @@ const CLIENTS: [usize; 3] = [1, 16, 64];
 const WATCHERS: usize = 1_000;
 const MAPS: usize = 100_000;
 
-const USAGE: &str = "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|install] [--beside FILE]
+const USAGE: &str = "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install] [--beside FILE] [--opm PROGRAM]
        bench --kubeconfig FILE [--json FILE]
        bench index FOLDER";
 
@@ -65,7 +66,7 @@ fn main() -> anyhow::Result<()> {
     }
     let mut options = HashMap::new();
     for pair in words.chunks(2) {
-        let [name @ ("--mainstay" | "--out" | "--only" | "--beside" | "--kubeconfig" | "--json"), value] = pair else { bail!(USAGE) };
+        let [name @ ("--mainstay" | "--out" | "--only" | "--beside" | "--kubeconfig" | "--json" | "--opm"), value] = pair else { bail!(USAGE) };
         options.insert(*name, *value);
     }
     if let Some(kubeconfig) = options.get("--kubeconfig") {
@@ -76,8 +77,10 @@ fn main() -> anyhow::Result<()> {
     let mut bench = Bench {
         binary: fs::canonicalize(binary).with_context(|| format!("{binary} is not there"))?,
         runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+        opm: options.get("--opm").map(PathBuf::from),
         figures: Vec::new(),
         loads: Vec::new(),
+        beside_opm: Vec::new(),
     };
     for (name, section) in SECTIONS {
         if options.get("--only").is_none_or(|only| only.split(',').any(|one| one == *name)) {
@@ -99,6 +102,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("maps", Bench::maps),
     ("pods", Bench::pods),
     ("catalogs", Bench::catalogs),
+    ("curate", Bench::curate),
     ("install", Bench::installs),
 ];
 
@@ -132,9 +136,12 @@ fn read_loads(file: &Path) -> anyhow::Result<Vec<Load>> {
 /// What is measured with, and what was.
 struct Bench {
     binary: PathBuf,
+    /// Upstream's program, to be measured beside.
+    opm: Option<PathBuf>,
     runtime: Runtime,
     figures: Vec<Figure>,
     loads: Vec<Load>,
+    beside_opm: Vec<catalogs::Beside>,
 }
 
 impl Bench {
@@ -488,13 +495,14 @@ fn page(bench: &Bench, beside: &[Load]) -> String {
     format!(
         "# Benchmarks\n\n`make bench` measures and rewrites this file. Times are medians of {ROUNDS} rounds (installs: of 3), taken from outside the program; the\n\
          catalogs are measured in a process of their own. Built with profile `demo` (no LTO); the release profile is a little faster.\n\n\
-         | what | measured | budget | holds |\n| --- | --- | --- | --- |\n{}\n\n\
+         | what | measured | budget | holds |\n| --- | --- | --- | --- |\n{}\n\n{}\
          ## Requests\n\nConfigMaps of 1 KiB, keep-alive connections over TLS, server and client on the same machine, every write durable when it is answered, {} s each.\n\
          `make beside` puts the same load on upstream's kube-apiserver with Debian's etcd on the same machine: the last columns. (`bench --kubeconfig FILE --json FILE`\n\
          puts it on any cluster, `make bench BESIDE=FILE` shows that one.)\n\n\
          | operation | clients | per second | p50 | p99 | other: per second | p50 | p99 | times |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n{}\n\n\
          ## The machine\n\n{}\n",
         rows.join("\n"),
+        catalogs::section(&bench.beside_opm),
         LOAD.as_secs(),
         loads.join("\n"),
         machine()
