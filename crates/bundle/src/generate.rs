@@ -86,6 +86,9 @@ pub fn media_type<'a>(folder: &str, files: impl IntoIterator<Item = (&'a str, &'
     crate::validators::kind_of_bundle(&tree, folder)
 }
 
+/// Files by name.
+pub type Files = Vec<(String, Vec<u8>)>;
+
 /// A package in the older layout: a package file, and one folder of manifests for each version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Package {
@@ -100,7 +103,7 @@ pub struct Package {
 
 impl Package {
     /// Reads a package: the files beside the folders, and for each folder its files, all by name.
-    pub fn read(directory: &str, files: &[(String, Vec<u8>)], folders: &[(String, Vec<(String, Vec<u8>)>)]) -> Result<Self, String> {
+    pub fn read(directory: &str, files: &[(String, Vec<u8>)], folders: &[(String, Files)]) -> Result<Self, String> {
         let mut package = Self::default();
         for (folder, files) in folders {
             let csv = csv_of(&format!("{directory}/{folder}"), files)
@@ -186,7 +189,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn csv(name: &str, spec: &str) -> (String, Vec<(String, Vec<u8>)>) {
+    fn csv(name: &str, spec: &str) -> (String, Files) {
         let text =
             format!("apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {{name: {name}}}\nspec: {spec}\n");
         (name.to_owned(), vec![("csv.yaml".to_owned(), text.into_bytes())])

@@ -17,6 +17,7 @@ mod csv;
 mod finding;
 mod format;
 mod go;
+mod go_net;
 mod hub;
 mod locate;
 mod manifests;

@@ -82,7 +82,7 @@ fn validate() {
         shown.stdout,
         "error: manifests/pod.yaml:2: Pod is not supported type for registryV1 bundle: manifests/pod.yaml [content/kind]\n  \
          fix: remove the object; an operator creates such objects itself\n\
-         error: manifests/beacon.clusterserviceversion.yaml:15: (beacon.v1.0.0) csv.Spec.MinKubeVersion has an invalid value: v1 \
+         error: manifests/beacon.clusterserviceversion.yaml:16: (beacon.v1.0.0) csv.Spec.MinKubeVersion has an invalid value: v1 \
          [csv/min-kube-version]\n  fix: set spec.minKubeVersion to MAJOR.MINOR.PATCH\n2 errors, 0 warnings\n"
     );
     let answer = parsed(&check(command().args(["bundle", "validate", place, "-o", "json"]), 1));
@@ -97,7 +97,7 @@ fn validate() {
             "text": "Error: Value : (beacon.v1.0.0) csv.Spec.MinKubeVersion has an invalid value: v1",
             "file": "manifests/beacon.clusterserviceversion.yaml",
             "path": "spec.minKubeVersion",
-            "line": 15,
+            "line": 16,
             "fix": "set spec.minKubeVersion to MAJOR.MINOR.PATCH",
         })
     );

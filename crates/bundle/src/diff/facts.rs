@@ -89,14 +89,12 @@ pub(super) fn crds(old: &Bundle, new: &Bundle) -> Vec<Change> {
         (Some(before), Some(after)) => crd(name, before, after, &mut changes),
         (None, None) => {}
     });
-    for (what, before, after) in [("required CRD", &old.csv.required_crds, &new.csv.required_crds)] {
-        let key = |crd: &crate::csv::CrdDescription| format!("{what} {} {}", crd.name, crd.version);
-        by_name(before, after, key, |name, before, after| match (before, after) {
-            (None, Some(_)) => changes.push(Change::new(Section::Crds, Sort::Added, name, "another operator has to provide it").breaking()),
-            (Some(_), None) => changes.push(Change::new(Section::Crds, Sort::Removed, name, "")),
-            _ => {}
-        });
-    }
+    let key = |crd: &crate::csv::CrdDescription| format!("required CRD {} {}", crd.name, crd.version);
+    by_name(&old.csv.required_crds, &new.csv.required_crds, key, |name, before, after| match (before, after) {
+        (None, Some(_)) => changes.push(Change::new(Section::Crds, Sort::Added, name, "another operator has to provide it").breaking()),
+        (Some(_), None) => changes.push(Change::new(Section::Crds, Sort::Removed, name, "")),
+        _ => {}
+    });
     changes
 }
 

@@ -21,37 +21,6 @@ pub fn conform(kind: &str, value: &Value) -> Result<Value, Mismatch> {
     convert(&TYPES.named(kind), value, &Path::Root)
 }
 
-/// `value` as Go's YAML reader hands it to the struct named `kind`: names of fields fit without regard to case, and where a text is wanted a
-/// number or boolean counts as written.
-pub fn lenient(kind: &str, value: &Value) -> Value {
-    loosen(&TYPES.named(kind), value)
-}
-
-fn loosen(kind: &Type, value: &Value) -> Value {
-    match (kind, value) {
-        (Type::Pointer(inner), _) => loosen(inner, value),
-        (Type::String, Value::Bool(_) | Value::Number(_)) => Value::String(value.to_string()),
-        (Type::Slice(inner), Value::Array(items)) => items.iter().map(|item| loosen(inner, item)).collect(),
-        (Type::Map(inner), Value::Object(entries)) => {
-            Value::Object(entries.iter().map(|(key, item)| (key.clone(), loosen(inner, item))).collect())
-        }
-        (Type::Struct(index), Value::Object(entries)) => {
-            let fields = &TYPES.structs[*index];
-            let mut written = Map::new();
-            // Capitals come first in the order of keys, so that the exact name has the last word.
-            for (key, item) in entries {
-                let exact = fields.iter().find(|field| field.name == *key);
-                match exact.or_else(|| fields.iter().find(|field| field.name.eq_ignore_ascii_case(key))) {
-                    Some(field) => written.insert(field.name.clone(), loosen(&field.kind, item)),
-                    None => written.insert(key.clone(), item.clone()),
-                };
-            }
-            Value::Object(written)
-        }
-        _ => value.clone(),
-    }
-}
-
 /// Where we are, as a list on the stack, so that nothing is built unless something is wrong.
 enum Path<'a> {
     Root,

@@ -9,15 +9,28 @@ use super::types::{TYPES, Type};
 
 /// `value` with the fields of the struct named `kind`, and of those inside of it, spelled as the struct spells them.
 pub fn fold(kind: &str, value: &Value) -> Value {
-    folded(&TYPES.named(kind), value)
+    folded(&TYPES.named(kind), value, Scalars::Kept)
 }
 
-fn folded(kind: &Type, value: &Value) -> Value {
+/// The same as Go's YAML reader has it: where a text is wanted, a number or boolean counts as written.
+pub fn lenient(kind: &str, value: &Value) -> Value {
+    folded(&TYPES.named(kind), value, Scalars::AsText)
+}
+
+/// What happens to a number or boolean where a text is wanted.
+#[derive(Clone, Copy, PartialEq)]
+enum Scalars {
+    Kept,
+    AsText,
+}
+
+fn folded(kind: &Type, value: &Value, scalars: Scalars) -> Value {
     match (kind, value) {
-        (Type::Pointer(inner), value) => folded(inner, value),
-        (Type::Slice(inner), Value::Array(items)) => items.iter().map(|item| folded(inner, item)).collect(),
+        (Type::Pointer(inner), value) => folded(inner, value, scalars),
+        (Type::String, Value::Bool(_) | Value::Number(_)) if scalars == Scalars::AsText => Value::String(value.to_string()),
+        (Type::Slice(inner), Value::Array(items)) => items.iter().map(|item| folded(inner, item, scalars)).collect(),
         (Type::Map(inner), Value::Object(entries)) => {
-            Value::Object(entries.iter().map(|(key, item)| (key.clone(), folded(inner, item))).collect())
+            Value::Object(entries.iter().map(|(key, item)| (key.clone(), folded(inner, item, scalars))).collect())
         }
         (Type::Struct(index), Value::Object(entries)) => {
             let fields = &TYPES.structs[*index];
@@ -27,7 +40,7 @@ fn folded(kind: &Type, value: &Value) -> Value {
                 match exact.or_else(|| fields.iter().find(|field| field.name.eq_ignore_ascii_case(key))) {
                     // The exact name counts where both are there.
                     Some(field) if exact.is_some() || !entries.contains_key(&field.name) => {
-                        out.insert(field.name.clone(), folded(&field.kind, item));
+                        out.insert(field.name.clone(), folded(&field.kind, item, scalars));
                     }
                     Some(_) => {}
                     None => {
@@ -55,5 +68,8 @@ mod tests {
         assert_eq!(fold("operators.ClusterServiceVersion", &csv), expected);
         let both = json!({"spec": {"maturity": "beta", "Maturity": "alpha"}});
         assert_eq!(fold("operators.ClusterServiceVersion", &both), json!({"spec": {"maturity": "beta"}}));
+        let number = json!({"spec": {"displayName": 7, "MinKubeVersion": 1.5, "cleanup": {"enabled": true}}});
+        let expected = json!({"spec": {"displayName": "7", "minKubeVersion": "1.5", "cleanup": {"enabled": true}}});
+        assert_eq!(lenient("operators.ClusterServiceVersion", &number), expected);
     }
 }

@@ -15,6 +15,6 @@ mod fold;
 mod json;
 mod types;
 
-pub use conform::{Mismatch, conform, lenient};
-pub use fold::fold;
+pub use conform::{Mismatch, conform};
+pub use fold::{fold, lenient};
 pub use json::{compact_raw, to_plain_string_as, to_string, to_string_as};

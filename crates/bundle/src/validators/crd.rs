@@ -72,10 +72,10 @@ fn newer(crd: &Value) -> Value {
             }
         }
         for column in version.get_mut("additionalPrinterColumns").and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(column) = column.as_object_mut() {
-                if let Some(path) = column.remove("JSONPath") {
-                    column.insert("jsonPath".to_owned(), path);
-                }
+            if let Some(column) = column.as_object_mut()
+                && let Some(path) = column.remove("JSONPath")
+            {
+                column.insert("jsonPath".to_owned(), path);
             }
         }
     }

@@ -109,15 +109,12 @@ fn examples(manifest: &CsvManifest, findings: &mut Vec<Finding>) {
     }
     let mut provided = BTreeSet::new();
     for (index, owned) in csv.owned_crds.iter().enumerate() {
-        match owned.name.split_once('.') {
-            Some((_, group)) => {
-                provided.insert(Api { group: group.to_owned(), version: owned.version.clone(), kind: owned.kind.clone() });
-            }
-            None => {
-                let detail = format!("couldn't parse plural.group from crd name: {}", owned.name);
-                let path = format!("spec.customresourcedefinitions.owned[{index}].name");
-                findings.push(Finding::error(&rules::CSV_OWNED_NAME, "", detail).without_value().at(file, path));
-            }
+        if let Some((_, group)) = owned.name.split_once('.') {
+            provided.insert(Api { group: group.to_owned(), version: owned.version.clone(), kind: owned.kind.clone() });
+        } else {
+            let detail = format!("couldn't parse plural.group from crd name: {}", owned.name);
+            let path = format!("spec.customresourcedefinitions.owned[{index}].name");
+            findings.push(Finding::error(&rules::CSV_OWNED_NAME, "", detail).without_value().at(file, path));
         }
     }
     for api in &csv.owned_api_services {

@@ -65,11 +65,12 @@ pub fn format(manifests: &Manifests) -> Vec<Finding> {
     let (mut annotations, mut dependencies) = (None, None);
     for (path, _, bytes) in tree.below("metadata").filter(|(_, name, _)| !name.contains('/')) {
         let Ok(document) = tree.first_document(bytes) else { continue };
-        if annotations.is_none() && document["annotations"].is_object() {
-            if let Ok(found) = texts(&document["annotations"]) {
-                annotations = Some((path, found));
-                continue;
-            }
+        if annotations.is_none()
+            && document["annotations"].is_object()
+            && let Ok(found) = texts(&document["annotations"])
+        {
+            annotations = Some((path, found));
+            continue;
         }
         if dependencies.is_none() && document["dependencies"].as_array().is_some_and(|list| !list.is_empty()) {
             dependencies = Some((path, document));
@@ -287,11 +288,11 @@ pub fn content(manifests: &Manifests, root: &str, optional: &[&str], options: &O
         };
         let manifest = Manifest { file: path.to_owned(), object };
         all.push(manifest.clone());
-        if media_type == "registry+v1" {
-            if let Some(finding) = kind_problem(&manifest, root) {
-                findings.push(finding);
-                continue;
-            }
+        if media_type == "registry+v1"
+            && let Some(finding) = kind_problem(&manifest, root)
+        {
+            findings.push(finding);
+            continue;
         }
         match (manifest.kind(), manifest.api_version()) {
             ("ClusterServiceVersion", _) => match Csv::parse(&manifest.object) {
@@ -318,11 +319,8 @@ pub fn content(manifests: &Manifests, root: &str, optional: &[&str], options: &O
         }
     }
     findings.extend(bundle(&all));
-    if optional.contains(&"operatorhub") {
-        if let Some(csv) = &csv {
-            let alone = manifests.csv_alone(csv);
-            findings.extend(errors(hub::validate_deprecated(&alone, options)));
-        }
+    if let Some(csv) = csv.filter(|_| optional.contains(&"operatorhub")) {
+        findings.extend(errors(hub::validate_deprecated(&Manifests::csv_alone(csv), options)));
     }
     super::place(manifests, &mut findings);
     findings

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::csv::{NO_MIN_KUBE_VERSION, about, advice};
 use super::finding::Finding;
 use super::manifests::{CsvManifest, Manifests};
-use super::{Options, go, removed_apis, rules};
+use super::{Options, go_net, removed_apis, rules};
 use mainstay_schema::field::go_quote;
 use mainstay_versions::Version;
 
@@ -98,7 +98,7 @@ fn shown_facts(csv: &CsvManifest) -> Vec<Finding> {
         if name.is_empty() || email.is_empty() {
             refuse(&rules::HUB_MAINTAINERS, &path, "csv.Spec.Maintainers elements should contain both name and email".to_owned());
         }
-        if let Some(problem) = go::check_mail(&email).err().filter(|_| !email.is_empty()) {
+        if let Some(problem) = go_net::check_mail(&email).err().filter(|_| !email.is_empty()) {
             refuse(&rules::HUB_MAINTAINERS, &path, format!("csv.Spec.Maintainers email {email} is invalid: {problem}"));
         }
     }
@@ -107,7 +107,7 @@ fn shown_facts(csv: &CsvManifest) -> Vec<Finding> {
         if name.is_empty() || url.is_empty() {
             refuse(&rules::HUB_LINKS, &path, "csv.Spec.Links elements should contain both name and url".to_owned());
         }
-        if let Some(problem) = go::check_url(&url).err().filter(|_| !url.is_empty()) {
+        if let Some(problem) = go_net::check_url(&url).err().filter(|_| !url.is_empty()) {
             refuse(&rules::HUB_LINKS, &path, format!("csv.Spec.Links url {url} is invalid: {problem}"));
         }
     }

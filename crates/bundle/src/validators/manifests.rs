@@ -91,15 +91,12 @@ impl Manifests {
         let tree = Tree::gather(files, Limits::default())?;
         let mut manifests = Self { tree, ..Self::default() };
         manifests.read_annotations();
-        match manifests.csv_folder() {
-            Some(folder) => {
-                manifests.read_objects(&folder);
-                manifests.measure();
-            }
-            None => {
-                let detail = "unable to find a csv in bundle directory".to_owned();
-                manifests.findings.push(Finding::error(&rules::NO_CSV, "", detail).without_value());
-            }
+        if let Some(folder) = manifests.csv_folder() {
+            manifests.read_objects(&folder);
+            manifests.measure();
+        } else {
+            let detail = "unable to find a csv in bundle directory".to_owned();
+            manifests.findings.push(Finding::error(&rules::NO_CSV, "", detail).without_value());
         }
         Ok(manifests)
     }
@@ -110,8 +107,8 @@ impl Manifests {
     }
 
     /// A bundle of nothing but its CSV, as opm hands it to an optional validator.
-    pub(crate) fn csv_alone(&self, csv: &CsvManifest) -> Self {
-        Self { csv: Some(csv.clone()), ..Self::default() }
+    pub(crate) fn csv_alone(csv: CsvManifest) -> Self {
+        Self { csv: Some(csv), ..Self::default() }
     }
 
     /// The line of a field of a file.
@@ -172,7 +169,7 @@ impl Manifests {
                 findings.push(Finding::error(&rules::HIDDEN_FILE, "", detail).without_value().at(path, ""));
                 continue;
             }
-            let decoded = self.tree.first_document(bytes).and_then(|object| with_kind(object));
+            let decoded = self.tree.first_document(bytes).and_then(with_kind);
             match decoded {
                 Ok(object) => manifests.push(Manifest { file: path.clone(), object }),
                 Err(problem) => {

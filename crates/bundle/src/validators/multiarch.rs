@@ -189,7 +189,7 @@ impl<'a> Check<'a> {
             let offered = self.offered(which);
             let unlabelled = |part: &&String| {
                 let labelled = self.labelled[which].iter().any(|label| format!("{prefix}{label}").contains(part.as_str()));
-                !labelled && !(part.as_str() == usual && offered.len() == 1)
+                !(labelled || part.as_str() == usual && offered.len() == 1)
             };
             let missing: Vec<&String> = offered.iter().filter(unlabelled).collect();
             if !missing.is_empty() {
@@ -222,7 +222,9 @@ impl<'a> Check<'a> {
                 }
             }
         }
-        details.into_iter().for_each(|detail| self.warn(&rules::MULTIARCH_IMAGES, detail));
+        for detail in details {
+            self.warn(&rules::MULTIARCH_IMAGES, detail);
+        }
     }
 
     fn node_affinity(&mut self) {
@@ -259,7 +261,9 @@ impl<'a> Check<'a> {
                 ));
             }
         }
-        details.into_iter().for_each(|detail| self.warn(&rules::MULTIARCH_AFFINITY, detail));
+        for detail in details {
+            self.warn(&rules::MULTIARCH_AFFINITY, detail);
+        }
     }
 }
 
@@ -274,8 +278,8 @@ fn affinity(pod: &Value) -> Vec<ImagePlatform> {
     let mut platforms = Vec::new();
     for term in required["nodeSelectorTerms"].as_array().into_iter().flatten() {
         let values = |key: &str| -> Vec<String> {
-            let expressions = term["matchExpressions"].as_array().into_iter().flatten();
-            let last = expressions.filter(|expression| expression["operator"] == "In" && expression["key"] == key).last();
+            let mut expressions = term["matchExpressions"].as_array().into_iter().flatten();
+            let last = expressions.rfind(|expression| expression["operator"] == "In" && expression["key"] == key);
             last.and_then(|expression| expression["values"].as_array())
                 .into_iter()
                 .flatten()
