@@ -46,12 +46,18 @@ pub fn every_kubectl() -> Vec<std::path::PathBuf> {
 
 /// A Python with the kubernetes package, from `make setup`; none, with a visible skip, where it is not to be had.
 pub fn python_client() -> Option<std::path::PathBuf> {
+    python_with("kubernetes")
+}
+
+/// A Python with one of the packages of `python/requirements.txt`, from `make setup`; none, with a visible skip, where it is not to be had.
+pub fn python_with(package: &str) -> Option<std::path::PathBuf> {
     let python = binary::root().join(".cache/python/bin/python");
-    let works = std::process::Command::new(&python).args(["-c", "import kubernetes"]).stderr(std::process::Stdio::null()).status();
+    let import = format!("import {package}");
+    let works = std::process::Command::new(&python).args(["-c", &import]).stderr(std::process::Stdio::null()).status();
     if works.is_ok_and(|status| status.success()) {
         return Some(python);
     }
-    skip("the Python client is not to be had here (make setup)");
+    skip(&format!("Python's {package} is not to be had here (make setup)"));
     None
 }
 
