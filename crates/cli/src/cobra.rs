@@ -146,9 +146,9 @@ fn takes_next(known: &[&Arg], is: impl Fn(&Arg) -> bool) -> bool {
     known.iter().any(|arg| is(arg) && takes_value(arg))
 }
 
-/// Whether a flag has a value.
+/// Whether a flag has a value. One that takes it only after `=` is a switch that knows whether it was given.
 fn takes_value(arg: &Arg) -> bool {
-    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set()
 }
 
 /// The words on a wrong number of arguments.

@@ -129,7 +129,8 @@ impl Set {
     }
 
     fn switch(&mut self, arg: &Arg, on: bool) {
-        *self.entry(arg, || Values::Switch(on)) = Values::Switch(on);
+        let told = if arg.is_require_equals_set() { Values::Last(on.to_string().into()) } else { Values::Switch(on) };
+        *self.entry(arg, || Values::Switch(on)) = told;
     }
 
     fn entry(&mut self, arg: &Arg, first: impl FnOnce() -> Values) -> &mut Values {

@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIRECTORY")]
     cache_dir: Option<PathBuf>,
     /// Fill the cache and end without serving
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_name = "BOOL")]
+    #[arg(long)]
     cache_only: bool,
     /// End with an error when the cache is missing or was made from something else; otherwise it is filled again.
     /// Default: true with --cache-dir and without --cache-only
@@ -54,10 +54,10 @@ pub struct Arguments {
     #[arg(long, default_value = "localhost:6060", value_name = "ADDRESS")]
     pprof_addr: String,
     /// Accepted for scripts that give it; there are no profiles
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_name = "BOOL")]
+    #[arg(long)]
     pprof_capture_profiles: bool,
     /// Say more
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_name = "BOOL")]
+    #[arg(long)]
     debug: bool,
 }
 
