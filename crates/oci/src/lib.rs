@@ -44,7 +44,7 @@ pub use client::{Client, ClientConfig, Image, OnProgress, Progress, Resolved, Tr
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Error, ErrorKind};
 pub use layout::Layout;
-pub use manifest::{Descriptor, ImageConfig, Manifest, Platform, RunConfig, media_type};
+pub use manifest::{Descriptor, Document, ImageConfig, Index, Manifest, Platform, RunConfig, media_type, parse as parse_manifest};
 pub use reference::Reference;
 pub use registries::{Registries, Source};
 pub use retry::Retry;

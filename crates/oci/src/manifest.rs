@@ -145,10 +145,13 @@ pub struct Manifest {
 /// A list of manifests for several platforms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Index {
+pub struct Index {
+    /// Always 2.
     pub schema_version: u32,
+    /// Its own type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
+    /// The manifests.
     pub manifests: Vec<Descriptor>,
 }
 
@@ -213,13 +216,16 @@ fn null_as_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'d
 }
 
 /// A manifest or an index.
-pub(crate) enum Document {
+#[derive(Debug)]
+pub enum Document {
+    /// An image of one platform.
     Image(Box<Manifest>),
+    /// A list of images.
     Index(Index),
 }
 
 /// Reads a manifest or index; the bytes have been checked against their digest.
-pub(crate) fn parse(subject: &str, bytes: &[u8]) -> Result<Document, Error> {
+pub fn parse(subject: &str, bytes: &[u8]) -> Result<Document, Error> {
     let value: serde_json::Value =
         serde_json::from_slice(bytes).map_err(|error| Error::content(subject, format!("manifest is no JSON: {error}")))?;
     if value["schemaVersion"] != 2 {
@@ -247,7 +253,7 @@ fn limit(subject: &str, what: &'static str, found: usize, limit: usize) -> Resul
 
 impl Index {
     /// The manifest for the platform: the same variant first, else any variant; a single manifest without a platform fits all.
-    pub(crate) fn select(&self, subject: &str, platform: &Platform) -> Result<&Descriptor, Error> {
+    pub fn select(&self, subject: &str, platform: &Platform) -> Result<&Descriptor, Error> {
         let same = |entry: &&Descriptor| {
             entry.platform.as_ref().is_some_and(|other| other.os == platform.os && other.architecture == platform.architecture)
         };

@@ -207,7 +207,12 @@ impl Rule {
             subject: "registries.conf".to_owned(),
             problem: format!("location {location:?} leaves no repository for {reference}"),
         })?;
-        Ok(reference.moved(registry, repository))
+        let moved = reference.moved(registry, repository);
+        // Whatever a file says, nothing but a host and a repository gets into a request.
+        Reference::parse(&moved.to_string()).map_err(|error| Error::Configuration {
+            subject: "registries.conf".to_owned(),
+            problem: format!("location {location:?} makes no reference of {reference}: {error}"),
+        })
     }
 }
 

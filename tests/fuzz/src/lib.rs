@@ -8,6 +8,7 @@ mod bodies;
 mod credentials;
 mod databases;
 mod expressions;
+mod images;
 mod patches;
 mod requests;
 
@@ -38,6 +39,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tokens", run: credentials::tokens, seeds: credentials::token_seeds },
     Target { name: "certificates", run: credentials::certificates, seeds: credentials::certificate_seeds },
     Target { name: "databases", run: databases::databases, seeds: databases::database_seeds },
+    Target { name: "image_layers", run: images::layers, seeds: images::layer_seeds },
+    Target { name: "image_manifests", run: images::manifests, seeds: images::manifest_seeds },
+    Target { name: "registries_conf", run: images::registries, seeds: images::registry_seeds },
+    Target { name: "auth_files", run: images::auth_files, seeds: images::auth_seeds },
+    Target { name: "image_builds", run: images::builds, seeds: images::build_seeds },
 ];
 
 /// Runs the target of this name; the entry of the fuzz targets.

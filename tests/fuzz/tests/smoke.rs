@@ -129,4 +129,14 @@ smoke! {
     certificates,
     /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.
     databases,
+    /// MS-OFF-01: nothing gets out of the root that a layer is unpacked in, and no limit is passed.
+    image_layers,
+    /// CATLG-51: manifests and indexes are read or refused, and no more of them than is allowed.
+    image_manifests,
+    /// OLM1-GEN-12: whatever registries.conf says, images are looked for in well-formed places only.
+    registries_conf,
+    /// OLM1-BUILD-11: auth files are read or refused, and no password is shown.
+    auth_files,
+    /// OLM1-BUILD-01: an image holds the files it was built of, or is refused.
+    image_builds,
 }
