@@ -25,6 +25,7 @@ use crate::model::Catalog;
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Pieces};
 use crate::source::Source;
+pub(crate) use go_types::property_error;
 pub(crate) use facts::{Fact, decode_base64};
 use facts::Facts;
 pub use facts::Place;

@@ -10,8 +10,8 @@ use mainstay_versions::{CatalogRange, Version};
 
 use crate::facts::package_property;
 use crate::go_sort::go_sort;
-use crate::model::{Bundle, Catalog, Channel, Entry, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
-use crate::validate::quoted;
+use crate::model::{Bundle, Catalog, Channel, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
+use crate::validate::{property_error, quoted};
 
 /// What is drawn.
 #[derive(Debug, Clone, Copy, Default)]
@@ -125,17 +125,16 @@ fn versions(bundles: &[Bundle]) -> Result<Versions, MermaidError> {
 
 fn version(bundle: &Bundle) -> Result<Version, MermaidError> {
     let name = || bundle.name.as_str().to_owned();
-    let mut found = None;
-    let mut count = 0;
-    for (index, property) in bundle.properties.iter().enumerate().filter(|(_, property)| property.kind == SCHEMA_PACKAGE) {
-        let (_, version) = package_property(property.value.get()).map_err(|shape| MermaidError::Properties {
-            bundle: name(),
-            reason: format!("parse property[{index}] of type \"{SCHEMA_PACKAGE}\": {shape}"),
-        })?;
-        count += 1;
-        found = Some(version);
+    let wrong = |(index, property): (usize, &Property)| property_error(index, &property.kind, property.value.get());
+    if let Some(reason) = bundle.properties.iter().enumerate().find_map(wrong) {
+        return Err(MermaidError::Properties { bundle: name(), reason });
     }
-    let version = found.filter(|_| count == 1).ok_or_else(|| MermaidError::PackageProperties { bundle: name() })?;
+    let mut of_package = bundle.properties.iter().filter(|property| property.kind == SCHEMA_PACKAGE);
+    let (Some(property), None) = (of_package.next(), of_package.next()) else {
+        return Err(MermaidError::PackageProperties { bundle: name() });
+    };
+    // `null` is a package without name and version.
+    let version = package_property(property.value.get()).map(|(_, version)| version).unwrap_or_default();
     Version::parse(&version).map_err(|error| MermaidError::Version { bundle: name(), version, reason: error.to_string() })
 }
 

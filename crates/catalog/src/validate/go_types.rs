@@ -108,7 +108,7 @@ static MAINTAINER: Struct = Struct("v1alpha1", "Maintainer", &[("name", Type::Te
 static KIND: Struct = Struct("v1", "GroupVersionKind", &[("group", Type::Text), ("version", Type::Text), ("kind", Type::Text)]);
 
 /// Why a property of a known type can not be read; nothing when it can.
-pub(super) fn property_error(index: usize, kind: &str, value: &str) -> Option<String> {
+pub(crate) fn property_error(index: usize, kind: &str, value: &str) -> Option<String> {
     let of: &'static Struct = match kind {
         "olm.package" => &PACKAGE,
         "olm.package.required" => &PACKAGE_REQUIRED,

@@ -54,6 +54,7 @@ text { fill: #e6edf3; }
 .node.reachable .card { fill: #0c2d4d; stroke: #1f6feb; }
 .node.next .card { fill: #0c2d4d; stroke: #58a6ff; }
 .node.installed .card, .node.start .card { fill: #0d419d; stroke: #79c0ff; }
+.node.installed .detail, .node.start .detail { fill: #d1e3f8; }
 .node.blocked .card { stroke: #f85149; }
 }
 ";
