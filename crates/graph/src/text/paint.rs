@@ -94,7 +94,10 @@ pub(super) struct Pen<'s>(pub(super) &'s TextStyle);
 impl Pen<'_> {
     /// The text in a colour. Control characters of the text do not reach the terminal.
     pub(super) fn paint(&self, text: &str, ink: Ink) -> String {
-        let text: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let mut text: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        if self.0.charset == Charset::Ascii {
+            text = text.replace('\u{2192}', "->");
+        }
         if self.0.colour == Colour::Without || ink == Ink::Plain || text.is_empty() {
             return text;
         }
