@@ -154,7 +154,7 @@ impl BlobCache {
         for child in children(&blobs)? {
             let name = child.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if name.starts_with(".partial-") {
-                self.forget_old_partial(&child)?;
+                forget_old_partial(&child)?;
             } else if child.is_dir() {
                 for path in children(&child)? {
                     // Another process may remove it while we look.
@@ -166,13 +166,6 @@ impl BlobCache {
             }
         }
         Ok(entries)
-    }
-
-    fn forget_old_partial(&self, path: &Path) -> Result<(), Error> {
-        let Ok(modified) = fs::metadata(path).and_then(|metadata| metadata.modified()) else { return Ok(()) };
-        let old = modified.elapsed().is_ok_and(|age| age > PARTIAL_AGE);
-        let Ok(file) = fs::OpenOptions::new().append(true).open(path) else { return Ok(()) };
-        if old && file.try_lock().is_ok() { remove_if_there(path) } else { Ok(()) }
     }
 
     /// Removes the folders of processes that ended without doing so themselves.
@@ -223,6 +216,14 @@ impl Drop for Workspace {
             tracing::warn!(%error, "the cache cannot be kept below its limit");
         }
     }
+}
+
+/// Removes what came of a transfer that nobody took up again.
+fn forget_old_partial(path: &Path) -> Result<(), Error> {
+    let Ok(modified) = fs::metadata(path).and_then(|metadata| metadata.modified()) else { return Ok(()) };
+    let old = modified.elapsed().is_ok_and(|age| age > PARTIAL_AGE);
+    let Ok(file) = fs::OpenOptions::new().append(true).open(path) else { return Ok(()) };
+    if old && file.try_lock().is_ok() { remove_if_there(path) } else { Ok(()) }
 }
 
 struct Entry {

@@ -72,7 +72,7 @@ async fn a_base_lies_below() {
     assert_eq!(built.manifest.layers[0].digest, inspected.manifest.layers[0].digest);
 
     let before = here.registry.counts();
-    client.push_built(&built, &to, &here.reference("org/catalog:v1"), &[below.clone()]).await.unwrap();
+    client.push_built(&built, &to, &here.reference("org/catalog:v1"), std::slice::from_ref(&below)).await.unwrap();
     let after = here.registry.counts();
     assert_eq!((after.blob_writes - before.blob_writes, after.blob_reads - before.blob_reads), (2, 0), "the base's layer is mounted");
     client.push_built(&built, &to, &elsewhere.reference("org/catalog:v1"), &[below]).await.unwrap();

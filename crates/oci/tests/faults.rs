@@ -146,6 +146,8 @@ async fn busy_registries_are_waited_for() {
     }
 }
 
+type Answer = Arc<dyn Fn() -> Act + Send + Sync>;
+
 /// What waiting cannot mend is said at once, each with what would help.
 #[tokio::test]
 async fn final_answers() {
@@ -158,7 +160,6 @@ async fn final_answers() {
         ]
         .join(",")
     );
-    type Answer = Arc<dyn Fn() -> Act + Send + Sync>;
     let json = |text: String| -> Answer {
         Arc::new(move || status(200, &[("content-type", "application/vnd.oci.image.manifest.v1+json")], text.clone()))
     };

@@ -156,12 +156,11 @@ impl Client {
             }
         }
         self.obtain(store, blob, origins).await?;
-        let location = match place {
-            Some(location) => location,
-            None => {
-                let start = format!("/v2/{repository}/blobs/uploads/");
-                location_of(target, &self.send_writing(target, source, Method::POST, &start, HeaderMap::new(), Payload::None).await?)?
-            }
+        let location = if let Some(location) = place {
+            location
+        } else {
+            let start = format!("/v2/{repository}/blobs/uploads/");
+            location_of(target, &self.send_writing(target, source, Method::POST, &start, HeaderMap::new(), Payload::None).await?)?
         };
         let file = store.path(&blob.digest);
         let upload = Upload { target, source, blob, file: &file };
