@@ -122,6 +122,8 @@ fn read_rules(source: &dyn Source, path: &str, rules: &mut Vec<Rule>) -> Result<
 fn ignored(rules: &[Rule], path: &str) -> bool {
     for rule in rules.iter().rev() {
         let Some(below) = path.strip_prefix(rule.folder.as_str()) else { continue };
+        // The matcher wants a relative path; whoever names files with empty parts means the same.
+        let below = below.trim_start_matches('/');
         let verdict = rule.matcher.matched_path_or_any_parents(below, false);
         if !verdict.is_none() {
             return verdict.is_ignore();

@@ -5,6 +5,7 @@
 #![allow(clippy::panic, reason = "a panic is how a target says that it found something")]
 
 mod bodies;
+mod catalogs;
 mod credentials;
 mod databases;
 mod expressions;
@@ -38,6 +39,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "variables", run: expressions::variables, seeds: expressions::variable_seeds },
     Target { name: "tokens", run: credentials::tokens, seeds: credentials::token_seeds },
     Target { name: "certificates", run: credentials::certificates, seeds: credentials::certificate_seeds },
+    Target { name: "catalog_json", run: catalogs::files, seeds: catalogs::json_seeds },
+    Target { name: "catalog_yaml", run: catalogs::files, seeds: catalogs::yaml_seeds },
+    Target { name: "index_ignore", run: catalogs::ignores, seeds: catalogs::ignore_seeds },
+    Target { name: "version_ranges", run: catalogs::ranges, seeds: catalogs::range_seeds },
     Target { name: "databases", run: databases::databases, seeds: databases::database_seeds },
     Target { name: "image_layers", run: images::layers, seeds: images::layer_seeds },
     Target { name: "image_manifests", run: images::manifests, seeds: images::manifest_seeds },

@@ -127,6 +127,14 @@ smoke! {
     tokens,
     /// KAPI-AUTH-01: only certificates of our authority identify.
     certificates,
+    /// CATLG-07, CATLG-10: catalogs in JSON are refused with a place, or render to what renders to itself.
+    catalog_json,
+    /// CATLG-07, CATLG-10: catalogs in YAML are refused with a place, or render to what renders to itself.
+    catalog_yaml,
+    /// CATLG-08: patterns are refused, or leave files in their order and touch no other folder.
+    index_ignore,
+    /// OLM1-FBC-10: versions print as they were read, and ranges of both dialects are refused or hold.
+    version_ranges,
     /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.
     databases,
     /// MS-OFF-01: nothing gets out of the root that a layer is unpacked in, and no limit is passed.
