@@ -72,35 +72,36 @@ impl Bundle {
         let mut listed: Vec<(String, String)> = Vec::new();
         let mut provided = self.provided().into_keys().collect::<BTreeSet<_>>();
         let mut required = self.required()?;
-        let mut package = json!({"packageName": self.package, "version": self.csv.version});
-        for property in self.properties.iter().chain(&self.csv_properties) {
+        let mut package = package_text(&self.package, &self.csv.version, &self.csv.release);
+        for (index, property) in self.properties.iter().chain(&self.csv_properties).enumerate() {
             match property.kind.as_str() {
                 "olm.gvk" => {
-                    provided.insert(gvk(&property.value()));
+                    let [group, kind, version] = self.members(index, property, "GVK", ["group", "kind", "version"])?;
+                    provided.insert((group, kind, version));
                 }
                 // The file's own word on the package counts before the annotations.
                 "olm.package" => {
-                    let value = property.value();
-                    package = json!({"packageName": value["packageName"], "version": value["version"]});
+                    let [name, version, release] = self.members(index, property, "Package", ["packageName", "version", "release"])?;
+                    package = package_text(&name, &version, &release);
                 }
                 other => listed.push((other.to_owned(), property.value.get().to_owned())),
             }
         }
-        for dependency in &self.dependencies {
-            let value = dependency.value();
+        for (index, dependency) in self.dependencies.iter().enumerate() {
             match dependency.kind.as_str() {
                 "olm.gvk" => {
-                    required.insert(gvk(&value));
+                    let [group, kind, version] = self.members(index, dependency, "GVK", ["group", "kind", "version"])?;
+                    required.insert((group, kind, version));
                 }
                 "olm.package" => {
-                    let range = json!({"packageName": value["packageName"], "versionRange": value["version"]});
+                    let [name, version] = self.members(index, dependency, "Package", ["packageName", "version"])?;
+                    let range = json!({"packageName": name, "versionRange": version});
                     listed.push(("olm.package.required".to_owned(), range.to_string()));
                 }
-                "olm.constraint" => listed.push((dependency.kind.clone(), dependency.value.get().to_owned())),
-                _ => {}
+                other => listed.push((other.to_owned(), dependency.value.get().to_owned())),
             }
         }
-        listed.push(("olm.package".to_owned(), package.to_string()));
+        listed.push(("olm.package".to_owned(), package));
         for (kind, apis) in [("olm.gvk", provided), ("olm.gvk.required", required)] {
             for (group, name, version) in apis {
                 listed.push((kind.to_owned(), json!({"group": group, "kind": name, "version": version}).to_string()));
@@ -109,6 +110,35 @@ impl Bundle {
         listed.sort();
         listed.dedup();
         Ok(listed)
+    }
+
+    /// Members of a property's value, which are texts; absent ones are empty. `goal` is what upstream reads it into.
+    fn members<const N: usize>(&self, index: usize, property: &Property, goal: &str, names: [&str; N]) -> Result<[String; N], ReadError> {
+        let refuse = |problem: String| {
+            let name = go::to_string(&self.csv.name.as_str().into());
+            catalog(format!("get properties for bundle {name}: parse property[{index}] of type {:?}: {problem}", property.kind))
+        };
+        let value = property.value();
+        if !value.is_object() {
+            let found = go::json_type(&value);
+            let problem = match found {
+                "null" => "unexpected end of JSON input".to_owned(),
+                found => format!("json: cannot unmarshal {found} into Go value of type property.{goal}"),
+            };
+            return Err(refuse(problem));
+        }
+        let mut texts = names.map(|_| String::new());
+        for (text, name) in texts.iter_mut().zip(names) {
+            match go::member(&value, name) {
+                Value::Null => {}
+                Value::String(found) => text.clone_from(found),
+                other => {
+                    let found = go::json_type(other);
+                    return Err(refuse(format!("json: cannot unmarshal {found} into Go struct field {goal}.{name} of type string")));
+                }
+            }
+        }
+        Ok(texts)
     }
 
     /// The images that a mirror has to carry: those the CSV names, the bundle's own, and those of the operator's containers; sorted.
@@ -140,11 +170,14 @@ impl Bundle {
             let spec = &crd["spec"];
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (group, kind, plural) = (text(&spec["group"]), text(&spec["names"]["kind"]), text(&spec["names"]["plural"]));
+            let form = crd["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
+            if !matches!(form, "v1" | "v1beta1") {
+                continue;
+            }
             for version in spec["versions"].as_array().into_iter().flatten() {
                 add(&group, &kind, version["name"].as_str().unwrap_or_default(), &plural);
             }
-            let beta = crd["apiVersion"].as_str().is_some_and(|version| version.ends_with("/v1beta1"));
-            if let Some(version) = spec["version"].as_str().filter(|version| beta && !version.is_empty()) {
+            if let Some(version) = spec["version"].as_str().filter(|version| form == "v1beta1" && !version.is_empty()) {
                 add(&group, &kind, version, &plural);
             }
         }
@@ -174,7 +207,15 @@ impl Bundle {
             let (plural, group) = split_crd_name(&crd.name).map_err(|error| refuse(error.to_string()))?;
             let key = (group.to_owned(), crd.kind.clone(), crd.version.clone());
             if !provided.get(&key).is_some_and(|plurals| plurals.contains(plural)) {
-                return Err(refuse(format!("couldn't find {group}/{}/{} ({plural}) in bundle", crd.version, crd.kind)));
+                let found: BTreeSet<String> = provided
+                    .iter()
+                    .flat_map(|((group, kind, version), plurals)| {
+                        plurals.iter().map(move |plural| format!("{group}/{version}/{kind} ({plural}):{{}}"))
+                    })
+                    .collect();
+                let found: Vec<String> = found.into_iter().collect();
+                let missing = format!("{group}/{}/{} ({plural})", crd.version, crd.kind);
+                return Err(refuse(format!("couldn't find {missing} in bundle. found: map[{}]", found.join(" "))));
             }
         }
         Ok(())
@@ -224,9 +265,11 @@ fn catalog(problem: String) -> ReadError {
     ReadError::Catalog { problem }
 }
 
-fn gvk(value: &Value) -> Api {
-    let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    (text("group"), text("kind"), text("version"))
+/// The value of `olm.package`, with a release only where there is one.
+fn package_text(name: &str, version: &str, release: &str) -> String {
+    let quoted = |text: &str| Value::from(text).to_string();
+    let release = if release.is_empty() { String::new() } else { format!(",\"release\":{}", quoted(release)) };
+    format!("{{\"packageName\":{},\"version\":{}{release}}}", quoted(name), quoted(version))
 }
 
 impl Property {

@@ -17,6 +17,8 @@ pub struct Csv {
     pub labels: BTreeMap<String, String>,
     /// `spec.version` as written.
     pub version: String,
+    /// `spec.release`: of two bundles of one version, which is newer; mostly empty.
+    pub release: String,
     /// `spec.replaces`.
     pub replaces: String,
     /// `spec.skips`.
@@ -188,6 +190,10 @@ impl Csv {
             annotations: map(&metadata["annotations"]),
             labels: map(&metadata["labels"]),
             version: text(&spec["version"]),
+            release: match &manifest["spec"]["release"] {
+                Value::Number(number) => number.to_string(),
+                other => text(other),
+            },
             replaces: text(&spec["replaces"]),
             skips: texts(&spec["skips"]),
             min_kube_version: text(&spec["minKubeVersion"]),
@@ -226,9 +232,12 @@ impl Csv {
         self.install_modes.iter().any(|entry| entry.supported && entry.mode == mode)
     }
 
-    /// The images of the operator's containers, sorted.
+    /// The images of the operator's containers, sorted. Of another strategy than `deployment` upstream knows none.
     pub fn operator_images(&self) -> Vec<String> {
         let mut images = Vec::new();
+        if self.object["spec"]["install"]["strategy"] != "deployment" {
+            return images;
+        }
         for deployment in &self.deployments {
             let pod = &deployment.spec["template"]["spec"];
             for list in ["containers", "initContainers"] {

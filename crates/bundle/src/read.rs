@@ -75,7 +75,8 @@ impl Bundle {
         let mut bundle = match strict {
             Ok(contents) => contents.into_bundle(annotations),
             Err(refusal) => {
-                let csv = Csv::parse(manifest).map_err(|mismatch| field("manifests", manifest, mismatch))?;
+                let csv = Csv::parse(&go::lenient("operators.ClusterServiceVersion", manifest))
+                    .map_err(|mismatch| field("manifests", manifest, mismatch))?;
                 let mut bundle = Contents { csv, crds: Vec::new(), others: Vec::new() }.into_bundle(annotations);
                 bundle.refusal = Some(refusal);
                 bundle
@@ -361,8 +362,9 @@ fn entries(list: &Value, key: &str) -> Result<Vec<Property>, String> {
     };
     let entry = |(index, item): (usize, &Value)| {
         let item = item.get("property").filter(|inner| inner.is_object()).unwrap_or(item);
-        let kind = item["type"].as_str().ok_or_else(|| format!("{key}[{index}].type: expected text"))?;
-        let value = RawValue::from_string(go::to_string(&item["value"])).map_err(|error| format!("{key}[{index}].value: {error}"))?;
+        let kind = go::member(item, "type").as_str().ok_or_else(|| format!("{key}[{index}].type: expected text"))?;
+        let value =
+            RawValue::from_string(go::to_string(go::member(item, "value"))).map_err(|error| format!("{key}[{index}].value: {error}"))?;
         Ok(Property { kind: kind.to_owned(), value })
     };
     items.iter().enumerate().map(entry).collect()

@@ -15,7 +15,7 @@ fn golden(name: &str) -> Value {
 }
 
 fn read(files: &common::Files) -> Manifests {
-    Manifests::read(files.iter().map(|(path, bytes)| (path, bytes))).unwrap()
+    Manifests::read(files).unwrap()
 }
 
 /// The words of a text, sorted: upstream leaves the order inside some texts open.

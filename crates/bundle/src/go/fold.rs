@@ -54,6 +54,25 @@ fn folded(kind: &Type, value: &Value, scalars: Scalars) -> Value {
     }
 }
 
+/// The member of an object by a name whose case does not count; null where there is none.
+pub fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
+    const NULL: &Value = &Value::Null;
+    let Some(fields) = value.as_object() else { return NULL };
+    fields.get(name).or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)).unwrap_or(NULL)
+}
+
+/// The type of a value as Go's decoder calls it.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

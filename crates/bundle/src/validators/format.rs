@@ -13,7 +13,7 @@ use super::manifests::{CsvManifest, Manifest, Manifests, texts, with_kind};
 use super::{Options, crd, csv, hub, rules};
 use crate::bundle::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 use crate::csv::Csv;
-use crate::go;
+use crate::go::{self, member};
 use crate::kinds;
 use crate::labels::{MANIFESTS, MEDIA_TYPE, METADATA};
 use crate::read::Tree;
@@ -115,13 +115,6 @@ fn annotation_problems(annotations: &std::collections::BTreeMap<String, String>,
     problems
 }
 
-/// The member of an object; Go looks at names without regard to case.
-fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
-    static NULL: Value = Value::Null;
-    let Some(fields) = value.as_object() else { return &NULL };
-    fields.get(name).or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)).unwrap_or(&NULL)
-}
-
 fn dependency_problems(entry: &Value) -> Vec<String> {
     let kind = member(entry, "type").as_str().unwrap_or_default();
     let value = member(entry, "value");
@@ -208,7 +201,7 @@ fn meta_problem(manifest: &Manifest) -> Option<Finding> {
     let mut errors = Vec::new();
     for key in ["name", "generateName", "namespace"] {
         if !(meta[key].is_string() || meta[key].is_null()) {
-            let found = super::go::json_type(&meta[key]);
+            let found = go::json_type(&meta[key]);
             let detail = format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{key} of type string");
             return Some(plain(&rules::CONTENT_META, detail).at(&manifest.file, format!("metadata.{key}")));
         }

@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 
 use mainstay_schema::field::go_quote;
-use serde_json::Value;
-
 /// Words of JSON text that is none: how far Go's scanner came, and what it read.
 pub fn check_json(text: &str) -> Result<(), String> {
     let bytes = text.as_bytes();
@@ -157,18 +155,6 @@ fn number(bytes: &[u8], start: usize) -> Result<usize, usize> {
         at = digits(at + usize::from(matches!(bytes.get(at), Some(b'+' | b'-'))))?;
     }
     Ok(at)
-}
-
-/// The type of a value as Go's decoder calls it.
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// Texts as Go's `%+q` writes a list of them.
