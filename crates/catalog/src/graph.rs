@@ -12,6 +12,7 @@ mod mermaid;
 mod picture;
 mod update;
 
+pub(crate) use edge::edges;
 pub use edge::{EdgeKind, Updates};
 pub use mermaid::{Drawing, Mermaid, MermaidError, V0Semantics, mermaid};
 pub use picture::picture;

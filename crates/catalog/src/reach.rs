@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use mainstay_versions::{CatalogRange, Version};
 use serde::Serialize;
 
+use crate::graph::{self, EdgeKind};
 use crate::model::{BundleName, Channel, Entry};
 use crate::parts::Versions;
 
@@ -136,22 +137,19 @@ impl<'a> Updates<'a> {
     pub fn edge(&self, from: Installed<'_>, to: usize, edges: Edges) -> Option<Edge> {
         let step = &self.steps[to];
         let entry = step.entry;
-        if !from.name.is_empty() {
-            if entry.name.as_str() == from.name {
-                return None;
-            }
-            if entry.replaces.as_ref().is_some_and(|name| name.as_str() == from.name) {
-                return Some(Edge::Replaces);
-            }
-            if entry.skips.iter().any(|name| name.as_str() == from.name) {
-                return Some(Edge::Skips);
-            }
-        }
-        if edges == Edges::Named {
+        let named = !from.name.is_empty();
+        if named && entry.name.as_str() == from.name {
             return None;
         }
-        let range = step.range.as_ref()?;
-        from.version.is_some_and(|version| range.matches(version)).then(|| Edge::SkipRange { range: range.to_string() })
+        let range = step.range.as_ref().filter(|_| edges == Edges::Resolver);
+        let replaces = entry.replaces.as_ref().map(BundleName::as_str).filter(|_| named);
+        let skips = entry.skips.iter().map(BundleName::as_str).filter(|_| named);
+        let kind = graph::edges(replaces, skips, range, (from.name, from.version)).next()?;
+        Some(match kind {
+            EdgeKind::Replaces => Edge::Replaces,
+            EdgeKind::Skips => Edge::Skips,
+            EdgeKind::SkipRange(range) => Edge::SkipRange { range },
+        })
     }
 
     /// The entries that update a bundle, and why.

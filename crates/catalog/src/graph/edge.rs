@@ -53,16 +53,27 @@ impl<'e> Updates<'e> {
 
     /// Every edge from the bundle to the entry, strongest first; without a version, the range says nothing.
     pub fn edges(&self, bundle: &str, version: Option<&Version>) -> impl Iterator<Item = EdgeKind> {
-        let replaces = (self.entry.replaces == Some(bundle)).then_some(EdgeKind::Replaces);
-        let skips = self.entry.skips.contains(&bundle).then_some(EdgeKind::Skips);
-        let range = self.range.as_ref().filter(|range| version.is_some_and(|version| range.matches(version)));
-        replaces.into_iter().chain(skips).chain(range.map(|range| EdgeKind::SkipRange(range.to_string())))
+        edges(self.entry.replaces, self.entry.skips.iter().copied(), self.range.as_ref(), (bundle, version))
     }
 
     /// The strongest edge from the bundle to the entry.
     pub fn edge(&self, bundle: &str, version: Option<&Version>) -> Option<EdgeKind> {
         self.edges(bundle, version).next()
     }
+}
+
+/// The definition: what an entry says, and a bundle with its version where that is known.
+pub(crate) fn edges<'e>(
+    replaces: Option<&str>,
+    mut skips: impl Iterator<Item = &'e str>,
+    range: Option<&CatalogRange>,
+    (bundle, version): (&str, Option<&Version>),
+) -> impl Iterator<Item = EdgeKind> {
+    let replaces = (replaces == Some(bundle)).then_some(EdgeKind::Replaces);
+    let skips = skips.any(|name| name == bundle).then_some(EdgeKind::Skips);
+    let range = range.filter(|range| version.is_some_and(|version| range.matches(version)));
+    let range = range.map(|range| EdgeKind::SkipRange(range.to_string()));
+    replaces.into_iter().chain(skips).chain(range)
 }
 
 #[cfg(test)]
