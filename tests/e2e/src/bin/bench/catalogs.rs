@@ -61,7 +61,7 @@ impl Bench {
                 }
             }
         }
-        Ok(())
+        self.serve_catalog(&folder.path().join("many"), bundles)
     }
 }
 

@@ -10,6 +10,7 @@ mod catalogs;
 mod load;
 mod many;
 mod pods;
+mod serving;
 mod watchers;
 
 use std::collections::HashMap;
@@ -52,7 +53,8 @@ const CLIENTS: [usize; 3] = [1, 16, 64];
 const WATCHERS: usize = 1_000;
 const MAPS: usize = 100_000;
 
-const USAGE: &str = "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install] [--beside FILE] [--opm PROGRAM]
+const USAGE: &str =
+    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install] [--beside FILE] [--opm PROGRAM]
        bench --kubeconfig FILE [--json FILE]
        bench index FOLDER";
 
@@ -66,7 +68,9 @@ fn main() -> anyhow::Result<()> {
     }
     let mut options = HashMap::new();
     for pair in words.chunks(2) {
-        let [name @ ("--mainstay" | "--out" | "--only" | "--beside" | "--kubeconfig" | "--json" | "--opm"), value] = pair else { bail!(USAGE) };
+        let [name @ ("--mainstay" | "--out" | "--only" | "--beside" | "--kubeconfig" | "--json" | "--opm"), value] = pair else {
+            bail!(USAGE)
+        };
         options.insert(*name, *value);
     }
     if let Some(kubeconfig) = options.get("--kubeconfig") {
