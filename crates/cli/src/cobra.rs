@@ -42,12 +42,15 @@ pub struct Refusal {
     pub message: String,
     /// How the command is used.
     pub usage: String,
+    /// What was to be said before that.
+    pub notices: Vec<String>,
 }
 
 impl Refusal {
     /// As it is printed.
     pub fn to_text(&self) -> String {
-        format!("Error: {}\n{}\n", self.message, self.usage)
+        let notices: String = self.notices.iter().map(|notice| format!("{notice}\n")).collect();
+        format!("{notices}Error: {}\n{}\n", self.message, self.usage)
     }
 }
 
@@ -68,10 +71,10 @@ pub fn read(root: &Command, program: &str, words: &[OsString], groups: &dyn Fn(&
     if names.first() == Some(&"help") {
         return help(root, program, &found.rest);
     }
-    let refuse = |message: String| Outcome::Refused(Refusal { message, usage: usage.to_text() });
+    let refuse = |message: String, notices: Vec<String>| Outcome::Refused(Refusal { message, usage: usage.to_text(), notices });
     let set = match Set::read(&usage.flags(), &found.rest) {
         Ok(set) => set,
-        Err(message) => return refuse(message),
+        Err(message) => return refuse(message, Vec::new()),
     };
     if set.help {
         return Outcome::Help(usage.help());
@@ -79,15 +82,17 @@ pub fn read(root: &Command, program: &str, words: &[OsString], groups: &dyn Fn(&
     if found.command.has_subcommands() {
         return match (groups(&names), set.arguments.first()) {
             (Groups::Help, _) => Outcome::Help(usage.help()),
-            (Groups::Refuse, Some(word)) => refuse(format!("unknown command {:?} for {:?}", word.to_string_lossy(), usage.called())),
+            (Groups::Refuse, Some(word)) => {
+                refuse(format!("unknown command {:?} for {:?}", word.to_string_lossy(), usage.called()), set.notices)
+            }
             (Groups::Refuse, None) => Outcome::Run(Vec::new(), set.notices),
         };
     }
     if let Some(message) = wrong_count(found.command, set.arguments.len(), &set.arguments, &usage.called()) {
-        return refuse(message);
+        return refuse(message, set.notices);
     }
     if let Some(message) = set.missing(found.command).or_else(|| set.exclusive(found.command)) {
-        return refuse(message);
+        return refuse(message, set.notices);
     }
     let mut out: Vec<OsString> = names.iter().map(OsString::from).collect();
     let (words, notices) = set.into_words();
@@ -110,7 +115,8 @@ struct Found<'c> {
 impl<'c> Found<'c> {
     fn find(root: &'c Command, words: &[OsString]) -> Self {
         let mut found = Self { path: Vec::new(), command: root, rest: words.to_vec() };
-        while let Some((at, next)) = found.next(root) {
+        // What stands behind `help` is its argument, although `clap` declares it as commands.
+        while let Some((at, next)) = found.next(root).filter(|_| found.command.get_name() != "help") {
             found.rest.remove(at);
             found.path.push(next);
             found.command = next;

@@ -179,14 +179,6 @@ fn other_tools() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_mainstay"), &link).unwrap();
     let linked = run(std::process::Command::new(&link).args(["validate", "examples/catalog"]).current_dir(workspace()));
     assert_eq!(linked.code, 0, "{}", linked.stderr);
-    assert_data_eq!(
-        check(&["opm", "serve", "catalog"], 2).stderr,
-        str![[r"
-error: opm serve: is not part of this version of mainstay
-hint: of opm there is validate; catalogs are made with mainstay catalog
-
-"]]
-    );
     for words in [&["operator-sdk", "init"][..], &["adm", "upgrade"], &["operator", "list"]] {
         assert!(check(words, 2).stderr.contains("is not part of this version of mainstay"));
     }
