@@ -7,6 +7,7 @@
 mod bodies;
 mod catalogs;
 mod credentials;
+mod curators;
 mod databases;
 mod expressions;
 mod images;
@@ -43,6 +44,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "catalog_yaml", run: catalogs::files, seeds: catalogs::yaml_seeds },
     Target { name: "index_ignore", run: catalogs::ignores, seeds: catalogs::ignore_seeds },
     Target { name: "version_ranges", run: catalogs::ranges, seeds: catalogs::range_seeds },
+    Target { name: "selections", run: curators::selections, seeds: curators::selection_seeds },
+    Target { name: "catalog_looks", run: curators::looks, seeds: curators::look_seeds },
     Target { name: "databases", run: databases::databases, seeds: databases::database_seeds },
     Target { name: "image_layers", run: images::layers, seeds: images::layer_seeds },
     Target { name: "image_manifests", run: images::manifests, seeds: images::manifest_seeds },

@@ -135,6 +135,10 @@ smoke! {
     index_ignore,
     /// OLM1-FBC-10: versions print as they were read, and ranges of both dialects are refused or hold.
     version_ranges,
+    /// CATLG-35, CATLG-66: selections and compositions are read or refused, and name folders that can not lead elsewhere.
+    selections,
+    /// CATLG-35: any catalog can be looked at; what is filtered from one is valid.
+    catalog_looks,
     /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.
     databases,
     /// MS-OFF-01: nothing gets out of the root that a layer is unpacked in, and no limit is passed.
