@@ -32,6 +32,7 @@ mod pieces;
 pub mod parts;
 pub mod properties;
 mod pullspec;
+pub mod query;
 pub mod reach;
 mod render;
 pub mod search;

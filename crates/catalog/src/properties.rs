@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use base64::Engine as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::decode::{Fields, Shape};
 use crate::model::Bundle;
+use crate::validate::decode_base64;
 
 /// How deep constraints may be nested.
 const MAX_DEPTH: usize = 32;
@@ -243,6 +243,10 @@ pub fn object(json: &str) -> Result<Option<Value>, String> {
     if data.is_empty() {
         return Ok(None);
     }
-    let bytes = base64::engine::general_purpose::STANDARD.decode(data.as_bytes()).map_err(|error| wrong(&error))?;
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(&error))
+    let bytes = decode_base64(&data).map_err(|error| wrong(&error))?;
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        return serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(&error));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|error| wrong(&error))?;
+    mainstay_yaml::parse(text).map(Some).map_err(|error| wrong(&error.problem))
 }

@@ -249,6 +249,34 @@ pump      2.0.0     stable            ./old     -              kind WaterPump
     desk.run(&["search", "pump", "--catalog", "./old", "--catalog", "team"], 2);
 }
 
+/// OLM1-QUERY-02, OLM1-QUERY-03, OLM1-QUERY-04: questions about content, with one compact object a line.
+#[test]
+fn query() {
+    let desk = Desk::new();
+    assert_data_eq!(
+        desk.run(&["query", "old", "--schema", "olm.bundle", "--package", "valve", "--fields", "name,image", "-o", "json"], 0).stdout,
+        str![[r#"
+{"name":"valve.v1.0.0","image":"registry.example/valve@sha256:3333333333333333333333333333333333333333333333333333333333333333"}
+
+"#]]
+    );
+    assert_data_eq!(
+        desk.run(&["query", "old", "--schema", "olm.channel"], 0).stdout,
+        str![[r"
+SCHEMA        PACKAGE   NAME
+olm.channel   pump      stable
+olm.channel   pump      candidate
+olm.channel   valve     stable
+
+"]]
+    );
+    let Some(bytes) = gunzipped("catalog-60.json.gz") else { return };
+    std::fs::write(desk.path("all.json"), &bytes).unwrap();
+    let told = desk.run(&["query", "all.json", "--install-mode", "AllNamespaces", "--without-webhooks", "-o", "json"], 0).stdout;
+    let packages: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(packages.len() > 20 && packages.iter().all(|package| package["webhooks"] == "unknown"), "{told}");
+}
+
 /// OLM1-QUERY-02: ways, and why there is none.
 #[test]
 fn why() {

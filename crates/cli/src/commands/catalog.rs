@@ -10,6 +10,7 @@ pub mod filter;
 pub mod from_bundles;
 pub mod lint;
 pub mod mirror;
+pub mod query;
 pub mod search;
 pub mod why;
 
@@ -34,6 +35,8 @@ pub enum Commands {
     Build(build::Arguments),
     /// Push bundle directories as images and write the catalog that refers to them
     FromBundles(from_bundles::Arguments),
+    /// What is in a catalog: blobs, fields of them, install modes
+    Query(query::Arguments),
     /// What changed between two catalogs, and whom it strands
     Diff(diff::Arguments),
     /// Findings about a catalog that validation does not make
@@ -60,6 +63,7 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         Commands::Remove(arguments) => cluster::remove(&arguments),
         Commands::Build(arguments) => build::run(&arguments),
         Commands::FromBundles(arguments) => from_bundles::run(&arguments),
+        Commands::Query(arguments) => query::run(&arguments),
         Commands::Diff(arguments) => diff::run(&arguments),
         Commands::Lint(arguments) => lint::run(&arguments),
         Commands::Filter(arguments) => filter::run(&arguments),
