@@ -24,8 +24,10 @@ use tracks::{Direction, Track, Tracks};
 
 /// Edges over more layers than this are led beside the boxes, not between them.
 const SHORT: usize = 6;
-/// Between two layers where no track runs.
+/// Between two layers where no track runs and all lines are upright.
 const LAYER_GAP: f64 = 30.0;
+/// What may be added to it.
+const MORE_GAP: f64 = 34.0;
 /// Between ends of curves at one side of a box.
 const PORT_GAP: f64 = 14.0;
 
@@ -125,7 +127,7 @@ pub fn layout(picture: &Picture, panel: &Panel, sizes: &[(f64, f64)]) -> Layout 
     let mut y = tracks.start_gap(rows, 0.0, 0.0);
     for row in (0..rows).rev() {
         top[row] = y;
-        y = tracks.start_gap(row, y + tall(row), if row == 0 { 0.0 } else { LAYER_GAP });
+        y = tracks.start_gap(row, y + tall(row), if row == 0 { 0.0 } else { gap(&grid, row, &columns) });
     }
     let shift = tracks.width_left();
     let nodes: Vec<Rect> = (0..panel.nodes.len())
@@ -150,6 +152,13 @@ pub fn layout(picture: &Picture, panel: &Panel, sizes: &[(f64, f64)]) -> Layout 
     let right = columns.iter().map(|x| x + shift).fold(right, f64::max);
     routes.extend(tracks.routes(&nodes, shift, right));
     Layout { width: right + tracks.width_right(), height: y, nodes, routes }
+}
+
+/// Room between a layer and the one below it: curves that go far aside need more of it.
+fn gap(grid: &Grid, row: usize, columns: &[f64]) -> f64 {
+    let aside = |cell: &usize| grid.below[*cell].iter().map(|below| (columns[*below] - columns[*cell]).abs()).fold(0.0, f64::max);
+    let farthest = grid.rows[row].iter().map(aside).fold(0.0, f64::max);
+    LAYER_GAP + (farthest / 12.0).min(MORE_GAP)
 }
 
 /// How each edge is drawn.
