@@ -110,7 +110,7 @@ fn read_rules(source: &dyn Source, path: &str, rules: &mut Vec<Rule>) -> Result<
     for (number, line) in text.lines().enumerate() {
         let invalid = |reason: String| LoadError::Ignore { path: path.to_owned(), line: number + 1, pattern: line.to_owned(), reason };
         let mut builder = GitignoreBuilder::new("");
-        builder.add_line(None, line).map_err(|e| invalid(e.to_string()))?;
+        builder.add_line(None, &without_alternatives(line)).map_err(|e| invalid(e.to_string()))?;
         let matcher = builder.build().map_err(|e| invalid(e.to_string()))?;
         if !matcher.is_empty() {
             rules.push(Rule { folder: folder.clone(), matcher });
@@ -119,13 +119,36 @@ fn read_rules(source: &dyn Source, path: &str, rules: &mut Vec<Rule>) -> Result<
     Ok(())
 }
 
+/// A pattern whose braces are braces: gitignore has no alternatives, the matcher has.
+fn without_alternatives(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut letters = line.chars();
+    let mut in_class = false;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => {
+                out.push(letter);
+                out.extend(letters.next());
+                continue;
+            }
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '{' | '}' if !in_class => out.push('\\'),
+            _ => {}
+        }
+        out.push(letter);
+    }
+    out
+}
+
 fn ignored(rules: &[Rule], path: &str) -> bool {
     for rule in rules.iter().rev() {
         let Some(below) = path.strip_prefix(rule.folder.as_str()) else { continue };
         // The matcher wants a relative path; whoever names files with empty parts means the same.
         let below = below.trim_start_matches('/');
-        let verdict = rule.matcher.matched_path_or_any_parents(below, false);
-        if !verdict.is_none() {
+        let folders = below.match_indices('/').map(|(at, _)| rule.matcher.matched(&below[..at], true));
+        let verdicts = std::iter::once(rule.matcher.matched(below, false)).chain(folders);
+        if let Some(verdict) = verdicts.into_iter().find(|verdict| !verdict.is_none()) {
             return verdict.is_ignore();
         }
     }
@@ -173,6 +196,9 @@ mod tests {
             ),
             (&[(".indexignore", "objects/\n!*.json\n")], &["objects/a.json", "objects/a.txt", "b.txt"], &["b.txt", "objects/a.json"]),
             (&[(".indexignore", "!*.json\nobjects/\n")], &["objects/a.json", "a.json"], &["a.json"]),
+            (&[(".indexignore", "*/\n")], &["a.json", "b/c.json"], &["a.json"]),
+            (&[(".indexignore", "/\n//\n")], &["a.json", "b/c.json"], &["a.json", "b/c.json"]),
+            (&[(".indexignore", "{a,b}.json\n")], &["a.json", "{a,b}.json"], &["a.json"]),
             (&[("a/.indexignore", "/top.yaml\n")], &["a/top.yaml", "a/b/top.yaml"], &["a/b/top.yaml"]),
         ];
         for (ignores, files, expected) in cases {
