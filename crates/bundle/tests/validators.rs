@@ -1,18 +1,15 @@
 //! The validators beside upstream's own answers (`upstream/README.md` says how those were asked).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
+mod broken;
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use broken::{edit, example, golden};
 use mainstay_bundle::validators::{self, Finding, Level, Manifests, Options, Selection};
 use serde_json::Value;
-
-fn golden(name: &str) -> Value {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upstream").join(name);
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
 
 fn read(files: &common::Files) -> Manifests {
     Manifests::read(files).unwrap()
@@ -71,31 +68,6 @@ fn real_bundles_get_upstreams_findings() {
     let count: usize =
         bundles.iter().map(|(path, files)| compare(path, &read(files), &golden["bundles"][path], &golden["texts"], &Value::Null)).sum();
     assert!(count > 850, "{count} findings compared");
-}
-
-fn example() -> common::Files {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/bundles/beacon/1.0.0");
-    let mut files = common::Files::new();
-    for folder in ["manifests", "metadata"] {
-        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            files.insert(format!("{folder}/{}", path.file_name().unwrap().to_str().unwrap()), std::fs::read(&path).unwrap());
-        }
-    }
-    files
-}
-
-fn edit(files: &mut common::Files, edit: &Value) {
-    let file = edit["file"].as_str().unwrap();
-    if let Some(find) = edit["find"].as_str() {
-        let text = String::from_utf8(files[file].clone()).unwrap();
-        assert!(text.contains(find), "{file}: {find}");
-        files.insert(file.to_owned(), text.replacen(find, edit["replace"].as_str().unwrap(), 1).into_bytes());
-    } else if let Some(content) = edit["content"].as_str() {
-        files.insert(file.to_owned(), content.as_bytes().to_vec());
-    } else {
-        files.remove(file);
-    }
 }
 
 /// SDK-BUNDLE-22, SDK-BUNDLE-23, CATLG-48: a bundle broken in 170 ways gets upstream's findings.
