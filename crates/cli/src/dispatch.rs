@@ -20,14 +20,14 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
     let mut argv = as_mainstay(argv);
     let upstream = match upstream_words(&argv) {
         Some(at) => match read_as_upstream(&mut argv, at, called_by_link) {
-            ControlFlow::Continue(()) => true,
+            ControlFlow::Continue(codes) => Some(codes),
             ControlFlow::Break(code) => return code,
         },
-        None => false,
+        None => None,
     };
     let cli = match Cli::try_parse_from(argv) {
         Ok(cli) => cli,
-        Err(error) if upstream && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+        Err(error) if upstream.is_some() && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             let text = error.to_string();
             let message = text.lines().next().unwrap_or_default();
             say(&format!("Error: {}\n", message.strip_prefix("error: ").unwrap_or(message)));
@@ -51,14 +51,16 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
     let outcome = logging::start(cli.global.log_level.as_deref().unwrap_or(default)).and_then(|()| commands::run(cli.command));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if upstream {
-                failure.report_as_upstream();
-            } else {
+        Err(failure) => match upstream {
+            None => {
                 failure.report();
+                ExitCode::from(failure.exit as u8)
             }
-            ExitCode::from(failure.exit as u8)
-        }
+            Some(codes) => {
+                failure.report_as_upstream();
+                ExitCode::from(if codes == Codes::Own { failure.exit as u8 } else { Exit::Failed as u8 })
+            }
+        },
     }
 }
 
@@ -78,12 +80,21 @@ fn upstream_words(argv: &[OsString]) -> Option<usize> {
     None
 }
 
+/// Which exit codes a command of such a tool has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Codes {
+    /// 1, whatever happened.
+    Failed,
+    /// More than that.
+    Own,
+}
+
 /// Replaces the tool's words by ones that mean the same to this program, or ends with what upstream says instead.
-fn read_as_upstream(argv: &mut Vec<OsString>, at: usize, called_by_link: bool) -> ControlFlow<ExitCode> {
+fn read_as_upstream(argv: &mut Vec<OsString>, at: usize, called_by_link: bool) -> ControlFlow<ExitCode, Codes> {
     let mut all = Cli::command();
     all.build();
     let tool = argv[at].to_string_lossy().into_owned();
-    let Some(root) = all.find_subcommand(&tool) else { return ControlFlow::Continue(()) };
+    let Some(root) = all.find_subcommand(&tool) else { return ControlFlow::Continue(Codes::Failed) };
     let revealed;
     let root = if std::env::var_os("HELP_ALPHA").is_some_and(|value| value == "true") {
         revealed = reveal_alpha(root.clone());
@@ -95,9 +106,11 @@ fn read_as_upstream(argv: &mut Vec<OsString>, at: usize, called_by_link: bool) -
     match cobra::read(root, &program, &argv[at + 1..], &groups) {
         Outcome::Run(words, notices) => {
             notices.iter().for_each(|notice| say(&format!("{notice}\n")));
+            // `opm index add` and `opm registry add` say by the code that a bundle is there already (CATLG-46).
+            let own = words.first().is_some_and(|word| word == "index" || word == "registry");
             argv.truncate(at + 1);
             argv.extend(words);
-            ControlFlow::Continue(())
+            ControlFlow::Continue(if own { Codes::Own } else { Codes::Failed })
         }
         Outcome::Help(text) => ControlFlow::Break(match output::print(&text) {
             Ok(()) => ExitCode::SUCCESS,

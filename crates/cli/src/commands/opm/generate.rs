@@ -34,7 +34,7 @@ Examples:
 pub struct Dockerfile {
     /// The catalog's directory
     #[arg(value_name = "fbcRootDir")]
-    directory: PathBuf,
+    directory: String,
     /// Image to build on
     #[arg(long, default_value = OPM_IMAGE, hide = true, long_help = "deprecated: use --base-image instead", conflicts_with = "base_image")]
     binary_image: String,
@@ -60,9 +60,10 @@ pub fn run(command: &Commands) -> Result<(), Failure> {
     let base = if old { &arguments.binary_image } else { &arguments.base_image };
     let builder = if old && arguments.builder_image == OPM_IMAGE { base } else { &arguments.builder_image };
     let labels = labels(&arguments.extra_labels)?;
-    let directory = cleaned(&arguments.directory);
-    let name = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|| directory.display().to_string());
-    let path = directory.with_file_name(format!("{name}.Dockerfile"));
+    let directory = cleaned(Path::new(&arguments.directory));
+    let shown = directory.display().to_string();
+    let (parent, name) = shown.rfind('/').map_or(("", shown.as_str()), |at| shown.split_at(at + 1));
+    let path = PathBuf::from(format!("{parent}{name}.Dockerfile"));
     match std::fs::metadata(&path) {
         Ok(_) => {
             return Err(fail(format!("path \"{}\": file already exists", path.display()))
@@ -81,7 +82,7 @@ pub fn run(command: &Commands) -> Result<(), Failure> {
     if base.is_empty() {
         return Err(fail("base image is unset".to_owned()));
     }
-    let text = dockerfile(builder, base, &name, &labels);
+    let text = dockerfile(builder, base, name, &labels);
     let written = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| fail(format!("open {}: {}", path.display(), words(&error))))
 }
