@@ -11,5 +11,7 @@ pub mod cache;
 pub mod content;
 mod error;
 pub mod grpc;
+mod opm_cache;
 
 pub use error::ServeError;
+pub use opm_cache::opm_cache;

@@ -28,6 +28,8 @@ pub(super) enum Detail {
     Single,
     /// Among all bundles: with its edges; with its manifests only if no image has them.
     Listed,
+    /// Everything, as it is kept in caches.
+    Whole,
 }
 
 /// The bundle of an entry; nothing when the catalog has none of its name.
@@ -56,11 +58,11 @@ pub(super) fn convert(catalog: &StoredCatalog, entry: EntryView<'_, Map>, detail
         deprecation: view.deprecation().map(|message| api::Deprecation { message: message.to_owned() }),
         ..api::Bundle::default()
     };
-    if detail == Detail::Listed {
+    if detail != Detail::Single {
         entry.replaces().unwrap_or_default().clone_into(&mut answer.replaces);
         answer.skips = entry.skips().map(str::to_owned).collect();
     }
-    if detail == Detail::Single || bundle.image.is_empty() {
+    if detail != Detail::Listed || bundle.image.is_empty() {
         let of_package = match package.blob() {
             Some(blob) => read(catalog, SCHEMA_PACKAGE, package.name(), blob)?.packages.pop(),
             None => None,
@@ -70,6 +72,11 @@ pub(super) fn convert(catalog: &StoredCatalog, entry: EntryView<'_, Map>, detail
     let sent = bundle.properties.into_iter().filter(|property| property.kind != BUNDLE_OBJECT && property.kind != CSV_METADATA);
     answer.properties = sent.map(|property| api::Property { r#type: property.kind, value: property.value.get().to_owned() }).collect();
     Ok(Some(answer))
+}
+
+/// All that is known of a bundle, for a cache.
+pub(crate) fn whole(catalog: &StoredCatalog, entry: EntryView<'_, Map>) -> Result<Option<api::Bundle>, ServeError> {
+    convert(catalog, entry, Detail::Whole)
 }
 
 /// Whether a bundle can be sent at all; what `convert` would say of it otherwise.

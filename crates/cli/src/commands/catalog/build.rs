@@ -1,10 +1,13 @@
 //! `mainstay catalog build`: a file-based catalog as an image (CATLG-27, CATLG-31, CATLG-51).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use mainstay_catalog::Source as _;
 use mainstay_catalog::{Catalog, Limits, validate, visible_files};
+use mainstay_catalog_serve::cache::Cache;
+use mainstay_catalog_serve::opm_cache;
 use mainstay_catalog_store::DirectorySource;
 use mainstay_oci::{ImageBuilder, Platform};
 
@@ -15,6 +18,8 @@ use crate::{output, runtime};
 
 /// Where the catalog is in the image (CATLG-31).
 const CONFIGS: &str = "/configs";
+/// Where opm's cache of it is.
+const CACHE: &str = "/tmp/cache";
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -30,7 +35,8 @@ The catalog is checked as `opm validate` checks it before anything is written. N
 of the base are mounted by the registry, or copied where it does not hold them.
 
 Without a base image there is no program in the image: clusters read its content (a CatalogSource says so with
-grpcPodConfig.extractContent). With one, /bin/opm of the base serves the catalog.")]
+grpcPodConfig.extractContent). With one, /bin/opm of the base serves the catalog, from the cache that `opm generate dockerfile` would
+have it make.")]
 pub struct Arguments {
     /// The directory of the catalog
     directory: PathBuf,
@@ -98,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             ImageFormat::Docker => mainstay_oci::Format::Docker,
         });
     if arguments.base_image.is_some() {
-        builder = serving(builder);
+        builder = serving(builder, &arguments.directory)?;
     }
     let target = arguments.output.target()?;
     let foundation = Foundation { base: arguments.base_image.clone(), platforms: arguments.platform.clone() };
@@ -109,10 +115,25 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::line(reference)
 }
 
-/// Has opm of the base serve the catalog. The base's own catalog, if it is a catalog image, is hidden; without `--cache-dir` opm makes
-/// its cache when it starts, wherever it may write.
-fn serving(builder: ImageBuilder) -> ImageBuilder {
-    builder.emptied(CONFIGS).entrypoint(["/bin/opm"]).command(["serve", CONFIGS])
+/// Has opm of the base serve the catalog, with the cache that it would make itself (CATLG-31). What the base has of both is hidden.
+fn serving(builder: ImageBuilder, directory: &Path) -> Result<ImageBuilder, Failure> {
+    let subject = format!("catalog {}", directory.display());
+    let source = DirectorySource::new(directory).map_err(|error| Failure::failed(&subject, &error))?;
+    let scratch = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
+    let stored = Cache::open(scratch.path()).and_then(|cache| cache.build(&source)).map_err(|error| Failure::failed(&subject, &error))?;
+    let mut files = BTreeMap::new();
+    for path in visible_files(&source).map_err(|error| Failure::failed(&subject, &error))? {
+        let bytes = source.read(&path).map_err(|error| Failure::failed(&subject, &error))?.into_owned();
+        files.insert(path, bytes);
+    }
+    let cache = opm_cache(&stored, &files).map_err(|error| Failure::failed(&subject, &error))?;
+    let inside = CACHE.trim_start_matches('/');
+    let with_cache = cache.into_iter().fold(builder, |builder, (path, bytes)| builder.file(format!("{inside}/{path}"), bytes));
+    Ok(with_cache.emptied(CONFIGS).emptied(CACHE).entrypoint(["/bin/opm"]).command([
+        "serve".to_owned(),
+        CONFIGS.to_owned(),
+        format!("--cache-dir={CACHE}"),
+    ]))
 }
 
 impl Output {
