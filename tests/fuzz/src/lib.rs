@@ -5,10 +5,12 @@
 #![allow(clippy::panic, reason = "a panic is how a target says that it found something")]
 
 mod bodies;
+mod bundles;
 mod catalogs;
 mod credentials;
 mod curators;
 mod databases;
+mod drawings;
 mod expressions;
 mod images;
 mod patches;
@@ -46,6 +48,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "version_ranges", run: catalogs::ranges, seeds: catalogs::range_seeds },
     Target { name: "selections", run: curators::selections, seeds: curators::selection_seeds },
     Target { name: "catalog_looks", run: curators::looks, seeds: curators::look_seeds },
+    Target { name: "bundles", run: bundles::bundles, seeds: bundles::bundle_seeds },
+    Target { name: "bundle_annotations", run: bundles::annotations, seeds: bundles::annotation_seeds },
+    Target { name: "update_graphs", run: drawings::graphs, seeds: drawings::graph_seeds },
     Target { name: "databases", run: databases::databases, seeds: databases::database_seeds },
     Target { name: "image_layers", run: images::layers, seeds: images::layer_seeds },
     Target { name: "image_manifests", run: images::manifests, seeds: images::manifest_seeds },

@@ -139,6 +139,10 @@ smoke! {
     selections,
     /// CATLG-35: any catalog can be looked at; what is filtered from one is valid.
     catalog_looks,
+    /// OLM0-BUNDLE-02: a tree of files is a bundle that every reader and validator understands, or it is refused.
+    bundles,
+    /// CATLG-48: annotations read back as they were written, selectors are read or refused.
+    bundle_annotations,
     /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.
     databases,
     /// MS-OFF-01: nothing gets out of the root that a layer is unpacked in, and no limit is passed.
