@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use mainstay_catalog::{Extent, Finding, Invalid, Limits, Validation, validate_source};
+use mainstay_catalog::{Extent, Finding, Invalid, Limits, validate_source};
 use mainstay_catalog_store::DirectorySource;
 use serde_json::{Value, json};
 
@@ -116,18 +116,13 @@ impl Trouble {
             }
         }
         let failure = Failure::new(Exit::Failed, subject, message);
-        match &self {
-            Self::Invalid(Invalid::Rules(Validation::Content(finding))) => {
-                failure.hint(format!("{}: {}", finding.blob, finding.rule.fix()))
-            }
-            Self::Invalid(Invalid::Rules(Validation::Tree(findings))) if extent == Extent::Everything => {
-                let rules: BTreeSet<_> = findings.iter().map(|finding| finding.rule).collect();
+        match extent {
+            // Not a word more than opm says: others read this.
+            Extent::Opm => failure,
+            Extent::Everything => {
+                let rules: BTreeSet<_> = self.findings().iter().map(|finding| finding.rule).collect();
                 rules.into_iter().fold(failure, |failure, rule| failure.hint(format!("{}: {}", rule.id(), rule.fix())))
             }
-            Self::Invalid(Invalid::Rules(Validation::Tree(_))) => {
-                failure.hint("--all says of each finding where it is and what to do")
-            }
-            Self::Invalid(Invalid::Load(_)) | Self::NoDirectory(_) => failure,
         }
     }
 }
