@@ -295,7 +295,10 @@ fn a_selection_is_mirrored_and_the_rest_pruned() {
         assert!(text.contains("beacon") && !text.contains("lantern"), "{text}");
     }
     let image = world.runtime.block_on(world.client.inspect(&catalog, &world.store())).unwrap();
-    assert_eq!(image.config.config.command, ["serve", "/configs"], "the cache of the whole catalog is not used");
+    assert_eq!(image.config.config.command, ["serve", "/configs", "--cache-dir=/tmp/cache"]);
+    let cache = world.files(&world.client, &catalog);
+    assert!(cache.contains_key("tmp/cache/cache/beacon_stable_beacon.v1.0.0.json"), "a cache of what is left");
+    assert_ne!(cache["tmp/cache/digest"], b"1");
 
     let pruned: Value =
         serde_json::from_str(&world.mirror(0, &[&from, &mirror.host, "--package", "beacon", "--prune", "-o", "json"]).stdout).unwrap();
@@ -371,7 +374,7 @@ fn a_catalog_is_built() {
         assert_eq!(image.config.platform().to_string(), platform);
         assert_eq!(
             (image.config.config.entrypoint.as_slice(), image.config.config.command.as_slice()),
-            (&["/bin/opm".to_owned()][..], &["serve".to_owned(), "/configs".to_owned()][..])
+            (&["/bin/opm".to_owned()][..], &["serve".to_owned(), "/configs".to_owned(), "--cache-dir=/tmp/cache".to_owned()][..])
         );
         assert_eq!(image.config.config.labels["team"], "a");
         assert!(world.files(&client, &target).keys().any(|path| path.starts_with("configs/beacon/")));

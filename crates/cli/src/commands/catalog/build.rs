@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use mainstay_catalog::Source as _;
-use mainstay_catalog::{Catalog, Limits, validate, visible_files};
+use mainstay_catalog::{Catalog, Limits, MemorySource, validate, visible_files};
 use mainstay_catalog_serve::cache::Cache;
 use mainstay_catalog_serve::opm_cache;
 use mainstay_catalog_store::DirectorySource;
@@ -119,21 +119,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn serving(builder: ImageBuilder, directory: &Path) -> Result<ImageBuilder, Failure> {
     let subject = format!("catalog {}", directory.display());
     let source = DirectorySource::new(directory).map_err(|error| Failure::failed(&subject, &error))?;
-    let scratch = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
-    let stored = Cache::open(scratch.path()).and_then(|cache| cache.build(&source)).map_err(|error| Failure::failed(&subject, &error))?;
     let mut files = BTreeMap::new();
     for path in visible_files(&source).map_err(|error| Failure::failed(&subject, &error))? {
         let bytes = source.read(&path).map_err(|error| Failure::failed(&subject, &error))?.into_owned();
         files.insert(path, bytes);
     }
-    let cache = opm_cache(&stored, &files).map_err(|error| Failure::failed(&subject, &error))?;
-    let inside = CACHE.trim_start_matches('/');
-    let with_cache = cache.into_iter().fold(builder, |builder, (path, bytes)| builder.file(format!("{inside}/{path}"), bytes));
-    Ok(with_cache.emptied(CONFIGS).emptied(CACHE).entrypoint(["/bin/opm"]).command([
-        "serve".to_owned(),
-        CONFIGS.to_owned(),
-        format!("--cache-dir={CACHE}"),
-    ]))
+    let cached = with_cache(builder, &subject, &files, CACHE)?;
+    Ok(cached.emptied(CONFIGS).entrypoint(["/bin/opm"]).command(["serve".to_owned(), CONFIGS.to_owned(), format!("--cache-dir={CACHE}")]))
+}
+
+/// Puts opm's cache of a catalog's files into the image, in place of what the base has there.
+pub fn with_cache(builder: ImageBuilder, subject: &str, files: &BTreeMap<String, Vec<u8>>, folder: &str) -> Result<ImageBuilder, Failure> {
+    let scratch = tempfile::tempdir().map_err(|error| Failure::failed(subject, &error))?;
+    let source = files.iter().fold(MemorySource::new(), |source, (path, bytes)| source.with(path, bytes.clone()));
+    let stored = Cache::open(scratch.path()).and_then(|cache| cache.build(&source)).map_err(|error| Failure::failed(subject, &error))?;
+    let cache = opm_cache(&stored, files).map_err(|error| Failure::failed(subject, &error))?;
+    let inside = folder.trim_matches('/');
+    Ok(cache.into_iter().fold(builder.emptied(inside), |builder, (path, bytes)| builder.file(format!("{inside}/{path}"), bytes)))
 }
 
 impl Output {

@@ -1,5 +1,6 @@
 //! The catalog that is mirrored: from its image, with the packages that are wanted, or from a directory of an earlier run.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use mainstay_catalog::filter::{Dependencies, Selection, filter};
@@ -8,6 +9,7 @@ use mainstay_catalog_store::DirectorySource;
 use mainstay_oci::mirror::Record;
 use mainstay_oci::{Client, Descriptor, ImageBuilder, ImageIndex, Layer, Layout, Reference, Tree, UnpackOptions, Workspace, unpack};
 
+use super::super::build::with_cache;
 use super::{Arguments, FILE};
 use crate::errors::{Exit, Failure, warn};
 use crate::images::{self, CATALOG_LABEL, data_platform};
@@ -169,18 +171,19 @@ async fn rebuild(client: &Client, subject: &str, reference: &Reference, catalog:
     render(catalog, Format::Json, &mut content).map_err(|error| Failure::failed(subject, &error))?;
     let inside = folder.trim_matches('/');
     let inside = if inside.is_empty() { CONFIGS.trim_matches('/') } else { inside };
+    let files = BTreeMap::from([("catalog.json".to_owned(), content)]);
     let mut images = Vec::new();
     for base in client.images(reference, &tree, store).await.map_err(failed)? {
-        let serves_from_cache = base.config.config.command.iter().any(|word| word.starts_with("--cache-dir"));
+        let cache = base.config.config.command.iter().find_map(|word| word.strip_prefix("--cache-dir=")).map(str::to_owned);
         let mut builder = ImageBuilder::new()
             .platform(base.config.platform())
             .base(base)
             .emptied(inside)
-            .file(format!("{inside}/catalog.json"), content.clone())
+            .files(files.iter().map(|(path, bytes)| (format!("{inside}/{path}"), bytes.clone())))
             .label(CATALOG_LABEL, format!("/{inside}"));
-        if serves_from_cache {
-            // The image's cache is of the whole catalog, and opm refuses one that does not fit.
-            builder = builder.command(["serve".to_owned(), format!("/{inside}")]);
+        if let Some(cache) = cache {
+            // The image's own cache is of the whole catalog, and opm refuses one that does not fit.
+            builder = with_cache(builder, subject, &files, &cache)?;
         }
         images.push(builder.build(store).map_err(failed)?);
     }
