@@ -30,6 +30,14 @@ proptest! {
         prop_assert_eq!(&catalog_of(&steps, &[]), &expected);
     }
 
+    /// CATLG-54: by version, what is added together makes one catalog in any order; the highest version decides about the default channel.
+    #[test]
+    fn semver_mode_together(order in Just(CHAIN.to_vec()).prop_shuffle()) {
+        let found = catalog_of(std::slice::from_ref(&order), &["semver"]);
+        prop_assert_eq!(&found, &catalog_of(&[CHAIN.to_vec()], &["semver"]));
+        prop_assert!(found.contains("\"defaultChannel\": \"stable\""));
+    }
+
     /// CATLG-54: by version, bundles of one channel may come one by one in any order.
     #[test]
     fn semver_mode(order in Just(vec!["bar-1.0.0", "bar-1.0.1", "bar-1.0.2"]).prop_shuffle()) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::str::FromStr;
 
+use mainstay_versions::Version;
 use rusqlite::{Connection, params};
 
 use super::Editor;
@@ -97,7 +98,7 @@ impl Editor {
                 self.add_by_replaces(bundles, alpha)?;
             }
             mode => {
-                for bundle in bundles {
+                for bundle in by_version(connection, bundles)? {
                     self.add_by_version(bundle, mode, alpha)?;
                 }
                 connection.execute(
@@ -160,6 +161,29 @@ impl Editor {
         };
         write().map_err(|error: Error| Error::content(format!("error loading bundle {} into db: {error}", bundle.name)))
     }
+}
+
+/// The order in which bundles go into the graphs: from the lowest version up, so that the highest one decides about the default channel; a
+/// bundle whose default channel none of its own is waits for the ones that bring it. Upstream takes them in an order of chance.
+fn by_version<'a>(connection: &Connection, bundles: &'a [Addition]) -> Result<Vec<&'a Addition>, Error> {
+    let mut waiting: Vec<&Addition> = bundles.iter().collect();
+    waiting.sort_by_cached_key(|bundle| Version::parse(&bundle.version).ok());
+    let mut there: BTreeSet<(&str, String)> = BTreeSet::new();
+    for bundle in bundles {
+        there.extend(channels(connection, &bundle.package)?.into_iter().map(|channel| (bundle.package.as_str(), channel)));
+    }
+    let mut ordered = Vec::new();
+    while !waiting.is_empty() {
+        let ready = |bundle: &&Addition| {
+            let channel = &bundle.default_channel;
+            channel.is_empty() || bundle.channels.contains(channel) || there.contains(&(bundle.package.as_str(), channel.clone()))
+        };
+        // Where none is, the first one fails and says why.
+        let bundle = waiting.remove(waiting.iter().position(ready).unwrap_or_default());
+        there.extend(bundle.channels.iter().map(|channel| (bundle.package.as_str(), channel.clone())));
+        ordered.push(bundle);
+    }
+    Ok(ordered)
 }
 
 /// The bundles of a package that are in its channels.

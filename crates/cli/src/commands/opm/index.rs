@@ -64,6 +64,7 @@ struct Output {
 
 /// The tools to pull and build with.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_field_names, reason = "they are the names of opm's flags")]
 struct Tools {
     /// Tool for images: docker, podman. Stands for --pull-tool and --build-tool
     #[arg(short, long, default_value = "", hide_default_value = true)]

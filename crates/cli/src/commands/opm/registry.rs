@@ -42,6 +42,7 @@ enum Commands {
 
 /// Arguments of `add`.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of opm")]
 #[command(after_help = "Examples:\n  opm registry add -d bundles.db -b quay.io/team/my-operator-bundle:v0.1.0\n\n\
     Exit codes: 0 added, 1 failed, 2 a bundle image is there already, 3 a bundle of that name is there already.")]
 struct Add {

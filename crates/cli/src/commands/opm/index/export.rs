@@ -106,12 +106,10 @@ fn name_of(image: &str) -> String {
 /// The package's channels in the older format.
 fn package_yaml(database: &IndexDatabase, package: &str) -> Result<String, mainstay_sqlite_index::Error> {
     let text = |text: &str| mainstay_yaml::to_string(&Value::from(text)).trim_end().to_owned();
-    let mut out = format!("packageName: {}\n", text(package));
     let channels = database.channels(package)?;
-    out.push_str(if channels.is_empty() { "channels: []\n" } else { "channels:\n" });
-    for (channel, head) in &channels {
-        out.push_str(&format!("- name: {}\n  currentCSV: {}\n", text(channel), text(head)));
-    }
-    out.push_str(&format!("defaultChannel: {}\n", text(&database.default_channel(package)?)));
-    Ok(out)
+    let mut lines = vec![format!("packageName: {}", text(package))];
+    lines.push(if channels.is_empty() { "channels: []".to_owned() } else { "channels:".to_owned() });
+    lines.extend(channels.iter().map(|(channel, head)| format!("- name: {}\n  currentCSV: {}", text(channel), text(head))));
+    lines.push(format!("defaultChannel: {}\n", text(&database.default_channel(package)?)));
+    Ok(lines.join("\n"))
 }
