@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use mainstay_catalog::{Blob, Catalog, Limits, MetaQuery, SCHEMA_PACKAGE, Source, validate};
+use mainstay_catalog::{Blob, Catalog, Limits, MetaQuery, PackageView, SCHEMA_PACKAGE, Source, validate};
 use mainstay_catalog_store::{CatalogStore, Counted, DirectorySource, StoredCatalog, digest};
 
 use crate::ServeError;
@@ -121,7 +121,7 @@ fn share(path: &Path) -> io::Result<()> {
 /// Validates a stored catalog package by package, on all cores, as a server does before it answers: each bundle must also be one that can
 /// be sent. The refusal is the one of the first package by name.
 pub fn check(catalog: &StoredCatalog) -> Result<(), ServeError> {
-    let mut names: Vec<&str> = catalog.index().packages().map(|package| package.name()).collect();
+    let mut names: Vec<&str> = catalog.index().packages().map(PackageView::name).collect();
     // Blobs of no package are no catalog either, unless they are of schemas that nobody knows.
     names.push("");
     let next = AtomicUsize::new(0);

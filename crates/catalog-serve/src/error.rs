@@ -110,7 +110,7 @@ pub enum ServeError {
     },
     /// The descriptions of the services can not be read.
     #[error("reflection: {0}")]
-    Reflection(String),
+    Reflection(#[from] Box<tonic_reflection::server::Error>),
     /// The connection of the listener broke.
     #[error("serving failed: {0}")]
     Transport(#[from] tonic::transport::Error),

@@ -109,7 +109,7 @@ async fn metas() {
             let blob: serde_json::Value = serde_json::from_str(line).unwrap();
             wanted.iter().all(|(key, value)| blob[*key] == *value)
         };
-        content.lines().filter(agrees).map(|line| format!("{line}\n")).collect::<String>()
+        content.lines().filter(agrees).map(|line| line.to_owned() + "\n").collect::<String>()
     };
     for (query, expected) in [
         ("", content.clone()),

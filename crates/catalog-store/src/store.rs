@@ -54,7 +54,7 @@ impl fmt::Display for CatalogDigest {
 impl CatalogDigest {
     /// A digest of 32 bytes.
     pub(crate) fn sha256(bytes: &[u8]) -> Self {
-        Self { algorithm: "sha256".to_owned(), hex: bytes.iter().map(|byte| format!("{byte:02x}")).collect() }
+        Self { algorithm: "sha256".to_owned(), hex: lower_hex(bytes) }
     }
 
     /// The part after the colon.
@@ -69,6 +69,11 @@ impl CatalogDigest {
     fn of_folder(name: &str) -> Option<Self> {
         name.replacen('-', ":", 1).parse().ok().filter(|digest: &Self| digest.folder() == name)
     }
+}
+
+fn lower_hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// What is written beside the content.

@@ -3,6 +3,8 @@
 //! Clients compare and hash what a registry sends, so `csvJson` has the text that upstream's types give. The types are described by
 //! tables; a value is checked and written in one go.
 
+use std::fmt::Write as _;
+
 use mainstay_catalog::Shape as Mismatch;
 use serde_json::Value;
 
@@ -99,15 +101,12 @@ impl<'o> Members<'o> {
 
 fn is_zero(shape: Shape, value: Option<&Value>) -> bool {
     match (shape, value) {
-        (Shape::Record(_), _) => false,
-        (_, None) => true,
-        (Shape::Any, Some(_)) => false,
-        (_, Some(Value::Null | Value::Bool(false))) => true,
+        (Shape::Record(_), _) | (Shape::Any, Some(_)) | (_, Some(Value::Bool(true))) => false,
+        (_, None | Some(Value::Null | Value::Bool(false))) => true,
         (_, Some(Value::String(text))) => text.is_empty(),
         (_, Some(Value::Number(number))) => number.as_i64() == Some(0),
         (_, Some(Value::Array(items))) => items.is_empty(),
         (_, Some(Value::Object(members))) => members.is_empty(),
-        (_, Some(Value::Bool(true))) => false,
     }
 }
 
@@ -221,7 +220,8 @@ fn push(out: &mut String, character: char) {
 }
 
 fn escape(out: &mut String, character: char) {
-    out.push_str(&format!("\\u{:04x}", u32::from(character)));
+    // Writing to a string does not fail.
+    let _written = write!(out, "\\u{:04x}", u32::from(character));
 }
 
 #[cfg(test)]

@@ -71,8 +71,8 @@ pub async fn serve_registry(
         .add_service(RegistryServer::new(registry.clone()).max_decoding_message_size(REQUEST_BYTES))
         .add_service(ExperimentalRegistryServer::new(registry).max_decoding_message_size(REQUEST_BYTES))
         .add_service(tonic_health::pb::health_server::HealthServer::new(Healthy))
-        .add_service(reflection().build_v1().map_err(reflection_error)?)
-        .add_service(reflection().build_v1alpha().map_err(reflection_error)?)
+        .add_service(reflection().build_v1().map_err(Box::new)?)
+        .add_service(reflection().build_v1alpha().map_err(Box::new)?)
         .serve_with_incoming_shutdown(TcpIncoming::from(listener.tcp).with_nodelay(Some(true)), stop.clone().cancelled_owned());
     tokio::select! {
         ended = answers => Ok(ended?),
@@ -93,8 +93,4 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
         .include_reflection_service(false)
-}
-
-fn reflection_error(error: tonic_reflection::server::Error) -> ServeError {
-    ServeError::Reflection(error.to_string())
 }

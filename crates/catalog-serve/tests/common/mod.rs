@@ -67,7 +67,7 @@ pub fn catalog() -> Vec<Value> {
 }
 
 pub fn source(blobs: &[Value]) -> MemorySource {
-    MemorySource::of("catalog.json", blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>())
+    MemorySource::of("catalog.json", blobs.iter().map(|blob| blob.to_string() + "\n").collect::<String>())
 }
 
 /// A stored catalog, and the folder that it lies in.

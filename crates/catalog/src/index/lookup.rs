@@ -6,27 +6,27 @@ use std::ops::Range;
 use super::layout::{Section, api, blob, found};
 use super::{EntryView, Index, MetaQuery};
 
-impl<B: AsRef<[u8]>> Index<B> {
-    /// The first row of a range for which `before` no longer holds; the range must be ordered so.
-    pub(super) fn first_in(&self, rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
-        let (mut low, mut high) = (rows.start, rows.end);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if before(middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+/// The rows of a range whose order is told by `compare`, that are equal to what is looked for.
+pub(super) fn equal_in(rows: Range<u32>, compare: impl Fn(u32) -> Ordering) -> Range<u32> {
+    let start = first_in(rows.clone(), |row| compare(row) == Ordering::Less);
+    start..first_in(start..rows.end, |row| compare(row) != Ordering::Greater)
+}
+
+/// The first row of a range for which `before` no longer holds.
+fn first_in(rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (rows.start, rows.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
-        low
     }
+    low
+}
 
-    /// The rows of a range whose order is told by `compare`, that are equal to what is looked for.
-    pub(super) fn equal_in(&self, rows: Range<u32>, compare: impl Fn(u32) -> Ordering) -> Range<u32> {
-        let start = self.first_in(rows.clone(), |row| compare(row) == Ordering::Less);
-        start..self.first_in(start..rows.end, |row| compare(row) != Ordering::Greater)
-    }
-
+impl<B: AsRef<[u8]>> Index<B> {
     /// Byte ranges of the blobs that agree with a query, in the order of the content. A range ends before the line end.
     pub fn metas(&self, query: &MetaQuery) -> impl Iterator<Item = Range<u64>> + use<'_, B> {
         let wanted = [
@@ -40,7 +40,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         for (i, (text, order, column)) in wanted.into_iter().enumerate() {
             let Some(text) = text else { continue };
             let id = |row| self.word(Section::Blobs, self.word(order, row, 0), column);
-            let rows = self.equal_in(0..self.rows(order), |row| self.text(id(row)).cmp(text));
+            let rows = equal_in(0..self.rows(order), |row| self.text(id(row)).cmp(text));
             ids[i] = (!rows.is_empty()).then(|| (column, id(rows.start)));
             if candidates.0.is_none() || rows.len() < candidates.1.len() {
                 candidates = (Some(order), rows);
@@ -54,7 +54,7 @@ impl<B: AsRef<[u8]>> Index<B> {
 
     /// Entries whose bundle provides an API, each once, by package and channel.
     pub fn providers(&self, group: &str, version: &str, kind: &str) -> impl ExactSizeIterator<Item = EntryView<'_, B>> {
-        let rows = self.equal_in(0..self.rows(Section::Providers), |row| {
+        let rows = equal_in(0..self.rows(Section::Providers), |row| {
             let of = self.word(Section::Providers, row, found::KEY);
             let part = |column| self.text(self.word(Section::Apis, of, column));
             (part(api::GROUP), part(api::VERSION), part(api::KIND)).cmp(&(group, version, kind))
@@ -65,8 +65,7 @@ impl<B: AsRef<[u8]>> Index<B> {
     /// Entries that replace or skip a bundle, in the order of packages and channels; an entry that names it twice among its skips comes
     /// twice. The empty name finds the entries that replace nothing.
     pub fn replacers(&self, name: &str) -> impl ExactSizeIterator<Item = EntryView<'_, B>> {
-        let rows =
-            self.equal_in(0..self.rows(Section::Replacers), |row| self.text(self.word(Section::Replacers, row, found::KEY)).cmp(name));
+        let rows = equal_in(0..self.rows(Section::Replacers), |row| self.text(self.word(Section::Replacers, row, found::KEY)).cmp(name));
         rows.map(|row| EntryView { index: self, row: self.word(Section::Replacers, row, found::ENTRY) })
     }
 

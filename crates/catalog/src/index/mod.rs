@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use crate::error::IndexError;
 use crate::facts::{BundleFacts, ChannelFacts, PackageFacts};
-use layout::{Layout, NONE, Section, blob, package};
+use layout::{Layout, NONE, Section, blob};
 
 /// An opened index over any bytes.
 #[derive(Debug)]
@@ -69,6 +69,12 @@ impl<B: AsRef<[u8]>> Index<B> {
         self.layout.rows(section)
     }
 
+    /// Rows of a section from a first one on; never more than the section has, whatever the words say.
+    fn range(&self, section: Section, first: u32, count: u32) -> Range<u32> {
+        let rows = self.rows(section);
+        first.min(rows)..first.saturating_add(count).min(rows)
+    }
+
     /// All packages, by name.
     pub fn packages(&self) -> impl ExactSizeIterator<Item = PackageView<'_, B>> {
         (0..self.rows(Section::Packages)).map(|row| PackageView { index: self, row })
@@ -76,9 +82,9 @@ impl<B: AsRef<[u8]>> Index<B> {
 
     /// One package.
     pub fn package(&self, name: &str) -> Option<PackageView<'_, B>> {
-        let row = self.first_in(0..self.rows(Section::Packages), |row| self.text(self.word(Section::Packages, row, package::NAME)) < name);
-        let found = PackageView { index: self, row };
-        (row < self.rows(Section::Packages) && found.name() == name).then_some(found)
+        let view = |row| PackageView { index: self, row };
+        let found = lookup::equal_in(0..self.rows(Section::Packages), |row| view(row).name().cmp(name));
+        (!found.is_empty()).then(|| view(found.start))
     }
 
     /// Packages whose name, display name, provider, keywords or descriptions hold every word of `text`, best match first: the name

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Index;
 use super::layout::{NONE, Section, api, bundle, channel, entry, package};
+use super::lookup::equal_in;
 use crate::facts::EntryFacts;
 
 macro_rules! view {
@@ -100,29 +101,29 @@ impl<'i, B: AsRef<[u8]>> PackageView<'i, B> {
 
     /// Its channels, by name.
     pub fn channels(self) -> impl ExactSizeIterator<Item = ChannelView<'i, B>> {
-        let start = self.word(package::CHANNELS);
-        (start..start.saturating_add(self.word(package::CHANNELS_COUNT))).map(move |row| ChannelView { index: self.index, row })
+        let rows = self.index.range(Section::Channels, self.word(package::CHANNELS), self.word(package::CHANNELS_COUNT));
+        rows.map(move |row| ChannelView { index: self.index, row })
     }
 
     /// One channel.
     pub fn channel(self, name: &str) -> Option<ChannelView<'i, B>> {
-        let (start, count) = (self.word(package::CHANNELS), self.word(package::CHANNELS_COUNT));
+        let rows = self.index.range(Section::Channels, self.word(package::CHANNELS), self.word(package::CHANNELS_COUNT));
         let view = |row| ChannelView { index: self.index, row };
-        let found = self.index.equal_in(start..start.saturating_add(count), |row| view(row).name().cmp(name));
+        let found = equal_in(rows, |row| view(row).name().cmp(name));
         (!found.is_empty()).then(|| view(found.start))
     }
 
     /// Its bundles, newest version first.
     pub fn bundles(self) -> impl ExactSizeIterator<Item = BundleView<'i, B>> {
-        let start = self.word(package::BUNDLES);
-        (start..start.saturating_add(self.word(package::BUNDLES_COUNT))).map(move |row| BundleView { index: self.index, row })
+        let rows = self.index.range(Section::Bundles, self.word(package::BUNDLES), self.word(package::BUNDLES_COUNT));
+        rows.map(move |row| BundleView { index: self.index, row })
     }
 
     /// One bundle.
     pub fn bundle(self, name: &str) -> Option<BundleView<'i, B>> {
-        let (start, count) = (self.word(package::BUNDLES), self.word(package::BUNDLES_COUNT));
+        let rows = self.index.range(Section::Bundles, self.word(package::BUNDLES), self.word(package::BUNDLES_COUNT));
         let view = |row| BundleView { index: self.index, row: self.index.word(Section::BundlesByName, row, 0) };
-        let found = self.index.equal_in(start..start.saturating_add(count), |row| view(row).name().cmp(name));
+        let found = equal_in(rows, |row| view(row).name().cmp(name));
         (!found.is_empty()).then(|| view(found.start))
     }
 }
@@ -149,8 +150,8 @@ impl<'i, B: AsRef<[u8]>> ChannelView<'i, B> {
 
     /// Its entries, in the order of the blob.
     pub fn entries(self) -> impl ExactSizeIterator<Item = EntryView<'i, B>> {
-        let start = self.word(channel::ENTRIES);
-        (start..start.saturating_add(self.word(channel::ENTRIES_COUNT))).map(move |row| EntryView { index: self.index, row })
+        let rows = self.index.range(Section::Entries, self.word(channel::ENTRIES), self.word(channel::ENTRIES_COUNT));
+        rows.map(move |row| EntryView { index: self.index, row })
     }
 
     /// Its package.
@@ -160,9 +161,9 @@ impl<'i, B: AsRef<[u8]>> ChannelView<'i, B> {
 
     /// One entry.
     pub fn entry(self, name: &str) -> Option<EntryView<'i, B>> {
-        let (start, count) = (self.word(channel::ENTRIES), self.word(channel::ENTRIES_COUNT));
+        let rows = self.index.range(Section::Entries, self.word(channel::ENTRIES), self.word(channel::ENTRIES_COUNT));
         let view = |row| EntryView { index: self.index, row: self.index.word(Section::EntriesByName, row, 0) };
-        let found = self.index.equal_in(start..start.saturating_add(count), |row| view(row).name().cmp(name));
+        let found = equal_in(rows, |row| view(row).name().cmp(name));
         (!found.is_empty()).then(|| view(found.start))
     }
 
@@ -190,9 +191,8 @@ impl<'i, B: AsRef<[u8]>> EntryView<'i, B> {
 
     /// Bundles it skips.
     pub fn skips(self) -> impl ExactSizeIterator<Item = &'i str> {
-        let start = self.word(entry::SKIPS);
-        (start..start.saturating_add(self.word(entry::SKIPS_COUNT)))
-            .map(move |row| self.index.text(self.index.word(Section::Skips, row, 0)))
+        let rows = self.index.range(Section::Skips, self.word(entry::SKIPS), self.word(entry::SKIPS_COUNT));
+        rows.map(move |row| self.index.text(self.index.word(Section::Skips, row, 0)))
     }
 
     /// Versions it updates.
@@ -270,7 +270,7 @@ impl<'i, B: AsRef<[u8]>> BundleView<'i, B> {
 
     fn apis(self, first: u32, count: u32) -> impl ExactSizeIterator<Item = Api<'i>> {
         let part = move |row, column| self.index.text(self.index.word(Section::Apis, row, column));
-        (first..first.saturating_add(count)).map(move |row| Api {
+        self.index.range(Section::Apis, first, count).map(move |row| Api {
             group: part(row, api::GROUP),
             version: part(row, api::VERSION),
             kind: part(row, api::KIND),
