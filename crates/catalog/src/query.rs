@@ -124,7 +124,10 @@ mod tests {
             let fields: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
             blobs(&source, &Limits::default(), &query, &fields).unwrap().into_iter().map(|hit| hit.json).collect::<Vec<_>>()
         };
-        assert_eq!(ask(Some("olm.bundle"), Some("p"), None, &["name", "image", "absent"]), ["{\"name\":\"p.v1\",\"image\":\"i@sha256:0\"}"]);
+        assert_eq!(
+            ask(Some("olm.bundle"), Some("p"), None, &["name", "image", "absent"]),
+            ["{\"name\":\"p.v1\",\"image\":\"i@sha256:0\"}"]
+        );
         assert_eq!(ask(Some("olm.package"), None, Some("p"), &[]).len(), 1);
         // The package blob itself has no package.
         assert_eq!(ask(None, Some("p"), None, &["name"]), ["{\"name\":\"p.v1\"}", "{\"name\":\"c\"}"]);
@@ -146,7 +149,8 @@ mod tests {
         };
         assert_eq!(of(csv(serde_json::json!({"webhookdefinitions": [{}], "installModes": []}))), (Webhooks::Yes, Some(false)));
         assert_eq!(of(csv(serde_json::json!({"webhookdefinitions": []}))), (Webhooks::No, Some(false)));
-        let metadata = serde_json::json!([{"type": "olm.csv.metadata", "value": {"installModes": [{"type": "AllNamespaces", "supported": true}]}}]);
+        let metadata =
+            serde_json::json!([{"type": "olm.csv.metadata", "value": {"installModes": [{"type": "AllNamespaces", "supported": true}]}}]);
         assert_eq!(of(metadata), (Webhooks::Unknown, Some(true)));
         assert_eq!(of(serde_json::json!([])), (Webhooks::Unknown, None));
     }

@@ -6,6 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{Run, command, gunzipped, run};
+use mainstay_oci::registry::Registry;
 use serde_json::Value;
 use snapbox::{assert_data_eq, str};
 
@@ -109,7 +110,10 @@ impl Desk {
 #[test]
 fn diff() {
     let desk = Desk::new();
-    desk.changed("new", &[("- name: pump.v1.0.0\n", ""), ("replaces: pump.v1.0.0, ", ""), ("registry.example/pump:v2.0.0", "registry.example/pump:v2")]);
+    desk.changed(
+        "new",
+        &[("- name: pump.v1.0.0\n", ""), ("replaces: pump.v1.0.0, ", ""), ("registry.example/pump:v2.0.0", "registry.example/pump:v2")],
+    );
     let told = desk.run(&["diff", "old", "new"], 0);
     assert_data_eq!(
         told.stdout,
@@ -175,7 +179,8 @@ fn lint_compares_bundles() {
     let rendered = run(command().args(["opm", "render", "-o", "json"]).arg(&directory));
     assert_eq!(rendered.code, 0, "{}", rendered.stderr);
     let package = "{\"schema\": \"olm.package\", \"name\": \"etcd\", \"defaultChannel\": \"c\"}\n";
-    let channel = "{\"schema\": \"olm.channel\", \"package\": \"etcd\", \"name\": \"c\", \"entries\": [{\"name\": \"etcdoperator.v0.9.4\"}]}\n";
+    let channel =
+        "{\"schema\": \"olm.channel\", \"package\": \"etcd\", \"name\": \"c\", \"entries\": [{\"name\": \"etcdoperator.v0.9.4\"}]}\n";
     let image = rendered.stdout.replacen("\"image\": \"\"", "\"image\": \"registry.example/etcd:v1\"", 1);
     let compare = |text: String| {
         desk.write("etcd/index.json", &format!("{package}{channel}{text}"));
@@ -193,7 +198,11 @@ fn lint_compares_bundles() {
 fn filter() {
     let desk = Desk::new();
     let small = desk.run(&["filter", "old", "--package", "pump:stable@1.0.0 || 2.0.0", "-o", "json"], 0);
-    assert!(small.stderr.contains("warning: package pump: channel stable keeps pump.v1.1.0 too, because updates lead over them"), "{}", small.stderr);
+    assert!(
+        small.stderr.contains("warning: package pump: channel stable keeps pump.v1.1.0 too, because updates lead over them"),
+        "{}",
+        small.stderr
+    );
     assert!(small.stderr.contains("needs package valve \">=1.0.0\", which is not selected"), "{}", small.stderr);
     let done = desk.run(&["filter", "old", "-p", "pump@>=2.0.0", "--with-dependencies", "--keep-path-from", "0.9.5", "--out", "small"], 0);
     assert_eq!(done.stdout, "small: 2 packages, 3 bundles\n");
@@ -223,11 +232,15 @@ fn filter_of_published_packages() {
     assert_eq!(names.len(), 60);
     let mut arguments = vec!["filter", "all.json", "--out", "small"];
     let selections: Vec<String> = names.iter().map(|name| format!("{name}@>=0.3.0 !1.1.0")).collect();
-    selections.iter().for_each(|selection| arguments.extend(["-p", selection]));
+    for selection in &selections {
+        arguments.extend(["-p", selection]);
+    }
     let refused = desk.run(&arguments, 4);
     assert!(refused.stderr.contains("no bundle of it is selected; the versions are"), "{}", refused.stderr);
     arguments.truncate(4);
-    names.iter().for_each(|name| arguments.extend(["-p", name]));
+    for name in names {
+        arguments.extend(["-p", name]);
+    }
     assert_eq!(desk.run(&arguments, 0).stdout, "small: 60 packages, 707 bundles\n");
     assert_eq!(desk.run(&["diff", "all.json", "small"], 0).stdout, "The catalogs say the same.\n");
 }
@@ -327,7 +340,10 @@ fn compose() {
     let desk = Desk::new();
     desk.run(&["filter", "old", "-p", "valve", "--out", "valve"], 0);
     desk.run(&["filter", "old", "-p", "pump", "--out", "pump"], 0);
-    desk.write("team.yaml", "name: team\nrepo: registry.example/team\nreferences:\n- {name: a, image: ./pump}\n- {name: b, image: ./valve}\n");
+    desk.write(
+        "team.yaml",
+        "name: team\nrepo: registry.example/team\nreferences:\n- {name: a, image: ./pump}\n- {name: b, image: ./valve}\n",
+    );
     assert_eq!(desk.run(&["compose", "team.yaml", "--out", "made"], 0).stdout, "made/team\n");
     assert_eq!(files(&desk.path("made")), ["team.Dockerfile", "team/a/index.yaml", "team/b/index.yaml"]);
     assert_eq!(desk.run(&["diff", "old", "made/team"], 0).stdout, "The catalogs say the same.\n");
@@ -378,4 +394,47 @@ lint       passed
     assert_eq!((&report["passed"], &report["checks"][0]["passed"]), (&Value::from(false), &Value::from(true)));
     desk.run(&["ci", "old", "old"], 0);
     desk.run(&["ci", "old", "absent.yaml"], 1);
+}
+
+/// CATLG-51, CATLG-66, CATLG-69: catalogs and bundles are compared with, composed from and pushed to a registry.
+#[test]
+fn against_a_registry() {
+    let desk = Desk::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    runtime.spawn(Registry::in_memory().serve(listener, std::future::pending()));
+    let own = |args: &[&str]| {
+        let run = run(command().args(args));
+        assert_eq!(run.code, 0, "{args:?}\n{}", run.stderr);
+        run.stdout.trim_end().to_owned()
+    };
+    let bundle = own(&["bundle", "build", "examples/bundles/beacon/1.0.0", "--push", &format!("{host}/beacon:v1")]);
+    let rendered = own(&["opm", "render", &bundle, "-o", "json"]);
+    let head = "{\"schema\": \"olm.package\", \"name\": \"beacon\", \"defaultChannel\": \"c\"}\n\
+        {\"schema\": \"olm.channel\", \"package\": \"beacon\", \"name\": \"c\", \"entries\": [{\"name\": \"beacon.v1.0.0\"}]}\n";
+    desk.write("beacon/index.json", &format!("{head}{rendered}"));
+    let checked = ["--check-images", "--rule", "bundle-mismatch", "--rule", "bundle-unread"];
+    desk.run(&[&["lint", "beacon"], &checked[..]].concat(), 0);
+    desk.write("changed/index.json", &format!("{head}{}", rendered.replacen("\"kind\": \"Beacon\"", "\"kind\": \"Bacon\"", 1)));
+    let told = desk.run(&[&["lint", "changed"], &checked[..]].concat(), 4).stdout;
+    assert!(told.contains("bundle-mismatch: package beacon, bundle beacon.v1.0.0: "), "{told}");
+    desk.write("gone/index.json", &format!("{head}{}", rendered.replace("/beacon@", "/bacon@")));
+    let told = desk.run(&[&["lint", "gone"], &checked[..]].concat(), 4).stdout;
+    assert!(told.contains("bundle-unread: "), "{told}");
+
+    let published = own(&["catalog", "build", "examples/catalog", "--push", &format!("{host}/examples:v1")]);
+    let passed = desk.json(&["ci", &published, "beacon", "--check-images"], 4);
+    assert_eq!(passed["checks"][4], serde_json::json!({"check": "images", "passed": true, "problems": []}));
+    let failed = desk.json(&["ci", &published, "gone", "--check-images"], 4);
+    assert_eq!(failed["checks"][4]["problems"][0]["bundle"], "beacon.v1.0.0");
+
+    desk.run(&["filter", "old", "-p", "valve", "--out", "valve"], 0);
+    desk.write(
+        "team.yaml",
+        &format!("name: team\nrepo: {host}/team/catalog\ntag: v1\nreferences:\n- {{name: a, image: '{published}'}}\n- {{name: b, image: ./valve}}\n"),
+    );
+    let pushed = desk.run(&["compose", "team.yaml", "--push"], 0).stdout;
+    assert!(pushed.starts_with(&format!("{host}/team/catalog@sha256:")), "{pushed}");
+    assert_eq!(desk.run(&["diff", pushed.trim_end(), "team", "--fail-on", "any"], 0).stdout, "The catalogs say the same.\n");
 }

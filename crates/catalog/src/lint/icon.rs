@@ -102,7 +102,7 @@ mod tests {
         check("image/png", b"hello", Some(Rule::IconBroken));
         check("image/png", b"", Some(Rule::IconBroken));
         check("image/svg+xml", b"<html><svg/></html>", Some(Rule::IconBroken));
-        let large = [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; LARGE]].concat();
+        let large = [b"\x89PNG\r\n\x1a\n".to_vec(), vec![0; LARGE]].concat();
         check("image/png", &large, Some(Rule::IconLarge));
         let icon = Icon { base64data: "not base64!".to_owned(), mediatype: "image/png".to_owned() };
         assert_eq!(problem(&icon).map(|(rule, _)| rule), Some(Rule::IconBroken));

@@ -77,14 +77,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let catalog = content::open(&arguments.catalog)?;
     let filtered = filter(&catalog, &selection).map_err(|error| failure(&arguments.catalog, &error))?;
     tell(&filtered, arguments)?;
-    match &arguments.out {
-        Some(directory) => write(&filtered.catalog, directory, arguments.output),
-        None => {
-            let mut bytes = Vec::new();
-            render(&filtered.catalog, arguments.output.into(), &mut bytes).map_err(|error| Failure::failed("catalog", &error))?;
-            output::print(&String::from_utf8_lossy(&bytes))
-        }
+    if let Some(directory) = &arguments.out {
+        return write(&filtered.catalog, directory, arguments.output);
     }
+    let mut bytes = Vec::new();
+    render(&filtered.catalog, arguments.output.into(), &mut bytes).map_err(|error| Failure::failed("catalog", &error))?;
+    output::print(&String::from_utf8_lossy(&bytes))
 }
 
 fn selection(arguments: &Arguments) -> Result<Selection, Failure> {

@@ -91,10 +91,12 @@ fn by_blob(arguments: &Arguments) -> Result<(), Failure> {
     let source = opened.source().map_err(|error| catalogs::failure(&subject(), &error))?;
     let hits = blobs(source.as_ref(), &Limits::default(), &query, &arguments.fields).map_err(|error| Failure::failed(subject(), &error))?;
     match &arguments.output {
-        Format::Json => output::print(&hits.iter().fold(String::new(), |out, hit| out + &hit.json + "\n")),
+        Format::Json => output::print(&hits.iter().flat_map(|hit| [hit.json.as_str(), "\n"]).collect::<String>()),
         Format::Table | Format::Wide if arguments.fields.is_empty() => {
             let mut table = Table::new(&["SCHEMA", "PACKAGE", "NAME"]);
-            hits.iter().for_each(|hit| table.row([&hit.schema, &hit.package, &hit.name].map(String::as_str)));
+            for hit in &hits {
+                table.row([hit.schema.as_str(), &hit.package, &hit.name]);
+            }
             table.print()
         }
         Format::Table | Format::Wide => fields_table(&hits, &arguments.fields)?.print(),
@@ -150,7 +152,7 @@ fn by_install_mode(arguments: &Arguments, mode: InstallMode) -> Result<(), Failu
                 json!({"package": package, "webhooks": webhooks, "bundles": bundles})
             });
             match format {
-                Format::Json => output::print(&values.fold(String::new(), |out, value| format!("{out}{value}\n"))),
+                Format::Json => values.map(|value| value.to_string()).try_for_each(output::line),
                 other => output::value(other, &Value::Array(values.collect())),
             }
         }
