@@ -102,7 +102,7 @@ fn every_real_package_can_be_drawn() {
         let lowest = facts.bundles.iter().min_by_key(|bundle| bundle.version.and_then(|version| Version::parse(version).ok())).unwrap();
         let version = lowest.version.and_then(|version| Version::parse(version).ok());
         let start = Start { bundle: lowest.name.to_owned(), version, state: StartState::Installed };
-        let graph = UpdateGraph::new(&facts, &[], Some(start));
+        let graph = UpdateGraph::new(&facts, &[], Some(start)).unwrap();
         let drawn = picture(&graph, None);
         assert_eq!(drawn.panels.len(), facts.channels.len());
         for (channel, panel) in graph.channels.iter().zip(&drawn.panels) {
@@ -169,7 +169,7 @@ proptest! {
         let channel = ChannelFacts { name: "stable", deprecation: None, entries };
         let facts = PackageFacts { name: "p", channels: vec![channel], bundles, ..PackageFacts::default() };
         let begin = Start { bundle: name(start), version: Version::parse(&format!("{start}.0.0")).ok(), state: StartState::Asked };
-        let graph = UpdateGraph::new(&facts, &[], Some(begin));
+        let graph = UpdateGraph::new(&facts, &[], Some(begin)).unwrap();
         let drawn = &graph.channels[0];
 
         let found: BTreeSet<(String, String, String)> = drawn.edges.iter()
@@ -237,7 +237,7 @@ fn marks() {
         ..PackageFacts::default()
     };
     let start = Start { bundle: "p.v1.0.0".to_owned(), version: Some(Version::new(1, 0, 0)), state: StartState::Installed };
-    let drawn = picture(&UpdateGraph::new(&facts, &[], Some(start)), None);
+    let drawn = picture(&UpdateGraph::new(&facts, &[], Some(start)).unwrap(), None);
     assert_eq!(drawn.description, "Installed p.v1.0.0: 1 in one step, 3 reachable in all");
     let panels: Vec<&str> = drawn.panels.iter().map(|panel| panel.name.as_str()).collect();
     assert_eq!(panels, ["channel stable (default)", "channel alpha"]);
@@ -256,4 +256,22 @@ fn marks() {
     assert_eq!(drawn.panels[0].notes, ["4 bundles, newest 1.3.0", "way to the head: 1.0.0 \u{2192} 1.1.0 \u{2192} 1.2.0 \u{2192} 1.3.0"]);
     assert_eq!(drawn.panels[1].notes[0], "deprecated: use stable");
     assert_eq!(drawn.panels[1].notes[2], "no way leads from p.v1.0.0 to the head 0.9.0");
+}
+
+/// MS-EXPL-03: a channel that nobody could look at is refused before it fills the memory.
+#[test]
+fn too_large() {
+    let names: Vec<String> = (0..600).map(name).collect();
+    let entries = names.iter().map(|name| EntryFacts { name, skip_range: Some(">=0.0.0"), ..EntryFacts::default() }).collect();
+    let versions: Vec<String> = (0..600).map(|version| format!("{version}.0.0")).collect();
+    let bundles =
+        names.iter().zip(&versions).map(|(name, version)| BundleFacts { name, version: Some(version), ..BundleFacts::default() }).collect();
+    let facts = PackageFacts {
+        name: "p",
+        channels: vec![ChannelFacts { name: "stable", deprecation: None, entries }],
+        bundles,
+        ..PackageFacts::default()
+    };
+    let refused = UpdateGraph::new(&facts, &[], None).unwrap_err().to_string();
+    assert_eq!(refused, "channel stable of package p has more than 200000 update edges, which is more than a graph can show");
 }

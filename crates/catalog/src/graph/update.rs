@@ -7,6 +7,24 @@ use mainstay_versions::Version;
 use super::edge::{EdgeKind, Updates};
 use crate::facts::{ChannelFacts, PackageFacts};
 
+/// The most bundles of a channel, and the most edges between them.
+const MAX_NODES: usize = 5_000;
+const MAX_EDGES: usize = 200_000;
+
+/// A channel that is larger than anybody could look at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("channel {channel} of package {package} has more than {limit} {what}, which is more than a graph can show")]
+pub struct TooLarge {
+    /// The package.
+    pub package: String,
+    /// The channel.
+    pub channel: String,
+    /// Bundles or update edges.
+    pub what: &'static str,
+    /// How many there may be.
+    pub limit: usize,
+}
+
 /// The update graph of a package.
 #[derive(Debug, Clone)]
 pub struct UpdateGraph<'a> {
@@ -98,13 +116,21 @@ pub struct UpdateEdge {
 
 impl<'a> UpdateGraph<'a> {
     /// The graph of the channels that `wanted` names (of all, when it names none).
-    pub fn new(facts: &'a PackageFacts<'a>, wanted: &[String], start: Option<Start>) -> Self {
+    pub fn new(facts: &'a PackageFacts<'a>, wanted: &[String], start: Option<Start>) -> Result<Self, TooLarge> {
         let known = Known::of(facts);
         let chosen = facts.channels.iter().filter(|channel| wanted.is_empty() || wanted.iter().any(|name| name == channel.name));
-        let mut channels: Vec<ChannelGraph<'a>> = chosen.map(|channel| ChannelGraph::new(channel, &known, start.as_ref())).collect();
+        let too_large = |channel: &str, (what, limit): (&'static str, usize)| TooLarge {
+            package: facts.name.to_owned(),
+            channel: channel.to_owned(),
+            what,
+            limit,
+        };
+        let mut channels: Vec<ChannelGraph<'a>> = chosen
+            .map(|channel| ChannelGraph::new(channel, &known, start.as_ref()).map_err(|excess| too_large(channel.name, excess)))
+            .collect::<Result<_, _>>()?;
         let default = facts.default_channel;
         channels.sort_by(|a, b| (Some(a.name) != default, a.name).cmp(&(Some(b.name) != default, b.name)));
-        Self { package: facts.name, default_channel: default, deprecation: facts.deprecation, channels, start }
+        Ok(Self { package: facts.name, default_channel: default, deprecation: facts.deprecation, channels, start })
     }
 
     /// The bundles that can be reached from the start, with the number of steps, over all channels of the graph.
@@ -181,7 +207,8 @@ impl<'a> Known<'a> {
 }
 
 impl<'a> ChannelGraph<'a> {
-    fn new(channel: &'a ChannelFacts<'a>, known: &Known<'a>, start: Option<&Start>) -> Self {
+    /// The graph, or what there is too much of.
+    fn new(channel: &'a ChannelFacts<'a>, known: &Known<'a>, start: Option<&Start>) -> Result<Self, (&'static str, usize)> {
         let mut nodes: Vec<GraphNode<'a>> = Vec::new();
         let mut met: BTreeSet<&str> = BTreeSet::new();
         for entry in channel.entries.iter().filter(|entry| met.insert(entry.name)) {
@@ -214,6 +241,9 @@ impl<'a> ChannelGraph<'a> {
         {
             nodes.push(GraphNode { version: start.version.clone(), ..known.node(&start.bundle, Place::Outside) });
         }
+        if nodes.len() > MAX_NODES {
+            return Err(("bundles", MAX_NODES));
+        }
         nodes.sort_by(|a, b| (a.order(), &a.name).cmp(&(b.order(), &b.name)));
         let position: HashMap<&str, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
         let mut edges = Vec::new();
@@ -222,8 +252,11 @@ impl<'a> ChannelGraph<'a> {
             for (from, node) in nodes.iter().enumerate().filter(|(from, _)| *from != to) {
                 edges.extend(updates.edges(&node.name, node.version.as_ref()).map(|kind| UpdateEdge { from, to, kind }));
             }
+            if edges.len() > MAX_EDGES {
+                return Err(("update edges", MAX_EDGES));
+            }
         }
-        Self { name: channel.name, deprecation: channel.deprecation, nodes, edges, skipped_unknown }
+        Ok(Self { name: channel.name, deprecation: channel.deprecation, nodes, edges, skipped_unknown })
     }
 
     /// The bundles that nothing in the channel replaces or skips; one, in a valid channel.

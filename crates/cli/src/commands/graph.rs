@@ -143,7 +143,7 @@ fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>) 
         Some(text) => Some(start(text, &found)?),
         None => installed,
     };
-    let picture = whole(arguments, &found, start.as_ref());
+    let picture = whole(arguments, &found, start.as_ref())?;
     let form = arguments.output.or_else(|| arguments.out.as_deref().and_then(Form::of)).unwrap_or(Form::Text);
     let text = write(&picture, form, arguments)?;
     match &arguments.out {
@@ -153,11 +153,12 @@ fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>) 
 }
 
 /// One picture of all catalogs that have the package.
-fn whole(arguments: &Arguments, found: &[(&str, PackageFacts<'_>)], start: Option<&Start>) -> Picture {
+fn whole(arguments: &Arguments, found: &[(&str, PackageFacts<'_>)], start: Option<&Start>) -> Result<Picture, Failure> {
     let several = found.len() > 1;
     let mut whole: Option<Picture> = None;
     for (catalog, facts) in found {
-        let graph = UpdateGraph::new(facts, &arguments.channel, start.cloned());
+        let graph = UpdateGraph::new(facts, &arguments.channel, start.cloned())
+            .map_err(|error| Failure::failed(format!("catalog {catalog}"), &error))?;
         let mut drawn = picture(&graph, None);
         if several {
             drawn.panels.iter_mut().for_each(|panel| panel.name = format!("{} in catalog {catalog}", panel.name));
@@ -172,7 +173,7 @@ fn whole(arguments: &Arguments, found: &[(&str, PackageFacts<'_>)], start: Optio
             }
         }
     }
-    whole.unwrap_or_default()
+    Ok(whole.unwrap_or_default())
 }
 
 /// Where ways begin: a bundle by its name or version, or a version that no catalog has.
