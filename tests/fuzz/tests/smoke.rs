@@ -132,6 +132,7 @@ smoke! {
     /// CATLG-07, CATLG-10: catalogs in YAML are refused with a place, or render to what renders to itself.
     catalog_yaml,
     /// CATLG-08: patterns are refused, or leave files in their order and touch no other folder.
+    templates,
     index_ignore,
     /// OLM1-FBC-10: versions print as they were read, and ranges of both dialects are refused or hold.
     version_ranges,
@@ -143,6 +144,8 @@ smoke! {
     bundles,
     /// CATLG-48: annotations read back as they were written, selectors are read or refused.
     bundle_annotations,
+    /// MS-EXPL-03: the graphs of whatever a catalog says can be drawn in every form, and no box is lost.
+    update_graphs,
     /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.
     databases,
     /// MS-OFF-01: nothing gets out of the root that a layer is unpacked in, and no limit is passed.
