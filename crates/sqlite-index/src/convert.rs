@@ -14,8 +14,17 @@ use crate::error::Error;
 use crate::listing::{Listed, list};
 use crate::tables::{BundleRow, Tables, TypedRow};
 
+/// What becomes of dependencies of type `olm.constraint`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Constraints {
+    /// They are lost, as in `opm render`.
+    Dropped,
+    /// They become properties, as file-based catalogs have them.
+    Kept,
+}
+
 /// The catalog; deprecated bundles are not part of it.
-pub(crate) fn catalog(tables: &Tables) -> Result<Catalog, Error> {
+pub(crate) fn catalog(tables: &Tables, constraints: Constraints) -> Result<Catalog, Error> {
     let mut catalog = Catalog::default();
     let mut channels: BTreeMap<(&str, &str), Channel> = BTreeMap::new();
     for (name, default_channel) in &tables.packages {
@@ -36,7 +45,7 @@ pub(crate) fn catalog(tables: &Tables) -> Result<Catalog, Error> {
     let no_image = String::new();
     let without_images = tables.bundles.values().all(|bundle| bundle.path.is_none()).then_some(&no_image);
     for row in list(tables) {
-        add(tables, &row, &mut channels, &mut bundles, without_images)
+        add(tables, &row, &mut channels, &mut bundles, without_images, constraints)
             .map_err(|error| Error::content(format!("populate channels: {error}")))?;
     }
     for package in &mut catalog.packages {
@@ -58,6 +67,7 @@ fn add<'a>(
     channels: &mut BTreeMap<(&'a str, &'a str), Channel>,
     bundles: &mut BTreeMap<(&'a str, &'a str), Bundle>,
     without_images: Option<&String>,
+    constraints: Constraints,
 ) -> Result<(), Error> {
     let Some(stored) = tables.bundles.get(row.bundle) else { return Ok(()) };
     // Upstream passes over what was written before versions and images were. A database in which no bundle has an image is older than
@@ -87,6 +97,9 @@ fn add<'a>(
     }
     let required = tables.dependencies.get(row.bundle).unwrap_or(&none);
     let mut properties = properties(declared, required, row.package, version).map_err(|p| convert(format!("convert properties: {p}")))?;
+    if constraints == Constraints::Kept {
+        properties.extend(required.iter().filter(|row| row.kind == "olm.constraint").filter_map(constraint));
+    }
     properties.extend(manifests.objects.iter().map(|object| object_property(object)));
     let related_images = manifests.related_images().map_err(|problem| convert(format!("get related iamges: {problem}")))?;
     Version::parse(version).map_err(|error| convert(format!("parse version {version:?}: {error}")))?;
@@ -210,6 +223,11 @@ fn properties(declared: &[TypedRow], required: &[TypedRow], package: &str, versi
         );
     }
     Ok(properties)
+}
+
+/// A constraint as a property; one that is no JSON constrains nothing.
+fn constraint(row: &TypedRow) -> Option<Property> {
+    Some(Property { kind: row.kind.clone(), value: RawValue::from_string(compact(&row.value)).ok()? })
 }
 
 fn gvk(index: usize, row: &TypedRow) -> Result<(String, String, String), String> {

@@ -81,6 +81,22 @@ fn reading_leaves_the_file_alone() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
+/// CATLG-56: what is served keeps the constraints that rendering loses.
+#[test]
+fn constraints_are_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = database(&directory);
+    let sql = r#"INSERT INTO dependencies VALUES ('olm.constraint', '{"package": {"packageName": "q"}}', 'foo.v1.0.0', '1.0.0', NULL)"#;
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    let database = IndexDatabase::open(&path).unwrap();
+    let constraints = |catalog: mainstay_catalog::Catalog| {
+        let properties = catalog.bundles.into_iter().flat_map(|bundle| bundle.properties);
+        properties.filter(|property| property.kind == "olm.constraint").map(|property| property.value.get().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(constraints(database.to_catalog().unwrap()), [""; 0]);
+    assert_eq!(constraints(database.to_served_catalog().unwrap()), [r#"{"package":{"packageName":"q"}}"#]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

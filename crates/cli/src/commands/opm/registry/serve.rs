@@ -53,7 +53,7 @@ fn serve(arguments: &Arguments, log: &ServerLog) -> Result<(), Failure> {
     }
     let database = databases::open(&arguments.database)?;
     let catalog =
-        database.to_catalog().map_err(|error| databases::failure(&format!("database {}", arguments.database.display()), &error))?;
+        database.to_served_catalog().map_err(|error| databases::failure(&format!("database {}", arguments.database.display()), &error))?;
     drop(database);
     let mut lines = Vec::new();
     render(&catalog, Format::JsonLines, &mut lines).map_err(|error| Failure::failed(subject, &error))?;
