@@ -177,7 +177,11 @@ impl<'a> Fields<'a> {
                 return Self::next(cursor, at.clone()).map_err(|_| Shape { field: at, expected: "a mapping", found });
             }
             let value = cursor.skip().unwrap_or_default();
-            if value == "null" { Ok(Self { at, members: Vec::new() }) } else { Err(Shape { field: at, expected: "a mapping", found: kind_of(value) }) }
+            if value == "null" {
+                Ok(Self { at, members: Vec::new() })
+            } else {
+                Err(Shape { field: at, expected: "a mapping", found: kind_of(value) })
+            }
         })
     }
 }

@@ -102,14 +102,14 @@ pub fn load(source: &dyn Source, limits: &Limits, sink: &mut Sink<'_>) -> Result
         |(file, lines)| {
             let text = std::str::from_utf8(&lines.text).map_err(|_| LoadError::Json {
                 path: paths[file].clone(),
-                line: lines.blobs.first().map_or(1, |line| line.line),
+                line: lines.blobs.first().map_or(1, |line| line.number),
                 reason: NOT_UTF8.to_owned(),
             })?;
             for line in &lines.blobs {
                 let path = &paths[file];
-                count_blob(&mut count, path, line.line, limits)?;
+                count_blob(&mut count, path, line.number, limits)?;
                 let json = &text[line.json.clone()];
-                sink(Blob { path, line: line.line, schema: &line.schema, package: &line.package, name: &line.name, json })?;
+                sink(Blob { path, line: line.number, schema: &line.schema, package: &line.package, name: &line.name, json })?;
             }
             Ok(())
         },
@@ -154,7 +154,7 @@ struct Lines {
 }
 
 struct Line {
-    line: usize,
+    number: usize,
     schema: String,
     package: String,
     name: String,
@@ -169,7 +169,7 @@ impl Lines {
             return Err(found.too_large(limits));
         }
         self.blobs.push(Line {
-            line: found.line,
+            number: found.line,
             schema: found.schema.clone().into_owned(),
             package: found.package.clone().into_owned(),
             name: found.name.clone().into_owned(),

@@ -88,14 +88,13 @@ impl<'s> Pieces<'s> {
     /// The next batch; nothing after the last one.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, LoadError> {
         loop {
-            let open = match &mut self.open {
-                Some(open) => open,
-                None => {
-                    let Some(path) = self.paths.get(self.next_file) else { return Ok(None) };
-                    let file = self.source.open(path)?;
-                    self.next_file += 1;
-                    self.open.insert(Open::new(file, self.next_file - 1))
-                }
+            let open = if let Some(open) = &mut self.open {
+                open
+            } else {
+                let Some(path) = self.paths.get(self.next_file) else { return Ok(None) };
+                let file = self.source.open(path)?;
+                self.next_file += 1;
+                self.open.insert(Open::new(file, self.next_file - 1))
             };
             let path = &self.paths[open.number];
             open.read(path, self.step, self.limits)?;
@@ -224,8 +223,9 @@ impl<'s> Open<'s> {
                     // A file of blanks alone is an empty document.
                     Begin::Unknown if self.at_end && scan.at > 0 && ranges.is_empty() && self.objects == 0 => {
                         self.form = Form::Yaml;
-                        self.scan.at = scan.at;
-                        return (vec![0..scan.at], scan.at);
+                        ranges.push(0..scan.at);
+                        start = scan.at;
+                        break;
                     }
                     // Until there is an object, nobody knows what blanks belong to.
                     Begin::Unknown if ranges.is_empty() && self.objects == 0 => {
@@ -368,8 +368,10 @@ mod tests {
     use super::*;
     use crate::source::MemorySource;
 
-    /// Offset, line and text of each piece.
-    fn pieces(text: &str, step: usize) -> Result<Vec<(u64, usize, Form, String)>, String> {
+    /// Offset, line, form and text of a piece.
+    type Found = (u64, usize, Form, String);
+
+    fn pieces(text: &str, step: usize) -> Result<Vec<Found>, String> {
         let source = MemorySource::of("f", text);
         let (paths, limits) = ([String::from("f")], Limits::default());
         let mut reader = Pieces { step, ..Pieces::new(&source, &paths, &limits) };
@@ -388,8 +390,7 @@ mod tests {
     fn cuts() {
         let json = |offset, line, text: &str| (offset, line, Form::Json, text.to_owned());
         let yaml = |offset, line, text: &str| (offset, line, Form::Yaml, text.to_owned());
-        type Case<'a> = (&'a str, Vec<(u64, usize, Form, String)>);
-        let cases: [Case<'_>; 12] = [
+        let cases: [(&str, Vec<Found>); 12] = [
             ("", vec![]),
             (" \n\t", vec![yaml(0, 1, " \n\t")]),
             ("{} \n\t", vec![json(0, 1, "{}")]),

@@ -13,17 +13,13 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::blob_text::Written;
-use crate::decode::{
-    BundleBlob, ChannelBlob, DeprecationBlob, DeprecationsBlob, EntryBlob, PackageBlob, PropertyBlob, Raw,
-};
+use crate::decode::{BundleBlob, ChannelBlob, DeprecationBlob, DeprecationsBlob, EntryBlob, PackageBlob, PropertyBlob, Raw};
 use crate::error::LoadError;
 use crate::go_sort::go_sort;
 use crate::json::write::{Layout, Values, Writer};
 use crate::json::{Cursor, Syntax};
 use crate::load::{Empty, Limits, Rules, count_blob, files, read, read_piece};
-use crate::model::{
-    BundleName, Catalog, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
-};
+use crate::model::{BundleName, Catalog, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Form, Pieces};
 use crate::source::{Source, SourceFile};

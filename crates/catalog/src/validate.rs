@@ -25,10 +25,10 @@ use crate::model::Catalog;
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Pieces};
 use crate::source::Source;
-pub(crate) use go_types::property_error;
-pub(crate) use facts::{Fact, decode_base64};
 use facts::Facts;
 pub use facts::Place;
+pub(crate) use facts::{Fact, decode_base64};
+pub(crate) use go_types::property_error;
 pub use rule::Rule;
 
 /// What a finding is about.
@@ -102,8 +102,7 @@ impl Finding {
     }
 
     fn in_blob(self, place: Option<&Place>, schema: &str, package: &str, name: &str) -> Self {
-        let blob =
-            BlobName { place: place.cloned(), schema: schema.to_owned(), package: package.to_owned(), name: name.to_owned() };
+        let blob = BlobName { place: place.cloned(), schema: schema.to_owned(), package: package.to_owned(), name: name.to_owned() };
         Self { blob, ..self }
     }
 }
@@ -112,7 +111,7 @@ impl Finding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Validation {
     /// A content check failed; the model was not looked at.
-    Content(Finding),
+    Content(Box<Finding>),
     /// Everything that was found, as a tree.
     Tree(Vec<Finding>),
 }
@@ -121,7 +120,7 @@ impl Validation {
     /// The findings, in the order they are shown.
     pub fn findings(&self) -> &[Finding] {
         match self {
-            Self::Content(finding) => std::slice::from_ref(finding),
+            Self::Content(finding) => std::slice::from_ref(&**finding),
             Self::Tree(findings) => findings,
         }
     }
@@ -222,7 +221,7 @@ fn judge(facts: &Facts, extent: Extent) -> Result<(), Validation> {
     if extent == Extent::Opm
         && let Some(first) = findings.pop()
     {
-        return Err(Validation::Content(first));
+        return Err(Validation::Content(Box::new(first)));
     }
     findings.extend(graph::check(&model));
     tree_of(findings)

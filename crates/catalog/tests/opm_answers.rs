@@ -42,8 +42,7 @@ fn lines(text: &str) -> BTreeSet<&str> {
 /// its words, and what it renders is rendered byte for byte.
 #[test]
 fn answers_of_opm() {
-    let answers: Vec<Answer> =
-        include_str!("data/opm-answers.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answers: Vec<Answer> = include_str!("data/opm-answers.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(answers.len() > 100);
     let mut differ = Vec::new();
     for answer in &answers {

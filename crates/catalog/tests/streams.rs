@@ -33,7 +33,8 @@ fn any_blob() -> impl Strategy<Value = Value> {
             "olm.csv.metadata" => json!({"type": kind, "value": {"description": value.to_string(), "other": value}}),
             _ => json!({"type": kind, "value": value}),
         });
-    let schema = prop_oneof![Just("olm.package"), Just("olm.channel"), Just("olm.bundle"), Just("olm.deprecations"), Just("x.y"), Just("w")];
+    let schema =
+        prop_oneof![Just("olm.package"), Just("olm.channel"), Just("olm.bundle"), Just("olm.deprecations"), Just("x.y"), Just("w")];
     (schema, names(), names(), prop::collection::vec(property, 0..4), any_value()).prop_map(|(schema, package, name, properties, value)| {
         let mut blob = json!({"schema": schema, "package": package, "name": name});
         match schema {

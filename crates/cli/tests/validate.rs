@@ -32,7 +32,8 @@ fn validate(directory: &Path, flags: &[&str]) -> Run {
 #[test]
 fn valid() {
     let other = GOOD.replace(": p\n", ": q\n").replace("p.v1", "q.v1").replace("packageName: p", "packageName: q");
-    let directory = catalog(&[("p/index.yaml", GOOD), ("q/index.yaml", &other), ("q/.indexignore", "*.md\n"), ("q/notes.md", "no catalog")]);
+    let directory =
+        catalog(&[("p/index.yaml", GOOD), ("q/index.yaml", &other), ("q/.indexignore", "*.md\n"), ("q/notes.md", "no catalog")]);
     let run = validate(directory.path(), &[]);
     assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""));
     let run = validate(directory.path(), &["-o", "json"]);
@@ -43,7 +44,8 @@ fn valid() {
 /// CATLG-22: the first hit in opm's words, on stderr or as a verdict; exit code 1.
 #[test]
 fn first_hit() {
-    let directory = catalog(&[("a.yaml", GOOD), ("b.yaml", "schema: olm.package\nname: p\n---\nschema: olm.channel\npackage: q\nname: c\n")]);
+    let directory =
+        catalog(&[("a.yaml", GOOD), ("b.yaml", "schema: olm.package\nname: p\n---\nschema: olm.channel\npackage: q\nname: c\n")]);
     let run = validate(directory.path(), &[]);
     assert_eq!((run.code, run.stdout.as_str()), (1, ""));
     assert!(run.stderr.ends_with("duplicate package \"p\"\n"), "{}", run.stderr);
@@ -56,10 +58,12 @@ fn first_hit() {
 /// CATLG-22, OLM1-FBC-20: with --all every finding, with its place, its blob, its rule and what to do.
 #[test]
 fn everything() {
-    let directory = catalog(&[("a.yaml", GOOD), ("b.yaml", "schema: olm.package\nname: p\n---\nschema: olm.channel\npackage: q\nname: c\n")]);
+    let directory =
+        catalog(&[("a.yaml", GOOD), ("b.yaml", "schema: olm.package\nname: p\n---\nschema: olm.channel\npackage: q\nname: c\n")]);
     let run = validate(directory.path(), &["--all"]);
     assert_eq!(run.code, 1);
-    let tree = "invalid index:\n├── unknown package \"q\" for channel \"c\"\n└── invalid package \"p\":\n    └── duplicate package \"p\"\n\n";
+    let tree =
+        "invalid index:\n├── unknown package \"q\" for channel \"c\"\n└── invalid package \"p\":\n    └── duplicate package \"p\"\n\n";
     let places = "b.yaml:1: olm.package \"p\": duplicate-package: duplicate package \"p\"\n\
                   b.yaml:4: olm.channel \"c\" of package \"q\": unknown-package: unknown package \"q\" for channel \"c\"\n";
     for part in [tree, places, "hint: duplicate-package: ", "hint: unknown-package: "] {

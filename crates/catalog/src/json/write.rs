@@ -189,16 +189,13 @@ fn write_inside(inside: &str, escaped: bool, out: &mut Vec<u8>) {
     while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
         write_plain(&rest[..at], out);
         rest = &rest[at..];
-        let length = match rest.as_bytes().get(1) {
-            Some(b'u' | b'/') => {
-                let (letter, length) = escaped_char(rest);
-                write_plain(letter.encode_utf8(&mut [0; 4]), out);
-                length
-            }
-            _ => {
-                out.extend_from_slice(&rest.as_bytes()[..2]);
-                2
-            }
+        let length = if let Some(b'u' | b'/') = rest.as_bytes().get(1) {
+            let (letter, length) = escaped_char(rest);
+            write_plain(letter.encode_utf8(&mut [0; 4]), out);
+            length
+        } else {
+            out.extend_from_slice(&rest.as_bytes()[..2]);
+            2
         };
         rest = &rest[length..];
     }

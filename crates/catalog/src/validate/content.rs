@@ -114,8 +114,11 @@ impl<'a> Checker<'a, '_, '_> {
                 let text = format!("invalid package name {}: [{}]", quoted(name), reasons.join(" "));
                 self.hit(at, Rule::PackageName, Scope::package(name), text)?;
             }
-            let model =
-                PackageModel { place: package.place.as_ref(), default_channel: package.default_channel.as_str(), ..PackageModel::default() };
+            let model = PackageModel {
+                place: package.place.as_ref(),
+                default_channel: package.default_channel.as_str(),
+                ..PackageModel::default()
+            };
             self.model.packages.insert(name, model);
         }
         Ok(())

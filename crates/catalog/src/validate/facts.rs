@@ -13,9 +13,7 @@ use super::{Rule, quoted};
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, Fields, PackageBlob, Shape};
 use crate::error::LoadError;
 use crate::load::Found;
-use crate::model::{
-    Catalog, Deprecation, Entry, Reference, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE,
-};
+use crate::model::{Catalog, Deprecation, Entry, Reference, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 use crate::pullspec::check_pull_spec;
 
 /// Where a blob stands.
@@ -124,11 +122,7 @@ impl Fact {
                 if let Some((data, _)) = &package.icon {
                     decode_base64(data).map_err(|_| not_base64("icon.base64data"))?;
                 }
-                Self::Package(PackageFact {
-                    place,
-                    name: package.name.into_owned(),
-                    default_channel: package.default_channel.into_owned(),
-                })
+                Self::Package(PackageFact { place, name: package.name.into_owned(), default_channel: package.default_channel.into_owned() })
             }
             SCHEMA_CHANNEL => {
                 let channel = ChannelBlob::read(fields)?;

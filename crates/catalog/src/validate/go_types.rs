@@ -2,8 +2,8 @@
 //!
 //! Upstream decodes known properties into structs; the shapes of those structs stand here as tables.
 
-use crate::json::write::{Layout, Writer};
 use crate::json::Cursor;
+use crate::json::write::{Layout, Writer};
 
 /// What a field holds.
 #[derive(Clone, Copy)]
@@ -275,7 +275,11 @@ mod tests {
             (metadata, "3", "number into Go value of type property.CSVMetadata"),
             (metadata, r#"{"annotations":{"a":1}}"#, "number into Go struct field CSVMetadata.annotations of type string"),
             (metadata, r#"{"keywords":"x"}"#, "string into Go struct field CSVMetadata.keywords of type []string"),
-            (metadata, r#"{"installModes":[{"supported":"true"}]}"#, "string into Go struct field InstallMode.installModes.supported of type bool"),
+            (
+                metadata,
+                r#"{"installModes":[{"supported":"true"}]}"#,
+                "string into Go struct field InstallMode.installModes.supported of type bool",
+            ),
             (metadata, r#"{"links":{}}"#, "object into Go struct field CSVMetadata.links of type []v1alpha1.AppLink"),
             (metadata, r#"{"provider":[]}"#, "array into Go struct field CSVMetadata.provider of type v1alpha1.AppLink"),
             (metadata, r#"{"nativeAPIs":[{"group":true}]}"#, "bool into Go struct field GroupVersionKind.nativeAPIs.group of type string"),

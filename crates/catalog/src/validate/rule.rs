@@ -85,30 +85,58 @@ impl Rule {
 
     fn row(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::PackageName => ("package-name", "CATLG-23", "give the package a name of lower case letters, digits and hyphens, at most 63"),
-            Self::DuplicatePackage => ("duplicate-package", "CATLG-23", "keep one olm.package blob of the package, or list one of the files in .indexignore"),
+            Self::PackageName => {
+                ("package-name", "CATLG-23", "give the package a name of lower case letters, digits and hyphens, at most 63")
+            }
+            Self::DuplicatePackage => {
+                ("duplicate-package", "CATLG-23", "keep one olm.package blob of the package, or list one of the files in .indexignore")
+            }
             Self::UnknownPackage => ("unknown-package", "CATLG-23", "set `package` to the name of an olm.package blob of this catalog"),
             Self::ChannelName => ("channel-name", "CATLG-23", "set `name` of the channel"),
             Self::DuplicateChannel => ("duplicate-channel", "CATLG-23", "put the entries of both olm.channel blobs into one"),
             Self::DuplicateEntry => ("duplicate-entry", "CATLG-23", "keep one entry of the bundle in the channel, with the edges of both"),
-            Self::DuplicateBundle => ("duplicate-bundle", "CATLG-23", "remove one of the olm.bundle blobs, or give the other version a name of its own"),
-            Self::UnreadableProperty => ("unreadable-property", "CATLG-23", "give the property a value of the shape that its type has; quote versions and numbers that are text"),
-            Self::PackageProperty => ("package-property", "CATLG-23", "give the bundle one property of type olm.package, with packageName and version"),
-            Self::PackagePropertyName => ("package-property-name", "CATLG-23", "make packageName of the olm.package property equal to `package` of the bundle"),
-            Self::PullSpec => ("pull-spec", "CATLG-23", "write the image as registry/repository:tag or registry/repository@sha256:digest, without a scheme"),
+            Self::DuplicateBundle => {
+                ("duplicate-bundle", "CATLG-23", "remove one of the olm.bundle blobs, or give the other version a name of its own")
+            }
+            Self::UnreadableProperty => (
+                "unreadable-property",
+                "CATLG-23",
+                "give the property a value of the shape that its type has; quote versions and numbers that are text",
+            ),
+            Self::PackageProperty => {
+                ("package-property", "CATLG-23", "give the bundle one property of type olm.package, with packageName and version")
+            }
+            Self::PackagePropertyName => {
+                ("package-property-name", "CATLG-23", "make packageName of the olm.package property equal to `package` of the bundle")
+            }
+            Self::PullSpec => (
+                "pull-spec",
+                "CATLG-23",
+                "write the image as registry/repository:tag or registry/repository@sha256:digest, without a scheme",
+            ),
             Self::Version => ("version", "CATLG-23", "write the version as major.minor.patch, without a leading v"),
-            Self::Release => ("release", "CATLG-25", "write the release as identifiers separated by dots, and no build metadata (+...) beside it"),
+            Self::Release => {
+                ("release", "CATLG-25", "write the release as identifiers separated by dots, and no build metadata (+...) beside it")
+            }
             Self::ReleaseName => ("release-name", "CATLG-25", "name the bundle <package>-v<version>-<release>"),
             Self::BundleInNoChannel => ("bundle-in-no-channel", "CATLG-23", "add the bundle to a channel's entries, or remove its blob"),
             Self::EntryWithoutBundle => ("entry-without-bundle", "CATLG-23", "add the olm.bundle blob of the entry, or remove the entry"),
-            Self::DuplicateDeprecations => ("duplicate-deprecations", "CATLG-24", "keep one olm.deprecations blob a package, and one entry an object in it"),
-            Self::DeprecationReference => ("deprecation-reference", "CATLG-24", "let the reference name a channel or bundle of the package, or olm.package without a name"),
+            Self::DuplicateDeprecations => {
+                ("duplicate-deprecations", "CATLG-24", "keep one olm.deprecations blob a package, and one entry an object in it")
+            }
+            Self::DeprecationReference => (
+                "deprecation-reference",
+                "CATLG-24",
+                "let the reference name a channel or bundle of the package, or olm.package without a name",
+            ),
             Self::DeprecationMessage => ("deprecation-message", "CATLG-24", "say in `message` what users are to do instead"),
             Self::DefaultChannel => ("default-channel", "CATLG-25", "set defaultChannel of the package to one of its channels"),
             Self::EmptyPackage => ("empty-package", "CATLG-25", "add an olm.channel blob of the package"),
             Self::DuplicateVersion => ("duplicate-version", "CATLG-25", "give each bundle of the package a version of its own"),
             Self::EmptyChannel => ("empty-channel", "CATLG-25", "add entries to the channel, or remove it and what names it as default"),
-            Self::NoHead => ("no-head", "CATLG-26", "break the circle of `replaces` and `skips`, so that one entry is neither replaced nor skipped"),
+            Self::NoHead => {
+                ("no-head", "CATLG-26", "break the circle of `replaces` and `skips`, so that one entry is neither replaced nor skipped")
+            }
             Self::SeveralHeads => ("several-heads", "CATLG-26", "let one of the heads replace or skip the others"),
             Self::Cycle => ("cycle", "CATLG-26", "remove one of the `replaces` of the circle"),
             Self::Stranded => ("stranded", "CATLG-26", "let an entry on the way from the head replace or skip the stranded ones"),
