@@ -13,6 +13,7 @@ mod databases;
 mod drawings;
 mod expressions;
 mod images;
+mod indexes;
 mod patches;
 mod requests;
 
@@ -45,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "catalog_json", run: catalogs::files, seeds: catalogs::json_seeds },
     Target { name: "catalog_yaml", run: catalogs::files, seeds: catalogs::yaml_seeds },
     Target { name: "index_ignore", run: catalogs::ignores, seeds: catalogs::ignore_seeds },
+    Target { name: "catalog_indexes", run: indexes::indexes, seeds: indexes::index_seeds },
     Target { name: "version_ranges", run: catalogs::ranges, seeds: catalogs::range_seeds },
     Target { name: "selections", run: curators::selections, seeds: curators::selection_seeds },
     Target { name: "catalog_looks", run: curators::looks, seeds: curators::look_seeds },

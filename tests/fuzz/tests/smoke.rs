@@ -134,6 +134,8 @@ smoke! {
     /// CATLG-08: patterns are refused, or leave files in their order and touch no other folder.
     templates,
     index_ignore,
+    /// OLM1-CAT-07, CATLG-45: an index of a catalog that was changed is refused, or what it answers stays inside of it.
+    catalog_indexes,
     /// OLM1-FBC-10: versions print as they were read, and ranges of both dialects are refused or hold.
     version_ranges,
     /// CATLG-35, CATLG-66: selections and compositions are read or refused, and name folders that can not lead elsewhere.
