@@ -4,8 +4,10 @@
 
 mod common;
 
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{Run, run};
 use mainstay_oci::registry::Registry;
@@ -233,4 +235,28 @@ fn deprecate() {
     assert_eq!((refused.code, refused.stderr.contains("Bundle deprecation causing default channel removal")), (1, true));
     done(&world.opm(&["registry", "deprecatetruncate", "-b", &head, "--allow-package-removal"]));
     assert!(edges(&world.path("index.db")).is_empty());
+}
+
+/// CATLG-56, CATLG-60: a database is served until SIGTERM, with the log line that scripts wait for; a database that is not there ends it.
+#[test]
+fn serve() {
+    let world = World::new();
+    done(&world.opm(&["registry", "add", "-d", "x.db", "-b", &world.bundles(&["spool:v1.0.0"])]));
+    let log = world.path("termination.log").to_string_lossy().into_owned();
+    let words = ["registry", "serve", "-d", "x.db", "-p", "0", "-t", &log, "--skip-migrate"];
+    let mut command = Command::new(world.path("opm"));
+    let mut child = command.env_clear().current_dir(world.folder.path()).args(words).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.contains("msg=\"serving registry\"")).expect("the line");
+    let port = line.split(' ').find_map(|field| field.strip_prefix("port=")).unwrap();
+    assert!(line.contains("database=x.db") && port != "0", "{line}");
+    TcpStream::connect(("127.0.0.1", port.parse::<u16>().unwrap())).unwrap();
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert!(lines.any(|line| line.contains("shutting down server")));
+    assert!(child.wait().unwrap().success());
+
+    let missing = world.opm(&["registry", "serve", "-d", "nowhere.db", "-t", &log]);
+    assert_eq!((missing.code, missing.stderr.contains("nowhere.db")), (1, true), "{}", missing.stderr);
+    assert!(std::fs::read_to_string(&log).unwrap().contains("nowhere.db"));
 }
