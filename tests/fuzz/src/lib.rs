@@ -16,6 +16,7 @@ mod images;
 mod indexes;
 mod patches;
 mod requests;
+mod templates;
 
 /// One reader of outside input.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "certificates", run: credentials::certificates, seeds: credentials::certificate_seeds },
     Target { name: "catalog_json", run: catalogs::files, seeds: catalogs::json_seeds },
     Target { name: "catalog_yaml", run: catalogs::files, seeds: catalogs::yaml_seeds },
+    Target { name: "templates", run: templates::templates, seeds: templates::seeds },
     Target { name: "index_ignore", run: catalogs::ignores, seeds: catalogs::ignore_seeds },
     Target { name: "catalog_indexes", run: indexes::indexes, seeds: indexes::index_seeds },
     Target { name: "version_ranges", run: catalogs::ranges, seeds: catalogs::range_seeds },

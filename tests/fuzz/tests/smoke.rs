@@ -131,8 +131,9 @@ smoke! {
     catalog_json,
     /// CATLG-07, CATLG-10: catalogs in YAML are refused with a place, or render to what renders to itself.
     catalog_yaml,
-    /// CATLG-08: patterns are refused, or leave files in their order and touch no other folder.
+    /// CATLG-64, CATLG-65: templates are refused, or compile to catalogs that become templates again.
     templates,
+    /// CATLG-08: patterns are refused, or leave files in their order and touch no other folder.
     index_ignore,
     /// OLM1-CAT-07, CATLG-45: an index of a catalog that was changed is refused, or what it answers stays inside of it.
     catalog_indexes,
