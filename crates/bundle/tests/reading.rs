@@ -5,6 +5,7 @@ mod broken;
 mod common;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use broken::{edit, example, golden};
 use mainstay_bundle::validators::{self, Manifests, Options, Selection};
@@ -84,7 +85,7 @@ fn metadata_files_are_known_by_their_key() {
 fn bombs_are_refused() {
     let mut bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
     for (this, last) in ('b'..='k').zip('a'..) {
-        bomb.push_str(&format!("{this}: &{this} [*{last},*{last},*{last},*{last},*{last},*{last},*{last},*{last},*{last}]\n"));
+        writeln!(bomb, "{this}: &{this} [*{last},*{last},*{last},*{last},*{last},*{last},*{last},*{last},*{last}]").unwrap();
     }
     let deep = "[".repeat(100_000);
     for content in [bomb, deep] {
@@ -123,7 +124,7 @@ fn content() -> impl Strategy<Value = String> {
         let mut text = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name:?}}}\nspec:\n");
         for (field, value) in fields {
             let closing = if field.contains('{') { "}" } else { "" };
-            text.push_str(&format!("  {field}: {value}{closing}\n"));
+            writeln!(text, "  {field}: {value}{closing}").unwrap();
         }
         text
     });

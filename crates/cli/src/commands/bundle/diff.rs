@@ -38,12 +38,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
     let diff = diff(&old, &new);
     if arguments.output.is_table() {
-        let mut text = format!("{} -> {}\n", diff.from, diff.to);
+        let mut lines = vec![format!("{} -> {}", diff.from, diff.to)];
         let mut section = None;
         for change in &diff.changes {
             if section != Some(change.section) {
                 section = Some(change.section);
-                text.push_str(&format!("\n{}\n", change.section));
+                lines.push(format!("\n{}", change.section));
             }
             let sign = match change.sort {
                 _ if change.breaking => '!',
@@ -52,12 +52,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 Sort::Changed => '~',
             };
             let detail = if change.detail.is_empty() { String::new() } else { format!(": {}", change.detail.replace('\n', " ")) };
-            text.push_str(&format!("  {sign} {}{detail}\n", change.subject));
+            lines.push(format!("  {sign} {}{detail}", change.subject));
         }
         if diff.changes.is_empty() {
-            text.push_str("no differences\n");
+            lines.push("no differences".to_owned());
         }
-        output::print(&text)?;
+        output::line(lines.join("\n"))?;
     } else {
         output::value(&arguments.output, &diff.to_json())?;
     }

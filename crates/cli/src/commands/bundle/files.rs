@@ -43,7 +43,7 @@ fn walk(folder: &Path, prefix: &str, depth: usize, files: &mut Files, left: &mut
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let name = entry.file_name();
-        let name = name.to_str().ok_or_else(|| Failure::new(Exit::Failed, &subject, format!("{name:?} is no UTF-8 name")))?;
+        let name = name.to_str().ok_or_else(|| Failure::new(Exit::Failed, &subject, format!("{} is no UTF-8 name", name.display())))?;
         let path = format!("{prefix}{name}");
         // A link counts as what it leads to.
         let metadata = std::fs::metadata(entry.path()).map_err(failed)?;

@@ -237,17 +237,17 @@ fn write(form: Form, passed: bool, all: &[Outcome]) -> Result<(), Failure> {
         Form::JsonAlpha1 => output::print(&json_alpha1(passed, all)),
         Form::Text => output::print(&all.iter().map(log_line).collect::<String>()),
         Form::Table => {
-            let mut text = String::new();
+            let mut lines = Vec::new();
             for outcome in &outcomes {
                 let place = outcome.place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
-                text.push_str(&format!("{}: {place}{} [{}]\n", outcome.level.as_str().to_lowercase(), outcome.message, outcome.rule));
+                lines.push(format!("{}: {place}{} [{}]", outcome.level.as_str().to_lowercase(), outcome.message, outcome.rule));
                 if !outcome.fix.is_empty() {
-                    text.push_str(&format!("  fix: {}\n", outcome.fix));
+                    lines.push(format!("  fix: {}", outcome.fix));
                 }
             }
             let count = |level| outcomes.iter().filter(|outcome| outcome.level == level).count();
-            text.push_str(&format!("{} errors, {} warnings\n", count(Level::Error), count(Level::Warning)));
-            output::print(&text)
+            lines.push(format!("{} errors, {} warnings", count(Level::Error), count(Level::Warning)));
+            output::line(lines.join("\n"))
         }
     }
 }
