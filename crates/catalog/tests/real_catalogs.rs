@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
-use mainstay_catalog::{Catalog, Format, Index, Limits, MemorySource, MetaQuery, Source, load, render, store, validate};
+use mainstay_catalog::{
+    Catalog, Extent, Format, Index, Limits, MemorySource, MetaQuery, Part, Source, load, render, render_parts, store, validate,
+    validate_source,
+};
 use serde_json::Value;
 
 fn data(name: &str) -> Option<PathBuf> {
@@ -134,6 +137,26 @@ fn rendering_keeps_the_catalog() {
             texts.push(lines);
         }
         assert!(texts.windows(2).all(|pair| pair[0] == pair[1]), "{name}");
+    }
+}
+
+/// CATLG-10, CATLG-22, CATLG-32: published catalogs, streamed from their files, give the same text as their model, render to themselves,
+/// and are valid.
+#[test]
+fn streaming_published_catalogs() {
+    let (Some(large), Some(published)) = (data("catalog-60.json.gz"), data("real-fbc.tar.gz")) else { return };
+    let yaml = untar(&published).into_iter().filter(|(name, _)| name.contains("/catalogs/"));
+    let yaml = yaml.fold(MemorySource::new(), |source, (name, content)| source.with(&name, content));
+    for source in [MemorySource::of("catalog.json", gunzip(&large)), yaml] {
+        validate_source(&source, &Limits::default(), Extent::Everything).unwrap();
+        let mut model = Vec::new();
+        render(&Catalog::load(&source, &Limits::default()).unwrap(), Format::Json, &mut model).unwrap();
+        let again = MemorySource::of("again.json", model.clone());
+        for source in [&source, &again] {
+            let mut text = Vec::new();
+            render_parts(&[Part::Source(source)], &Limits::default(), Format::Json, &mut text).unwrap();
+            assert!(text == model);
+        }
     }
 }
 
