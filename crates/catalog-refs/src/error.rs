@@ -1,6 +1,7 @@
 //! Why a reference cannot be opened. Texts that `opm` has are `opm`'s.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use mainstay_catalog::{LoadError, SourceError};
 
@@ -129,7 +130,8 @@ fn unknown_image(reference: &str, labels: &BTreeMap<String, String>) -> String {
     } else {
         text.push_str(", found labels");
         for (key, value) in labels {
-            text.push_str(&format!("\n  {key}={value}"));
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n  {key}={value}");
         }
     }
     text

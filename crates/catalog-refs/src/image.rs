@@ -86,10 +86,9 @@ impl Local {
         let folder = self.label(CATALOG_LABEL).to_owned();
         let reference = self.reference.clone();
         let (directory, scratch) = self.unpack(&folder).await?;
-        let source = DirectorySource::new(&directory).map_err(|error| match error {
-            // The path of the scratch folder says nothing to anybody.
-            SourceError { reason, .. } => SourceError { path: format!("{reference} {folder}"), reason },
-        })?;
+        // The path of the scratch folder says nothing to anybody.
+        let named = |error: SourceError| SourceError { path: format!("{reference} {folder}"), reason: error.reason };
+        let source = DirectorySource::new(&directory).map_err(named)?;
         Ok(Payload::Directory(source, Some(scratch)))
     }
 

@@ -49,8 +49,8 @@ pub struct Refusal {
 impl Refusal {
     /// As it is printed.
     pub fn to_text(&self) -> String {
-        let notices: String = self.notices.iter().map(|notice| format!("{notice}\n")).collect();
-        format!("{notices}Error: {}\n{}\n", self.message, self.usage)
+        let notices = self.notices.iter().flat_map(|notice| [notice.as_str(), "\n"]);
+        notices.chain(["Error: ", &self.message, "\n", &self.usage, "\n"]).collect()
     }
 }
 

@@ -105,7 +105,9 @@ fn read_as_upstream(argv: &mut Vec<OsString>, at: usize, called_by_link: bool) -
     let program = if called_by_link { tool.clone() } else { format!("mainstay {tool}") };
     match cobra::read(root, &program, &argv[at + 1..], &groups) {
         Outcome::Run(words, notices) => {
-            notices.iter().for_each(|notice| say(&format!("{notice}\n")));
+            for notice in notices {
+                say(&format!("{notice}\n"));
+            }
             // `opm index add` and `opm registry add` say by the code that a bundle is there already (CATLG-46).
             let own = words.first().is_some_and(|word| word == "index" || word == "registry");
             argv.truncate(at + 1);

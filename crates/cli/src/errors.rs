@@ -127,8 +127,8 @@ impl Failure {
         let _ = match self.finding.causes.as_slice() {
             [] | [_] => writeln!(stderr, "Error: {}", self.to_line()),
             many => {
-                let causes: String = many.iter().map(|cause| format!("\n  {}", one_line(cause))).collect();
-                writeln!(stderr, "Error: {}{causes}", self.finding.message)
+                let lines = std::iter::once(self.finding.message.clone()).chain(many.iter().map(one_line));
+                writeln!(stderr, "Error: {}", lines.collect::<Vec<_>>().join("\n  "))
             }
         };
         for hint in &self.finding.hints {

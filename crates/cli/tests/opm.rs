@@ -233,13 +233,13 @@ fn composition() {
     let desk = Desk::new();
     let examples = workspace().join("examples/catalog");
     let done = desk.script(&format!(
-        r#"
+        r"
         mkdir all && cp -r {0}/beacon {0}/lantern all/
         mkdir -p all/lantern/objects && echo 'not: [yaml' > all/lantern/objects/notes.json && echo text > all/README
         printf '# only catalogs\n**/*\n!*.json\n!*.yaml\n**/objects/*.json\n' > all/.indexignore
         opm validate all
         opm alpha list packages all
-    "#,
+    ",
         examples.display()
     ));
     assert_eq!((done.code, done.stderr.as_str()), (0, ""));

@@ -109,9 +109,8 @@ impl Set {
                 continue;
             }
             let value = match after {
-                [b'=', value @ ..] => OsString::from_vec(value.to_vec()),
                 [] => words.next().cloned().ok_or_else(|| format!("flag needs an argument: {name:?} in {}", shown(word)))?,
-                value => OsString::from_vec(value.to_vec()),
+                [b'=', value @ ..] | value => OsString::from_vec(value.to_vec()),
             };
             self.put(arg, value);
             return Ok(());
@@ -135,16 +134,14 @@ impl Set {
 
     fn entry(&mut self, arg: &Arg, first: impl FnOnce() -> Values) -> &mut Values {
         let name = arg.get_long().unwrap_or_default();
-        let at = match self.values.iter().position(|(known, _)| known == name) {
-            Some(at) => at,
-            None => {
-                if let Some(message) = deprecation(arg) {
-                    self.notices.push(format!("Flag --{name} has been deprecated, {message}"));
-                }
-                self.values.push((name.to_owned(), first()));
-                self.values.len() - 1
+        let known = self.values.iter().position(|(known, _)| known == name);
+        let at = known.unwrap_or_else(|| {
+            if let Some(message) = deprecation(arg) {
+                self.notices.push(format!("Flag --{name} has been deprecated, {message}"));
             }
-        };
+            self.values.push((name.to_owned(), first()));
+            self.values.len() - 1
+        });
         &mut self.values[at].1
     }
 

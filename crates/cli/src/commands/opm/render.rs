@@ -147,8 +147,8 @@ pub(super) fn parse_level(text: &str) -> Result<Level, Failure> {
 /// What `--migrate-level` takes.
 pub(super) fn level_help() -> String {
     let width = Level::LEVELS.iter().map(|(level, _)| level.to_string().len()).max().unwrap_or_default();
-    let levels: String = Level::LEVELS.iter().map(|(level, about)| format!("\n  - {:width$} : {about}", level.to_string())).collect();
-    format!("Bring the blobs to this form and no further (default: none):{levels}")
+    let levels: Vec<String> = Level::LEVELS.iter().map(|(level, about)| format!("  - {:width$} : {about}", level.to_string())).collect();
+    format!("Bring the blobs to this form and no further (default: none):\n{}", levels.join("\n"))
 }
 
 /// `-o json|yaml` of opm.
