@@ -146,23 +146,19 @@ fn archive(files: &BTreeMap<String, Vec<u8>>, hash: &mut Fnv) {
 fn entry(path: &str, bytes: Option<&Vec<u8>>, hash: &mut Fnv) {
     let (kind, mode) = if bytes.is_some() { (b'0', 0o644) } else { (b'5', 0o755) };
     let content = bytes.map_or(&[][..], Vec::as_slice);
-    let name = match place(path) {
-        Some((prefix, name)) => Header { prefix, name },
-        None => {
-            // A name that fits no header precedes its entry in a record of its own.
-            let record = pax_record("path", path);
-            let (folder, file) = path.rsplit_once('/').map_or((String::new(), path), |(folder, file)| (format!("{folder}/"), file));
-            let of_record = ascii(&format!("{folder}PaxHeaders.0/{file}"));
-            let short: String = of_record.chars().take(NAME).collect();
-            hash.update(&Header { prefix: "", name: short.trim_end_matches('/') }.block(b'x', 0, record.len(), Devices::Unset));
-            hash.padded(record.as_bytes());
-            let plain: String = ascii(path).chars().take(NAME).collect();
-            hash.update(&Header { prefix: "", name: &plain }.block(kind, mode, content.len(), Devices::Zero));
-            hash.padded(content);
-            return;
-        }
-    };
-    hash.update(&name.block(kind, mode, content.len(), Devices::Zero));
+    if let Some((prefix, name)) = place(path) {
+        hash.update(&Header { prefix, name }.block(kind, mode, content.len(), Devices::Zero));
+        hash.padded(content);
+        return;
+    }
+    // A name that fits no header precedes its entry in a record of its own.
+    let record = pax_record("path", path);
+    let (folder, file) = path.rsplit_once('/').map_or((String::new(), path), |(folder, file)| (format!("{folder}/"), file));
+    let short: String = ascii(&format!("{folder}PaxHeaders.0/{file}")).chars().take(NAME).collect();
+    hash.update(&Header { prefix: "", name: short.trim_end_matches('/') }.block(b'x', 0, record.len(), Devices::Unset));
+    hash.padded(record.as_bytes());
+    let plain: String = ascii(path).chars().take(NAME).collect();
+    hash.update(&Header { prefix: "", name: &plain }.block(kind, mode, content.len(), Devices::Zero));
     hash.padded(content);
 }
 

@@ -1,12 +1,11 @@
 //! Registries as this user reaches them: credentials, mirrors, and what images hold.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mainstay_oci::{
-    BlobCache, Client, ClientConfig, Error, ErrorKind, ImageBuilder, ImageIndex, Layer, Layout, Platform, Progress, Reference, Settings,
-    UnpackOptions, read_files, write_docker_archive,
+    BlobCache, Client, ClientConfig, Error, ErrorKind, ImageBuilder, ImageIndex, Layout, Platform, Progress, Reference, Settings,
+    write_docker_archive,
 };
 
 use crate::errors::{Exit, Failure};
@@ -27,30 +26,18 @@ pub fn client() -> Result<Client, Failure> {
 
 /// The user's credentials, mirrors, authorities, and cache.
 pub fn config() -> Result<ClientConfig, Failure> {
-    let settings = Settings::of(|name| std::env::var_os(name), Path::new("/etc"));
+    let settings = Settings::of(variable, Path::new("/etc"));
     let config = settings.load().map_err(|error| failure("settings of container tools", &error))?;
     Ok(ClientConfig { cache: cache()?, ..config })
+}
+
+fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
 }
 
 /// Bundle and catalog images hold no programs; one platform makes them the same everywhere.
 pub fn data_platform() -> Platform {
     Platform { os: "linux".to_owned(), architecture: "amd64".to_owned(), variant: None }
-}
-
-/// Pulls an image and reads the files below the folders that `keep` chooses from its labels.
-pub async fn read(
-    client: &Client,
-    reference: &str,
-    keep: impl FnOnce(&BTreeMap<String, String>) -> Vec<String>,
-) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
-    let subject = format!("image {reference}");
-    let parsed = client.reference(reference).map_err(|error| failure(&subject, &error))?;
-    let workspace = client.workspace().map_err(|error| failure(&subject, &error))?;
-    let image = client.pull(&parsed, workspace.store()).await.map_err(|error| failure(&subject, &error))?;
-    let options = UnpackOptions { keep: keep(&image.config.config.labels), ..UnpackOptions::default() };
-    let layers = Layer::of(&image, workspace.store());
-    let read = tokio::task::spawn_blocking(move || read_files(&layers, &options)).await;
-    read.map_err(|error| Failure::failed(&subject, &error))?.map_err(|error| failure(&subject, &error))
 }
 
 /// Where a built image goes.

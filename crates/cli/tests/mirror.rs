@@ -340,6 +340,16 @@ fn what_is_missing_is_named() {
     world.mirror(1, &[&catalog.to_string(), &mirror.host, "--continue-on-error"]);
     assert_eq!(manifests(&world).len(), 1);
 
+    // Of an image without a program the cluster takes the files.
+    let files = ImageBuilder::new()
+        .file("configs/catalog.json", content(&package("a", &[bundle("a", "1.0.0", &format!("{host}/ops/a@{good}"), &[])])));
+    let bare = server.reference("ops/bare:v1");
+    world.push(&files.label("operators.operatorframework.io.index.configs.v1", "/configs"), &bare);
+    world.mirror(0, &[&bare.to_string(), &mirror.host, "--manifests", "bare"]);
+    let written = std::fs::read_dir(world.path().join("bare")).unwrap().next().unwrap().unwrap().path();
+    let spec = yaml(&written.join("catalogSource.yaml"))["spec"].clone();
+    assert_eq!(spec["grpcPodConfig"], json!({"extractContent": {"catalogDir": "/configs"}}));
+
     let plain = server.reference("ops/a:v1").to_string();
     let refused = world.mirror(1, &[&plain, &mirror.host]);
     assert!(refused.stderr.contains("the image is no file-based catalog"), "{}", refused.stderr);

@@ -29,6 +29,7 @@ use crate::{images, runtime};
 const FILE: &str = "file://";
 
 /// Arguments.
+#[allow(clippy::struct_excessive_bools, reason = "flags of a command line, independent of each other")]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -126,12 +127,16 @@ async fn mirror(arguments: &Arguments) -> Result<(), Failure> {
         None => mirror::in_place(&opened.images),
     };
     if arguments.dry_run {
-        return show(arguments, &opened, copies.iter().map(|copy| (copy, None)).collect(), &[], None);
+        return show(arguments, &opened, &copies.iter().map(|copy| (copy, None)).collect::<Vec<_>>(), &[], None);
     }
     if arguments.manifests_only {
-        let Some(destination) = destination else {
-            return Err(Failure::new(Exit::Usage, "catalog mirror", "a directory has no manifests; they are made when it goes to a registry"));
-        };
+        if destination.is_none() {
+            return Err(Failure::new(
+                Exit::Usage,
+                "catalog mirror",
+                "a directory has no manifests; they are made when it goes to a registry",
+            ));
+        }
         let folder = manifests::write(&arguments.manifests, &opened, &copies, SystemTime::now())?;
         return output::line(folder.display().to_string());
     }
@@ -145,12 +150,12 @@ async fn mirror(arguments: &Arguments) -> Result<(), Failure> {
     }
     let pruned = if failed == 0 { act::keep_record(&opened, &done, &place, arguments.prune).await? } else { Vec::new() };
     let folder = match destination {
-        Some(destination) if failed == 0 || arguments.continue_on_error => {
+        Some(_) if failed == 0 || arguments.continue_on_error => {
             Some(manifests::write(&arguments.manifests, &opened, &copies, SystemTime::now())?)
         }
         _ => None,
     };
-    show(arguments, &opened, copies.iter().zip(done.iter().map(Some)).collect(), &pruned, folder.as_deref())?;
+    show(arguments, &opened, &copies.iter().zip(done.iter().map(Some)).collect::<Vec<_>>(), &pruned, folder.as_deref())?;
     if failed == 0 {
         return Ok(());
     }
@@ -168,13 +173,13 @@ async fn mirror(arguments: &Arguments) -> Result<(), Failure> {
 fn show(
     arguments: &Arguments,
     opened: &Opened,
-    copies: Vec<(&mirror::Copy, Option<&Done>)>,
+    copies: &[(&mirror::Copy, Option<&Done>)],
     pruned: &[String],
     folder: Option<&std::path::Path>,
 ) -> Result<(), Failure> {
     if arguments.output.is_table() {
         let mut table = Table::new(&["SOURCE", "TARGET", "OUTCOME"]);
-        for (copy, done) in &copies {
+        for (copy, done) in copies {
             let target = if copy.source == copy.target { arguments.destination.clone() } else { copy.target.to_string() };
             table.row([copy.source.to_string(), target, done.map_or("planned", |done| done.outcome.word()).to_owned()]);
         }

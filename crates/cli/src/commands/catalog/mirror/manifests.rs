@@ -37,7 +37,7 @@ fn files(opened: &Opened, copies: &[Copy]) -> Vec<(&'static str, String)> {
     let (by_digest, by_tag) = (rules(&images, By::Digest), rules(&images, By::Tag));
     let mut files = Vec::new();
     if let Some(copy) = copies.iter().find(is_catalog) {
-        files.push(("catalogSource.yaml", yaml(&catalog_source(catalog, &copy.target))));
+        files.push(("catalogSource.yaml", yaml(&catalog_source(opened, &copy.target))));
         files.push(("clusterCatalog.yaml", yaml(&cluster_catalog(catalog, &copy.target))));
     }
     files.push(("imageContentSourcePolicy.yaml", yaml(&image_content_source_policy(&format!("{}-0", index_name(catalog)), &by_digest))));
@@ -48,8 +48,12 @@ fn files(opened: &Opened, copies: &[Copy]) -> Vec<(&'static str, String)> {
         files.push(("imageTagMirrorSet.yaml", yaml(&tag_mirror_set("itms-operator-0", &by_tag))));
     }
     files.push(("registries.conf", registries_conf(&by_digest, &by_tag)));
-    files.push(("mapping.txt", copies.iter().map(|copy| format!("{}={}\n", copy.source, copy.target)).collect()));
+    files.push(("mapping.txt", lines(copies.iter().map(|copy| format!("{}={}", copy.source, copy.target)))));
     files
+}
+
+fn lines(lines: impl Iterator<Item = String>) -> String {
+    lines.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
 fn yaml(object: &Value) -> String {
@@ -57,13 +61,18 @@ fn yaml(object: &Value) -> String {
 }
 
 /// A starting point; who uses it will want a display name and an update strategy (OLM0-ADMIN-34).
-fn catalog_source(catalog: &Reference, target: &Reference) -> Value {
-    json!({
+fn catalog_source(opened: &Opened, target: &Reference) -> Value {
+    let mut object = json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "CatalogSource",
-        "metadata": {"name": index_name(catalog), "namespace": NAMESPACE},
+        "metadata": {"name": index_name(opened.catalog()), "namespace": NAMESPACE},
         "spec": {"sourceType": "grpc", "image": target.to_string()},
-    })
+    });
+    if let Some(folder) = &opened.content_only {
+        // Without a program of its own the image is only a container of files, which the cluster's opm serves.
+        object["spec"]["grpcPodConfig"] = json!({"extractContent": {"catalogDir": folder}});
+    }
+    object
 }
 
 fn cluster_catalog(catalog: &Reference, target: &Reference) -> Value {

@@ -7,7 +7,7 @@ use mainstay_catalog::filter::{Dependencies, Selection, filter};
 use mainstay_catalog::{Catalog, Format, Limits, render};
 use mainstay_catalog_store::DirectorySource;
 use mainstay_oci::mirror::Record;
-use mainstay_oci::{Client, Descriptor, ImageBuilder, ImageIndex, Layer, Layout, Reference, Tree, UnpackOptions, Workspace, unpack};
+use mainstay_oci::{Client, Descriptor, Image, ImageBuilder, ImageIndex, Layer, Layout, Reference, Tree, UnpackOptions, Workspace, unpack};
 
 use super::super::build::with_cache;
 use super::{Arguments, FILE};
@@ -29,6 +29,8 @@ pub struct Opened {
     pub fixed: Reference,
     /// The catalog's image, where it was built anew because packages were chosen.
     pub rebuilt: Option<Rebuilt>,
+    /// The folder of the catalog's files, where the image has no program that could serve them.
+    pub content_only: Option<String>,
     /// What the catalog names that is no image, in words.
     pub skipped: Vec<String>,
 }
@@ -45,9 +47,7 @@ pub enum Source {
 pub struct Rebuilt {
     /// The image or index.
     pub root: Descriptor,
-    /// The images of all platforms; the store has all of them but the base's layers.
-    pub images: Vec<mainstay_oci::Image>,
-    /// The store.
+    /// The store, which has all of it but the base's layers.
     pub workspace: Workspace,
 }
 
@@ -81,7 +81,15 @@ impl Opened {
         let mut names = vec![record.catalog.clone()];
         names.extend(record.images.iter().map(|image| image.source.clone()).filter(|source| *source != record.catalog));
         let images: Vec<Reference> = names.iter().map(|name| Reference::parse(name)).collect::<Result<_, _>>().map_err(failed)?;
-        Ok(Self { fixed: images[0].clone(), images, source: Source::Directory(layout), rebuilt: None, skipped: Vec::new() })
+        let catalog = layout.image(Some(&images[0].to_string()), &data_platform()).map_err(failed)?;
+        Ok(Self {
+            fixed: images[0].clone(),
+            images,
+            source: Source::Directory(layout),
+            rebuilt: None,
+            content_only: content_only(&catalog),
+            skipped: Vec::new(),
+        })
     }
 
     async fn of_image(client: &Client, arguments: &Arguments) -> Result<Self, Failure> {
@@ -90,7 +98,7 @@ impl Opened {
         let named = client.reference(&arguments.source).map_err(failed)?;
         // From here on the tag may move; what is mirrored is what it stands for now.
         let fixed = client.resolve(&named).await.map_err(failed)?.reference;
-        let (catalog, folder) = read(client, &subject, &fixed).await?;
+        let Read { catalog, folder, content_only } = read(client, &subject, &fixed).await?;
         let (catalog, rebuilt) = if arguments.packages.is_empty() {
             (catalog, None)
         } else {
@@ -113,7 +121,7 @@ impl Opened {
         }
         let mut seen = std::collections::BTreeSet::new();
         images.retain(|image| seen.insert(image.to_string()));
-        Ok(Self { images, source: Source::Registries, fixed, rebuilt, skipped })
+        Ok(Self { images, source: Source::Registries, fixed, rebuilt, content_only, skipped })
     }
 }
 
@@ -134,8 +142,21 @@ fn exit(error: &mainstay_catalog::filter::FilterError) -> Exit {
     }
 }
 
-/// What the image holds, and in which folder.
-async fn read(client: &Client, subject: &str, reference: &Reference) -> Result<(Catalog, String), Failure> {
+/// What a catalog's image holds.
+struct Read {
+    catalog: Catalog,
+    folder: String,
+    content_only: Option<String>,
+}
+
+/// The folder of the files in an image without a program.
+fn content_only(image: &Image) -> Option<String> {
+    let run = &image.config.config;
+    let folder = run.labels.get(CATALOG_LABEL).map_or(CONFIGS, String::as_str);
+    (run.entrypoint.is_empty() && run.command.is_empty()).then(|| folder.to_owned())
+}
+
+async fn read(client: &Client, subject: &str, reference: &Reference) -> Result<Read, Failure> {
     let failed = |error: mainstay_oci::Error| images::failure(subject, &error);
     let client = client.for_platform(data_platform());
     let workspace = client.workspace().map_err(failed)?;
@@ -145,6 +166,7 @@ async fn read(client: &Client, subject: &str, reference: &Reference) -> Result<(
             .hint("a catalog in a database becomes one by `mainstay opm migrate`"));
     };
     let image = client.pull(&reference.at(image.digest), workspace.store()).await.map_err(failed)?;
+    let content_only = content_only(&image);
     let inside = folder.trim_matches('/').to_owned();
     let directory = workspace.directory().join("content");
     let layers = Layer::of(&image, workspace.store());
@@ -158,7 +180,7 @@ async fn read(client: &Client, subject: &str, reference: &Reference) -> Result<(
         Catalog::load(&source, &Limits::default()).map_err(|error| Failure::failed("content of the catalog", &error))
     });
     let catalog = read.await.map_err(|error| Failure::failed(subject, &error))??;
-    Ok((catalog, folder))
+    Ok(Read { catalog, folder, content_only })
 }
 
 /// Builds the catalog's image anew for each of its platforms, with other content in place of its own.
@@ -190,9 +212,9 @@ async fn rebuild(client: &Client, subject: &str, reference: &Reference, catalog:
     let root = match images.as_slice() {
         [] => return Err(Failure::new(Exit::Failed, subject, "the image has no platform")),
         [only] if tree.manifests.len() == 1 => only.descriptor.clone(),
-        _ => ImageIndex::build(images.clone(), store).map_err(failed)?.descriptor,
+        _ => ImageIndex::build(images, store).map_err(failed)?.descriptor,
     };
-    Ok(Rebuilt { root, images, workspace })
+    Ok(Rebuilt { root, workspace })
 }
 
 impl Rebuilt {
