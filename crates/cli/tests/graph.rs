@@ -21,7 +21,7 @@ fn rows() {
     let drawn = check(&["graph", "beacon", "--catalog", CATALOG, "--from", "1.0.1", "--ascii"], 0);
     assert_data_eq!(
         drawn.stdout,
-        str![[r#"
+        str![[r"
 Updates of beacon
 From beacon.v1.0.1: 1 in one step, 3 reachable in all
 
@@ -45,7 +45,7 @@ way to the head: 1.0.1 -> 1.1.0 -> 1.3.0
 
 | replaces   ! skips   : skipRange   < enters here; lines lead up   rows without a gap: the upper replaces the lower
 
-"#]]
+"]]
     );
     let one = check(&["graph", "beacon", "--catalog", CATALOG, "--channel", "stable"], 0);
     assert!(one.stdout.contains("channel stable (default)") && !one.stdout.contains("channel candidate"), "{}", one.stdout);
@@ -84,6 +84,8 @@ fn forms() {
 #[test]
 fn two_catalogs() {
     let drawn = check(&["graph", "beacon", "--catalog", CATALOG, "--catalog", CATALOG, "--channel", "stable"], 0).stdout;
+    let asked = check(&["graph", "beacon", "--catalog", CATALOG, "--catalog", CATALOG, "--from", "1.2.0"], 0).stdout;
+    assert!(asked.contains("\nIn catalog catalog-2: From beacon.v1.2.0: 1 in one step"), "{asked}");
     assert!(drawn.contains("channel stable (default) in catalog catalog\n"), "{drawn}");
     assert!(drawn.contains("channel stable (default) in catalog catalog-2\n"), "{drawn}");
 }

@@ -23,7 +23,7 @@ pub fn picture(graph: &UpdateGraph<'_>, catalog: Option<&str>) -> Picture {
             StartState::Installed => "Installed",
             StartState::Asked => "From",
         };
-        let version = start.version.as_ref().map(|version| version.to_string()).filter(|version| !start.bundle.contains(version.as_str()));
+        let version = start.version.as_ref().map(ToString::to_string).filter(|version| !start.bundle.contains(version.as_str()));
         description.push(format!(
             "{verb} {}{}: {} in one step, {} reachable in all",
             start.bundle,

@@ -220,7 +220,9 @@ impl<'a> ChannelGraph<'a> {
             .iter()
             .flat_map(|entry| entry.skips.iter().copied().chain(entry.replaces).filter(|name| *name != entry.name))
             .collect();
-        nodes.iter_mut().for_each(|node| node.head = !passed.contains(node.name.as_str()));
+        for node in &mut nodes {
+            node.head = !passed.contains(node.name.as_str());
+        }
         let mut skipped_unknown = BTreeSet::new();
         for &name in passed.iter().filter(|name| !met.contains(*name)) {
             let replaced = channel.entries.iter().any(|entry| entry.replaces == Some(name));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use mainstay_catalog::graph::{Start, StartState, UpdateGraph, picture};
 use mainstay_catalog::near::nearest;
-use mainstay_catalog::{Index, PackageFacts};
+use mainstay_catalog::{Index, PackageFacts, PackageView};
 use mainstay_graph::{Charset, Colour, Picture, TextStyle};
 use mainstay_versions::Version;
 
@@ -131,7 +131,7 @@ fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>) 
     let found: Vec<(&str, PackageFacts<'_>)> =
         shelves.iter().filter_map(|shelf| Some((shelf.name, shelf.index.package_facts(&arguments.package)?))).collect();
     if found.is_empty() {
-        let names: BTreeSet<&str> = shelves.iter().flat_map(|shelf| shelf.index.packages().map(|package| package.name())).collect();
+        let names: BTreeSet<&str> = shelves.iter().flat_map(|shelf| shelf.index.packages().map(PackageView::name)).collect();
         return Err(unknown(format!("package {}", arguments.package), "no catalog has it", &arguments.package, &names));
     }
     let channels: BTreeSet<&str> = found.iter().flat_map(|(_, facts)| &facts.channels).map(|channel| channel.name).collect();
@@ -161,15 +161,20 @@ fn whole(arguments: &Arguments, found: &[(&str, PackageFacts<'_>)], start: Optio
             .map_err(|error| Failure::failed(format!("catalog {catalog}"), &error))?;
         let mut drawn = picture(&graph, None);
         if several {
-            drawn.panels.iter_mut().for_each(|panel| panel.name = format!("{} in catalog {catalog}", panel.name));
+            for panel in &mut drawn.panels {
+                panel.name = format!("{} in catalog {catalog}", panel.name);
+            }
+            let lines: Vec<String> = drawn.description.lines().map(|line| format!("In catalog {catalog}: {line}")).collect();
+            drawn.description = lines.join("\n");
         }
         match &mut whole {
             None => whole = Some(drawn),
             Some(whole) => {
                 whole.panels.extend(drawn.panels);
-                if !drawn.description.is_empty() && !whole.description.contains(&drawn.description) {
-                    whole.description = format!("{}\n{}", whole.description, drawn.description).trim_start().to_owned();
+                if !whole.description.is_empty() && !drawn.description.is_empty() {
+                    whole.description.push('\n');
                 }
+                whole.description.push_str(&drawn.description);
             }
         }
     }
