@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 async fn mirror(arguments: &Arguments) -> Result<(), Failure> {
     let target = match arguments.destination.strip_prefix(FILE) {
-        Some(directory) if directory.is_empty() => {
+        Some("") => {
             return Err(Failure::new(Exit::Usage, "destination", "file:// names no directory"));
         }
         Some(directory) => Target::Directory(directory.into()),
