@@ -55,16 +55,19 @@ impl Serving {
     #[track_caller]
     fn start(command: &mut Command) -> Self {
         let mut child = command.args(["--port", "0"]).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        // Whatever happens from here on, the process is ended and waited for.
+        let mut serving = Self { child, stderr, address: String::new() };
         let mut said = String::new();
-        loop {
+        while serving.address.is_empty() {
             let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before it served: {said}");
+            assert!(serving.stderr.read_line(&mut line).unwrap() > 0, "it ended before it served: {said}");
             said += &line;
             if let Some(port) = line.contains("msg=\"serving registry\"").then(|| line.split(" port=").nth(1)).flatten() {
-                return Self { child, stderr, address: format!("localhost:{}", port.trim()) };
+                serving.address = format!("localhost:{}", port.trim());
             }
         }
+        serving
     }
 
     /// Exit code, and what it said since it served.

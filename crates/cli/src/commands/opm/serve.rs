@@ -81,13 +81,12 @@ fn serve(arguments: &Arguments, log: &ServerLog) -> Result<(), Failure> {
     }
     // Removed when serving ends.
     let mut temporary = None;
-    let directory = match &arguments.cache_dir {
-        Some(directory) => directory.clone(),
-        None => {
-            let made = tempfile::Builder::new().prefix("opm-serve-cache-").tempdir();
-            let made = made.map_err(|error| Failure::failed("temporary cache directory", &error))?;
-            temporary.insert(made).path().to_owned()
-        }
+    let directory = if let Some(directory) = &arguments.cache_dir {
+        directory.clone()
+    } else {
+        let made = tempfile::Builder::new().prefix("opm-serve-cache-").tempdir();
+        let made = made.map_err(|error| Failure::failed("temporary cache directory", &error))?;
+        temporary.insert(made).path().to_owned()
     };
     let log = log.with(&[("cache", &directory.display().to_string()), ("configs", &arguments.directory.display().to_string())]);
     let catalog = open(arguments, &directory, Integrity::of(enforce), &log)?;

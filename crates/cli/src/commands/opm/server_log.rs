@@ -1,5 +1,6 @@
 //! Logs of opm's servers: one line an event on stderr, `time="..." level=info msg="..." key=value`, fields by name.
 
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
@@ -59,7 +60,8 @@ impl ServerLog {
         self.fields.sort();
         let mut line = format!("time=\"{}\" level={level} msg={}", now.strftime("%Y-%m-%dT%H:%M:%SZ"), value(message));
         for (name, text) in &self.fields {
-            line.push_str(&format!(" {name}={}", value(text)));
+            // Writing to a string does not fail.
+            let _written = write!(line, " {name}={}", value(text));
         }
         line.push('\n');
         line
