@@ -53,7 +53,8 @@ impl Desk {
     }
 }
 
-/// CATLG-27, CATLG-28, CATLG-30..33, OLM1-BUILD-01, OLM1-BUILD-06, MS-CLI-01: the walk of a catalog's author, by the link named opm.
+/// CATLG-27, CATLG-28, CATLG-30, CATLG-31, CATLG-32, CATLG-33, OLM1-BUILD-01, OLM1-BUILD-04, OLM1-BUILD-06, MS-CLI-01: the walk of a
+/// catalog's author, by the link named opm; what is rendered renders to itself, from JSON and from YAML.
 #[test]
 fn a_script_of_opm() {
     let desk = Desk::new();
@@ -162,7 +163,7 @@ fn dockerfiles() {
     assert!(old.stderr.starts_with("Flag --binary-image has been deprecated"), "{}", old.stderr);
 }
 
-/// CATLG-46, MS-CLI-01: wrong words get upstream's answer, with exit code 1.
+/// CATLG-46, MS-CLI-01, OLM1-BUILD-02, OLM1-QUERY-05: wrong words get upstream's answer, with exit code 1.
 #[test]
 fn wrong_words() {
     let desk = Desk::new();
@@ -266,7 +267,7 @@ fn broken_pipe() {
     assert_eq!((first.as_str(), complaint.as_str()), ("{\n", ""));
 }
 
-/// CATLG-32, CATLG-50, CATLG-51, CATLG-64, CATLG-65, OLM1-BUILD-03: bundle and catalog images of a registry, and templates over them.
+/// CATLG-01, CATLG-32, CATLG-34, CATLG-47, CATLG-50, CATLG-51, CATLG-64, CATLG-65, OLM1-BUILD-03: bundle and catalog images of a registry, and templates over them.
 #[test]
 fn images_and_templates() {
     let runtime = Runtime::new().unwrap();
