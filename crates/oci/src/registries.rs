@@ -70,11 +70,6 @@ impl Registries {
             return Err(Error::Limit { subject: subject.to_owned(), what: "number of registries", limit: MAX_RULES as u64 });
         }
         let rules: Vec<Rule> = tables.into_iter().map(Rule::read).collect::<Result<_, _>>().map_err(&refuse)?;
-        for (number, rule) in rules.iter().enumerate() {
-            if rules[..number].iter().any(|other| other.prefix == rule.prefix) {
-                return Err(refuse(format!("registry {} is configured twice", rule.prefix)));
-            }
-        }
         let short_names = ShortNames::read(document.as_table()).map_err(&refuse)?;
         let helpers = texts(document.as_table(), "credential-helpers").map_err(&refuse)?.unwrap_or_default();
         Ok(Self { rules, short_names, helpers })
