@@ -82,6 +82,14 @@ fn findings_come_in_order() {
     assert_eq!(render(&bundle, &everywhere()).unwrap_err().to_string(), bundle.check().join("\n"));
 }
 
+/// OLM0-BUNDLE-08: a CredentialsRequest is no part of a bundle.
+#[test]
+fn credentials_requests_are_refused() {
+    let request = json!({"apiVersion": "cloudcredential.openshift.io/v1", "kind": "CredentialsRequest", "metadata": {"name": "widget"}});
+    let refused = bundle(&[csv(|_| {}), request]).check();
+    assert_eq!(refused, [r#"unsupported resource "widget" with kind "CredentialsRequest""#]);
+}
+
 /// OLM1-INST-03, OLM1-INST-04: what the controller refuses, first hit first.
 #[test]
 fn gates_refuse_in_order() {

@@ -107,7 +107,7 @@ fn findings_have_a_place_and_a_fix() {
     assert!(finding.rule.fix.contains("MAJOR.MINOR.PATCH"));
 }
 
-/// SDK-BUNDLE-20: optional validators are chosen by label; the package-manifest layout is refused (OLM0-BUNDLE-01).
+/// SDK-BUNDLE-20, OLM0-BUNDLE-01, CATLG-70: optional validators are chosen by label; the package-manifest layout is refused.
 #[test]
 fn selections_and_layouts() {
     let names = |text: &str| -> Vec<&str> {

@@ -167,7 +167,7 @@ fn first_hit_texts() {
     assert!(upper.starts_with("invalid package name \"P_\": [a lowercase RFC 1123 label must consist of"), "{upper}");
 }
 
-/// OLM1-FBC-08, OLM1-FBC-10, CATLG-25, CATLG-26: the tree, node by node.
+/// OLM1-FBC-08, OLM1-FBC-10, CATLG-12, CATLG-25, CATLG-26: the tree, node by node.
 #[test]
 fn tree_texts() {
     let channel = |entries: &str| {

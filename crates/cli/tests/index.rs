@@ -177,7 +177,7 @@ fn generate() {
     }
 }
 
-/// CATLG-55, CATLG-57, CATLG-61, CATLG-62: without an engine images are built here, on a base; the next one begins with them.
+/// CATLG-03, CATLG-52, CATLG-55, CATLG-57, CATLG-58, CATLG-61, CATLG-62: without an engine images are built here, on a base; the next one begins with them.
 #[test]
 fn images() {
     let world = World::new();

@@ -356,7 +356,7 @@ fn what_is_missing_is_named() {
     world.mirror(2, &[&plain, "https://mirror.example"]);
 }
 
-/// CATLG-27, CATLG-31, CATLG-51, OLM1-BUILD-11: a catalog directory becomes an image on a base for several platforms, an archive, a layout.
+/// CATLG-27, CATLG-29, CATLG-31, CATLG-51, OLM1-BUILD-11: a catalog directory becomes an image on a base for several platforms, an archive, a layout.
 #[test]
 fn a_catalog_is_built() {
     let world = World::new();

@@ -228,6 +228,35 @@ fn help() {
     assert!(script.code == 0 && script.stdout.contains("_opm"), "{}", script.stderr);
 }
 
+/// CATLG-04, OLM1-FBC-01: a text editor is all it takes to promote a bundle, to move the default channel, to add and to take back an edge;
+/// what the edit breaks, validation says.
+#[test]
+fn edits_by_text() {
+    let desk = Desk::new();
+    let catalog = std::fs::read_to_string(workspace().join("examples/catalog/lantern/catalog.yaml")).unwrap();
+    let edited = |from: &str, to: &str| {
+        assert!(catalog.contains(from), "{from}");
+        desk.write("catalog/catalog.yaml", &catalog.replacen(from, to, 1));
+        desk.opm(&["validate", "catalog"])
+    };
+    for (from, to) in [
+        (
+            "---\ndefaultChannel:",
+            "---\n{schema: olm.channel, package: lantern, name: promoted, entries: [{name: lantern.v1.1.0}]}\n---\ndefaultChannel:",
+        ),
+        ("  replaces: lantern.v1.0.0\n", "  replaces: lantern.v1.0.0\n  skipRange: '>=0.9.0 <1.1.0'\n"),
+    ] {
+        let run = edited(from, to);
+        assert_eq!(run.code, 0, "{to}: {}", run.stderr);
+    }
+    let moved = edited("defaultChannel: ", "defaultChannel: un");
+    assert_eq!(moved.code, 1);
+    assert!(moved.stderr.contains("channel must contain at least one bundle"), "{}", moved.stderr);
+    let cut = edited("  replaces: lantern.v1.0.0\n", "");
+    assert_eq!(cut.code, 1);
+    assert!(cut.stderr.contains("multiple channel heads found in graph"), "{}", cut.stderr);
+}
+
 /// CATLG-05, CATLG-08, CATLG-09, OLM1-FBC-03, OLM1-FBC-04: catalogs side by side are a catalog; ignored files are none of it.
 #[test]
 fn composition() {

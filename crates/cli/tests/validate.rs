@@ -28,7 +28,7 @@ fn validate(directory: &Path, flags: &[&str]) -> Run {
     mainstay(arguments)
 }
 
-/// CATLG-22, CATLG-05: no word about a valid catalog, unless a verdict is asked for; copies of two catalogs side by side are one.
+/// CATLG-22, CATLG-05, OLM1-BUILD-07: no word about a valid catalog, unless a verdict is asked for; copies of two catalogs side by side are one.
 #[test]
 fn valid() {
     let other = GOOD.replace(": p\n", ": q\n").replace("p.v1", "q.v1").replace("packageName: p", "packageName: q");

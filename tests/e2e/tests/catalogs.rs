@@ -7,7 +7,7 @@ use mainstay_e2e::bundles::{
 use mainstay_e2e::{Cluster, Registry, need_kubectl};
 use serde_json::{Value, json};
 
-/// OLM1-CAT-01..05, OLM1-CAT-08..09, OLM1-CAT-13..14, MS-CLI-02, MS-CLI-05, MS-CLI-06: a catalog is added, shown, searched, moved by its tag, disabled, removed.
+/// CATLG-68, OLM1-BUILD-10, OLM1-CAT-01..05, OLM1-CAT-08..09, OLM1-CAT-13..14, MS-CLI-02, MS-CLI-05, MS-CLI-06: a catalog is added, shown, searched, moved by its tag, disabled, removed.
 #[test]
 fn a_catalog_from_beginning_to_end() {
     let Some(()) = need_kubectl() else { return };

@@ -47,7 +47,7 @@ fn through_docker_registry() {
     );
 }
 
-/// OLM1-INST-13..14: an operator without a CRD of its own; objects come and go between versions.
+/// OLM1-INST-13..14, OLM0-BUNDLE-07: an operator without a CRD of its own; objects come and go between versions.
 #[test]
 fn without_crds() {
     walk(

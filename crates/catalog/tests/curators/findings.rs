@@ -14,7 +14,7 @@ fn rules(placed: &Placed) -> Vec<&'static str> {
 /// A change of the sound catalog, and the rules that it breaks.
 type Case = (fn(&mut Vec<Value>), &'static [&'static str]);
 
-/// CATLG-13..21, CATLG-33, OLM0-BUNDLE-11: each rule finds what it is for, and nothing else.
+/// CATLG-13..21, CATLG-33, OLM0-BUNDLE-11, OLM0-BUNDLE-12, OLM1-FBC-07, OLM1-FBC-11: each rule finds what it is for, and nothing else.
 #[test]
 fn each_rule_finds_its_own() {
     assert_eq!(rules(&placed(&sound())), Vec::<&str>::new());
