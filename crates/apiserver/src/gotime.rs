@@ -1,6 +1,6 @@
 //! Points in time as Go reads them, with Go's words for what it cannot read.
 
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 
 /// How the two time types of Kubernetes are written: to the second with any fraction, and with exactly six digits.
 const SECONDS: (&str, [&str; 6]) = ("2006-01-02T15:04:05Z07:00", ["2006", "01", "02", "15", "04", "05"]);
@@ -9,9 +9,9 @@ const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 /// Checks `metav1.Time`, or `metav1.MicroTime`.
 pub fn check(text: &str, micro: bool) -> Result<(), String> {
     let layout = if micro { MICROS } else { SECONDS.0 };
-    let intro = || format!("parsing time {}", go_quote(text));
+    let intro = || format!("parsing time {}", quote(text));
     let cannot =
-        |rest: &str, part: &str| Err(format!("{} as {}: cannot parse {} as {}", intro(), go_quote(layout), go_quote(rest), go_quote(part)));
+        |rest: &str, part: &str| Err(format!("{} as {}: cannot parse {} as {}", intro(), quote(layout), quote(rest), quote(part)));
     let outside = |what: &str| Err(format!("{}: {what} out of range", intro()));
     let mut rest = text;
     let mut read = [0_u32; 6];
@@ -46,7 +46,7 @@ pub fn check(text: &str, micro: bool) -> Result<(), String> {
         None => return cannot(rest, "Z07:00"),
         Some(Err(())) => return outside("time zone offset hour"),
         Some(Ok("")) => {}
-        Some(Ok(extra)) => return Err(format!("{}: extra text: {}", intro(), go_quote(extra))),
+        Some(Ok(extra)) => return Err(format!("{}: extra text: {}", intro(), quote(extra))),
     }
     let [year, month, day, ..] = read;
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -75,7 +75,7 @@ fn zone(text: &str) -> Option<Result<&str, ()>> {
 
 /// Reads a length of time as Go writes it: `1m30s`, `250ms`. What is negative is no time at all.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
-    let refuse = |what: &str| format!("time: {what}duration {}", go_quote(text));
+    let refuse = |what: &str| format!("time: {what}duration {}", quote(text));
     let (negative, mut rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -104,7 +104,7 @@ pub fn duration(text: &str) -> Result<std::time::Duration, String> {
                 "s" => 1.0,
                 "m" => 60.0,
                 "h" => 3600.0,
-                other => return Err(refuse(&format!("unknown unit {} in ", go_quote(other)))),
+                other => return Err(refuse(&format!("unknown unit {} in ", quote(other)))),
             };
     }
     // Go counts nanoseconds in 63 bits.
@@ -141,7 +141,7 @@ mod tests {
             ("2024-01-01T00:00:00é", false, format!(" as {seconds}: cannot parse \"é\" as \"Z07:00\"")),
         ] {
             let error = check(text, micro).err().unwrap_or_default();
-            assert_eq!(error, format!("parsing time {}{wanted}", go_quote(text)));
+            assert_eq!(error, format!("parsing time {}{wanted}", quote(text)));
         }
     }
 

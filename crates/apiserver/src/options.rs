@@ -196,7 +196,7 @@ fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
         let why = format!("invalid character U+{:04X} (at position {index})", bad as u32);
         causes.push(Cause::new(
             "FieldValueInvalid",
-            format!("Invalid value: {}: {why}", mainstay_schema::field::go_quote(manager)),
+            format!("Invalid value: {}: {why}", mainstay_golang::quote(manager)),
             "fieldManager",
         ));
     }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mainstay_golang::quote;
+
 use crate::bundle::Bundle;
 use crate::csv::{WebhookDefinition, WebhookKind};
 use crate::kinds;
@@ -191,11 +193,6 @@ fn conversions(bundle: &Bundle) -> impl Iterator<Item = &WebhookDefinition> {
 fn repeated<T: Ord + Copy>(items: impl Iterator<Item = T>) -> BTreeSet<T> {
     let mut seen = BTreeSet::new();
     items.filter(|item| !seen.insert(*item)).collect()
-}
-
-/// Text in quotes as Go's `%q` writes it; for names Rust's form is the same.
-fn quote(text: &str) -> String {
-    format!("{text:?}")
 }
 
 /// Why a name is no RFC 1123 subdomain, sorted; empty when it is one.

@@ -28,8 +28,8 @@ mod load;
 mod model;
 pub mod near;
 mod ordered;
-mod pieces;
 pub mod parts;
+mod pieces;
 pub mod properties;
 mod pullspec;
 pub mod query;
@@ -56,5 +56,5 @@ pub use pullspec::check_pull_spec;
 pub use render::{Format, Part, RenderError, render, render_parts};
 pub use source::{INDEX_IGNORE, MemorySource, Source, SourceFile, visible_files};
 pub use validate::{
-    BlobName, Extent, Finding, Invalid, Place, Rule, Scope, Validation, quoted, validate, validate_all, validate_model, validate_source,
+    BlobName, Extent, Finding, Invalid, Place, Rule, Scope, Validation, validate, validate_all, validate_model, validate_source,
 };

@@ -16,7 +16,7 @@ mod graph;
 mod rule;
 mod tree;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::LoadError;
@@ -229,33 +229,4 @@ fn judge(facts: &Facts, extent: Extent) -> Result<(), Validation> {
 
 fn tree_of(findings: Vec<Finding>) -> Result<(), Validation> {
     if findings.is_empty() { Ok(()) } else { Err(Validation::Tree(findings)) }
-}
-
-/// A text as Go prints it with `%q`.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            // Writing to a string does not fail.
-            c if c.is_ascii_control() => {
-                let _written = write!(out, "\\x{:02x}", c as u32);
-            }
-            c if c.is_control() || matches!(c, '\u{a0}' | '\u{ad}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{feff}') => {
-                let _written = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mainstay_golang::json::{self, Html};
 use mainstay_schema::{Additional, ListType, Schema, SchemaRef, Type as Kind, ValidationRule};
 use serde_json::Value as Json;
 
@@ -383,13 +384,7 @@ fn over_budget(what: &str, cost: u64, limit: u64) -> String {
 
 /// Text as JSON the way Go prints it.
 fn go_json(text: &str) -> String {
-    let mut out = Json::String(text.to_owned()).to_string();
-    for (plain, escaped) in [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")] {
-        if out.contains(plain) {
-            out = out.replace(plain, escaped);
-        }
-    }
-    out
+    json::string(text, Html::Escaped)
 }
 
 fn rule_json(rule: &ValidationRule) -> String {

@@ -41,7 +41,7 @@ impl Scan<'_> {
             b'\'' => r"\'".to_owned(),
             b'"' => "\"".to_owned(),
             byte => {
-                let quoted = mainstay_schema::field::go_quote(&char::from(byte).to_string());
+                let quoted = mainstay_golang::quote(&char::from(byte).to_string());
                 quoted[1..quoted.len() - 1].to_owned()
             }
         };

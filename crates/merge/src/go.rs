@@ -1,7 +1,6 @@
 //! Values as Go's `fmt` writes them: several of Kubernetes' messages hold a value in this form.
 
-use std::fmt::Write;
-
+use mainstay_golang::quote;
 use serde_json::Value;
 
 /// As `%v` writes a decoded JSON value: `map[image:x name:c]`.
@@ -87,33 +86,6 @@ pub fn same_type(left: &Value, right: &Value) -> bool {
     type_name(left) == type_name(right)
 }
 
-/// As `%q` writes a string.
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            control if control.is_control() => {
-                let code = u32::from(control);
-                // Writing to a String cannot fail.
-                let _ = if code < 0x80 { write!(out, "\\x{code:02x}") } else { write!(out, "\\u{code:04x}") };
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -125,6 +97,5 @@ mod tests {
         let value = json!({"b": [1, "x", null], "a": {"c": true}});
         assert_eq!(plain(&value), "map[a:map[c:true] b:[1 x <nil>]]");
         assert_eq!(syntax(&json!({"a": [1, "x"]})), r#"map[string]interface {}{"a":[]interface {}{1, "x"}}"#);
-        assert_eq!(quote("a\"b\u{1}"), "\"a\\\"b\\x01\"");
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{Attributes, Binding, Error, PolicyRule, RoleView, Subject, UserInfo, quote};
+use mainstay_golang::quote;
+
+use crate::{Attributes, Binding, Error, PolicyRule, RoleView, Subject, UserInfo};
 
 /// The answer to one question.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Whether one set of rules contains another: the question behind escalation prevention and the permission preflight.
 
-use std::fmt::Write as _;
+use mainstay_golang::quoted_list;
 
 use crate::rule::{ALL, PolicyRule, url_covers};
 
@@ -86,40 +86,6 @@ pub fn compact_string(rule: &PolicyRule) -> String {
     .map(|(label, list)| format!("{label}:{}", quoted_list(list)))
     .collect();
     format!("{{{}}}", parts.join(", "))
-}
-
-/// A list as upstream's messages print it: `["a" "b"]`.
-pub fn quoted_list(list: &[String]) -> String {
-    let quoted: Vec<String> = list.iter().map(|s| quote(s)).collect();
-    format!("[{}]", quoted.join(" "))
-}
-
-/// A text in double quotes with upstream's escapes.
-pub fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\u{c}' => quoted.push_str("\\f"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                let _ = write!(quoted, "\\x{:02x}", c as u32);
-            }
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04x}", c as u32);
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 fn rule_covers(owner: &PolicyRule, atom: &PolicyRule) -> bool {

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use mainstay_golang::{quote, quoted_list};
 use serde_json::Value;
 
 use crate::authorize::aggregate;
-use crate::{Error, PolicyRule, RoleRef, RoleView, UserInfo, compact, compact_string, covers, parse_rules, quote, quoted_list, rules_for};
+use crate::{Error, PolicyRule, RoleRef, RoleView, UserInfo, compact, compact_string, covers, parse_rules, rules_for};
 
 /// The rules of `wanted` that the user lacks in the namespace, atom by atom, and unresolved references met on the way.
 pub fn confirm_no_escalation<V: RoleView + ?Sized>(

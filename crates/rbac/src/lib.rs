@@ -29,7 +29,7 @@ pub use attributes::{
     split_service_account_username,
 };
 pub use authorize::{Decision, GrantedRules, authorize, forbidden_message, group_resource, rules_for};
-pub use cover::{breakdown, compact, compact_string, covers, quote, quoted_list};
+pub use cover::{breakdown, compact, compact_string, covers};
 pub use error::Error;
 pub use escalation::{binding_missing, confirm_no_escalation, escalation_message, role_missing};
 pub use index::PolicyIndex;

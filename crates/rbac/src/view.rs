@@ -44,9 +44,9 @@ impl Subject {
     pub(crate) fn describe(&self, binding_namespace: &str) -> String {
         if self.kind == "ServiceAccount" {
             let namespace = if self.namespace.is_empty() { binding_namespace } else { &self.namespace };
-            format!("{} {}", self.kind, crate::quote(&format!("{}/{namespace}", self.name)))
+            format!("{} {}", self.kind, mainstay_golang::quote(&format!("{}/{namespace}", self.name)))
         } else {
-            format!("{} {}", self.kind, crate::quote(&self.name))
+            format!("{} {}", self.kind, mainstay_golang::quote(&self.name))
         }
     }
 }

@@ -3,8 +3,10 @@
 //! Every validation of the API says its findings with this one type: built-in kinds, custom resources, and CRDs themselves. An [`Error`] becomes one cause of a Status
 //! ([`Error::reason`], [`Error::body`], [`Error::field`]), and the list of them becomes the text after `is invalid: ` ([`aggregate`]).
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
+use mainstay_golang::json::{self, Html};
+use mainstay_golang::quote;
 use serde_json::{Number, Value};
 
 /// Where a field is, in Kubernetes' notation: `spec.ports[0].name`, `metadata.annotations[a/b]`.
@@ -233,7 +235,7 @@ impl Error {
         let mut detail = String::new();
         for (index, value) in supported.iter().enumerate() {
             detail.push_str(if index == 0 { "supported values: " } else { ", " });
-            detail.push_str(&go_quote(value.as_ref()));
+            detail.push_str(&quote(value.as_ref()));
         }
         Self::new(Kind::NotSupported, field, value, detail)
     }
@@ -341,40 +343,9 @@ pub fn go_json(value: &Value) -> String {
     text
 }
 
-/// A text quoted as Go's `%q` does.
-pub fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            letter if (letter as u32) < 0x20 || letter as u32 == 0x7f => escape(&mut out, 'x', 2, letter),
-            letter if letter.is_control() || ('\u{2028}'..='\u{2029}').contains(&letter) || letter == '\u{feff}' => {
-                escape(&mut out, 'u', 4, letter);
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
-    out
-}
-
-fn escape(out: &mut String, mark: char, width: usize, letter: char) {
-    // Writing to a text can not fail.
-    let _ = write!(out, "\\{mark}{:0width$x}", letter as u32);
-}
-
 fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => go_quote(text),
+        Value::String(text) => quote(text),
         Value::Number(number) => go_number(number, 21),
         other => go_json(other),
     }
@@ -385,7 +356,7 @@ fn write_go_json(value: &Value, out: &mut String) {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         Value::Number(number) => out.push_str(&go_number(number, 21)),
-        Value::String(text) => write_go_json_string(text, out),
+        Value::String(text) => json::write_string(out, text, Html::Escaped),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -402,32 +373,13 @@ fn write_go_json(value: &Value, out: &mut String) {
                 if index > 0 {
                     out.push(',');
                 }
-                write_go_json_string(key, out);
+                json::write_string(out, key, Html::Escaped);
                 out.push(':');
                 write_go_json(member, out);
             }
             out.push('}');
         }
     }
-}
-
-fn write_go_json_string(text: &str, out: &mut String) {
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escape(out, 'u', 4, letter),
-            letter if (letter as u32) < 0x20 => escape(out, 'u', 4, letter),
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
 }
 
 /// A number as Go prints a float: the shortest digits, an exponent below 1e-4 (1e-6 in JSON, which is close enough to never differ in practice) and from `1e{large}` on.

@@ -279,7 +279,7 @@ impl Checker<'_> {
             None => Outcome { errors: Vec::new(), matches: 1 },
             Some((wanted, found)) => {
                 let name = place.name();
-                let detail = format!("{name} in body must be of type {wanted}: {}", field::go_quote(&found));
+                let detail = format!("{name} in body must be of type {wanted}: {}", mainstay_golang::quote(&found));
                 Outcome { errors: vec![Error::type_invalid(&self.field(&name), found, detail)], matches: 0 }
             }
         }

@@ -8,7 +8,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Error, Version, quoted};
+use mainstay_golang::quote;
+
+use crate::{Error, Version};
 
 /// The longest range that is read.
 const MAX_BYTES: usize = 4096;
@@ -128,7 +130,7 @@ fn alternatives(parts: &[String]) -> Result<Vec<Vec<String>>, Error> {
 fn operator_and_version(part: &str) -> Result<(&str, &str), Error> {
     match part.find(|letter: char| letter.is_ascii_digit()) {
         Some(at) => Ok((part[..at].trim(), &part[at..])),
-        None => Err(Error(format!("Could not get version from string: {}", quoted(part)))),
+        None => Err(Error(format!("Could not get version from string: {}", quote(part)))),
     }
 }
 
@@ -183,10 +185,10 @@ fn comparator(part: &str) -> Result<(Operator, Version), Error> {
     let (operator, version) = operator_and_version(part)?;
     let problem = match (Operator::parse(operator), Version::parse(version)) {
         (Some(operator), Ok(version)) => return Ok((operator, version)),
-        (None, _) => format!("Could not parse comparator {} in {}", quoted(operator), quoted(part)),
-        (Some(_), Err(error)) => format!("Could not parse version {} in {}: {error}", quoted(version), quoted(part)),
+        (None, _) => format!("Could not parse comparator {} in {}", quote(operator), quote(part)),
+        (Some(_), Err(error)) => format!("Could not parse version {} in {}: {error}", quote(version), quote(part)),
     };
-    Err(Error(format!("Could not parse Range {}: {problem}", quoted(part))))
+    Err(Error(format!("Could not parse Range {}: {problem}", quote(part))))
 }
 
 impl fmt::Display for CatalogRange {

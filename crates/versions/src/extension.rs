@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use crate::{Error, Version, quoted};
+use mainstay_golang::quote;
+
+use crate::{Error, Version};
 
 const MAX_BYTES: usize = 512;
 const MAX_GROUPS: usize = 32;
@@ -264,7 +266,7 @@ fn hyphen<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a str, &'a str)> {
 }
 
 fn group(segment: &str) -> Result<Vec<Comparator>, Error> {
-    let improper = || Error(format!("improper constraint: {}", quoted(segment)));
+    let improper = || Error(format!("improper constraint: {}", quote(segment)));
     let mut cursor = Cursor { rest: segment };
     let mut written = Vec::new();
     cursor.blanks();

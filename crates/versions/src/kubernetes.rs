@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::{Error, Version, quoted};
+use mainstay_golang::quote;
+
+use crate::{Error, Version};
 
 /// Orders names of API versions by preference, the preferred one first: stable before beta before alpha, then the higher one;
 /// other names come last, alphabetically.
@@ -60,7 +62,7 @@ impl KubernetesVersion {
         };
         match Version::parse(&full) {
             Ok(version) => Ok(Self(version)),
-            Err(error) => Err(Error(format!("{} is no Kubernetes version: {error}", quoted(text)))),
+            Err(error) => Err(Error(format!("{} is no Kubernetes version: {error}", quote(text)))),
         }
     }
 

@@ -10,8 +10,6 @@
 //!             └── kubernetes      v1 before v1beta2 before v1alpha1; 1.34 against minKubeVersion
 //! ```
 
-use std::fmt::Write as _;
-
 mod catalog;
 mod extension;
 mod kubernetes;
@@ -26,25 +24,3 @@ pub use version::Version;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(pub(crate) String);
-
-/// Quotes text the way those programs do.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            letter if letter.is_control() => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\x{:02x}", u32::from(letter));
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
-    out
-}

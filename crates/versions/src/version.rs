@@ -7,7 +7,9 @@ use std::str::FromStr;
 use semver::{BuildMetadata, Prerelease};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Error, quoted};
+use mainstay_golang::quote;
+
+use crate::Error;
 
 /// More is no version that anybody wrote by hand.
 const MAX_BYTES: usize = 512;
@@ -61,7 +63,7 @@ impl Version {
                     return fail("Build meta data is empty");
                 }
                 if !part.bytes().all(is_identifier) {
-                    return fail(format!("Invalid character(s) found in build meta data {}", quoted(part)));
+                    return fail(format!("Invalid character(s) found in build meta data {}", quote(part)));
                 }
             }
             version.build = BuildMetadata::new(build).map_err(|error| Error(error.to_string()))?;
@@ -125,15 +127,15 @@ fn is_identifier(byte: u8) -> bool {
 
 fn number(text: &str, name: &str, capitalised: &str) -> Result<u64, Error> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return fail(format!("Invalid character(s) found in {name} number {}", quoted(text)));
+        return fail(format!("Invalid character(s) found in {name} number {}", quote(text)));
     }
     if text.len() > 1 && text.starts_with('0') {
-        return fail(format!("{capitalised} number must not contain leading zeroes {}", quoted(text)));
+        return fail(format!("{capitalised} number must not contain leading zeroes {}", quote(text)));
     }
     match text.parse() {
         Ok(number) => Ok(number),
         Err(_) if text.is_empty() => fail("strconv.ParseUint: parsing \"\": invalid syntax"),
-        Err(_) => fail(format!("strconv.ParseUint: parsing {}: value out of range", quoted(text))),
+        Err(_) => fail(format!("strconv.ParseUint: parsing {}: value out of range", quote(text))),
     }
 }
 
@@ -143,13 +145,13 @@ fn prerelease_part(part: &str) -> Result<(), Error> {
     }
     if part.bytes().all(|byte| byte.is_ascii_digit()) {
         if part.len() > 1 && part.starts_with('0') {
-            return fail(format!("Numeric PreRelease version must not contain leading zeroes {}", quoted(part)));
+            return fail(format!("Numeric PreRelease version must not contain leading zeroes {}", quote(part)));
         }
         if part.parse::<u64>().is_err() {
-            return fail(format!("strconv.ParseUint: parsing {}: value out of range", quoted(part)));
+            return fail(format!("strconv.ParseUint: parsing {}: value out of range", quote(part)));
         }
     } else if !part.bytes().all(is_identifier) {
-        return fail(format!("Invalid character(s) found in prerelease {}", quoted(part)));
+        return fail(format!("Invalid character(s) found in prerelease {}", quote(part)));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 use serde_json::Value;
 
 use super::resolve::ResolveError;
@@ -15,7 +15,7 @@ pub enum CallError {
     #[error("{0}")]
     Config(String),
     /// No answer came, or none that could be read.
-    #[error("{method} {}: {failure}", go_quote(url))]
+    #[error("{method} {}: {failure}", quote(url))]
     Transport {
         /// `Get`, `Post`: the method as Go writes it.
         method: String,
@@ -103,7 +103,7 @@ fn generic(code: StatusCode, body: &str) -> String {
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
         503 => "the server is currently unable to handle the request".to_owned(),
         504 => "the server was unable to return a response in the time allotted, but may still be processing the request".to_owned(),
-        500.. => format!("an error on the server ({}) has prevented the request from succeeding", go_quote(body)),
+        500.. => format!("an error on the server ({}) has prevented the request from succeeding", quote(body)),
         other => format!("the server responded with the status code {other} but did not return more information"),
     }
 }

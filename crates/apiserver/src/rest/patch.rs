@@ -137,7 +137,7 @@ fn outcome(error: &ApiError, patch: &Patch, shown: &Value, served: &Served) -> A
         _ if served.custom.is_some() => mainstay_schema::field::go_json(shown),
         _ => go_text(shown),
     };
-    let text = mainstay_schema::field::go_quote(&text);
+    let text = mainstay_golang::quote(&text);
     let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {text}: {why}"), "patch");
     ApiError::invalid("", "", "", vec![cause])
 }

@@ -1,7 +1,6 @@
 //! JSON text as Go's `encoding/json` writes it.
 
-use std::fmt::Write as _;
-
+use mainstay_golang::json::{self, Html};
 use serde_json::Value;
 
 use super::types::{TYPES, Type};
@@ -9,67 +8,52 @@ use super::types::{TYPES, Type};
 /// The value with sorted keys and no blanks, with `<`, `>` and `&` escaped as `json.Marshal` does.
 pub fn to_string(value: &Value) -> String {
     let mut out = String::new();
-    write(&mut out, &Type::Raw, value);
+    write(&mut out, &Type::Raw, value, Html::Escaped);
     out
 }
 
 /// The same for a value that went through [`super::conform`], with the fields in the order of the Go struct.
 pub fn to_string_as(kind: &str, value: &Value) -> String {
     let mut out = String::new();
-    write(&mut out, &TYPES.named(kind), value);
+    write(&mut out, &TYPES.named(kind), value, Html::Escaped);
     out
 }
 
 /// [`to_string_as`] without the escapes of `<`, `>` and `&`, as an encoder writes that was told to leave them.
 pub fn to_plain_string_as(kind: &str, value: &Value) -> String {
-    let text = to_string_as(kind, value);
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.as_str();
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        // An escape has one character after the backslash, or five.
-        let (escape, plain) = match rest.get(at..at + 6) {
-            Some("\\u003c") => (6, "<"),
-            Some("\\u003e") => (6, ">"),
-            Some("\\u0026") => (6, "&"),
-            _ => (2, &rest[at..at + 2]),
-        };
-        out.push_str(plain);
-        rest = &rest[at + escape..];
-    }
-    out.push_str(rest);
+    let mut out = String::new();
+    write(&mut out, &TYPES.named(kind), value, Html::Plain);
     out
 }
 
 /// JSON text without the blanks between its tokens, its keys in the order they have, as a raw message is written.
 pub fn compact_raw(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
+    let mut compact = String::with_capacity(text.len());
     let (mut quoted, mut escaped) = (false, false);
     for c in text.chars() {
         if !quoted && c.is_ascii_whitespace() {
             continue;
         }
-        if quoted && html(&mut out, c) {
-            continue;
-        }
-        out.push(c);
+        compact.push(c);
         if c == '"' && !escaped {
             quoted = !quoted;
         }
         escaped = quoted && c == '\\' && !escaped;
     }
+    let mut out = String::with_capacity(compact.len());
+    json::write_html_escaped(&mut out, &compact);
     out
 }
 
-fn write(out: &mut String, kind: &Type, value: &Value) {
+fn write(out: &mut String, kind: &Type, value: &Value, html: Html) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(set) => out.push_str(if *set { "true" } else { "false" }),
         Value::Number(number) => match (number.is_f64(), number.as_f64()) {
-            (true, Some(float)) => write_float(out, float),
+            (true, Some(float)) => out.push_str(&json::float(float)),
             _ => out.push_str(&number.to_string()),
         },
-        Value::String(text) => write_string(out, text),
+        Value::String(text) => json::write_string(out, text, html),
         Value::Array(items) => {
             let inner = element(kind);
             out.push('[');
@@ -77,7 +61,7 @@ fn write(out: &mut String, kind: &Type, value: &Value) {
                 if index > 0 {
                     out.push(',');
                 }
-                write(out, &inner, item);
+                write(out, &inner, item, html);
             }
             out.push(']');
         }
@@ -92,9 +76,9 @@ fn write(out: &mut String, kind: &Type, value: &Value) {
                 if !std::mem::take(&mut first) {
                     out.push(',');
                 }
-                write_string(out, name);
+                json::write_string(out, name, html);
                 out.push(':');
-                write(out, kind, item);
+                write(out, kind, item, html);
             };
             if let Some(fields) = fields {
                 for field in fields {
@@ -125,57 +109,6 @@ fn element(kind: &Type) -> Type {
         Type::Slice(inner) | Type::Map(inner) => (**inner).clone(),
         _ => Type::Raw,
     }
-}
-
-fn write_string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' => escape(out, c),
-            c => {
-                if !html(out, c) {
-                    out.push(c);
-                }
-            }
-        }
-    }
-    out.push('"');
-}
-
-/// Writes the characters that Go escapes so that the text is safe inside HTML and JavaScript.
-fn html(out: &mut String, c: char) -> bool {
-    let special = matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
-    if special {
-        escape(out, c);
-    }
-    special
-}
-
-fn escape(out: &mut String, c: char) {
-    // Writing to a String does not fail.
-    let _ = write!(out, "\\u{:04x}", u32::from(c));
-}
-
-/// The shortest digits that read back the same; with an exponent below 1e-6 and from 1e21.
-fn write_float(out: &mut String, float: f64) {
-    let size = float.abs();
-    let text = if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{float:e}");
-        match text.split_once('e') {
-            Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
-            _ => text,
-        }
-    } else {
-        format!("{float}")
-    };
-    out.push_str(&text);
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 use serde_json::Value;
 
 use super::csv::Api;
@@ -41,10 +41,10 @@ fn shipped(manifests: &Manifests) -> Vec<(Api, &str)> {
 }
 
 fn owned_crds(manifests: &Manifests, csv: &CsvManifest, findings: &mut Vec<Finding>) {
-    let name = go_quote(manifests.name());
+    let name = quote(manifests.name());
     let mut left: BTreeMap<Api, &str> = BTreeMap::new();
     for (api, file) in shipped(manifests) {
-        let shown = go_quote(&api.to_string());
+        let shown = quote(&api.to_string());
         if left.contains_key(&api) {
             let detail = format!("duplicate CRD {shown} in bundle {name}");
             findings.push(Finding::error(&rules::BUNDLE_CRD_TWICE, api.to_string(), detail).at(file, "spec.versions"));
@@ -58,14 +58,14 @@ fn owned_crds(manifests: &Manifests, csv: &CsvManifest, findings: &mut Vec<Findi
         if left.remove(&api).is_some() {
             owned.insert((api.group, api.kind));
         } else {
-            let detail = format!("owned CRD {} not found in bundle {name}", go_quote(&api.to_string()));
+            let detail = format!("owned CRD {} not found in bundle {name}", quote(&api.to_string()));
             let path = format!("spec.customresourcedefinitions.owned[{index}]");
             findings.push(Finding::error(&rules::BUNDLE_OWNED_CRD, api.to_string(), detail).at(&csv.file, path));
         }
     }
     // Another version of an owned CRD needs no mention.
     for (api, file) in left.into_iter().filter(|(api, _)| !owned.contains(&(api.group.clone(), api.kind.clone()))) {
-        let detail = format!("CRD {} is present in bundle {name} but not defined in CSV", go_quote(&api.to_string()));
+        let detail = format!("CRD {} is present in bundle {name} but not defined in CSV", quote(&api.to_string()));
         findings.push(Finding::error(&rules::BUNDLE_STRAY_CRD, api.to_string(), detail).at(file, ""));
     }
 }
@@ -133,7 +133,7 @@ fn release_name(manifests: &Manifests, csv: &CsvManifest, findings: &mut Vec<Fin
     let expected = format!("{}-v{}-{release}", manifests.package, csv.csv.version);
     let name = manifests.name();
     if name != expected {
-        let detail = format!("bundle name with release versioning {} does not match expected name {}", go_quote(name), go_quote(&expected));
+        let detail = format!("bundle name with release versioning {} does not match expected name {}", quote(name), quote(&expected));
         findings.push(Finding::error(&rules::BUNDLE_NAME, name, detail).at(&csv.file, "metadata.name"));
     }
 }
@@ -144,7 +144,7 @@ fn related_images(csv: &CsvManifest, findings: &mut Vec<Finding>) {
         let detail = if related.image.is_empty() {
             format!("relatedImages[{index}] has an empty image field")
         } else if let Err(problem) = reference::check(&related.image) {
-            format!("relatedImages[{index}] has an invalid image pullspec {}: {problem}", go_quote(&related.image))
+            format!("relatedImages[{index}] has an invalid image pullspec {}: {problem}", quote(&related.image))
         } else {
             continue;
         };

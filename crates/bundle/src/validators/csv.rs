@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use mainstay_schema::{field::go_quote, names};
+use mainstay_golang::quote;
+use mainstay_schema::names;
 use mainstay_versions::Version;
 use serde_json::Value;
 
@@ -70,7 +71,7 @@ pub(super) fn advice(csv: &Csv, rule: &'static super::Rule, detail: impl fmt::Di
 fn name_problem(name: &str) -> Option<String> {
     let mut wrong = names::dns1123_subdomain(name);
     wrong.extend(names::label_value(name));
-    (!wrong.is_empty()).then(|| format!("{} is invalid: {}", go_quote(name), wrong.join(",")))
+    (!wrong.is_empty()).then(|| format!("{} is invalid: {}", quote(name), wrong.join(",")))
 }
 
 fn examples(manifest: &CsvManifest, findings: &mut Vec<Finding>) {

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use mainstay_schema::field::{self, go_quote};
+use mainstay_golang::quote;
+use mainstay_schema::field::{self};
 use mainstay_schema::metadata;
 use mainstay_versions::CatalogRange;
 use serde_json::Value;
@@ -100,16 +101,15 @@ fn annotation_problems(annotations: &std::collections::BTreeMap<String, String>,
     for key in [MEDIA_TYPE, MANIFESTS, METADATA, PACKAGE, CHANNELS, DEFAULT_CHANNEL] {
         let value = annotations.get(key);
         if value.is_none() && key != DEFAULT_CHANNEL {
-            problems.push((key, format!("Missing annotation {}", go_quote(key))));
+            problems.push((key, format!("Missing annotation {}", quote(key))));
         }
         let text = value.map_or("", String::as_str);
         if key == MEDIA_TYPE && text != media_type {
-            let detail =
-                format!("Expecting annotation {} to have value {} instead of {}", go_quote(key), go_quote(media_type), go_quote(text));
+            let detail = format!("Expecting annotation {} to have value {} instead of {}", quote(key), quote(media_type), quote(text));
             problems.push((key, detail));
         }
         if (key == CHANNELS && text.is_empty()) || (key == DEFAULT_CHANNEL && value.is_some_and(String::is_empty)) {
-            problems.push((key, format!("Expecting annotation {} to have non-empty value", go_quote(key))));
+            problems.push((key, format!("Expecting annotation {} to have non-empty value", quote(key))));
         }
     }
     problems
@@ -342,7 +342,7 @@ fn bundle(objects: &[Manifest]) -> Vec<Finding> {
         if !shipped.remove(&key) {
             let (group, kind, crd, version) = key;
             let shown = if crd.is_empty() { format!("{group}/{version} {kind}") } else { format!("{crd}/{version}") };
-            let detail = format!("owned CRD {shown} not found in bundle {}", go_quote(name));
+            let detail = format!("owned CRD {shown} not found in bundle {}", quote(name));
             let finding = Finding::error(&rules::CONTENT_OWNED_CRD, format!("{{{group} {kind} {crd} {version}}}"), detail);
             findings.push(finding.at(&csv.file, format!("spec.customresourcedefinitions.owned[{index}]")));
         }
@@ -355,9 +355,9 @@ fn bundle(objects: &[Manifest]) -> Vec<Finding> {
     if !release.is_empty() && !substitutes.is_empty() {
         let detail = format!(
             "bundle {} cannot have both a release version ({}) and olm.substitutesFor annotation ({})",
-            go_quote(name),
-            go_quote(&release),
-            go_quote(&substitutes)
+            quote(name),
+            quote(&release),
+            quote(&substitutes)
         );
         findings.push(Finding::error(&rules::CONTENT_RELEASE, "{   }", detail).at(&csv.file, "spec.release"));
     }

@@ -1,8 +1,7 @@
 //! What Go's libraries say of JSON and how they print lists, as far as validators show it.
 
-use std::fmt::Write as _;
+use mainstay_golang::quote_ascii;
 
-use mainstay_schema::field::go_quote;
 /// Words of JSON text that is none: how far Go's scanner came, and what it read.
 pub fn check_json(text: &str) -> Result<(), String> {
     let bytes = text.as_bytes();
@@ -159,22 +158,8 @@ fn number(bytes: &[u8], start: usize) -> Result<usize, usize> {
 
 /// Texts as Go's `%+q` writes a list of them.
 pub fn quoted_list<S: AsRef<str>>(items: &[S]) -> String {
-    let quoted: Vec<String> = items.iter().map(|item| ascii_quote(item.as_ref())).collect();
+    let quoted: Vec<String> = items.iter().map(|item| quote_ascii(item.as_ref())).collect();
     format!("[{}]", quoted.join(" "))
-}
-
-/// A text in quotes, ASCII only.
-fn ascii_quote(text: &str) -> String {
-    let mut out = String::new();
-    for c in go_quote(text).chars() {
-        // Writing to a String does not fail.
-        let _ = match u32::from(c) {
-            _ if c.is_ascii() => write!(out, "{c}"),
-            code if code < 0x1_0000 => write!(out, "\\u{code:04x}"),
-            code => write!(out, "\\U{code:08x}"),
-        };
-    }
-    out
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! What Go's libraries say of URLs and mail addresses, as far as validators show it.
 
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 
 /// Why a text is no URL that can be asked for; the words are those of Go's `url.ParseRequestURI`.
 pub fn check_url(text: &str) -> Result<(), String> {
-    url_problem(text).map_or(Ok(()), |problem| Err(format!("parse {}: {problem}", go_quote(text))))
+    url_problem(text).map_or(Ok(()), |problem| Err(format!("parse {}: {problem}", quote(text))))
 }
 
 fn url_problem(text: &str) -> Option<String> {
@@ -62,10 +62,10 @@ fn authority_problem(authority: &str) -> Option<String> {
     };
     let digits = port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
     if !port.is_empty() && !digits {
-        return Some(format!("invalid port {} after host", go_quote(port)));
+        return Some(format!("invalid port {} after host", quote(port)));
     }
     let allowed = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "-_.~!$&'()*+,;=:[]<>\"%".contains(c);
-    host.chars().find(|c| !allowed(*c)).map(|c| format!("invalid character {} in host name", go_quote(&c.to_string())))
+    host.chars().find(|c| !allowed(*c)).map(|c| format!("invalid character {} in host name", quote(&c.to_string())))
 }
 
 fn escape_problem(path: &str) -> Option<String> {
@@ -76,7 +76,7 @@ fn escape_problem(path: &str) -> Option<String> {
             let digits = bytes.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
             if !digits {
                 let shown = String::from_utf8_lossy(&bytes[at..bytes.len().min(at + 3)]);
-                return Some(format!("invalid URL escape {}", go_quote(&shown)));
+                return Some(format!("invalid URL escape {}", quote(&shown)));
             }
             at += 2;
         }
@@ -109,7 +109,7 @@ fn ended(rest: &str) -> Result<(), String> {
     if let Some(comment) = rest.strip_prefix('(') {
         rest = comment.split_once(')').ok_or("mail: misformatted parenthetical comment")?.1.trim_start_matches([' ', '\t']);
     }
-    if rest.is_empty() { Ok(()) } else { Err(format!("mail: expected single address, got {}", go_quote(rest))) }
+    if rest.is_empty() { Ok(()) } else { Err(format!("mail: expected single address, got {}", quote(rest))) }
 }
 
 fn is_atom(c: char) -> bool {

@@ -6,7 +6,7 @@ use super::csv::{NO_MIN_KUBE_VERSION, about, advice};
 use super::finding::Finding;
 use super::manifests::{CsvManifest, Manifests};
 use super::{Options, go_net, removed_apis, rules};
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 use mainstay_versions::Version;
 
 const MEDIA_TYPES: [&str; 4] = ["image/gif", "image/jpeg", "image/png", "image/svg+xml"];
@@ -59,7 +59,7 @@ pub(super) fn capabilities(manifests: &Manifests) -> Vec<Finding> {
     if CAPABILITIES.contains(&level.as_str()) {
         return Vec::new();
     }
-    let detail = format!("csv.Metadata.Annotations.Capabilities {} is not a valid capabilities level", go_quote(level));
+    let detail = format!("csv.Metadata.Annotations.Capabilities {} is not a valid capabilities level", quote(level));
     vec![about(&csv.csv, &rules::CAPABILITIES, detail).at(&csv.file, "metadata.annotations.capabilities")]
 }
 
@@ -77,8 +77,7 @@ pub(super) fn categories(manifests: &Manifests, options: &Options<'_>) -> Vec<Fi
         }
     };
     let unknown = text.split(',').filter(|category| !known.contains(&category.trim()));
-    let detail =
-        |category: &str| format!("csv.Metadata.Annotations[\"categories\"] value {} is not in the set of {set}", go_quote(category));
+    let detail = |category: &str| format!("csv.Metadata.Annotations[\"categories\"] value {} is not in the set of {set}", quote(category));
     unknown.map(|category| refuse(detail(category))).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 use serde_json::Value;
 
 use super::finding::{Finding, Rule};
@@ -233,7 +233,7 @@ impl<'a> Check<'a> {
             let wanted = self.affinity.get(image).map(Vec::as_slice).unwrap_or_default();
             let unknown = [ImagePlatform { os: "error".to_owned(), architecture: "error".to_owned() }];
             let offered = platforms.as_deref().unwrap_or(&unknown);
-            let image = go_quote(image);
+            let image = quote(image);
             if wanted.is_empty() {
                 if platforms.is_none() {
                     details.push(format!("check if the CSV is missing a node affinity configuration for the image: {image}. "));
@@ -268,7 +268,7 @@ impl<'a> Check<'a> {
 }
 
 fn quoted<T: fmt::Display>(items: &[T]) -> String {
-    let items: Vec<String> = items.iter().map(|item| go_quote(&item.to_string())).collect();
+    let items: Vec<String> = items.iter().map(|item| quote(&item.to_string())).collect();
     format!("[{}]", items.join(" "))
 }
 

@@ -1,6 +1,6 @@
 //! The validator `good-practices`.
 
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 use mainstay_versions::Version;
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ fn descriptions(csv: &CsvManifest, findings: &mut Vec<Finding>) {
         let path = format!("spec.customresourcedefinitions.{relation}");
         for (index, crd) in csv.csv.object["spec"]["customresourcedefinitions"][relation].as_array().into_iter().flatten().enumerate() {
             if crd["description"].as_str().unwrap_or_default().is_empty() {
-                let detail = format!("{relation} CRD {} has an empty description", go_quote(crd["name"].as_str().unwrap_or_default()));
+                let detail = format!("{relation} CRD {} has an empty description", quote(crd["name"].as_str().unwrap_or_default()));
                 findings.push(advice(csv, &rules::PRACTICE_DESCRIPTION, format!("{path}[{index}]"), detail));
             }
         }

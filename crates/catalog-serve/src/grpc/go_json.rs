@@ -3,9 +3,8 @@
 //! Clients compare and hash what a registry sends, so `csvJson` has the text that upstream's types give. The types are described by
 //! tables; a value is checked and written in one go.
 
-use std::fmt::Write as _;
-
 use mainstay_catalog::Shape as Mismatch;
+use mainstay_golang::json::{self, Html};
 use serde_json::Value;
 
 /// Type of a value.
@@ -187,41 +186,12 @@ fn kind_of(value: Option<&Value>) -> &'static str {
 
 /// Writes any JSON, as it is.
 pub(super) fn any(out: &mut String, value: &Value) {
-    // Quotes, backslashes and control characters are escaped by both in one way.
-    for character in value.to_string().chars() {
-        push(out, character);
-    }
+    json::write_html_escaped(out, &value.to_string());
 }
 
 /// Writes a string.
 pub(super) fn text(out: &mut String, value: &str) {
-    out.push('"');
-    for character in value.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            control if control < ' ' => escape(out, control),
-            other => push(out, other),
-        }
-    }
-    out.push('"');
-}
-
-fn push(out: &mut String, character: char) {
-    match character {
-        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escape(out, character),
-        plain => out.push(plain),
-    }
-}
-
-fn escape(out: &mut String, character: char) {
-    // Writing to a string does not fail.
-    let _written = write!(out, "\\u{:04x}", u32::from(character));
+    json::write_string(out, value, Html::Escaped);
 }
 
 #[cfg(test)]

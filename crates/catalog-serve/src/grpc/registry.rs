@@ -5,8 +5,9 @@ use std::pin::Pin;
 
 use futures::stream;
 use futures::{Stream, StreamExt as _};
-use mainstay_catalog::{ChannelView, EntryView, Index, MetaQuery, PackageView, quoted};
+use mainstay_catalog::{ChannelView, EntryView, Index, MetaQuery, PackageView};
 use mainstay_catalog_store::{Map, StoredCatalog};
+use mainstay_golang::quote;
 use tonic::{Request, Response, Status};
 
 use super::api;
@@ -56,7 +57,7 @@ impl Registry {
 
     fn package(&self, name: &str) -> Result<PackageView<'_, Map>, Status> {
         // A package without a blob of its own has been refused by validation, but not where validation is not asked for.
-        self.index().package(name).ok_or_else(|| unknown(format_args!("package {} not found", quoted(name))))
+        self.index().package(name).ok_or_else(|| unknown(format_args!("package {} not found", quote(name))))
     }
 
     /// One bundle in an answer of its own.
@@ -77,15 +78,15 @@ impl Registry {
 }
 
 fn not_in_channel(package: &str, channel: &str, bundle: &str) -> Status {
-    unknown(format_args!("package {}, channel {}, bundle {} not found", quoted(package), quoted(channel), quoted(bundle)))
+    unknown(format_args!("package {}, channel {}, bundle {} not found", quote(package), quote(channel), quote(bundle)))
 }
 
 fn no_channel(package: &str, channel: &str) -> Status {
-    unknown(format_args!("package {}, channel {} not found", quoted(package), quoted(channel)))
+    unknown(format_args!("package {}, channel {} not found", quote(package), quote(channel)))
 }
 
 fn gvk(group: &str, version: &str, kind: &str) -> String {
-    format!("group:{} version:{} kind:{}", quoted(group), quoted(version), quoted(kind))
+    format!("group:{} version:{} kind:{}", quote(group), quote(version), quote(kind))
 }
 
 /// All answers, or the refusal when there is none.
@@ -182,7 +183,7 @@ impl api::registry_server::Registry for Registry {
         let in_channel = |entry: &Entry<'_>| entry.channel().name() == channel_name && entry.channel().package().name() == pkg_name;
         // Of several, the one that comes first in the channel's order.
         let found = self.index().replacers(csv_name).find(in_channel);
-        let none = || unknown(format_args!("no entry found for package {}, channel {}", quoted(pkg_name), quoted(channel.name())));
+        let none = || unknown(format_args!("no entry found for package {}, channel {}", quote(pkg_name), quote(channel.name())));
         self.single(found.ok_or_else(none)?)
     }
 

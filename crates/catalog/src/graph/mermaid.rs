@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use mainstay_golang::quote;
 use mainstay_versions::{CatalogRange, Version};
 
 use crate::facts::package_property;
 use crate::go_sort::go_sort;
 use crate::model::{Bundle, Catalog, Channel, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
-use crate::validate::{property_error, quoted};
+use crate::validate::property_error;
 
 /// What is drawn.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,7 +48,7 @@ pub struct Drawing {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MermaidError {
     /// A property of the bundle has another shape.
-    #[error("parse properties for bundle {}: {reason}", quoted(bundle))]
+    #[error("parse properties for bundle {}: {reason}", quote(bundle))]
     Properties {
         /// Name of the bundle.
         bundle: String,
@@ -55,13 +56,13 @@ pub enum MermaidError {
         reason: String,
     },
     /// Not exactly one `olm.package` property.
-    #[error("bundle {} has multiple \"olm.package\" properties, expected exactly 1", quoted(bundle))]
+    #[error("bundle {} has multiple \"olm.package\" properties, expected exactly 1", quote(bundle))]
     PackageProperties {
         /// Name of the bundle.
         bundle: String,
     },
     /// Its version is none.
-    #[error("bundle {} has invalid version {}: {reason}", quoted(bundle), quoted(version))]
+    #[error("bundle {} has invalid version {}: {reason}", quote(bundle), quote(version))]
     Version {
         /// Name of the bundle.
         bundle: String,
@@ -71,7 +72,7 @@ pub enum MermaidError {
         reason: String,
     },
     /// No bundle has the name of the minimum edge.
-    #[error("unknown minimum edge name: {}", quoted(name))]
+    #[error("unknown minimum edge name: {}", quote(name))]
     UnknownMinimumEdge {
         /// The name.
         name: String,
@@ -246,7 +247,7 @@ impl<'a> Writer<'a> {
         let (package, name) = (channel.package.as_str(), channel.name.as_str());
         let id = format!("{package}-{name}");
         let mut out = self.packages.remove(package).unwrap_or_default();
-        put(&mut out, format_args!("    %% channel {}\n    subgraph {id}[{}]\n", quoted(name), quoted(name)));
+        put(&mut out, format_args!("    %% channel {}\n    subgraph {id}[{}]\n", quote(name), quote(name)));
         if self.deprecated.packages.contains(package) {
             self.deprecated_package = Some(package);
         }
@@ -273,7 +274,7 @@ impl<'a> Writer<'a> {
         skipped: &mut BTreeSet<&'e str>,
     ) {
         let name = entry.name.as_str();
-        let node = |name: &str| format!("{channel}-{name}[{}]", quoted(name));
+        let node = |name: &str| format!("{channel}-{name}[{}]", quote(name));
         put(out, format_args!("      {}\n", node(name)));
         let class = match (self.deprecated.bundles.contains(name), skipped.contains(name)) {
             (true, true) => Some("deprecatedskipped"),
@@ -303,8 +304,8 @@ impl<'a> Writer<'a> {
                 }
                 Err(error) => self.warnings.push(format!(
                     "warning: ignoring invalid SkipRange for package/edge {}/{}: {error}",
-                    quoted(package),
-                    quoted(name)
+                    quote(package),
+                    quote(name)
                 )),
             }
         }
@@ -327,7 +328,7 @@ impl<'a> Writer<'a> {
              classDef deprecatedskipped fill:#E8960F,stroke:#FF0000,stroke-width:4px\n",
         );
         for (package, channels) in &self.packages {
-            put(&mut out, format_args!("  %% package {}\n  subgraph {}\n{channels}  end\n", quoted(package), quoted(package)));
+            put(&mut out, format_args!("  %% package {}\n  subgraph {}\n{channels}  end\n", quote(package), quote(package)));
         }
         if let Some(package) = self.deprecated_package {
             put(&mut out, format_args!("style {package} fill:#989695\n"));

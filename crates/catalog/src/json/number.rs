@@ -1,6 +1,6 @@
-//! Numbers as Go writes a 64-bit float.
+//! Numbers that Go reads into a 64-bit float and writes again.
 
-use std::io::Write as _;
+use mainstay_golang::json;
 
 /// Integers of at most this many digits survive the way through a 64-bit float.
 const EXACT_DIGITS: usize = 15;
@@ -14,24 +14,11 @@ pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
     }
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => {
-            write_float(value, out);
+            out.extend_from_slice(json::float(value).as_bytes());
             true
         }
         _ => false,
     }
-}
-
-fn write_float(value: f64, out: &mut Vec<u8>) {
-    let size = value.abs();
-    let result = if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        // Rust leaves out the plus sign that Go writes.
-        let text = format!("{value:e}");
-        let text = if text.contains("e-") { text } else { text.replace('e', "e+") };
-        out.write_all(text.as_bytes())
-    } else {
-        write!(out, "{value}")
-    };
-    debug_assert!(result.is_ok(), "writing to memory does not fail");
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A catalog as a template (CATLG-50).
 
+use mainstay_golang::json as golang;
+
 use super::Kind;
 use crate::error::LoadError;
 use crate::json::Cursor;
@@ -66,7 +68,9 @@ pub fn convert(source: &dyn Source, limits: &Limits, destination: Destination) -
         writer.out.extend_from_slice(b"[]");
     }
     writer.close(b'}', false);
-    Ok(escaped(&String::from_utf8_lossy(&out)))
+    let mut escaped = String::with_capacity(out.len());
+    golang::write_html_escaped(&mut escaped, &String::from_utf8_lossy(&out));
+    Ok(escaped)
 }
 
 fn member(writer: &mut Writer<'_, '_>, first: bool, name: &str) {
@@ -117,18 +121,4 @@ fn indented(line: &[u8], mut level: usize, out: &mut Vec<u8>) {
             }
         }
     }
-}
-
-/// The characters that Go escapes so that the text is safe inside HTML. They stand in strings alone.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '&' => out.push_str("\\u0026"),
-            letter => out.push(letter),
-        }
-    }
-    out
 }

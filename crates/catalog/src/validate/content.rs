@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use mainstay_golang::quote;
+
 use super::facts::{BundleFact, ChannelFact, Facts, Place};
-use super::{Finding, Rule, Scope, quoted};
+use super::{Finding, Rule, Scope};
 use crate::model::{Reference, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 
 /// Whether to look further after a finding.
@@ -91,7 +93,7 @@ impl<'a> Checker<'a, '_, '_> {
         self.bundles(&mut wanted)?;
         for (package, (entries, channel)) in wanted.into_iter().filter(|(_, (entries, _))| !entries.is_empty()) {
             let entries: Vec<&str> = entries.into_iter().collect();
-            let text = format!("no olm.bundle blobs found in package {} for olm.channel entries [{}]", quoted(package), entries.join(" "));
+            let text = format!("no olm.bundle blobs found in package {} for olm.channel entries [{}]", quote(package), entries.join(" "));
             self.hit(channel.at(), Rule::EntryWithoutBundle, Scope::package(package), text)?;
         }
         self.deprecations()
@@ -106,12 +108,12 @@ impl<'a> Checker<'a, '_, '_> {
                 continue;
             }
             if self.model.packages.contains_key(name) {
-                self.hit(at, Rule::DuplicatePackage, Scope::package(name), format!("duplicate package {}", quoted(name)))?;
+                self.hit(at, Rule::DuplicatePackage, Scope::package(name), format!("duplicate package {}", quote(name)))?;
                 continue;
             }
             let reasons = dns1123_label(name);
             if !reasons.is_empty() {
-                let text = format!("invalid package name {}: [{}]", quoted(name), reasons.join(" "));
+                let text = format!("invalid package name {}: [{}]", quote(name), reasons.join(" "));
                 self.hit(at, Rule::PackageName, Scope::package(name), text)?;
             }
             let model = PackageModel {
@@ -130,18 +132,18 @@ impl<'a> Checker<'a, '_, '_> {
         for channel in &self.facts.channels {
             let (package, name) = (channel.package.as_str(), channel.name.as_str());
             let Some(model) = self.model.packages.get(package) else {
-                let text = format!("unknown package {} for channel {}", quoted(package), quoted(name));
+                let text = format!("unknown package {} for channel {}", quote(package), quote(name));
                 self.hit(channel.at(), Rule::UnknownPackage, Scope::catalog(), text)?;
                 continue;
             };
             let duplicate = model.channels.contains_key(name);
             if name.is_empty() {
-                let text = format!("package {} contains channel with no name", quoted(package));
+                let text = format!("package {} contains channel with no name", quote(package));
                 self.hit(channel.at(), Rule::ChannelName, Scope::package(package), text)?;
                 continue;
             }
             if duplicate {
-                let text = format!("package {} has duplicate channel {}", quoted(package), quoted(name));
+                let text = format!("package {} has duplicate channel {}", quote(package), quote(name));
                 self.hit(channel.at(), Rule::DuplicateChannel, Scope::channel(package, name), text)?;
                 continue;
             }
@@ -149,8 +151,8 @@ impl<'a> Checker<'a, '_, '_> {
             for entry in &channel.entries {
                 let entry = entry.name.as_str();
                 if !entries.insert(entry) {
-                    let subject = format!("invalid package {}, channel {}", quoted(package), quoted(name));
-                    let text = format!("{subject}: duplicate entry {}", quoted(entry));
+                    let subject = format!("invalid package {}, channel {}", quote(package), quote(name));
+                    let text = format!("{subject}: duplicate entry {}", quote(entry));
                     self.hit(channel.at(), Rule::DuplicateEntry, Scope::channel(package, name), text)?;
                 }
             }
@@ -171,17 +173,17 @@ impl<'a> Checker<'a, '_, '_> {
             let (package, name) = (bundle.package.as_str(), bundle.name.as_str());
             let at = At { place: bundle.place.as_ref(), schema: SCHEMA_BUNDLE, package, name };
             if package.is_empty() {
-                let text = format!("package name must be set for bundle {}", quoted(name));
+                let text = format!("package name must be set for bundle {}", quote(name));
                 self.hit(at, Rule::UnknownPackage, Scope::catalog(), text)?;
                 continue;
             }
             let Some(model) = self.model.packages.get(package) else {
-                let text = format!("unknown package {} for bundle {}", quoted(package), quoted(name));
+                let text = format!("unknown package {} for bundle {}", quote(package), quote(name));
                 self.hit(at, Rule::UnknownPackage, Scope::catalog(), text)?;
                 continue;
             };
             if model.bundles.contains_key(name) {
-                let text = format!("package {} has duplicate bundle {}", quoted(package), quoted(name));
+                let text = format!("package {} has duplicate bundle {}", quote(package), quote(name));
                 self.hit(at, Rule::DuplicateBundle, Scope::package(package), text)?;
                 continue;
             }
@@ -192,7 +194,7 @@ impl<'a> Checker<'a, '_, '_> {
                 entries.remove(name);
             }
             if !in_channels.get(package).is_some_and(|names| names.contains(name)) {
-                let text = format!("package {}, bundle {} not found in any channel entries", quoted(package), quoted(name));
+                let text = format!("package {}, bundle {} not found in any channel entries", quote(package), quote(name));
                 self.hit(at, Rule::BundleInNoChannel, Scope::package(package), text)?;
             }
             if let Some(model) = self.model.packages.get_mut(package) {
@@ -214,12 +216,12 @@ impl<'a> Checker<'a, '_, '_> {
                 continue;
             }
             if !self.model.packages.contains_key(package) {
-                let text = format!("cannot apply deprecations to an unknown package {}", quoted(package));
+                let text = format!("cannot apply deprecations to an unknown package {}", quote(package));
                 self.hit(at, Rule::UnknownPackage, Scope::catalog(), text)?;
                 continue;
             }
             if !seen.insert(package) {
-                let text = format!("expected a maximum of one deprecation per package: {}", quoted(package));
+                let text = format!("expected a maximum of one deprecation per package: {}", quote(package));
                 self.hit(at, Rule::DuplicateDeprecations, Scope::package(package), text)?;
                 continue;
             }
@@ -227,12 +229,12 @@ impl<'a> Checker<'a, '_, '_> {
             for (j, entry) in deprecations.entries.iter().enumerate() {
                 let reference = &entry.reference;
                 if reference.schema.is_empty() {
-                    let text = format!("schema must be set for deprecation entry [{j}] for package {}", quoted(package));
+                    let text = format!("schema must be set for deprecation entry [{j}] for package {}", quote(package));
                     self.hit(at, Rule::DeprecationReference, Scope::package(package), text)?;
                     continue;
                 }
                 if !references.insert(reference) {
-                    let text = format!("duplicate deprecation entry {} for package {}", go_reference(reference), quoted(package));
+                    let text = format!("duplicate deprecation entry {} for package {}", go_reference(reference), quote(package));
                     self.hit(at, Rule::DuplicateDeprecations, Scope::package(package), text)?;
                     continue;
                 }
@@ -251,7 +253,7 @@ impl<'a> Checker<'a, '_, '_> {
         match reference.schema.as_str() {
             SCHEMA_BUNDLE => match model.bundles.get_mut(name) {
                 Some(bundle) => bundle.deprecation = Some(message),
-                None => return Some(format!("cannot deprecate bundle {} for package {}: bundle not found", quoted(name), quoted(package))),
+                None => return Some(format!("cannot deprecate bundle {} for package {}: bundle not found", quote(name), quote(package))),
             },
             SCHEMA_CHANNEL => {
                 // A default channel that no blob describes is part of the model, empty.
@@ -260,23 +262,19 @@ impl<'a> Checker<'a, '_, '_> {
                 match channel {
                     Some(channel) => channel.deprecation = Some(message),
                     None => {
-                        return Some(format!(
-                            "cannot deprecate channel {} for package {}: channel not found",
-                            quoted(name),
-                            quoted(package)
-                        ));
+                        return Some(format!("cannot deprecate channel {} for package {}: channel not found", quote(name), quote(package)));
                     }
                 }
             }
             SCHEMA_PACKAGE if name.is_empty() => model.deprecation = Some(message),
             SCHEMA_PACKAGE => {
-                return Some(format!("package name must be empty for deprecated package {} (specified {})", quoted(package), quoted(name)));
+                return Some(format!("package name must be empty for deprecated package {} (specified {})", quote(package), quote(name)));
             }
             _ => {
                 let object = go_reference(reference);
                 return Some(format!(
                     "cannot deprecate object {object} referenced by entry {j} for package {}: object schema unknown",
-                    quoted(package)
+                    quote(package)
                 ));
             }
         }
@@ -291,7 +289,7 @@ impl ChannelFact {
 }
 
 fn go_reference(reference: &Reference) -> String {
-    format!("declcfg.PackageScopedReference{{Schema:{}, Name:{}}}", quoted(&reference.schema), quoted(&reference.name))
+    format!("declcfg.PackageScopedReference{{Schema:{}, Name:{}}}", quote(&reference.schema), quote(&reference.name))
 }
 
 /// Why a text is no DNS-1123 label, in Kubernetes' words; empty when it is one.

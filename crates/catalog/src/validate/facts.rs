@@ -6,10 +6,11 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use mainstay_golang::quote;
 use mainstay_versions::Version;
 
+use super::Rule;
 use super::go_types;
-use super::{Rule, quoted};
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, Fields, PackageBlob, Shape};
 use crate::error::LoadError;
 use crate::load::Found;
@@ -237,26 +238,26 @@ fn bundle_fact<'i>(
 ) -> BundleFact {
     let mut wrong = Vec::new();
     if let Some(reason) = properties.iter().enumerate().find_map(|(index, (kind, value))| go_types::property_error(index, kind, value)) {
-        wrong.push((Rule::UnreadableProperty, format!("parse properties for bundle {}: {reason}", quoted(name))));
+        wrong.push((Rule::UnreadableProperty, format!("parse properties for bundle {}: {reason}", quote(name))));
     }
     let of_package: Vec<&str> = properties.iter().filter(|(kind, _)| *kind == SCHEMA_PACKAGE).map(|(_, value)| *value).collect();
     let count = of_package.len();
     if count != 1 {
-        let owner = format!("package {} bundle {}", quoted(package), quoted(name));
-        let text = format!("{owner} must have exactly 1 {} property, found {count}", quoted(SCHEMA_PACKAGE));
+        let owner = format!("package {} bundle {}", quote(package), quote(name));
+        let text = format!("{owner} must have exactly 1 {} property, found {count}", quote(SCHEMA_PACKAGE));
         wrong.push((Rule::PackageProperty, text));
     }
     let first = of_package.first().and_then(|value| OfPackage::read(value)).filter(|_| count == 1);
     if let Some(first) = first.as_ref().filter(|first| first.name != package) {
-        let text = format!("package {} does not match {} property {}", quoted(package), quoted(SCHEMA_PACKAGE), quoted(&first.name));
+        let text = format!("package {} does not match {} property {}", quote(package), quote(SCHEMA_PACKAGE), quote(&first.name));
         wrong.push((Rule::PackagePropertyName, text));
     }
     let related = related_images.enumerate().map(|(index, image)| (Some(index), image));
     for (index, spec) in std::iter::once((None, image)).chain(related).filter(|(_, spec)| !spec.is_empty()) {
         if let Err(reason) = check_pull_spec(spec) {
             let field = index.map_or_else(|| "image".to_owned(), |index| format!("relatedImages[{index}].image"));
-            let subject = format!("package {} bundle {} {field}", quoted(package), quoted(name));
-            wrong.push((Rule::PullSpec, format!("{subject}: invalid image pull spec {}: {reason}", quoted(spec))));
+            let subject = format!("package {} bundle {} {field}", quote(package), quote(name));
+            wrong.push((Rule::PullSpec, format!("{subject}: invalid image pull spec {}: {reason}", quote(spec))));
         }
     }
     BundleFact {
@@ -278,19 +279,19 @@ fn version(name: &str, found: OfPackage, wrong: &mut Vec<(Rule, String)>) -> Bun
             version.version = parsed.to_string();
         }
         Err(reason) => {
-            wrong.push((Rule::Version, format!("error parsing bundle {} version {}: {reason}", quoted(name), quoted(&found.version))));
+            wrong.push((Rule::Version, format!("error parsing bundle {} version {}: {reason}", quote(name), quote(&found.version))));
         }
     }
     if !found.release.is_empty() {
         // A release is a list of identifiers as in a pre-release.
         match Version::parse(&format!("0.0.0-{}", found.release)) {
             Ok(_) if found.release.contains('+') => {
-                let text = format!("bundle {} release version {} cannot contain build metadata", quoted(name), quoted(&found.release));
+                let text = format!("bundle {} release version {} cannot contain build metadata", quote(name), quote(&found.release));
                 wrong.push((Rule::Release, text));
             }
             Ok(_) => version.release = Some(found.release),
             Err(reason) => {
-                let text = format!("error parsing bundle {} release version {}: {reason}", quoted(name), quoted(&found.release));
+                let text = format!("error parsing bundle {} release version {}: {reason}", quote(name), quote(&found.release));
                 wrong.push((Rule::Release, text));
             }
         }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use mainstay_golang::quote;
 use mainstay_versions::CatalogRange;
 
 use super::content::{BundleModel, ChannelModel, Message, Model, PackageModel};
-use super::{Finding, Rule, Scope, quoted};
+use super::{Finding, Rule, Scope};
 use crate::model::{Entry, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 
 pub(super) fn check(model: &Model<'_>) -> Vec<Finding> {
@@ -103,7 +104,7 @@ fn entry_findings(entry: &Entry) -> Vec<(Rule, String)> {
     if let Some(range) = &entry.skip_range
         && let Err(reason) = CatalogRange::parse(range)
     {
-        found.push((Rule::SkipRange, format!("invalid skipRange {}: {reason}", quoted(range))));
+        found.push((Rule::SkipRange, format!("invalid skipRange {}: {reason}", quote(range))));
     }
     found
 }
@@ -123,7 +124,7 @@ fn bundle_findings(package: &str, entry: &Entry, bundle: Option<&BundleModel<'_>
     if bundle.version.release.is_some() {
         let normal = format!("{package}-v{}", bundle.version.text());
         if name != normal {
-            found.push((Rule::ReleaseName, format!("name {} does not match normalized name {}", quoted(name), quoted(&normal))));
+            found.push((Rule::ReleaseName, format!("name {} does not match normalized name {}", quote(name), quote(&normal))));
         }
     }
     if bundle.package_properties != 1 {

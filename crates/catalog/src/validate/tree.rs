@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Finding, quoted};
+use mainstay_golang::quote;
+
+use super::Finding;
 
 #[derive(Default)]
 struct Node {
@@ -18,7 +20,7 @@ pub(super) fn draw(findings: &[Finding], f: &mut fmt::Formatter<'_>) -> fmt::Res
         let mut node = &mut root;
         for (kind, name) in [("package", &scope.package), ("channel", &scope.channel), ("bundle", &scope.bundle)] {
             if let Some(name) = name {
-                node = node.children.entry(format!("invalid {kind} {}", quoted(name))).or_default();
+                node = node.children.entry(format!("invalid {kind} {}", quote(name))).or_default();
             }
         }
         node.leaves.push(finding.text.clone());

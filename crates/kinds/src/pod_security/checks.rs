@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 use serde_json::Value;
 
 use super::{Level, Violation};
@@ -219,7 +219,7 @@ fn app_armor(pod: &Value) -> Option<Violation> {
     let allowed = |value: &str| value.is_empty() || value == "runtime/default" || value.starts_with("localhost/");
     let mut forbidden: Vec<String> = annotations(pod)
         .filter(|(key, value)| key.starts_with(APP_ARMOR) && !allowed(value))
-        .map(|(key, value)| format!("{key}={}", go_quote(value)))
+        .map(|(key, value)| format!("{key}={}", quote(value)))
         .collect();
     forbidden.sort();
     let mut who: Vec<String> = setters(bad(of_pod), &names).into_iter().collect();
@@ -354,7 +354,7 @@ fn seccomp_annotations(pod: &Value) -> Option<Violation> {
     let concerns = |key: &str| key == SECCOMP_POD || key.strip_prefix(SECCOMP_CONTAINER).is_some_and(|name| names.contains(&name));
     let forbidden: BTreeSet<String> = annotations(pod)
         .filter(|(key, value)| concerns(key) && !allowed(value))
-        .map(|(key, value)| format!("{key}={}", go_quote(value)))
+        .map(|(key, value)| format!("{key}={}", quote(value)))
         .collect();
     let count = forbidden.len();
     let detail =

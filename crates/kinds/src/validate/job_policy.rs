@@ -12,7 +12,7 @@ const INDEXES: usize = 64 * 1024;
 
 /// Go's `%q` of a list, as findings name what is valid.
 fn valid(values: &[&str]) -> String {
-    let quoted: Vec<String> = values.iter().map(|value| mainstay_schema::field::go_quote(value)).collect();
+    let quoted: Vec<String> = values.iter().map(|value| mainstay_golang::quote(value)).collect();
     format!("valid values: [{}]", quoted.join(" "))
 }
 
@@ -171,12 +171,12 @@ fn indexes(given: &str, completions: i64) -> Result<i64, String> {
         return Ok(0);
     }
     let number = |text: &str| -> Result<i64, String> {
-        text.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {}", mainstay_schema::field::go_quote(text)))
+        text.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {}", mainstay_golang::quote(text)))
     };
     let (mut total, mut last) = (0, None);
     for part in given.split(',') {
         let bounds: Vec<&str> = part.split('-').collect();
-        let shown = mainstay_schema::field::go_quote(part);
+        let shown = mainstay_golang::quote(part);
         if bounds.len() > 2 {
             return Err(format!(
                 "the fragment {shown} violates the requirement that an index interval can have at most two parts separated by '-'"
@@ -184,7 +184,7 @@ fn indexes(given: &str, completions: i64) -> Result<i64, String> {
         }
         let first = number(bounds[0])?;
         if first >= completions {
-            return Err(format!("too large index: {}", mainstay_schema::field::go_quote(bounds[0])));
+            return Err(format!("too large index: {}", mainstay_golang::quote(bounds[0])));
         }
         if let Some(last) = last.filter(|last| first <= *last) {
             return Err(format!("non-increasing order, previous: {last}, current: {first}"));
@@ -194,7 +194,7 @@ fn indexes(given: &str, completions: i64) -> Result<i64, String> {
             Some(text) => {
                 let end = number(text)?;
                 if end >= completions {
-                    return Err(format!("too large index: {}", mainstay_schema::field::go_quote(text)));
+                    return Err(format!("too large index: {}", mainstay_golang::quote(text)));
                 }
                 if first >= end {
                     return Err(format!("non-increasing order, previous: {first}, current: {end}"));

@@ -47,7 +47,7 @@ fn name_messages(rule: NameRule, object: &Value, name: &str, prefix: bool) -> Ve
             let of = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
             let wanted = format!("{}.{}", of("/spec/version"), of("/spec/group"));
             if messages.is_empty() && name != wanted {
-                vec![format!("must be `spec.version+\".\"+spec.group`: {}", mainstay_schema::field::go_quote(&wanted))]
+                vec![format!("must be `spec.version+\".\"+spec.group`: {}", mainstay_golang::quote(&wanted))]
             } else {
                 messages
             }
@@ -218,7 +218,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
         let more: Vec<String> = super::texts(new, "finalizers")
             .into_iter()
             .filter(|finalizer| !before.contains(finalizer))
-            .map(mainstay_schema::field::go_quote)
+            .map(mainstay_golang::quote)
             .collect();
         if !more.is_empty() {
             let words = format!(

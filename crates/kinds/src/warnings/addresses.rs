@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use mainstay_schema::field::{Path, go_quote};
+use mainstay_golang::quote;
+use mainstay_schema::field::Path;
 
 use crate::validate::names;
 
@@ -20,7 +21,7 @@ fn plain(address: IpAddr) -> IpAddr {
 /// What is said of an address; nothing of what is none.
 pub(super) fn ip(path: &Path, given: &str) -> Option<String> {
     let address = names::address(given)?;
-    let quoted = go_quote(given);
+    let quoted = quote(given);
     match given.parse::<IpAddr>() {
         Ok(strict) if !mapped(strict) => {
             let canonical = strict.to_string();
@@ -44,7 +45,7 @@ pub(super) fn ips<'a>(path: &Path, given: impl IntoIterator<Item = &'a str>, mem
 pub(super) fn cidr(path: &Path, given: &str) -> Vec<String> {
     let Some((address, length)) = names::range(given) else { return Vec::new() };
     let (ip, written) = given.split_once('/').unwrap_or_default();
-    let quoted = go_quote(given);
+    let quoted = quote(given);
     let network = names::masked(address, length);
     // Go counts the prefix of a mapped address in bits of IPv6, and then shows the network as what it masks to.
     let shown = if mapped(address) && length >= 96 { format!("{}/{}", plain(network), length - 96) } else { format!("{network}/{length}") };

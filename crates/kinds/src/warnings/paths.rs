@@ -1,6 +1,6 @@
 //! What is inside of volumes and Secrets: files that hide each other, texts that are no PEM.
 
-use mainstay_schema::field::go_quote;
+use mainstay_golang::quote;
 use serde_json::Value;
 
 use super::part;
@@ -25,7 +25,7 @@ impl File {
     }
 
     fn shown(&self) -> String {
-        let path = go_quote(&self.path);
+        let path = quote(&self.path);
         if self.source.is_empty() { path } else { format!("{path} ({})", self.source) }
     }
 }
@@ -34,10 +34,10 @@ impl File {
 pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     for volume in volumes {
-        let name = go_quote(text(volume, "name"));
+        let name = quote(text(volume, "name"));
         for (field, shown) in [
-            ("configMap", format!("ConfigMap {}", go_quote(text(part(volume, "configMap"), "name")))),
-            ("secret", format!("Secret {}", go_quote(text(part(volume, "secret"), "secretName")))),
+            ("configMap", format!("ConfigMap {}", quote(text(part(volume, "configMap"), "name")))),
+            ("secret", format!("Secret {}", quote(text(part(volume, "secret"), "secretName")))),
             ("downwardAPI", "DownwardAPI".to_owned()),
         ] {
             found.extend(collisions(&name, &shown, &items(part(volume, field), "")));
@@ -61,10 +61,10 @@ fn items(source: &Value, shown: &str) -> Vec<File> {
 fn projected(source: &Value) -> Vec<File> {
     let one = |field| part(source, field);
     if has(one("configMap"), "items") {
-        return items(one("configMap"), &format!("ConfigMap {}", go_quote(text(one("configMap"), "name"))));
+        return items(one("configMap"), &format!("ConfigMap {}", quote(text(one("configMap"), "name"))));
     }
     if has(one("secret"), "items") {
-        return items(one("secret"), &format!("Secret {}", go_quote(text(one("secret"), "name"))));
+        return items(one("secret"), &format!("Secret {}", quote(text(one("secret"), "name"))));
     }
     if has(one("downwardAPI"), "items") {
         return items(one("downwardAPI"), "DownwardAPI");
@@ -75,7 +75,7 @@ fn projected(source: &Value) -> Vec<File> {
     if has(source, "clusterTrustBundle") {
         let bundle = one("clusterTrustBundle");
         let name = if has(bundle, "name") { text(bundle, "name") } else { text(bundle, "signerName") };
-        return vec![File::new(text(bundle, "path"), &format!("ClusterTrustBundle {}", go_quote(name)))];
+        return vec![File::new(text(bundle, "path"), &format!("ClusterTrustBundle {}", quote(name)))];
     }
     let certificate = one("podCertificate");
     let kinds = [("certificateChainPath", "chain"), ("keyPath", "key"), ("credentialBundlePath", "credential bundle")];

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mainstay_schema::field::{Path, go_quote};
+use mainstay_golang::quote;
+use mainstay_schema::field::Path;
 use serde_json::Value;
 
 use super::{addresses, annotation, node_label, part, paths, storage};
@@ -156,7 +157,7 @@ fn lists(spec: &Value, path: &Path) -> Vec<String> {
             let value = text(item, member);
             if !known.insert(value) {
                 let path = path.child(field).index(index).child(member);
-                found.push(format!("{path}: duplicate {member} {}", go_quote(value)));
+                found.push(format!("{path}: duplicate {member} {}", quote(value)));
             }
         }
     }
@@ -222,7 +223,7 @@ fn environment(container: &Value, path: &Path) -> Vec<String> {
         let reference = format!("$({name})");
         if has(variable, "valueFrom") || value == reference || !value.contains(&reference) {
             let path = path.index(index);
-            found.push(format!("{path}: hides previous definition of {}, which may be dropped when using apply", go_quote(name)));
+            found.push(format!("{path}: hides previous definition of {}, which may be dropped when using apply", quote(name)));
         }
     }
     found
@@ -297,7 +298,7 @@ fn port_names(containers: &[(&Value, Path)]) -> Vec<String> {
             if let Some(other) = known.get(name) {
                 found.push(format!(
                     "{path}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
-                    go_quote(name)
+                    quote(name)
                 ));
             } else {
                 known.insert(name, path);

@@ -6,8 +6,6 @@ use std::ops::Deref;
 
 use serde_json::{Number, Value};
 
-use crate::go;
-
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
@@ -180,7 +178,7 @@ impl Ord for Scalar {
 impl fmt::Display for Scalar {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Value::String(text) => out.write_str(&go::quote(text)),
+            Value::String(text) => out.write_str(&mainstay_golang::quote(text)),
             other => write!(out, "{other}"),
         }
     }

@@ -5,7 +5,6 @@ use std::fmt;
 
 use super::{Manager, Operation};
 use crate::fieldset::Path;
-use crate::go;
 
 /// A field that somebody else owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +48,9 @@ impl fmt::Display for Conflicts {
 }
 
 fn name(manager: &Manager) -> String {
-    let mut text = go::quote(&manager.manager);
+    let mut text = mainstay_golang::quote(&manager.manager);
     if !manager.subresource.is_empty() {
-        text = format!("{text} with subresource {}", go::quote(&manager.subresource));
+        text = format!("{text} with subresource {}", mainstay_golang::quote(&manager.subresource));
     }
     if manager.operation == Operation::Update {
         text = format!("{text} using {}", manager.api_version);

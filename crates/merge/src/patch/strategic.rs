@@ -51,7 +51,7 @@ impl<'a> Meta<'a> {
                 return Err(PatchError::Unmergeable("merging an object in json but data type is not struct, instead is: map".into()));
             }
             if let (false, Some(name)) = (parent.properties.is_empty(), type_name(parent)) {
-                let field = go::quote(field);
+                let field = mainstay_golang::quote(field);
                 return Err(PatchError::Unmergeable(format!("unable to find api field in struct {name} for the json field {field}")));
             }
         }

@@ -275,7 +275,7 @@ impl<'a> List<'a> {
                 }
                 let mut found: Vec<(&str, &Value)> = keys.iter().filter_map(known).collect();
                 if found.is_empty() {
-                    let keys: Vec<String> = keys.iter().map(|key| crate::go::quote(key)).collect();
+                    let keys: Vec<String> = keys.iter().map(|key| mainstay_golang::quote(key)).collect();
                     return Err(format!(
                         "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
                         keys.join(" ")

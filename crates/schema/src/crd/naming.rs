@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{KindNames, list, text};
-use crate::field::go_quote;
+use mainstay_golang::quote;
 
 /// A condition of a CRD's status, without its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub fn names_accepted<'a>(crd: &Value, others: impl IntoIterator<Item = &'a Valu
     let mut accepted = before.clone();
     let mut refusal: Option<(&'static str, String)> = None;
 
-    let in_use = |name: &str| format!("{} is already in use", go_quote(name));
+    let in_use = |name: &str| format!("{} is already in use", quote(name));
     let mut weigh = |wanted: &String, before: &String, taken: &BTreeSet<String>, place: &mut String, reason: &'static str| {
         if wanted == before || !taken.contains(wanted) {
             place.clone_from(wanted);

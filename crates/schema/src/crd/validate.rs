@@ -8,7 +8,9 @@ mod openapi_schema;
 use serde_json::Value;
 
 use super::{KindNames, approval, flag, is_condition_true, list, text};
-use crate::field::{BadValue, Error, Path, go_json, go_quote};
+use mainstay_golang::quote;
+
+use crate::field::{BadValue, Error, Path, go_json};
 use crate::format;
 use crate::metadata;
 use crate::model::Schema;
@@ -79,7 +81,7 @@ pub fn warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
             any(schema, &mut |schema| {
                 let format = schema["format"].as_str().unwrap_or_default();
                 if schema["type"] == "string" && !format.is_empty() && !format::is_known(format) {
-                    let warning = format!("unrecognized format {}", go_quote(format));
+                    let warning = format!("unrecognized format {}", quote(format));
                     if !found.contains(&warning) {
                         found.push(warning);
                     }

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::rest;
-use crate::field::{go_json, go_quote};
+use mainstay_golang::quote;
+
+use crate::field::go_json;
 
 /// The keywords that [`compare`] looks at; `description` is free to change.
 pub(super) const HANDLED: [&str; 15] = [
@@ -56,7 +58,7 @@ fn list<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
 fn kind(old: &Value, new: &Value, found: &mut Found) {
     let (old, new) = (text(old, "type"), text(new, "type"));
     if old != new {
-        found.push(("type", format!("type changed : {} -> {}", go_quote(old), go_quote(new))));
+        found.push(("type", format!("type changed : {} -> {}", quote(old), quote(new))));
     }
 }
 
@@ -71,7 +73,7 @@ fn required(old: &Value, new: &Value, found: &mut Found) {
 }
 
 fn default(old: &Value, new: &Value, found: &mut Found) {
-    let given = |schema: &Value| schema.get("default").filter(|value| !value.is_null()).map(|value| go_quote(&go_json(value)));
+    let given = |schema: &Value| schema.get("default").filter(|value| !value.is_null()).map(|value| quote(&go_json(value)));
     match (given(old), given(new)) {
         (None, Some(new)) => found.push(("default", format!("default added when there was none previously : {new}"))),
         (Some(old), None) => found.push(("default", format!("default value removed : {old}"))),
@@ -116,7 +118,7 @@ fn pattern(old: &Value, new: &Value, found: &mut Found) {
         (_, true) => "removed",
         _ => "changed",
     };
-    found.push(("pattern", format!("pattern {what} : {} -> {}", go_quote(old), go_quote(new))));
+    found.push(("pattern", format!("pattern {what} : {} -> {}", quote(old), quote(new))));
 }
 
 fn nullable(old: &Value, new: &Value, found: &mut Found) {

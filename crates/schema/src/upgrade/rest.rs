@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::keywords::HANDLED;
-use crate::field::{go_json, go_quote};
+use mainstay_golang::quote;
+
+use crate::field::go_json;
 
 /// What changed besides the keywords that have their own checks. `properties` and `items` are nodes of their own.
 pub(super) fn compare(old: &Value, new: &Value) -> Option<String> {
@@ -130,13 +132,13 @@ fn detail(name: &str, shape: Shape, old: &Value, new: &Value) -> Option<String> 
 
 fn shown(shape: Shape, value: &Value) -> Option<String> {
     Some(match (shape, value) {
-        (Shape::Text, value) => go_quote(value.as_str().unwrap_or_default()),
+        (Shape::Text, value) => quote(value.as_str().unwrap_or_default()),
         (Shape::Flag, value) => (*value == Value::Bool(true)).to_string(),
         (_, Value::Null) => "nil".to_owned(),
-        (Shape::TextPointer, value) => format!("&{}", go_quote(value.as_str().unwrap_or_default())),
+        (Shape::TextPointer, value) => format!("&{}", quote(value.as_str().unwrap_or_default())),
         (Shape::FlagPointer | Shape::NumberPointer, value) => format!("&{}", go_json(value)),
         (Shape::Texts, value) => {
-            let texts: Vec<String> = value.as_array()?.iter().filter_map(Value::as_str).map(go_quote).collect();
+            let texts: Vec<String> = value.as_array()?.iter().filter_map(Value::as_str).map(quote).collect();
             format!("[]string{{{}}}", texts.join(", "))
         }
         (Shape::Json, value) => {
@@ -161,7 +163,7 @@ fn shown_rule(rule: &Value) -> String {
         ("fieldPath", "FieldPath"),
     ]
     .iter()
-    .filter_map(|(key, name)| Some(format!("{name}: {}", go_quote(rule[*key].as_str()?))))
+    .filter_map(|(key, name)| Some(format!("{name}: {}", quote(rule[*key].as_str()?))))
     .collect();
     format!("{{{}}}", members.join(", "))
 }

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::{Checker, Outcome, Place};
-use crate::field::{Error, go_quote};
+use mainstay_golang::quote;
+
+use crate::field::Error;
 use crate::model::{Schema, SchemaRef};
 
 impl Checker<'_> {
@@ -29,7 +31,7 @@ impl Checker<'_> {
 
     /// Upstream says these without a field or a value.
     fn complain(&self, place: &Place<'_>, words: &str, outcome: &mut Outcome) {
-        outcome.add(Error::invalid(&self.whole(), "", format!("{} {words}", go_quote(&place.name()))));
+        outcome.add(Error::invalid(&self.whole(), "", format!("{} {words}", quote(&place.name()))));
     }
 
     fn any_of(&self, schemas: &[SchemaRef], value: &Value, old: Option<&Value>, place: &Place<'_>, outcome: &mut Outcome) {

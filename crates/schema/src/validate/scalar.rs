@@ -66,7 +66,7 @@ impl Checker<'_> {
             && format::check(format, text) == Some(false)
         {
             let name = place.name();
-            let detail = format!("{name} in body must be of type {format}: {}", field::go_quote(text));
+            let detail = format!("{name} in body must be of type {format}: {}", mainstay_golang::quote(text));
             outcome.add(Error::type_invalid(&self.field(&name), text, detail));
         }
     }
