@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mainstay_catalog::SourceError;
 use mainstay_catalog_store::DirectorySource;
-use mainstay_oci::{BlobStore, Client, Image, Layer, Layout, Platform, Reference, UnpackOptions, read_files, unpack};
+use mainstay_oci::{Client, Image, Layer, Layout, Platform, Reference, UnpackOptions, Workspace, read_files, unpack};
 use tempfile::TempDir;
 
 use crate::access::{Access, Names};
@@ -14,35 +14,51 @@ use crate::kind::{Content, Kind, Place};
 use crate::open::{Opened, Payload};
 use crate::{BUNDLE_LABEL, CATALOG_LABEL, DATABASE_LABEL};
 
-/// An image whose layers are on this machine. Its scratch folder goes with it.
+/// An image whose layers are on this machine.
 pub(crate) struct Local {
     pub(crate) reference: String,
     pub(crate) place: Place,
     image: Image,
     layers: Vec<Layer>,
-    scratch: TempDir,
+    hold: Hold,
+}
+
+/// What keeps the layers on this machine until they are read.
+#[allow(dead_code, reason = "removes what it holds when it goes")]
+enum Hold {
+    /// They are somebody else's.
+    Nothing,
+    /// They were pulled, and are shared with the next who pulls them.
+    Pulled(Workspace),
+    /// They came out of an archive.
+    Scratch(TempDir),
 }
 
 impl Local {
     /// Pulls an image.
     pub(crate) async fn pull(reference: &str, access: &Access<'_>) -> Result<Self, Error> {
         let failed = |source: BoxError| Error::Pull { reference: reference.to_owned(), source };
-        let parsed = match access.names {
-            Names::Canonical => Reference::parse(reference),
-            Names::Familiar => Reference::parse_familiar(reference),
+        // A client is made last: what is no reference needs none.
+        let (client, parsed) = match access.names {
+            Names::Canonical => {
+                let parsed = Reference::parse(reference).map_err(|error| failed(reference_problem(error)))?;
+                ((access.client)().map_err(failed)?, parsed)
+            }
+            Names::Familiar => {
+                let client = (access.client)().map_err(failed)?;
+                let parsed = client.reference(reference).map_err(|error| failed(reference_problem(error)))?;
+                (client, parsed)
+            }
         };
-        let parsed = parsed.map_err(|error| failed(reference_problem(error)))?;
-        let client = (access.client)().map_err(failed)?;
         Self::pull_with(&client, reference, &parsed).await
     }
 
     async fn pull_with(client: &Client, reference: &str, parsed: &Reference) -> Result<Self, Error> {
         let failed = |source: BoxError| Error::Pull { reference: reference.to_owned(), source };
-        let scratch = scratch()?;
-        let store = BlobStore::open(scratch.path().join("pulled")).map_err(|error| failed(error.into()))?;
-        let image = client.pull(parsed, &store).await.map_err(|error| failed(error.into()))?;
-        let layers = Layer::of(&image, &store);
-        Ok(Self { reference: reference.to_owned(), place: Place::Image, image, layers, scratch })
+        let workspace = client.workspace().map_err(|error| failed(error.into()))?;
+        let image = client.pull(parsed, workspace.store()).await.map_err(|error| failed(error.into()))?;
+        let layers = Layer::of(&image, workspace.store());
+        Ok(Self { reference: reference.to_owned(), place: Place::Image, image, layers, hold: Hold::Pulled(workspace) })
     }
 
     /// The image of a layout directory: the only one, or the one named after a colon.
@@ -51,7 +67,26 @@ impl Local {
         let layout = Layout::open(directory).map_err(failed)?;
         let image = layout.image(name, &data_platform()).map_err(failed)?;
         let layers = Layer::of(&image, layout.store());
-        Ok(Self { reference: reference.to_owned(), place: Place::Layout, image, layers, scratch: scratch()? })
+        Ok(Self { reference: reference.to_owned(), place: Place::Layout, image, layers, hold: Hold::Nothing })
+    }
+
+    /// The image of an archive: the only one, or the one named after a colon.
+    pub(crate) async fn of_archive(reference: &str, archive: &Path, name: Option<&str>) -> Result<Self, Error> {
+        let failed = |error: mainstay_oci::Error| Error::Pull { reference: reference.to_owned(), source: error.into() };
+        let scratch = scratch()?;
+        let (archive, directory) = (archive.to_owned(), scratch.path().join("layout"));
+        let layout = joined(tokio::task::spawn_blocking(move || Layout::read_archive(&archive, &directory)).await).map_err(failed)?;
+        let image = layout.image(name, &data_platform()).map_err(|error| match error {
+            // Where the scratch folder lies says nothing to anybody; the names that there are do.
+            mainstay_oci::Error::Content { problem, .. } => {
+                let names = layout.names().map(|names| names.into_keys().collect::<Vec<_>>().join(", ")).unwrap_or_default();
+                let names = if names.is_empty() { names } else { format!(" (the images are called {names})") };
+                Error::Pull { reference: reference.to_owned(), source: format!("{problem}{names}").into() }
+            }
+            other => failed(other),
+        })?;
+        let layers = Layer::of(&image, layout.store());
+        Ok(Self { reference: reference.to_owned(), place: Place::Archive, image, layers, hold: Hold::Scratch(scratch) })
     }
 
     /// What the labels say the image is (CATLG-32), and opened as that.
@@ -108,10 +143,10 @@ impl Local {
     pub(crate) async fn bundle_files(self) -> Result<BundleFiles, Error> {
         let folders = bundle::folders(&self.image.config.config.labels);
         let options = UnpackOptions { keep: folders.iter().map(|(folder, _)| folder.clone()).collect(), ..UnpackOptions::default() };
-        let Self { reference, layers, scratch, .. } = self;
+        let Self { reference, layers, hold, .. } = self;
         let read = tokio::task::spawn_blocking(move || {
             let files = read_files(&layers, &options);
-            drop(scratch);
+            drop(hold);
             files
         });
         let files = joined(read.await).map_err(|error| Error::Unpack { reference, source: error.into() })?;
@@ -120,7 +155,8 @@ impl Local {
 
     /// Unpacks one path of the image and gives where it is now.
     async fn unpack(self, path: &str) -> Result<(PathBuf, TempDir), Error> {
-        let Self { reference, layers, scratch, .. } = self;
+        let Self { reference, layers, hold, .. } = self;
+        let scratch = scratch()?;
         let root = scratch.path().join("root");
         let kept = path.trim_matches('/').to_owned();
         let options =
@@ -128,7 +164,9 @@ impl Local {
         let directory = root.clone();
         let read = tokio::task::spawn_blocking(move || {
             std::fs::create_dir_all(&directory).map_err(BoxError::from)?;
-            unpack(&layers, &directory, &options).map_err(BoxError::from)
+            let unpacked = unpack(&layers, &directory, &options).map_err(BoxError::from);
+            drop(hold);
+            unpacked
         });
         joined(read.await).map_err(|source| Error::Unpack { reference, source })?;
         Ok((if kept.is_empty() { root } else { root.join(kept) }, scratch))
@@ -142,7 +180,7 @@ impl Local {
 /// The files of a bundle's image, for those who have a client already.
 pub async fn pull_files(client: &Client, reference: &str) -> Result<BundleFiles, Error> {
     let failed = |error: mainstay_oci::Error| Error::Pull { reference: reference.to_owned(), source: reference_problem(error) };
-    let parsed = Reference::parse_familiar(reference).map_err(failed)?;
+    let parsed = client.reference(reference).map_err(failed)?;
     Local::pull_with(client, reference, &parsed).await?.bundle_files().await
 }
 

@@ -68,8 +68,12 @@ impl Opened {
 pub async fn open(reference: &str, access: &Access<'_>) -> Result<Opened, Error> {
     let path = Path::new(reference);
     let Ok(metadata) = std::fs::metadata(path) else {
-        if let Some((directory, name)) = layout_and_name(reference) {
-            return Local::of_layout(reference, Path::new(directory), Some(name))?.open(access).await;
+        if let Some((place, name)) = place_and_name(reference, access) {
+            let local = match place {
+                (Place::Archive, file) => Local::of_archive(reference, file, Some(name)).await?,
+                (_, directory) => Local::of_layout(reference, directory, Some(name))?,
+            };
+            return local.open(access).await;
         }
         if access.names == Names::Familiar && looks_like_a_path(reference) {
             return Err(Error::NoFile(reference.to_owned()));
@@ -107,6 +111,9 @@ async fn file(reference: &str, path: &Path, access: &Access<'_>) -> Result<Opene
         let catalog = joined(tokio::task::spawn_blocking(move || database(&name, &path)).await)?;
         return Ok(Opened { kind: Kind::DATABASE_FILE, payload: Payload::Catalog(catalog) });
     }
+    if takes_place(access, Place::Archive) && is_archive(reference, path)? {
+        return Local::of_archive(reference, path, None).await?.open(access).await;
+    }
     if !access.accept.contains(&Kind::CATALOG_FILE) {
         return Err(Error::FileType { reference: reference.to_owned(), found: file_type::describe(&head) });
     }
@@ -134,10 +141,22 @@ fn is_layout(directory: &Path) -> bool {
     directory.join("oci-layout").is_file() && directory.join("index.json").is_file()
 }
 
-/// `DIR:NAME` of a layout with several images.
-fn layout_and_name(reference: &str) -> Option<(&str, &str)> {
-    let (directory, name) = reference.rsplit_once(':')?;
-    is_layout(Path::new(directory)).then_some((directory, name))
+fn is_archive(reference: &str, path: &Path) -> Result<bool, Error> {
+    mainstay_oci::is_archive(path).map_err(|error| Error::Io { path: reference.to_owned(), reason: error.to_string() })
+}
+
+/// `DIR:NAME` of a layout and `FILE:NAME` of an archive with several images. Names have colons too, so that the first that fits counts.
+fn place_and_name<'r>(reference: &'r str, access: &Access<'_>) -> Option<((Place, &'r Path), &'r str)> {
+    reference.match_indices(':').find_map(|(at, _)| {
+        let (path, name) = (Path::new(&reference[..at]), &reference[at + 1..]);
+        if is_layout(path) {
+            Some(((Place::Layout, path), name))
+        } else if path.is_file() && takes_place(access, Place::Archive) {
+            Some(((Place::Archive, path), name))
+        } else {
+            None
+        }
+    })
 }
 
 /// Whether a text that is no file was meant as one.

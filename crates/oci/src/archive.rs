@@ -44,6 +44,16 @@ struct Contents {
     links: BTreeMap<String, String>,
 }
 
+/// Whether a file is a tar archive, compressed or not, as archives of images are.
+pub fn is_archive(file: &Path) -> Result<bool, Error> {
+    const MAGIC: std::ops::Range<usize> = 257..262;
+    let opened = fs::File::open(file).map_err(Error::io(file))?;
+    let mut head = Vec::new();
+    // What says that it is compressed and then cannot be unpacked is no archive.
+    let read = decompressed(opened).and_then(|reader| reader.take(MAGIC.end as u64).read_to_end(&mut head));
+    Ok(read.is_ok() && head.get(MAGIC).is_some_and(|magic| magic == b"ustar"))
+}
+
 impl Layout {
     /// Reads the images of an archive into a layout in that directory. Every blob that is named by its digest is compared with it.
     pub fn read_archive(archive: &Path, directory: &Path) -> Result<Self, Error> {

@@ -35,7 +35,7 @@ mod tls;
 mod transport;
 mod unpack;
 
-pub use archive::write_docker_archive;
+pub use archive::{is_archive, write_docker_archive};
 pub use auth::{Credential, Credentials};
 pub use blob_cache::{BlobCache, Workspace};
 pub use build::{Compression, Format, ImageBuilder, ImageFile, ImageIndex};

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use super::{Attempts, Client, Image, MAX_MANIFEST, Resolved, accepted, header, read_config};
 use crate::digest::{Digest, Hasher};
 use crate::error::{Error, ErrorKind};
-use crate::manifest::{Descriptor, Document, Manifest, parse};
+use crate::manifest::{Descriptor, Document, Manifest, media_type, parse};
 use crate::reference::Reference;
 use crate::registries::Source;
 use crate::store::{BlobStore, BlobWriter, check};
@@ -129,14 +129,17 @@ impl Client {
         store: &BlobStore,
     ) -> Result<(Digest, Descriptor, Box<Manifest>), Error> {
         let subject = reference.to_string();
-        let fetched = self.manifest(reference, source, reference.version(), reference.digest()).await?;
+        let fetched = match reference.digest() {
+            Some(digest) => self.manifest_by_digest(reference, source, store, digest).await?,
+            None => self.manifest(reference, source, reference.version(), None).await?,
+        };
         let document = parse(&subject, &fetched.bytes)?;
         store.write(&fetched.bytes)?;
         match document {
             Document::Image(manifest) => Ok((fetched.digest.clone(), fetched.descriptor(manifest.media_type.as_deref()), manifest)),
             Document::Index(index) => {
                 let chosen = index.select(&subject, &self.config.platform)?;
-                let inner = self.manifest(reference, source, chosen.digest.as_str(), Some(&chosen.digest)).await?;
+                let inner = self.manifest_by_digest(reference, source, store, &chosen.digest).await?;
                 match parse(&subject, &inner.bytes)? {
                     Document::Image(manifest) => {
                         store.write(&inner.bytes)?;
@@ -146,6 +149,26 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// A manifest or index by its digest: from the store where it is there, for what has a digest does not change.
+    async fn manifest_by_digest(
+        &self,
+        reference: &Reference,
+        source: &Source,
+        store: &BlobStore,
+        digest: &Digest,
+    ) -> Result<Fetched, Error> {
+        if !store.find(digest)? {
+            return self.manifest(reference, source, digest.as_str(), Some(digest)).await;
+        }
+        let bytes = store.read(digest, MAX_MANIFEST as u64)?;
+        // Only OCI's own may leave out what they are.
+        let media_type = match parse(&reference.to_string(), &bytes)? {
+            Document::Image(_) => media_type::OCI_MANIFEST,
+            Document::Index(_) => media_type::OCI_INDEX,
+        };
+        Ok(Fetched { digest: digest.clone(), media_type: media_type.to_owned(), bytes })
     }
 
     pub(super) async fn head(&self, reference: &Reference, source: &Source) -> Result<(Digest, String), Error> {
