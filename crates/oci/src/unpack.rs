@@ -8,10 +8,12 @@
 //!   blob ── gzip / zstd / plain ── counted ── tar entries ── Model (whiteouts, links, limits) ── Sink: directory or memory
 //! ```
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crate::client::Image;
 use crate::error::Error;
@@ -88,9 +90,16 @@ pub fn read_files(layers: &[Layer], options: &UnpackOptions) -> Result<BTreeMap<
         .filter(|(_, node)| matches!(node.kind, Kind::Link(_)))
         .filter_map(|(path, _)| Some((path.clone(), model.resolve(path, true).ok()?)))
         .collect();
+    let mut total = model.bytes;
     let Sink::Memory(mut files) = model.sink else { return Ok(BTreeMap::new()) };
     for (path, target) in links {
-        if let Some(bytes) = files.get(&target).cloned() {
+        if let Some(bytes) = files.get(&target) {
+            // Each link is a copy here, so that many small links to one large file are no small matter.
+            total += bytes.len() as u64;
+            if total > options.limits.total_bytes {
+                return Err(Error::Limit { subject: model.subject, what: TOTAL, limit: options.limits.total_bytes });
+            }
+            let bytes = bytes.clone();
             files.insert(path, bytes);
         }
     }
@@ -126,6 +135,10 @@ struct Model<'a> {
 
 /// Links that lead to links; Linux follows no more either.
 const MAX_LINKS: usize = 40;
+/// Bytes of what an archive says about one entry: long names, extended attributes. They are held in memory.
+const MAX_HEAD: u64 = 1 << 20;
+const ENTRIES: &str = "number of entries";
+const TOTAL: &str = "size of all files in bytes";
 const OUTSIDE: &str = "leads out of the root";
 
 impl<'a> Model<'a> {
@@ -139,6 +152,11 @@ impl<'a> Model<'a> {
     }
 
     fn apply_all(&mut self, layers: &[Layer]) -> Result<(), Error> {
+        // Labels of images say what to keep, and callers look there afterwards: such a path must not lead out either.
+        if let Some(kept) = self.options.keep.iter().find(|kept| kept.split('/').any(|part| part == "..")) {
+            let problem = "contains \"..\"";
+            return Err(Error::UnsafePath { subject: "path in the image".to_owned(), path: kept.clone(), problem });
+        }
         for (number, layer) in layers.iter().enumerate() {
             self.subject.clone_from(&layer.name);
             self.apply(number, layer)?;
@@ -159,14 +177,18 @@ impl<'a> Model<'a> {
             inner: decompressed(file).map_err(|error| self.unreadable(&error))?,
             read: self.read,
             limit: self.options.limits.read_bytes,
+            place: 0,
+            reach: Rc::new(Cell::new(MAX_HEAD)),
         };
+        let reach = counted.reach.clone();
         let mut archive = tar::Archive::new(counted);
         let entries = archive.entries().map_err(|error| self.unreadable(&error))?;
         for entry in entries {
             let mut entry = entry.map_err(|error| self.unreadable(&error))?;
+            reach.set(end_of(&entry).saturating_add(MAX_HEAD));
             self.entries += 1;
             if self.entries > self.options.limits.entries {
-                return Err(self.over("number of entries", self.options.limits.entries));
+                return Err(self.over(ENTRIES, self.options.limits.entries));
             }
             self.entry(number, &mut entry)?;
         }
@@ -295,7 +317,15 @@ impl<'a> Model<'a> {
                 .or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
                 .map_err(Error::io(&path))?;
         }
-        self.nodes.insert(place.to_owned(), Node { kind: Kind::Directory, layer });
+        self.insert(place, Node { kind: Kind::Directory, layer })
+    }
+
+    /// Parents that an archive only implies count as entries too.
+    fn insert(&mut self, place: &str, node: Node) -> Result<(), Error> {
+        if self.nodes.len() as u64 >= self.options.limits.entries && !self.nodes.contains_key(place) {
+            return Err(self.over(ENTRIES, self.options.limits.entries));
+        }
+        self.nodes.insert(place.to_owned(), node);
         Ok(())
     }
 
@@ -325,7 +355,7 @@ impl<'a> Model<'a> {
         }
         self.remove(place, None);
         if self.bytes + size > limits.total_bytes {
-            return Err(self.over("size of all files in bytes", limits.total_bytes));
+            return Err(self.over(TOTAL, limits.total_bytes));
         }
         self.parents(place, layer)?;
         let mut content = content.take(size);
@@ -351,8 +381,7 @@ impl<'a> Model<'a> {
             }
         }
         self.bytes += size;
-        self.nodes.insert(place.to_owned(), Node { kind: Kind::File(size), layer });
-        Ok(())
+        self.insert(place, Node { kind: Kind::File(size), layer })
     }
 
     fn whole(&self, place: &str, copied: u64, size: u64) -> Result<(), Error> {
@@ -362,7 +391,7 @@ impl<'a> Model<'a> {
     fn link(&mut self, place: &str, layer: usize, target: &str, written: &str) -> Result<(), Error> {
         self.remove(place, None);
         self.parents(place, layer)?;
-        self.nodes.insert(place.to_owned(), Node { kind: Kind::Link(target.to_owned()), layer });
+        self.insert(place, Node { kind: Kind::Link(target.to_owned()), layer })?;
         let leads = self.resolve(place, true).map_err(|problem| self.unsafe_path(&format!("{written} -> {target}"), problem))?;
         if let Sink::Directory(root) = &self.sink {
             // Written relative, so that an absolute target means the image's root on this disk too.
@@ -467,6 +496,9 @@ impl<'a> Model<'a> {
         if error.get_ref().and_then(|inner| inner.downcast_ref::<TooMuch>()).is_some() {
             return self.over("size uncompressed in bytes", self.options.limits.read_bytes);
         }
+        if error.get_ref().and_then(|inner| inner.downcast_ref::<LongHead>()).is_some() {
+            return self.over("size of the head of an entry in bytes", MAX_HEAD);
+        }
         Error::content(&self.subject, format!("the archive cannot be read: {error}"))
     }
 }
@@ -496,18 +528,38 @@ struct Counted {
     inner: Box<dyn Read>,
     read: u64,
     limit: u64,
+    /// Bytes of this layer so far.
+    place: u64,
+    /// How far the next head may reach.
+    reach: Rc<Cell<u64>>,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("more than the limit")]
 struct TooMuch;
 
+#[derive(Debug, thiserror::Error)]
+#[error("the head of an entry is longer than the limit")]
+struct LongHead;
+
+/// Where the content of an entry ends in its archive.
+fn end_of(entry: &tar::Entry<'_, impl Read>) -> u64 {
+    // A sparse file is larger than what the archive holds of it.
+    let sparse = entry.header().entry_type().is_gnu_sparse();
+    let size = if sparse { entry.header().entry_size().unwrap_or_default() } else { entry.size() };
+    entry.raw_file_position().saturating_add(size)
+}
+
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.read += count as u64;
+        self.place += count as u64;
         if self.read > self.limit {
             return Err(io::Error::other(TooMuch));
+        }
+        if self.place > self.reach.get() {
+            return Err(io::Error::other(LongHead));
         }
         Ok(count)
     }

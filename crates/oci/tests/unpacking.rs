@@ -203,6 +203,61 @@ fn sizes_are_limited_before_they_are_written() {
     assert_eq!(says(&layers_of(&[files]), &[], few), "layer 0: number of entries is over the limit of 2");
 }
 
+/// A label that names a folder outside is refused before anybody looks there; nothing of it is unpacked.
+#[test]
+fn wanted_paths_stay_inside() {
+    let directory = tempfile::tempdir().unwrap();
+    let layers = layers(directory.path(), &[archive(&[File("configs/a", "1")])]);
+    for kept in ["../../etc", "configs/../../etc", "configs/.."] {
+        let options = UnpackOptions { keep: vec![kept.to_owned()], ..UnpackOptions::default() };
+        let root = directory.path().join("root");
+        for error in [unpack(&layers, &root, &options).unwrap_err(), read_files(&layers, &options).unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::UnsafePath, "{error}");
+            assert_eq!(error.to_string(), format!("path in the image: {kept:?}: contains \"..\""));
+        }
+    }
+}
+
+/// A long name or an extended header that never ends, one large file under many names, and folders that are only implied.
+#[test]
+fn small_archives_do_not_grow_without_bounds() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |bytes: Vec<u8>, limits: UnpackLimits| {
+        let layers = layers(directory.path(), &[bytes]);
+        let error = read_files(&layers, &UnpackOptions { limits, ..UnpackOptions::default() }).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        error.to_string()
+    };
+    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(64 << 20);
+        header.set_cksum();
+        let mut bytes = header.as_bytes().to_vec();
+        bytes.resize(65 << 20, b'a');
+        assert_eq!(
+            refused(gzip(&bytes), UnpackLimits::default()),
+            "layer 0: size of the head of an entry in bytes is over the limit of 1048576",
+            "{kind:?}"
+        );
+    }
+    let names = ["l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7"];
+    let mut entries = vec![File("big", "0123456789")];
+    entries.extend(names.map(|name| Link(name, "big")));
+    let total = UnpackLimits { total_bytes: 50, ..UnpackLimits::default() };
+    assert_eq!(refused(archive(&entries), total), "layer 0: size of all files in bytes is over the limit of 50");
+
+    let deep = "a/".repeat(45) + "x";
+    let few = UnpackLimits { entries: 20, ..UnpackLimits::default() };
+    assert_eq!(refused(archive(&[File(&deep, "1")]), few), "layer 0: number of entries is over the limit of 20");
+
+    // What is large, but no head, is not counted as one.
+    let large = "x".repeat(3 << 20);
+    let good = archive(&[File("a", &large), File("b", "1"), File("c", &large), Link("d", "b")]);
+    let files = read_files(&layers(directory.path(), &[gzip(&good)]), &UnpackOptions::default()).unwrap();
+    assert_eq!((files["c"].len(), files["d"].as_slice()), (3 << 20, b"1".as_slice()));
+}
+
 /// The same content compressed in each way; only what is wanted; and archives that break off.
 #[test]
 fn compressions_filters_and_broken_archives() {
