@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use mainstay_golang::sort_slice;
 
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, EntryBlob, Fields, PackageBlob, PropertyBlob, Shape};
-use crate::go_sort::go_sort;
 use crate::json::write::{Layout, Values, Writer, write_string};
 use crate::json::{Cursor, Syntax};
 use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
@@ -177,7 +177,7 @@ fn write_bundle<'a>(bundle: &BundleBlob<'a>, writer: &mut Writer<'a, '_>) -> Res
     members.properties(&[short, long].concat())?;
     if !bundle.related_images.is_empty() {
         let mut images: Vec<&(Cow<'_, str>, Cow<'_, str>)> = bundle.related_images.iter().collect();
-        go_sort(&mut images, |a, b| a.1 < b.1);
+        sort_slice(&mut images, |a, b| a.1 < b.1);
         let Ok(()) = members.list("relatedImages", &images, |(name, image), writer| {
             let mut related = Members::open(writer);
             related.text("name", name);

@@ -10,12 +10,12 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use mainstay_golang::sort_slice;
 use serde_json::Value;
 
 use crate::blob_text::Written;
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationBlob, DeprecationsBlob, EntryBlob, PackageBlob, PropertyBlob, Raw};
 use crate::error::LoadError;
-use crate::go_sort::go_sort;
 use crate::json::write::{Layout, Values, Writer};
 use crate::json::{Cursor, Syntax};
 use crate::load::{Empty, Limits, Rules, count_blob, files, read, read_piece};
@@ -174,7 +174,7 @@ fn in_order<B>(mut rows: Vec<Row<B>>) -> Vec<Row<B>> {
     rows.sort_by(|a, b| (a.package.is_empty(), &a.package, a.rank).cmp(&(b.package.is_empty(), &b.package, b.rank)));
     for group in rows.chunk_by_mut(|a, b| a.package == b.package && a.rank == b.rank) {
         match group.first().map(|row| row.rank) {
-            Some(CHANNELS | BUNDLES) => go_sort(group, |a, b| a.by < b.by),
+            Some(CHANNELS | BUNDLES) => sort_slice(group, |a, b| a.by < b.by),
             Some(OTHERS) => group.sort_by(|a, b| a.by.cmp(&b.by)),
             _ => {}
         }

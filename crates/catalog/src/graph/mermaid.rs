@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use mainstay_golang::quote;
+use mainstay_golang::{quote, sort_slice};
 use mainstay_versions::{CatalogRange, Version};
 
 use crate::facts::package_property;
-use crate::go_sort::go_sort;
 use crate::model::{Bundle, Catalog, Channel, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
 use crate::validate::property_error;
 
@@ -82,7 +81,7 @@ pub enum MermaidError {
 /// Draws the channels of a catalog.
 pub fn mermaid(catalog: &Catalog, options: &Mermaid<'_>) -> Result<Drawing, MermaidError> {
     let mut channels: Vec<&Channel> = catalog.channels.iter().collect();
-    go_sort(&mut channels, |a, b| a.name < b.name);
+    sort_slice(&mut channels, |a, b| a.name < b.name);
     let versions = versions(&catalog.bundles)?;
     let floor = match options.minimum_edge {
         Some(name) => Some(Floor {
@@ -255,7 +254,7 @@ impl<'a> Writer<'a> {
             self.deprecated_channels.push(id.clone());
         }
         let mut descending: Vec<&Entry> = entries.iter().collect();
-        go_sort(&mut descending, |a, b| self.versions.get(a.name.as_str()).cmp_precedence(self.versions.get(b.name.as_str())).is_gt());
+        sort_slice(&mut descending, |a, b| self.versions.get(a.name.as_str()).cmp_precedence(self.versions.get(b.name.as_str())).is_gt());
         let mut skipped = BTreeSet::new();
         for entry in descending {
             self.entry(&mut out, &id, package, entry, entries, &mut skipped);

@@ -12,7 +12,7 @@ const NINTHER: usize = 50;
 const MOST_EXCHANGES: usize = 12;
 
 /// Sorts as Go's `sort.Slice` does, elements that compare equal included.
-pub fn go_sort<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
+pub fn sort_slice<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
     let bits = (usize::BITS - items.len().leading_zeros()) as usize;
     let end = items.len();
     Sort { items, less }.range(0, end, bits);
@@ -253,7 +253,7 @@ mod tests {
     /// (random, ascending, descending), CRC-32 of the resulting places.
     #[test]
     fn equals_stand_where_go_leaves_them() {
-        let table = include_str!("../tests/data/go_sort.txt");
+        let table = include_str!("../tests/data/sort.txt");
         assert!(table.lines().count() > 100);
         for line in table.lines() {
             let numbers: Vec<u64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
@@ -270,7 +270,7 @@ mod tests {
                     (key, at as u32)
                 })
                 .collect();
-            go_sort(&mut items, |a, b| a.0 < b.0);
+            sort_slice(&mut items, |a, b| a.0 < b.0);
             let mut sum = crc32fast::Hasher::new();
             for (_, at) in &items {
                 sum.update(&at.to_le_bytes());
