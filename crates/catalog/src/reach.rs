@@ -53,6 +53,10 @@ pub struct Updates<'a> {
     pub channel: &'a Channel,
     steps: Vec<Step<'a>>,
     positions: HashMap<&'a str, usize>,
+    /// The entries that name a bundle in `replaces` or `skips`, in their order.
+    naming: HashMap<&'a str, Vec<usize>>,
+    /// The entries with a skip range that can be read.
+    ranged: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -75,7 +79,14 @@ impl<'a> Updates<'a> {
         };
         let steps: Vec<Step<'a>> = channel.entries.iter().map(step).collect();
         let positions = steps.iter().enumerate().map(|(at, step)| (step.entry.name.as_str(), at)).collect();
-        Self { channel, steps, positions }
+        let mut naming: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, step) in steps.iter().enumerate() {
+            for name in step.entry.replaces.iter().chain(&step.entry.skips) {
+                naming.entry(name.as_str()).or_default().push(at);
+            }
+        }
+        let ranged = (0..steps.len()).filter(|at| steps[*at].range.is_some()).collect();
+        Self { channel, steps, positions, naming, ranged }
     }
 
     /// How many entries there are.
@@ -154,8 +165,14 @@ impl<'a> Updates<'a> {
 
     /// The entries that update a bundle, and why.
     pub fn next(&self, from: Installed<'_>, edges: Edges) -> Vec<(usize, Edge)> {
+        let named = self.naming.get(from.name).map(Vec::as_slice).unwrap_or_default();
+        let ranged = if edges == Edges::Resolver { self.ranged.as_slice() } else { &[] };
+        // Only these can update it: channels may have thousands of entries, and ways are asked for step by step.
+        let mut candidates = [named, ranged].concat();
+        candidates.sort_unstable();
+        candidates.dedup();
         let next = |to: usize| self.edge(from, to, edges).map(|edge| (to, edge));
-        (0..self.steps.len()).filter(|to| self.steps[*to].exists).filter_map(next).collect()
+        candidates.into_iter().filter(|to| self.steps[*to].exists).filter_map(next).collect()
     }
 
     /// For each entry, whether the entry at `target` can be reached from it; it can from itself. Steps lead over bundles that exist.
@@ -168,15 +185,18 @@ impl<'a> Updates<'a> {
             if !self.steps[to].exists {
                 continue;
             }
-            if edges == Edges::Named {
-                for from in self.named(to) {
-                    if !std::mem::replace(&mut reached[from], true) {
-                        todo.push_back(from);
-                    }
+            for from in self.named(to) {
+                if !std::mem::replace(&mut reached[from], true) {
+                    todo.push_back(from);
                 }
+            }
+            if edges == Edges::Named || self.steps[to].range.is_none() {
                 continue;
             }
             open.retain(|&from| {
+                if reached[from] {
+                    return false;
+                }
                 let joins = self.edge(self.installed(from), to, edges).is_some();
                 if joins {
                     reached[from] = true;
@@ -186,6 +206,14 @@ impl<'a> Updates<'a> {
             });
         }
         reached
+    }
+
+    /// Whether a bundle, in this channel or not, gets to one of the entries for which `reaching` says so (of [`Updates::reaching`]).
+    pub fn joins(&self, from: Installed<'_>, reaching: &[bool]) -> bool {
+        match self.position(from.name) {
+            Some(at) => reaching[at],
+            None => self.next(from, Edges::Resolver).iter().any(|(to, _)| reaching[*to]),
+        }
     }
 
     /// The entries that the entry at a place names in `replaces` and `skips`.
@@ -312,5 +340,47 @@ mod tests {
         assert_eq!(updates.reaching(3, Edges::Named), [true; 4]);
         assert_eq!(updates.reaching(1, Edges::Named), [true, true, false, false]);
         assert_eq!(updates.reachable(from(1), Edges::Resolver), [2, 3]);
+    }
+
+    fn slow_next(updates: &Updates<'_>, from: Installed<'_>, edges: Edges) -> Vec<usize> {
+        (0..updates.len()).filter(|to| updates.exists(*to) && updates.edge(from, *to, edges).is_some()).collect()
+    }
+
+    fn slow_reaching(updates: &Updates<'_>, target: usize, edges: Edges) -> Vec<bool> {
+        let mut reached: Vec<bool> = (0..updates.len()).map(|at| at == target).collect();
+        for _ in 0..updates.len() {
+            for at in 0..updates.len() {
+                reached[at] |= slow_next(updates, updates.installed(at), edges).into_iter().any(|to| reached[to]);
+            }
+        }
+        reached
+    }
+
+    proptest::proptest! {
+        /// OLM1-UPG-05: entries found by what they name are those that looking at each of them finds, in channels sound or not.
+        #[test]
+        fn steps_are_those_that_looking_at_every_entry_finds(
+            drawn in proptest::collection::vec((0..9u8, proptest::collection::vec(0..9u8, 0..3), 0..9u8), 1..8),
+            missing in 0..9u8,
+        ) {
+            let name = |number: u8| format!("p.v1.{number}.0");
+            let entries = drawn.iter().enumerate().map(|(at, (replaces, skips, below))| Entry {
+                name: name(at as u8).into(),
+                replaces: (*replaces < 8).then(|| name(*replaces).into()),
+                skips: skips.iter().map(|skip| name(*skip).into()).collect(),
+                skip_range: (*below < 5).then(|| format!(">=1.0.0 <1.{below}.0")),
+            });
+            let channel = Channel { package: "p".into(), name: "c".into(), entries: entries.collect(), properties: Vec::new() };
+            let names: Vec<String> = (0..9).filter(|number| *number != missing).map(name).collect();
+            let versions: Versions<'_> = names.iter().map(|name| (name.as_str(), Version::parse(&name[3..]).ok())).collect();
+            let updates = Updates::of(&channel, &versions);
+            for edges in [Edges::Resolver, Edges::Named] {
+                for at in 0..updates.len() {
+                    let next: Vec<usize> = updates.next(updates.installed(at), edges).into_iter().map(|(to, _)| to).collect();
+                    proptest::prop_assert_eq!(next, slow_next(&updates, updates.installed(at), edges));
+                    proptest::prop_assert_eq!(updates.reaching(at, edges), slow_reaching(&updates, at, edges), "{} {:?}", at, edges);
+                }
+            }
+        }
     }
 }

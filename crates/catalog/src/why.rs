@@ -12,6 +12,8 @@
 //!
 //! A hint names a way that was tried and found, never one that might exist.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use mainstay_versions::{CatalogRange, Version};
@@ -319,22 +321,32 @@ fn hints(question: &Question<'_>, all: &[Updates<'_>], from: &End, to: Option<&E
     hints
 }
 
-/// A way that begins in one channel and ends in another: from the first, a bundle that both have.
+/// A way that begins in one channel and ends in another: from the first, a bundle that both have or that the other updates by a range.
 fn change_of_channels(all: &[Updates<'_>], from: &End, to: Option<&End>) -> Option<String> {
+    let ends: Vec<(&Updates<'_>, usize, Vec<bool>)> = all
+        .iter()
+        .filter_map(|updates| {
+            let end = target(updates, to)?;
+            Some((updates, end, updates.reaching(end, Edges::Resolver)))
+        })
+        .collect();
+    // Channels have most bundles in common: those that lead nowhere are asked once.
+    let mut dead_ends: HashSet<(&str, &str)> = HashSet::new();
     for first in all {
         for at in first.reachable(from.installed(), Edges::Resolver) {
             let middle = first.installed(at);
-            for second in all.iter().filter(|second| second.channel.name != first.channel.name) {
-                let Some(end) = target(second, to) else { continue };
-                let there = second.position(middle.name) == Some(end);
-                if there || second.path(middle, end, Edges::Resolver).is_some() {
+            let name = first.entry(at).name.as_str();
+            for (second, end, reaching) in ends.iter().filter(|(second, ..)| second.channel.name != first.channel.name) {
+                if !dead_ends.insert((second.channel.name.as_str(), name)) {
+                    continue;
+                }
+                if second.joins(middle, reaching) {
                     return Some(format!(
-                        "channel {} leads from {} to {}, and channel {} from there to {}",
+                        "channel {} leads from {} to {name}, and channel {} from there to {}",
                         first.channel.name,
                         from.shown(),
-                        middle.name,
                         second.channel.name,
-                        second.entry(end).name
+                        second.entry(*end).name
                     ));
                 }
             }

@@ -13,7 +13,7 @@ use super::{BundleDiff, Change, PackageDiff};
 use crate::Level;
 use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_PACKAGE};
 use crate::parts::{Parts, Versions};
-use crate::reach::{Edges, Updates};
+use crate::reach::{Edges, Installed, Updates};
 
 /// What a finding is about; the names are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -223,8 +223,7 @@ fn is_migration(bundle: &BundleDiff) -> bool {
 
 fn channels(report: &mut Report<'_, '_>, old: &Parts<'_>, new: &Parts<'_>) {
     let (then, now) = (old.versions(), new.versions());
-    let others: BTreeMap<&str, Updates<'_>> =
-        new.channels.iter().map(|channel| (channel.name.as_str(), Updates::of(channel, &now))).collect();
+    let others: Ways<'_> = new.channels.iter().map(|channel| (channel.name.as_str(), Way::of(Updates::of(channel, &now)))).collect();
     for channel in &old.channels {
         let name = channel.name.as_str();
         let before = Updates::of(channel, &then);
@@ -237,8 +236,28 @@ fn channels(report: &mut Report<'_, '_>, old: &Parts<'_>, new: &Parts<'_>) {
             ));
             continue;
         };
-        head_back(report, name, &before, after);
+        head_back(report, name, &before, &after.updates);
         stranded(report, name, &before, after, &then, &others);
+    }
+}
+
+/// A channel, and the ways to its head.
+struct Way<'a> {
+    updates: Updates<'a>,
+    /// The head, and for each entry whether it gets there; nothing without exactly one head.
+    head: Option<(usize, Vec<bool>)>,
+}
+
+type Ways<'a> = BTreeMap<&'a str, Way<'a>>;
+
+impl<'a> Way<'a> {
+    fn of(updates: Updates<'a>) -> Self {
+        let head = updates.head().map(|head| (head, updates.reaching(head, Edges::Resolver)));
+        Self { updates, head }
+    }
+
+    fn leads(&self, installed: Installed<'_>) -> bool {
+        self.head.as_ref().is_some_and(|(_, reaching)| self.updates.joins(installed, reaching))
     }
 }
 
@@ -254,38 +273,22 @@ fn head_back(report: &mut Report<'_, '_>, channel: &str, before: &Updates<'_>, a
     }
 }
 
-fn stranded(
-    report: &mut Report<'_, '_>,
-    channel: &str,
-    before: &Updates<'_>,
-    after: &Updates<'_>,
-    versions: &Versions<'_>,
-    others: &BTreeMap<&str, Updates<'_>>,
-) {
+fn stranded(report: &mut Report<'_, '_>, channel: &str, before: &Updates<'_>, after: &Way<'_>, versions: &Versions<'_>, others: &Ways<'_>) {
     // A channel without one head has no place to get to; validation says so.
-    let (Some(old_head), Some(new_head)) = (before.head(), after.head()) else { return };
+    let (Some(old_head), Some((new_head, _))) = (before.head(), &after.head) else { return };
     let could = before.reaching(old_head, Edges::Resolver);
-    let can = after.reaching(new_head, Edges::Resolver);
-    let head = after.entry(new_head).name.to_string();
+    let head = after.updates.entry(*new_head).name.to_string();
     for at in (0..before.len()).filter(|at| could[*at]) {
         let installed = before.installed(at);
-        let still = match after.position(installed.name) {
-            Some(at) => can[at],
-            None => after.next(installed, Edges::Resolver).iter().any(|(to, _)| can[*to]),
-        };
-        if still {
+        if after.leads(installed) {
             continue;
         }
-        let message = match after.position(installed.name) {
+        let message = match after.updates.position(installed.name) {
             Some(_) => format!("has no way to the head {head} any more"),
             None => format!("is not in the channel any more, and no entry on the way to the head {head} updates it"),
         };
-        let leads = |to: &Updates<'_>| {
-            let Some(head) = to.head() else { return false };
-            to.position(installed.name) == Some(head) || to.path(installed, head, Edges::Resolver).is_some()
-        };
         let elsewhere: Vec<&str> =
-            others.iter().filter(|(name, updates)| **name != channel && leads(updates)).map(|(name, _)| *name).collect();
+            others.iter().filter(|(name, way)| **name != channel && way.leads(installed)).map(|(name, _)| *name).collect();
         let finding = report.add(Rule::Stranded, message);
         finding.channel = Some(channel.to_owned());
         finding.bundle = Some(installed.name.to_owned());

@@ -105,3 +105,18 @@ fn checks_of_a_change() {
     assert_eq!(failed(&changed(|c| c[0]["defaultChannel"] = "x".into()), &["p"]), [Check::Lint]);
     assert_eq!(failed(&changed(|c| c.push(json!({"schema": "example.com/x"}))), &["p"]), [Check::Packages]);
 }
+
+/// OLM1-QUERY-02: many long channels are answered too; walking from each of their bundles through every other channel would take hours.
+#[test]
+fn a_way_back_in_many_long_channels() {
+    let version = |number: usize| format!("1.{number}.0");
+    let entries: Vec<Value> =
+        (0..600).map(|at| entry(&version(at), &if at == 0 { String::new() } else { version(at - 1) }, &[], "")).collect();
+    let mut blobs = vec![json!({"schema": "olm.package", "name": "p", "defaultChannel": "c0"})];
+    blobs.extend((0..20).map(|number| channel(&format!("c{number}"), Value::from(entries.clone()))));
+    blobs.extend((0..600).map(|at| bundle("p", &version(at))));
+    let (told, hints) = ask(&blobs, "1.5.0", Some("1.0.0"), &[]).unwrap();
+    assert_eq!(told.len(), 20);
+    assert!(told[0].starts_with("c0: p.v1.0.0 is not newer than p.v1.5.0; updates go upwards"), "{told:?}");
+    assert_eq!(hints, Vec::<String>::new());
+}
