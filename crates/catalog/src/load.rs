@@ -21,7 +21,7 @@ use crate::index::IndexBuilder;
 use crate::json::write::{Layout, Writer};
 use crate::json::{Cursor, Syntax};
 use crate::ordered::ordered;
-use crate::pieces::{Batch, Form, Piece, Pieces};
+use crate::pieces::{Batch, Form, Piece, Pieces, text_after_separator};
 use crate::source::{Source, visible_files};
 
 /// Bounds on what is read.
@@ -277,6 +277,13 @@ fn read_yaml(bytes: &[u8], at: At<'_>, rules: Rules<'_>, each: &mut EachFound<'_
         line: first_line + count_lines(&bytes[..error.valid_up_to()]),
         reason: "the file is not UTF-8 text; list it in .indexignore if it is not part of the catalog".to_owned(),
     })?;
+    if let Some(at) = text_after_separator(bytes) {
+        return Err(LoadError::Yaml {
+            path: path.to_owned(),
+            line: first_line + count_lines(&bytes[..at]),
+            reason: "text after `---`; a separator of documents stands on a line of its own, or before a comment".to_owned(),
+        });
+    }
     let options = mainstay_yaml::Options { max_nodes: YAML_NODES, ..mainstay_yaml::Options::default() };
     let mut filled = false;
     for document in mainstay_yaml::stream_with(text, options) {

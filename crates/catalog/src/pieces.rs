@@ -360,6 +360,17 @@ fn is_separator(line: &[u8]) -> bool {
     }
 }
 
+/// Where in a YAML document a line begins with `---` and is no separator. Upstream refuses such a line; here it would besides hide one
+/// document behind another, and whoever looks for one of them in a piece would read all of them.
+pub(crate) fn text_after_separator(document: &[u8]) -> Option<usize> {
+    let begins = |at: &usize| {
+        let line = &document[*at..];
+        let line = &line[..memchr::memchr(b'\n', line).unwrap_or(line.len())];
+        line.starts_with(b"---") && !is_separator(line)
+    };
+    std::iter::once(0).chain(memchr::memmem::find_iter(document, b"\n---").map(|at| at + 1)).find(begins)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
