@@ -79,7 +79,8 @@ async fn archives_are_references() {
     layout.write_archive(Path::new(&at("oci.tar"))).unwrap();
     write_docker_archive(&image, layout.store(), &["quay.io/org/catalog:v1".to_owned()], Path::new(&at("docker.tar"))).unwrap();
     for name in ["oci.tar", "docker.tar"] {
-        let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(at(&format!("{name}.gz"))).unwrap(), flate2::Compression::fast());
+        let mut gzip =
+            flate2::write::GzEncoder::new(std::fs::File::create(at(&format!("{name}.gz"))).unwrap(), flate2::Compression::fast());
         gzip.write_all(&std::fs::read(at(name)).unwrap()).unwrap();
         gzip.finish().unwrap();
     }
