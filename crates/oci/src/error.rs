@@ -67,6 +67,8 @@ pub enum Error {
         message: String,
         /// How long it asks to be left alone.
         retry_after: Option<std::time::Duration>,
+        /// Which credentials it refused, in words, if any were shown to it.
+        refused: Option<String>,
     },
     /// The registry could not be talked to.
     #[error("{subject}: cannot reach registry {registry}: {problem}")]
@@ -196,7 +198,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let registry = self.registry().unwrap_or("the registry");
         Some(match self.kind() {
-            ErrorKind::Unauthorized => format!("add credentials for {registry} to the pull secret or the auth file"),
+            ErrorKind::Unauthorized => match self.refused() {
+                Some(what) => format!("{registry} does not take {what}: log in again, or mend them in the pull secret or the auth file"),
+                None => format!("add credentials for {registry} to the pull secret or the auth file"),
+            },
             ErrorKind::Forbidden => format!("ask the owner of the repository at {registry} to let these credentials read it"),
             ErrorKind::NotFound => {
                 "check the repository's name and the tag or digest; a private repository may look absent without credentials".to_owned()
@@ -208,7 +213,8 @@ impl Error {
                 format!("try again; if {registry} or the network is slow, what was fetched is kept where the cache is on")
             }
             ErrorKind::Tls => format!(
-                "trust the certificate authority of {registry}, or allow the registry without verified TLS with insecure = true in registries.conf"
+                "trust the certificate authority of {registry}: put its PEM file into certs.d/{registry}/ca.crt, in /etc/containers or \
+                 ~/.config/containers; or allow the registry without verified TLS with insecure = true in registries.conf"
             ),
             ErrorKind::RateLimited => match self.retry_after() {
                 Some(wait) => format!("wait {} seconds, or use credentials with a higher limit at {registry}", wait.as_secs()),
@@ -228,6 +234,14 @@ impl Error {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
             Self::Sources { attempts, .. } => attempts.last()?.retry_after(),
+            _ => None,
+        }
+    }
+
+    fn refused(&self) -> Option<&str> {
+        match self {
+            Self::Status { refused, .. } => refused.as_deref(),
+            Self::Sources { attempts, .. } => attempts.last()?.refused(),
             _ => None,
         }
     }

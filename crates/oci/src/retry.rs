@@ -66,7 +66,7 @@ mod tests {
 
     fn status(status: u16, retry_after: Option<u64>) -> Error {
         let retry_after = retry_after.map(Duration::from_secs);
-        Error::Status { subject: "a".to_owned(), registry: "r".to_owned(), status, message: String::new(), retry_after }
+        Error::Status { subject: "a".to_owned(), registry: "r".to_owned(), status, message: String::new(), retry_after, refused: None }
     }
 
     /// Waits double up to the longest; what the registry asks for goes first; what waiting cannot mend is not tried again.

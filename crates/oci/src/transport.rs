@@ -123,7 +123,21 @@ impl Transport {
         if response.status().is_success() || response.status().is_redirection() {
             return Ok(response);
         }
-        Err(status_error(call, response).await)
+        Err(self.status_error(call, response).await)
+    }
+
+    /// The registry's answer as an error, which says whose credentials it did not take.
+    async fn status_error(&self, call: &Call<'_>, response: Response) -> Error {
+        let mut error = status_error(call, response).await;
+        if let Error::Status { status: 401, refused, .. } = &mut error {
+            let key = (call.host.registry.to_owned(), call.repository.to_owned());
+            *refused = match lock(&self.known).get(&key) {
+                Some(Some(Credential::Basic { user, .. })) => Some(format!("the credentials of user {user}")),
+                Some(Some(Credential::Identity { .. })) => Some("the identity token".to_owned()),
+                Some(None) | None => None,
+            };
+        }
+        error
     }
 
     /// One try without regard to the answer's status.
@@ -260,7 +274,7 @@ impl Transport {
         };
         let response = request.send().await.map_err(|error| connection_error(call, &error))?;
         if !response.status().is_success() {
-            return Err(status_error(call, response).await);
+            return Err(self.status_error(call, response).await);
         }
         let bytes = small_body(response).await.map_err(|problem| refuse(format!("token: {problem}")))?;
         let token: Token = serde_json::from_slice(&bytes).map_err(|error| refuse(format!("token cannot be read: {error}")))?;
@@ -361,7 +375,7 @@ async fn status_error(call: &Call<'_>, response: Response) -> Error {
     let entries = serde_json::from_slice::<Answer>(&bytes).map(|answer| answer.errors).unwrap_or_default();
     let words = |entry: Entry| if entry.message.is_empty() { entry.code } else { format!("{} ({})", entry.message, entry.code) };
     let message = entries.into_iter().map(words).collect::<Vec<_>>().join("; ");
-    Error::Status { subject: call.subject.clone(), registry: call.host.registry.to_owned(), status, message, retry_after }
+    Error::Status { subject: call.subject.clone(), registry: call.host.registry.to_owned(), status, message, retry_after, refused: None }
 }
 
 /// `Retry-After`, as seconds or as a moment.

@@ -86,13 +86,18 @@ async fn credentials_open_the_registry() {
 
         let mut wrong = Credentials::default();
         wrong.insert(&server.host, Credential::Basic { user: "dev".to_owned(), password: "guess".to_owned() });
-        for credentials in [Credentials::default(), wrong] {
+        let none = format!("add credentials for {} to the pull secret or the auth file", server.host);
+        let refused = format!(
+            "{} does not take the credentials of user dev: log in again, or mend them in the pull secret or the auth file",
+            server.host
+        );
+        for (credentials, hint) in [(Credentials::default(), none), (wrong, refused)] {
             let stranger = client(ClientConfig { credentials, ..ClientConfig::default() });
             let error = stranger.pull(&target, &to).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
             assert!(!error.is_transient());
             assert!(error.to_string().starts_with(&format!("{target}: registry {} answered 401", server.host)), "{error}");
-            assert_eq!(error.hint().unwrap(), format!("add credentials for {} to the pull secret or the auth file", server.host));
+            assert_eq!(error.hint().unwrap(), hint);
         }
     }
 }
@@ -122,6 +127,8 @@ async fn tampered_content_is_refused() {
     let error = client.pull(&target, &to).await.unwrap_err();
     assert!(error.to_string().contains("the registry sends more than the"), "{error}");
 
+    // Into a store that does not have the manifest already: what is there is not fetched again.
+    let (_to, to) = store();
     server.registry.corrupt(&built.digest, b"{}".to_vec()).unwrap();
     let error = client.pull(&target.at(built.digest.clone()), &to).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DigestMismatch);
@@ -200,8 +207,15 @@ async fn tls_registry(registry: Registry) -> (String, String) {
 
 /// The same, which lets only clients in whose certificate this authority signed.
 async fn tls_registry_for(registry: Registry, clients: Option<&[u8]>) -> (String, String) {
-    let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let key = rustls_pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+    let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    tls_registry_with(registry, params, clients).await
+}
+
+/// The same with a certificate of this sort.
+async fn tls_registry_with(registry: Registry, params: rcgen::CertificateParams, clients: Option<&[u8]>) -> (String, String) {
+    let key_pair = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key_pair).unwrap();
+    let key = rustls_pki_types::PrivateKeyDer::try_from(key_pair.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
     let builder = match clients {
@@ -213,12 +227,45 @@ async fn tls_registry_for(registry: Registry, clients: Option<&[u8]>) -> (String
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let config = builder.with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
+    let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let tls = Tls { listener, acceptor: Arc::new(config).into() };
     tokio::spawn(async move { axum::serve(tls, registry.router()).await });
-    (host, certified.cert.pem())
+    (host, certificate.pem())
+}
+
+/// OLM1-GEN-06: what `openssl req -x509` makes is marked as an authority's certificate; container tools take it from a registry when it
+/// is listed itself, for its own names and its own time.
+#[tokio::test]
+async fn authorities_stand_for_themselves() {
+    let params = |name: &str| {
+        let mut params = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params
+    };
+    let mut past = params("127.0.0.1");
+    past.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    past.not_before = rcgen::date_time_ymd(2019, 1, 1);
+    for (params, problem) in
+        [(params("127.0.0.1"), None), (params("registry.example.com"), Some("not valid for name")), (past, Some("certificate expired"))]
+    {
+        let (host, pem) = tls_registry_with(Registry::in_memory(), params, None).await;
+        let target = Reference::parse(&format!("{host}/org/widget:v1")).unwrap();
+        let (_from, from) = store();
+        let built = image(&from);
+        let stranger = client(ClientConfig::default()).push(&built, &from, &target).await.unwrap_err();
+        assert_eq!(stranger.kind(), ErrorKind::Tls, "{stranger}");
+        assert!(stranger.to_string().ends_with("invalid peer certificate: UnknownIssuer"), "{stranger}");
+        assert!(stranger.hint().unwrap().contains(&format!("certs.d/{host}/ca.crt")), "{stranger}");
+        let authorities = vec![("ca.pem".to_owned(), pem.into_bytes())];
+        let outcome = client(ClientConfig { authorities, ..ClientConfig::default() }).push(&built, &from, &target).await;
+        match (outcome, problem) {
+            (Ok(_), None) => {}
+            (Err(error), Some(problem)) => assert!(error.to_string().contains(problem), "{error}"),
+            (outcome, problem) => panic!("{outcome:?}, expected {problem:?}"),
+        }
+    }
 }
 
 /// OLM1-GEN-06, OLM1-GEN-14: HTTPS with a trusted authority; without trust the pull fails unless the registry is configured as insecure.
