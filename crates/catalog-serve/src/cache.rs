@@ -9,7 +9,7 @@
 //! digest says that neither the catalog nor the cache changed.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,7 @@ const FOREIGN: [&str; 3] = ["pogreb.v1", "cache", "digest"];
 /// A cache directory.
 #[derive(Debug)]
 pub struct Cache {
+    directory: PathBuf,
     folder: PathBuf,
     store: CatalogStore,
 }
@@ -53,7 +54,7 @@ impl Cache {
             return Err(ServeError::UnexpectedCache { names: names.join(",") });
         }
         let folder = directory.join(FORMAT);
-        Ok(Self { store: CatalogStore::unchecked(&folder.join("catalog")), folder })
+        Ok(Self { store: CatalogStore::unchecked(&folder.join("catalog")), directory: directory.to_owned(), folder })
     }
 
     /// Whether there is something of this program in it.
@@ -84,12 +85,24 @@ impl Cache {
         stored.ok_or(ServeError::EmptyCache)
     }
 
-    /// Fills the cache from a catalog, which must be valid. What was there before is gone, also when this fails.
+    /// Fills the cache from a catalog, which must be valid. What was there before is gone, also when this fails. Of several processes that
+    /// fill the same cache one does it, the others wait and take what is there.
     pub fn build(&self, source: &dyn Source) -> Result<StoredCatalog, ServeError> {
         let written = |path: &Path| {
             let path = path.to_owned();
             move |source| ServeError::Cache { path, source }
         };
+        fs::create_dir_all(&self.directory).map_err(written(&self.directory))?;
+        let alone = File::open(&self.directory).map_err(written(&self.directory))?;
+        match alone.lock() {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                tracing::warn!(path = %self.directory.display(), "cache: its file system has no locks; do not fill it twice at once");
+            }
+            locked => locked.map_err(written(&self.directory))?,
+        }
+        if self.check_integrity(source).is_ok() {
+            return self.load();
+        }
         if self.is_present() {
             fs::remove_dir_all(&self.folder).map_err(written(&self.folder))?;
         }

@@ -46,6 +46,29 @@ fn fills_and_checks() {
     again.check_integrity(&good).unwrap();
 }
 
+/// CATLG-45: several servers that start on one cache directory all get the catalog.
+#[test]
+fn filled_by_several() {
+    for _ in 0..5 {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("cache");
+        let good = source(&catalog());
+        let all = std::sync::Barrier::new(6);
+        let fill = || {
+            let cache = Cache::open(&directory).unwrap();
+            all.wait();
+            cache.build(&good).map(|built| built.content().to_vec()).map_err(|error| error.to_string())
+        };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..6).map(|_| scope.spawn(fill)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(results[0].as_ref().is_ok_and(|content| !content.is_empty()), "{results:?}");
+        assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{results:?}");
+        Cache::open(&directory).unwrap().check_integrity(&good).unwrap();
+    }
+}
+
 /// CATLG-45: a directory that holds something else is not touched; what other programs cached stays.
 #[test]
 fn other_contents() {
