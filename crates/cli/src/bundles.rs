@@ -6,7 +6,7 @@ use mainstay_bundle::Bundle;
 use mainstay_catalog_refs::{bundle_directory, looks_like_a_path, pull_files};
 
 use crate::errors::{Exit, Failure};
-use crate::{catalogs, images};
+use crate::{catalogs, images, progress};
 
 /// The files of a bundle by path.
 pub type Files = mainstay_catalog_refs::BundleFiles;
@@ -35,7 +35,7 @@ pub fn directory(path: &Path) -> Result<Files, Failure> {
 
 /// The files of a bundle image, as its labels place them.
 pub async fn pull(reference: &str) -> Result<Files, Failure> {
-    pull_with(&images::client()?, reference).await
+    pull_with(&progress::shown(images::client()?), reference).await
 }
 
 /// [`pull`] with a client of one's own.

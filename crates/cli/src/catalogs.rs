@@ -5,7 +5,7 @@ use mainstay_catalog_refs::{Access, BoxError, Error, Kind, Opened};
 use mainstay_oci::Client;
 
 use crate::errors::Failure;
-use crate::{images, runtime};
+use crate::{images, progress, runtime};
 
 /// A catalog, indexed.
 pub struct Catalog {
@@ -46,7 +46,7 @@ pub fn open_with(place: &str, access: &Access<'_>) -> Result<Opened, Failure> {
 
 /// The user's client, when it turns out to be needed.
 pub fn client() -> Result<Client, BoxError> {
-    images::config().map_err(|failure| BoxError::from(failure.to_line())).and_then(|config| Ok(Client::new(config)?))
+    images::config().map_err(|failure| BoxError::from(failure.to_line())).and_then(|config| Ok(progress::shown(Client::new(config)?)))
 }
 
 /// A failure with the exit code and the hint that its kind deserves.

@@ -1,15 +1,19 @@
 //! Progress on stderr: a spinner or a bar on a terminal, plain lines elsewhere (MS-CLI-06).
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use mainstay_oci::Progress as Transferred;
+use mainstay_oci::{Client, Digest, Progress as Transferred};
 
 use crate::errors::{Exit, Failure, note};
 use crate::images::OnProgress;
+
+/// Transfers that end sooner are not worth a line.
+const SHORT: Duration = Duration::from_millis(500);
 
 /// What is being done, step by step.
 pub struct Progress {
@@ -21,10 +25,7 @@ impl Progress {
     /// Begins.
     pub fn start() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-                bar.set_style(style);
-            }
+            let bar = spinner();
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
@@ -60,6 +61,76 @@ impl Drop for Progress {
     }
 }
 
+fn spinner() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// The same client that shows long transfers on a terminal, while they last; elsewhere the very same.
+pub fn shown(client: Client) -> Client {
+    if !std::io::stderr().is_terminal() {
+        return client;
+    }
+    let line = Mutex::new(Line::default());
+    client.with_progress(Arc::new(move |now| line.lock().unwrap_or_else(PoisonError::into_inner).told(&now)))
+}
+
+/// The line of the transfers that go on.
+#[derive(Default)]
+struct Line {
+    transfers: Transfers,
+    bar: Option<ProgressBar>,
+}
+
+impl Line {
+    fn told(&mut self, now: &Transferred) {
+        match self.transfers.told(now, Instant::now()) {
+            Some((done, total)) => {
+                let bar = self.bar.get_or_insert_with(spinner);
+                bar.set_message(format!("images ({} of {} KiB)", done / 1024, total / 1024));
+                bar.tick();
+            }
+            None => self.clear(),
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// How far all blobs are that are on their way.
+#[derive(Default)]
+struct Transfers {
+    blobs: BTreeMap<Digest, (u64, u64)>,
+    since: Option<Instant>,
+}
+
+impl Transfers {
+    /// Bytes so far and in all; nothing when it just began, or when all has come.
+    fn told(&mut self, now: &Transferred, at: Instant) -> Option<(u64, u64)> {
+        self.blobs.insert(now.digest.clone(), (now.done, now.total));
+        let (done, total) = self.blobs.values().fold((0, 0), |(done, total), blob| (done + blob.0, total + blob.1));
+        if done >= total {
+            *self = Self::default();
+            return None;
+        }
+        let since = *self.since.get_or_insert(at);
+        (at.duration_since(since) >= SHORT).then_some((done, total))
+    }
+}
+
 /// Asks on a terminal; elsewhere `--yes` must have been given.
 pub fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
@@ -77,5 +148,26 @@ pub fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::new(Exit::Failed, "confirmation", "was not given; nothing was changed"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-CLI-06: a line for transfers that take long, of all blobs that are on their way, and gone when they are here.
+    #[test]
+    fn long_transfers_are_told() {
+        let start = Instant::now();
+        let blob = |number: u8, done, total| Transferred { digest: Digest::of(&[number]), done, total };
+        let later = start + SHORT;
+        let mut transfers = Transfers::default();
+        assert_eq!(transfers.told(&blob(1, 10, 10), start), None, "it was here already");
+        assert_eq!(transfers.told(&blob(2, 1, 10), start), None, "it just began");
+        assert_eq!(transfers.told(&blob(2, 5, 10), later), Some((5, 10)));
+        assert_eq!(transfers.told(&blob(3, 1, 100), later), Some((6, 110)));
+        assert_eq!(transfers.told(&blob(2, 10, 10), later), Some((11, 110)));
+        assert_eq!(transfers.told(&blob(3, 100, 100), later), None, "all is here");
+        assert_eq!(transfers.told(&blob(4, 1, 2), later), None, "another image begins anew");
     }
 }

@@ -19,7 +19,7 @@ use mainstay_catalog_refs::BoxError;
 use mainstay_oci::{Client, ClientConfig};
 
 use crate::errors::{Exit, Failure};
-use crate::images;
+use crate::{images, progress};
 
 /// Arguments of opm.
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ impl Global {
     /// A client with these settings.
     pub fn client(self) -> Result<Client, BoxError> {
         let config = self.config().map_err(|failure| BoxError::from(failure.to_line()))?;
-        Ok(Client::new(config)?)
+        Ok(progress::shown(Client::new(config)?))
     }
 }
 

@@ -10,7 +10,7 @@ use mainstay_sqlite_index::{AddOptions, Addition, Editor, Error, IndexDatabase, 
 use super::Global;
 use super::server_log::{Level, ServerLog};
 use crate::errors::{Exit, Failure, note};
-use crate::runtime;
+use crate::{progress, runtime};
 
 /// Says that databases are deprecated (CATLG-53).
 pub(super) fn deprecation_notice() {
@@ -62,7 +62,7 @@ pub(super) fn client(global: Global, authorities: &str) -> Result<Client, Failur
         let bytes = std::fs::read(authorities).map_err(|error| Failure::failed(format!("file {authorities}"), &error))?;
         config.authorities.push((authorities.to_owned(), bytes));
     }
-    Client::new(config).map_err(|error| Failure::failed("registry client", &error))
+    Client::new(config).map(progress::shown).map_err(|error| Failure::failed("registry client", &error))
 }
 
 /// Pulls the bundles of these images.
@@ -127,6 +127,7 @@ pub(super) fn failure(subject: &str, error: &Error) -> Failure {
     let failure = Failure::of(code.unwrap_or(Exit::Failed), subject, error);
     match error {
         Error::NotADatabase { .. } => failure.hint("this command works on index databases; file-based catalogs are directories of files"),
+        Error::Changed { .. } => failure.hint("run the command again: it begins with what is there now"),
         Error::Unfinished { .. } => {
             failure.hint("end the program that is changing it, or let SQLite finish with PRAGMA wal_checkpoint(TRUNCATE)")
         }
