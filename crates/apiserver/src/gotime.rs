@@ -10,8 +10,7 @@ const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 pub fn check(text: &str, micro: bool) -> Result<(), String> {
     let layout = if micro { MICROS } else { SECONDS.0 };
     let intro = || format!("parsing time {}", quote(text));
-    let cannot =
-        |rest: &str, part: &str| Err(format!("{} as {}: cannot parse {} as {}", intro(), quote(layout), quote(rest), quote(part)));
+    let cannot = |rest: &str, part: &str| Err(format!("{} as {}: cannot parse {} as {}", intro(), quote(layout), quote(rest), quote(part)));
     let outside = |what: &str| Err(format!("{}: {what} out of range", intro()));
     let mut rest = text;
     let mut read = [0_u32; 6];

@@ -194,11 +194,7 @@ fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
     }
     if let Some((index, bad)) = manager.char_indices().find(|(_, c)| c.is_control()) {
         let why = format!("invalid character U+{:04X} (at position {index})", bad as u32);
-        causes.push(Cause::new(
-            "FieldValueInvalid",
-            format!("Invalid value: {}: {why}", mainstay_golang::quote(manager)),
-            "fieldManager",
-        ));
+        causes.push(Cause::new("FieldValueInvalid", format!("Invalid value: {}: {why}", mainstay_golang::quote(manager)), "fieldManager"));
     }
 }
 

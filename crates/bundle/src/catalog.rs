@@ -120,7 +120,7 @@ impl Bundle {
         };
         let value = property.value();
         if !value.is_object() {
-            let found = go::json_type(&value);
+            let found = mainstay_golang::value::json_type(&value);
             let problem = match found {
                 "null" => "unexpected end of JSON input".to_owned(),
                 found => format!("json: cannot unmarshal {found} into Go value of type property.{goal}"),
@@ -133,7 +133,7 @@ impl Bundle {
                 Value::Null => {}
                 Value::String(found) => text.clone_from(found),
                 other => {
-                    let found = go::json_type(other);
+                    let found = mainstay_golang::value::json_type(other);
                     return Err(refuse(format!("json: cannot unmarshal {found} into Go struct field {goal}.{name} of type string")));
                 }
             }

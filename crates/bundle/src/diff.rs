@@ -17,6 +17,7 @@ mod fields;
 mod rights;
 mod workloads;
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde_json::{Value, json};
@@ -161,15 +162,21 @@ pub fn diff(old: &Bundle, new: &Bundle) -> Diff {
 
 /// Calls `change` for each name of either list: with the old value, the new one, or both.
 fn by_name<'a, T>(old: &'a [T], new: &'a [T], name: impl Fn(&T) -> String, mut change: impl FnMut(&str, Option<&'a T>, Option<&'a T>)) {
+    let mut found: HashMap<String, (Option<&'a T>, Option<&'a T>)> = HashMap::new();
     let mut names: Vec<String> = Vec::new();
-    for item in old.iter().chain(new) {
+    for (item, is_new) in old.iter().map(|item| (item, false)).chain(new.iter().map(|item| (item, true))) {
         let name = name(item);
-        if !names.contains(&name) {
+        let pair = found.entry(name.clone()).or_insert_with(|| {
             names.push(name);
-        }
+            (None, None)
+        });
+        // Of several with one name the first counts.
+        let place = if is_new { &mut pair.1 } else { &mut pair.0 };
+        place.get_or_insert(item);
     }
-    let find = |list: &'a [T], wanted: &str| list.iter().find(|item| name(item) == wanted);
-    for wanted in &names {
-        change(wanted, find(old, wanted), find(new, wanted));
+    for name in &names {
+        if let Some((old, new)) = found.get(name) {
+            change(name, *old, *new);
+        }
     }
 }

@@ -7,6 +7,7 @@
 pub mod json;
 mod quote;
 mod sort;
+pub mod value;
 
 pub use quote::{quote, quote_ascii, quoted_list};
 pub use sort::sort_slice;

@@ -13,7 +13,6 @@
 pub mod change;
 pub mod diff;
 pub mod fieldset;
-mod go;
 pub mod managed;
 pub mod patch;
 pub mod typed;
@@ -21,6 +20,5 @@ pub mod typed;
 pub use change::{Change, Policy, change};
 pub use diff::{FieldChange, diff};
 pub use fieldset::{FieldSet, Path, PathElement};
-pub use go::type_name as go_type;
 pub use managed::{Applied, ApplyError, Conflicts, Managed, Manager, Operation, Write, apply, keep_times, update};
 pub use patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};

@@ -324,18 +324,6 @@ pub fn aggregate(errors: &[Error]) -> String {
     }
 }
 
-/// The type of a value, as the errors of Go's JSON decoder call it.
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 /// JSON as Go writes it: `<`, `>` and `&` escaped, whole floats without a fraction, large ones with an exponent.
 pub fn go_json(value: &Value) -> String {
     let mut text = String::new();

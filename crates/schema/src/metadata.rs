@@ -1,8 +1,9 @@
 //! What ObjectMeta may hold, for objects whose schema leaves it out: custom resources and embedded objects.
 
+use mainstay_golang::value::json_type;
 use serde_json::{Map, Value};
 
-use crate::field::{Error, Path, json_type};
+use crate::field::{Error, Path};
 use crate::names;
 
 /// The JSON type of one of ObjectMeta's fields.

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mainstay_merge::go_type;
+use mainstay_golang::value::type_name;
 use mainstay_store::Revision;
 use serde_json::{Map, Value, json};
 
@@ -225,7 +225,7 @@ fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
     let answered = match converted.get_mut("metadata").map(Value::take) {
         None => return Err("missing metadata in converted object".to_owned()),
         Some(Value::Object(metadata)) => metadata,
-        Some(other) => return Err(format!("invalid metadata of type {} in converted object", go_type(&other))),
+        Some(other) => return Err(format!("invalid metadata of type {} in converted object", type_name(&other))),
     };
     let mut metadata = original["metadata"].as_object().cloned().unwrap_or_default();
     for field in ["labels", "annotations"] {
@@ -235,14 +235,14 @@ fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
             }
             Some(Value::Object(wanted)) => {
                 if let Some((key, other)) = wanted.iter().find(|(_, value)| !value.is_string()) {
-                    return Err(format!("metadata.{field}[{key}] must be a string, but is {} in converted object", go_type(other)));
+                    return Err(format!("metadata.{field}[{key}] must be a string, but is {} in converted object", type_name(other)));
                 }
                 if metadata.get(field).and_then(Value::as_object) != Some(wanted) {
                     valid(field, wanted)?;
                 }
                 metadata.insert(field.to_owned(), Value::Object(wanted.clone()));
             }
-            Some(other) => return Err(format!("invalid metadata.{field} of type {} in converted object", go_type(other))),
+            Some(other) => return Err(format!("invalid metadata.{field} of type {} in converted object", type_name(other))),
         }
     }
     converted["metadata"] = Value::Object(metadata);

@@ -132,7 +132,7 @@ fn outcome(error: &ApiError, patch: &Patch, shown: &Value, served: &Served) -> A
     let why = error.message.split_once(&marker).map_or(error.message.as_str(), |(_, why)| why);
     let text = match patch {
         // Of what a strategic merge patch makes, Kubernetes has no text; it shows the patch.
-        Patch::Strategic(patch) if why.starts_with("strict decoding error: ") => go_map(patch),
+        Patch::Strategic(patch) if why.starts_with("strict decoding error: ") => mainstay_golang::value::plain(patch),
         // Custom resources have no structs: their text is in alphabetical order throughout.
         _ if served.custom.is_some() => mainstay_schema::field::go_json(shown),
         _ => go_text(shown),
@@ -140,21 +140,6 @@ fn outcome(error: &ApiError, patch: &Patch, shown: &Value, served: &Served) -> A
     let text = mainstay_golang::quote(&text);
     let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {text}: {why}"), "patch");
     ApiError::invalid("", "", "", vec![cause])
-}
-
-/// A value as Go prints its maps and slices.
-fn go_map(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_map).collect::<Vec<_>>().join(" ")),
-        Value::Object(map) => {
-            let mut members: Vec<_> = map.iter().collect();
-            members.sort_by_key(|(key, _)| *key);
-            format!("map[{}]", members.iter().map(|(key, value)| format!("{key}:{}", go_map(value))).collect::<Vec<_>>().join(" "))
-        }
-        other => other.to_string(),
-    }
 }
 
 /// JSON with metadata in the order of Go's struct: patches leave what they do not touch as it was written.

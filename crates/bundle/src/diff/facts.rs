@@ -1,5 +1,7 @@
 //! Facts of the CSV and the annotations, and CRDs.
 
+use std::collections::HashSet;
+
 use mainstay_schema::upgrade;
 use serde_json::Value;
 
@@ -20,10 +22,12 @@ pub(super) fn changes(old: &Bundle, new: &Bundle) -> Vec<Change> {
         // Long texts are told by how much of them changed.
         let short = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
         let detail = if old.len().max(new.len()) > 120 || old.contains('\n') || new.contains('\n') {
-            let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-            let (old, new) = (lines(old), lines(new));
-            let lost = old.iter().filter(|line| !new.contains(line)).count();
-            let gained = new.iter().filter(|line| !old.contains(line)).count();
+            // As sets: a description may have many thousands of lines.
+            let beside = |text: &str, other: &str| {
+                let other: HashSet<&str> = other.lines().collect();
+                text.lines().filter(|line| !other.contains(line)).count()
+            };
+            let (lost, gained) = (beside(old, new), beside(new, old));
             format!("{gained} lines added, {lost} removed")
         } else {
             format!("{} -> {}", short(old), short(new))
@@ -119,7 +123,7 @@ fn crd(name: &str, old: &Value, new: &Value, changes: &mut Vec<Change>) {
             );
         }
         Ok(()) if old["spec"] != new["spec"] => {
-            let count = super::fields::compare("", &old["spec"], &new["spec"]).len();
+            let count = super::fields::compare("", &old["spec"], &new["spec"]).count();
             changes.push(Change::new(Section::Crds, Sort::Changed, name, format!("{count} fields, safe for objects that exist")));
         }
         Ok(()) => {}

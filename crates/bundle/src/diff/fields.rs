@@ -32,15 +32,31 @@ impl Field {
     }
 }
 
-/// The fields that differ, at most a fixed number of them.
-pub(super) fn compare(path: &str, old: &Value, new: &Value) -> Vec<Field> {
-    let mut fields = Vec::new();
+/// The fields that differ.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    /// The first of them.
+    pub listed: Vec<Field>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl Fields {
+    /// How many there are in all.
+    pub(super) fn count(&self) -> usize {
+        self.listed.len() + self.more
+    }
+}
+
+/// The fields that differ: a fixed number of them, and how many more.
+pub(super) fn compare(path: &str, old: &Value, new: &Value) -> Fields {
+    let mut fields = Fields::default();
     walk(path, old, new, &mut fields);
     fields
 }
 
-fn walk(path: &str, old: &Value, new: &Value, fields: &mut Vec<Field>) {
-    if old == new || fields.len() >= MOST {
+fn walk(path: &str, old: &Value, new: &Value, fields: &mut Fields) {
+    if old == new {
         return;
     }
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
@@ -56,9 +72,10 @@ fn walk(path: &str, old: &Value, new: &Value, fields: &mut Vec<Field>) {
                 walk(&format!("{path}[{name}]"), before.unwrap_or(&Value::Null), after.unwrap_or(&Value::Null), fields);
             });
         }
+        _ if fields.listed.len() >= MOST => fields.more += 1,
         _ => {
             let present = |value: &Value| (!value.is_null()).then(|| value.clone());
-            fields.push(Field { path: path.to_owned(), old: present(old), new: present(new) });
+            fields.listed.push(Field { path: path.to_owned(), old: present(old), new: present(new) });
         }
     }
 }
@@ -80,7 +97,7 @@ mod tests {
     fn named_things_are_compared_by_name() {
         let old = json!({"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}], "args": ["x"], "n": 1});
         let new = json!({"env": [{"name": "B", "value": "3"}, {"name": "C", "value": "4"}], "args": ["y"], "n": 1});
-        let words: Vec<String> = compare("", &old, &new).iter().map(Field::words).collect();
+        let words: Vec<String> = compare("", &old, &new).listed.iter().map(Field::words).collect();
         assert_eq!(
             words,
             [
@@ -90,6 +107,13 @@ mod tests {
                 "env[C]: none -> {\"name\":\"C\",\"value\":\"4\"}",
             ]
         );
-        assert!(compare("", &old, &old).is_empty());
+        assert_eq!(compare("", &old, &old).count(), 0);
+    }
+
+    #[test]
+    fn many_differences_are_counted() {
+        let object = |value: usize| -> Value { (0..120).map(|key| (key.to_string(), Value::from(value))).collect() };
+        let fields = compare("", &object(1), &object(2));
+        assert_eq!((fields.listed.len(), fields.more, fields.count()), (MOST, 70, 120));
     }
 }

@@ -38,7 +38,11 @@ fn tree(section: Section, name: &str, before: Option<&Value>, after: Option<&Val
             let fields = compare("", before, after);
             let change =
                 |field: super::fields::Field| Change::new(section, Sort::Changed, name, field.words()).values(field.old, field.new);
-            fields.into_iter().map(change).collect()
+            let mut changes: Vec<Change> = fields.listed.into_iter().map(change).collect();
+            if fields.more > 0 {
+                changes.push(Change::new(section, Sort::Changed, name, format!("and {} more fields", fields.more)));
+            }
+            changes
         }
         (None, None) => Vec::new(),
     }

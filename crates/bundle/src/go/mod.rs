@@ -16,5 +16,5 @@ mod json;
 mod types;
 
 pub use conform::{Mismatch, conform};
-pub use fold::{fold, json_type, lenient, member};
+pub use fold::{fold, lenient, member};
 pub use json::{compact_raw, to_plain_string_as, to_string, to_string_as};

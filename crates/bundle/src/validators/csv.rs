@@ -140,7 +140,7 @@ fn example_objects(text: &str) -> Result<Vec<Api>, String> {
         Ok(other) => {
             // An object is read as JSON at once, anything else as YAML first.
             let by_way = if other.is_object() { "" } else { "error unmarshaling JSON: while decoding JSON: " };
-            let found = crate::go::json_type(&other);
+            let found = mainstay_golang::value::json_type(&other);
             return Err(format!("{by_way}json: cannot unmarshal {found} into Go value of type []unstructured.Unstructured"));
         }
     };

@@ -201,7 +201,7 @@ fn meta_problem(manifest: &Manifest) -> Option<Finding> {
     let mut errors = Vec::new();
     for key in ["name", "generateName", "namespace"] {
         if !(meta[key].is_string() || meta[key].is_null()) {
-            let found = go::json_type(&meta[key]);
+            let found = mainstay_golang::value::json_type(&meta[key]);
             let detail = format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{key} of type string");
             return Some(plain(&rules::CONTENT_META, detail).at(&manifest.file, format!("metadata.{key}")));
         }

@@ -1,6 +1,7 @@
 //! Kinds with few rules: data, leases, classes of priority and runtime, API services, certificates, events, reviews.
 
-use mainstay_schema::field::{BadValue, Error, Path, json_type};
+use mainstay_golang::value::json_type;
+use mainstay_schema::field::{BadValue, Error, Path};
 use serde_json::{Value, json};
 
 use super::{

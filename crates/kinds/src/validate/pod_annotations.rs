@@ -1,6 +1,7 @@
 //! Annotations of pods and pod templates that stand for fields, or once did.
 
-use mainstay_schema::field::{Error, Path, json_type};
+use mainstay_golang::value::json_type;
+use mainstay_schema::field::{Error, Path};
 use serde_json::{Map, Value, json};
 
 use super::pod_spec::every_container;

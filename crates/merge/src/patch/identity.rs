@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
+use mainstay_golang::value as go;
 use serde_json::Value;
-
-use crate::go;
 
 /// What tells an element from the others of its list.
 #[derive(Debug, PartialEq, Eq, Hash)]

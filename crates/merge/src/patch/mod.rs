@@ -9,7 +9,7 @@ pub use json::{MAX_COPY_BYTES, MAX_OPERATIONS, json_patch};
 pub use merge::merge_patch;
 pub use strategic::strategic_merge_patch;
 
-use mainstay_schema::field::json_type;
+use mainstay_golang::value::json_type;
 use serde_json::Value;
 
 /// Why a patch was refused. The text is the one of a Status; [`PatchError::code`] is its HTTP status.

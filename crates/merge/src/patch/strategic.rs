@@ -8,12 +8,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use mainstay_golang::value as go;
 use mainstay_schema::{Additional, Schema};
 use serde_json::{Map, Value};
 
 use super::PatchError;
 use super::identity::{Identity, place_in, places, printed, without_duplicates};
-use crate::go;
 
 const DIRECTIVE: &str = "$patch";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use mainstay_golang::value as go;
 use serde_json::Value;
 
 use super::{Node, ScalarType, Shape};
 use crate::fieldset::Step;
-use crate::go;
 
 /// What does not fit, each as `PATH: problem`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Values as Go's `fmt` writes them: several of Kubernetes' messages hold a value in this form.
 
-use mainstay_golang::quote;
 use serde_json::Value;
+
+use crate::quote;
 
 /// As `%v` writes a decoded JSON value: `map[image:x name:c]`.
 pub fn plain(value: &Value) -> String {
@@ -78,6 +79,18 @@ pub fn text(value: &Value) -> String {
         Value::Null => "%!s(<nil>)".into(),
         Value::Bool(_) | Value::Number(_) => format!("%!s({}={})", type_name(value), plain(value)),
         other => plain(other),
+    }
+}
+
+/// What the errors of `encoding/json` call it.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
