@@ -1,4 +1,4 @@
-//! From tables to the catalog model, as `opm render` and `opm migrate` convert (CATLG-52).
+//! From tables to the catalog model, as `opm render` and `opm migrate` convert (CATLG-52), and as `opm registry serve` reads (CATLG-56).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,17 @@ use crate::error::Error;
 use crate::listing::{Listed, list};
 use crate::tables::{BundleRow, Tables, TypedRow};
 
-/// What becomes of dependencies of type `olm.constraint`.
+/// For whom a database is converted. Upstream reads it in two ways, of which one loses more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Constraints {
-    /// They are lost, as in `opm render`.
-    Dropped,
-    /// They become properties, as file-based catalogs have them.
-    Kept,
+pub(crate) enum Purpose {
+    /// As a file-based catalog: without deprecated bundles, and without dependencies of type `olm.constraint`.
+    Render,
+    /// To answer clients: with deprecated bundles, which say so by a property, and with constraints as properties.
+    Serve,
 }
 
-/// The catalog; deprecated bundles are not part of it.
-pub(crate) fn catalog(tables: &Tables, constraints: Constraints) -> Result<Catalog, Error> {
+/// The catalog.
+pub(crate) fn catalog(tables: &Tables, purpose: Purpose) -> Result<Catalog, Error> {
     let mut catalog = Catalog::default();
     let mut channels: BTreeMap<(&str, &str), Channel> = BTreeMap::new();
     for (name, default_channel) in &tables.packages {
@@ -45,7 +45,7 @@ pub(crate) fn catalog(tables: &Tables, constraints: Constraints) -> Result<Catal
     let no_image = String::new();
     let without_images = tables.bundles.values().all(|bundle| bundle.path.is_none()).then_some(&no_image);
     for row in list(tables) {
-        add(tables, &row, &mut channels, &mut bundles, without_images, constraints)
+        add(tables, &row, &mut channels, &mut bundles, without_images, purpose)
             .map_err(|error| Error::content(format!("populate channels: {error}")))?;
     }
     for package in &mut catalog.packages {
@@ -67,7 +67,7 @@ fn add<'a>(
     channels: &mut BTreeMap<(&'a str, &'a str), Channel>,
     bundles: &mut BTreeMap<(&'a str, &'a str), Bundle>,
     without_images: Option<&String>,
-    constraints: Constraints,
+    purpose: Purpose,
 ) -> Result<(), Error> {
     let Some(stored) = tables.bundles.get(row.bundle) else { return Ok(()) };
     // Upstream passes over what was written before versions and images were. A database in which no bundle has an image is older than
@@ -76,7 +76,7 @@ fn add<'a>(
     let none = Vec::new();
     let declared = tables.properties.get(row.bundle).unwrap_or(&none);
     let manifests = Manifests::read(stored)?;
-    if declared.iter().any(|property| property.kind == "olm.deprecated") {
+    if purpose == Purpose::Render && declared.iter().any(|property| property.kind == "olm.deprecated") {
         return Ok(());
     }
     if !tables.packages.contains_key(row.package) {
@@ -97,7 +97,7 @@ fn add<'a>(
     }
     let required = tables.dependencies.get(row.bundle).unwrap_or(&none);
     let mut properties = properties(declared, required, row.package, version).map_err(|p| convert(format!("convert properties: {p}")))?;
-    if constraints == Constraints::Kept {
+    if purpose == Purpose::Serve {
         properties.extend(required.iter().filter(|row| row.kind == "olm.constraint").filter_map(constraint));
     }
     properties.extend(manifests.objects.iter().map(|object| object_property(object)));

@@ -7,7 +7,7 @@ use mainstay_catalog::Catalog;
 use rusqlite::Connection;
 use tempfile::TempPath;
 
-use crate::convert::Constraints;
+use crate::convert::Purpose;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::tables::{Tables, text};
@@ -91,12 +91,13 @@ impl IndexDatabase {
 
     /// The catalog that is in it (CATLG-52).
     pub fn to_catalog(&self) -> Result<Catalog, Error> {
-        convert::catalog(&Tables::read(&self.connection, &self.limits)?, Constraints::Dropped)
+        convert::catalog(&Tables::read(&self.connection, &self.limits)?, Purpose::Render)
     }
 
-    /// The same for those who serve it: what a bundle demands by `olm.constraint` is kept, which `opm render` loses (CATLG-56).
+    /// The same for those who serve it: deprecated bundles, and what a bundle demands by `olm.constraint`, are kept, which
+    /// `opm render` loses (CATLG-56).
     pub fn to_served_catalog(&self) -> Result<Catalog, Error> {
-        convert::catalog(&Tables::read(&self.connection, &self.limits)?, Constraints::Kept)
+        convert::catalog(&Tables::read(&self.connection, &self.limits)?, Purpose::Serve)
     }
 }
 

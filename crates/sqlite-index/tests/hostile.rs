@@ -97,6 +97,24 @@ fn constraints_are_served() {
     assert_eq!(constraints(database.to_served_catalog().unwrap()), [r#"{"package":{"packageName":"q"}}"#]);
 }
 
+/// CATLG-56: a deprecated bundle is served, for clusters have it installed and ask for it by name; a rendered catalog has it no more.
+#[test]
+fn deprecated_bundles_are_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("index.db");
+    for bundle in ["foo-1.0.0", "foo-1.1.0", "foo-1.2.0"] {
+        common::add(&path, &[bundle], &[]).unwrap();
+    }
+    common::change(&path, "deprecatetruncate", &[common::image("foo-1.1.0")], &[]).unwrap();
+    let database = IndexDatabase::open(&path).unwrap();
+    let names = |catalog: &mainstay_catalog::Catalog| catalog.bundles.iter().map(|bundle| bundle.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&database.to_catalog().unwrap()), ["foo.v1.2.0"]);
+    let served = database.to_served_catalog().unwrap();
+    assert_eq!(names(&served), ["foo.v1.1.0", "foo.v1.2.0"]);
+    assert!(served.bundles[0].properties.iter().any(|property| property.kind == "olm.deprecated" && property.value.get() == "{}"));
+    assert!(served.channels.iter().any(|channel| channel.entries.iter().any(|entry| entry.name.as_str() == "foo.v1.1.0")));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
