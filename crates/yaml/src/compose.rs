@@ -271,8 +271,13 @@ fn alias_share(nodes: usize) -> f64 {
 
 /// `!!merge <<`, as some programs write the merge key.
 fn is_merge(tag: &Tag) -> bool {
+    is_of_yaml(tag, "merge")
+}
+
+/// Whether a tag is one of YAML's own, also one that the core schema does not have.
+fn is_of_yaml(tag: &Tag, name: &str) -> bool {
     let (handle, suffix) = tag.parts();
-    format!("{handle}{suffix}") == "tag:yaml.org,2002:merge"
+    format!("{handle}{suffix}").strip_prefix("tag:yaml.org,2002:") == Some(name)
 }
 
 /// `<<`: keys of a mapping, or of several of which the earlier one wins, as if they stood here.
@@ -336,7 +341,9 @@ fn tagged(text: &str, style: ScalarStyle, tag: Option<&Tag>, mark: &Marker) -> R
         Some("bool") => Kind::Bool,
         Some("int") => Kind::Int,
         Some("float") => Kind::Float,
-        Some("binary") => return Err(error_at(mark, "binary scalars are not supported: write the base64 text without a tag")),
+        _ if is_of_yaml(tag, "binary") => {
+            return Err(error_at(mark, "binary scalars are not supported: write the text itself, without a tag"));
+        }
         _ => return Ok(None),
     };
     let found = resolve(text);

@@ -137,6 +137,8 @@ fn inline(out: &mut String, value: &Value, depth: usize) {
 fn number_text(number: &Number) -> String {
     let text = number.to_string();
     match number.as_f64() {
+        // Whoever reads it back reads an integer, which has no sign.
+        Some(0.0) => "0".to_owned(),
         // serde_json's digits are the shortest ones and, of two, the even one, as Go's; the standard library's are not.
         Some(float) if number.is_f64() => float_text(&scientific(&text), || format!("{float}")),
         _ => text,

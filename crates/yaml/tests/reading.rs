@@ -91,6 +91,15 @@ fn kubectl_agrees() {
 }
 
 #[test]
+fn tags() {
+    check("a: !!int \"3\"\nb: !!str 3\nc: !x 3\n", &json!({"a": 3, "b": "3", "c": "3"}));
+    refused("a: 1\nb: !!int x\n", 2, "cannot decode");
+    refused("a: 1\nb: !!binary aGk=\n", 2, "binary scalars are not supported");
+    refused("a: !<tag:yaml.org,2002:binary> aGk=\n", 1, "binary scalars are not supported");
+}
+
+
+#[test]
 fn structure() {
     check("", &json!(null));
     check("# nothing\n", &json!(null));
