@@ -1,23 +1,26 @@
-//! Changing a database: on a private copy beside it, which takes its place when everything is done.
+//! Changing a database: on a private copy beside it, which takes its place when everything is done, unless another program has changed it
+//! meanwhile.
 
 mod add;
 mod bundle;
 mod channels;
 mod deprecate;
 mod graph;
+mod original;
 mod overwrite;
 mod query;
 mod remove;
 mod substitutes;
 
 use std::fs::{File, Permissions};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::{Connection, Transaction};
 use tempfile::TempPath;
 
 pub use add::{AddOptions, Mode, UnknownMode};
 pub use deprecate::PackageRemoval;
+use original::Original;
 
 use crate::error::Error;
 use crate::limits::Limits;
@@ -40,7 +43,7 @@ pub struct Editor {
     // Declared before the copy, so that it is closed before the copy is removed.
     connection: Connection,
     copy: TempPath,
-    path: PathBuf,
+    original: Original,
     limits: Limits,
 }
 
@@ -52,13 +55,9 @@ impl Editor {
 
     /// [`Editor::open`] with limits of one's own.
     pub fn open_limited(path: impl AsRef<Path>, limits: Limits) -> Result<Self, Error> {
-        let path = path.as_ref().to_owned();
+        let original = Original::of(path.as_ref())?;
+        let path = &original.path;
         let io = |source| Error::Io { path: path.clone(), source };
-        let length = match std::fs::metadata(&path) {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(io(error)),
-        };
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let copy = tempfile::Builder::new()
             .prefix(".index-")
@@ -67,25 +66,25 @@ impl Editor {
             .tempfile_in(directory)
             .map_err(io)?
             .into_temp_path();
-        if length > 0 {
-            examine(&path, &limits)?;
-            let checked = connect::read_only(&path, &limits)?;
+        if original.has_content() {
+            examine(path, &limits)?;
+            let checked = connect::read_only(path, &limits)?;
             schema::check(&checked)?;
             drop(checked);
-            std::fs::copy(&path, &copy).map_err(io)?;
+            std::fs::copy(path, &copy).map_err(io)?;
         }
         let connection = connect::private(&copy, &limits)?;
         migrations::migrate(&connection)?;
-        Ok(Self { connection, copy, path, limits })
+        Ok(Self { connection, copy, original, limits })
     }
 
-    /// Puts the changed database in the place of the old one.
+    /// Puts the changed database in the place of the old one. When that has changed since, nothing is done.
     pub fn commit(self) -> Result<(), Error> {
-        let Self { connection, copy, path, .. } = self;
+        let Self { connection, copy, original, .. } = self;
         connection.close().map_err(|(_, error)| Error::Sqlite(error))?;
-        let io = |source| Error::Io { path: path.clone(), source };
-        File::open(&copy).and_then(|file| file.sync_all()).map_err(io)?;
-        copy.persist(&path).map_err(|error| io(error.error))
+        let synced = File::open(&copy).and_then(|file| file.sync_all());
+        synced.map_err(|source| Error::Io { path: original.path.clone(), source })?;
+        original.replace(copy)
     }
 
     fn begin(&self) -> Result<Transaction<'_>, Error> {

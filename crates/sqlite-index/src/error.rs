@@ -28,6 +28,12 @@ pub enum Error {
         /// The journal beside it.
         beside: PathBuf,
     },
+    /// Another program has changed the file meanwhile.
+    #[error("{path}: another program has changed the database meanwhile; nothing was written")]
+    Changed {
+        /// The database.
+        path: PathBuf,
+    },
     /// The schema holds something that an index database never has.
     #[error("schema: {problem}")]
     Schema {

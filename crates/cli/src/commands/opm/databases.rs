@@ -127,6 +127,7 @@ pub(super) fn failure(subject: &str, error: &Error) -> Failure {
     let failure = Failure::of(code.unwrap_or(Exit::Failed), subject, error);
     match error {
         Error::NotADatabase { .. } => failure.hint("this command works on index databases; file-based catalogs are directories of files"),
+        Error::Changed { .. } => failure.hint("run the command again: it begins with what is there now"),
         Error::Unfinished { .. } => {
             failure.hint("end the program that is changing it, or let SQLite finish with PRAGMA wal_checkpoint(TRUNCATE)")
         }
