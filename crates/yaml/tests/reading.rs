@@ -98,7 +98,6 @@ fn tags() {
     refused("a: !<tag:yaml.org,2002:binary> aGk=\n", 1, "binary scalars are not supported");
 }
 
-
 #[test]
 fn structure() {
     check("", &json!(null));
