@@ -192,6 +192,27 @@ fn dependencies() {
     assert!(found.notices.iter().all(|notice| notice.kind == NoticeKind::Dependency), "{:?}", found.notices);
 }
 
+/// CATLG-35: in a catalog with two bundles of one name a need may stay open whatever is added; that ends.
+#[test]
+fn needs_that_stay_open_end() {
+    let two = |name: &str, version: &str| {
+        let mut blob = bundle("p", version, &[]);
+        blob["name"] = name.into();
+        blob
+    };
+    let need = json!({"type": "olm.package.required", "value": {"packageName": "p", "versionRange": "=1.0.0"}});
+    let mut blobs = q("2.0.0", &[need]);
+    blobs.extend([
+        json!({"schema": "olm.package", "name": "p", "defaultChannel": "s"}),
+        json!({"schema": "olm.channel", "package": "p", "name": "s", "entries": [{"name": "p.v1"}, {"name": "p.v2", "replaces": "p.v1"}]}),
+    ]);
+    blobs.extend([two("p.v1", "1.0.0"), two("p.v1", "3.0.0"), two("p.v2", "2.0.0")]);
+    let packages = ["q", "p:s@=2.0.0"].map(|text| text.parse().unwrap()).to_vec();
+    let filtered = filter(&load(&blobs), &Selection { packages, dependencies: Dependencies::Include });
+    let missing = filtered.map(|filtered| filtered.notices.into_iter().any(|notice| notice.kind == NoticeKind::Missing));
+    assert!(matches!(missing, Ok(true) | Err(FilterError::Invalid(_))), "{missing:?}");
+}
+
 /// CATLG-34, CATLG-18: deprecations and blobs of other schemas stay as far as their subjects do.
 #[test]
 fn the_rest_of_a_package() {

@@ -42,6 +42,7 @@ pub(super) fn extend(
         let by: Vec<&str> = by.iter().copied().collect();
         let offers = match dependencies {
             Dependencies::Leave => None,
+            Dependencies::Include if picks.offered.contains(need) => None,
             Dependencies::Include => offers(need, kept, packages),
         };
         let Some(offers) = offers else {
@@ -54,6 +55,7 @@ pub(super) fn extend(
             }));
             continue;
         };
+        picks.offered.insert(need.clone());
         for offer in offers {
             if !picks.has(&offer.package) {
                 let others = if offer.others.is_empty() { String::new() } else { format!("; {} would do too", offer.others.join(", ")) };

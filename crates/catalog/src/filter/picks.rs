@@ -8,7 +8,7 @@ use super::channel::{self, Kept};
 use super::{Choice, FilterError, Notice, NoticeKind, Selection};
 use crate::near::nearest;
 use crate::parts::Parts;
-use crate::properties::{Api, provided};
+use crate::properties::{Api, Need, provided};
 use crate::reach::{Edges, Installed, Updates};
 
 /// Packages by name, with everything that is wanted of them.
@@ -16,6 +16,8 @@ pub(super) struct Picks {
     packages: BTreeMap<String, Pick>,
     /// Notices about how packages came to be wanted.
     pub(super) notices: Vec<Notice>,
+    /// Needs that something came to be wanted for. One that is open again can not be satisfied, as in a catalog with two bundles of a name.
+    pub(super) offered: BTreeSet<Need>,
 }
 
 struct Pick {
@@ -62,7 +64,7 @@ pub(super) fn of(selection: &Selection, packages: &BTreeMap<&str, Parts<'_>>) ->
     if selection.packages.is_empty() {
         return Err(FilterError::Nothing);
     }
-    let mut picks = Picks { packages: BTreeMap::new(), notices: Vec::new() };
+    let mut picks = Picks { packages: BTreeMap::new(), notices: Vec::new(), offered: BTreeSet::new() };
     for choice in &selection.packages {
         let Some(parts) = packages.get(choice.package.as_str()) else {
             let near = nearest(&choice.package, packages.keys().copied()).map(str::to_owned);
