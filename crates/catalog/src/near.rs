@@ -1,8 +1,10 @@
 //! The name that was probably meant.
 
+/// Names of more letters are not compared.
+const LONGEST: usize = 256;
+
 /// The shortest candidate that contains a text, else the one that differs least from it, if it differs little.
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const LONGEST: usize = 256;
     if text.is_empty() || text.len() > LONGEST {
         return None;
     }
@@ -16,11 +18,11 @@ pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     })
 }
 
-/// How many letters are to be changed, added or taken away.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
+/// How many letters are to be changed, added or taken away; of long texts the beginnings count.
+pub fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().take(LONGEST).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
+    for (i, a) in one.chars().take(LONGEST).enumerate() {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, b) in other.iter().enumerate() {
@@ -51,5 +53,13 @@ mod tests {
             assert_eq!(nearest(text, names), expected, "{text}");
         }
         assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn distances() {
+        for (one, other, expected) in [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("ä", "a", 1), ("ab", "ba", 2)] {
+            assert_eq!((distance(one, other), distance(other, one)), (expected, expected), "{one} {other}");
+        }
+        assert_eq!(distance(&"a".repeat(1000), &"b".repeat(1000)), LONGEST);
     }
 }

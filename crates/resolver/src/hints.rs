@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use mainstay_catalog::near::distance;
 use mainstay_versions::ExtensionRange;
 
 use crate::refusal::RefusalKind;
@@ -191,20 +192,4 @@ fn similar_names(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<Hi
         }
     }
     close.into_iter().take(3).map(|(_, name)| Hint { changes: vec![Change::Package(name)], leads_to: None }).collect()
-}
-
-/// Edit distance, for names.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(256).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(256).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
