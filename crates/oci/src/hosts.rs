@@ -18,9 +18,23 @@ use crate::transport::{Host, chain, is_loopback};
 const MAX_PEM: u64 = 1 << 20;
 const MAX_FILES: usize = 256;
 
+/// Whether a request changes anything there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Purpose {
+    Reading,
+    Writing,
+}
+
+impl Purpose {
+    pub(crate) fn of(method: &http::Method) -> Self {
+        if matches!(*method, http::Method::GET | http::Method::HEAD) { Self::Reading } else { Self::Writing }
+    }
+}
+
 /// How a host is talked to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
+    purpose: Purpose,
     insecure: bool,
     loopback: bool,
     /// The registry, where it has certificates of its own.
@@ -50,9 +64,10 @@ impl Hosts {
     }
 
     /// The client for a host, made when it is first needed.
-    pub(crate) fn client(&self, host: Host<'_>) -> Result<reqwest::Client, Error> {
+    pub(crate) fn client(&self, host: Host<'_>, purpose: Purpose) -> Result<reqwest::Client, Error> {
         let own = self.folders.iter().any(|folder| folder.join(host.registry).is_dir());
-        let kind = Kind { insecure: host.insecure, loopback: is_loopback(host.registry), own: own.then(|| host.registry.to_owned()) };
+        let loopback = is_loopback(host.registry);
+        let kind = Kind { purpose, insecure: host.insecure, loopback, own: own.then(|| host.registry.to_owned()) };
         // The map is whole after every insertion, so a panic elsewhere leaves it usable.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&kind) {
@@ -77,7 +92,10 @@ impl Hosts {
             .user_agent(concat!("mainstay/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(self.connect_timeout)
             .read_timeout(self.read_timeout)
-            .redirect(reqwest::redirect::Policy::custom(redirect));
+            .redirect(reqwest::redirect::Policy::custom(match kind.purpose {
+                Purpose::Reading => redirect,
+                Purpose::Writing => redirect_writing,
+            }));
         if kind.loopback {
             builder = builder.no_proxy();
         }
@@ -126,6 +144,15 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, Error> {
         return Err(Error::Limit { subject: path.display().to_string(), what: "size in bytes", limit: MAX_PEM });
     }
     fs::read(path).map_err(Error::io(path))
+}
+
+/// Of what is written only 307 and 308 are followed: after the others a client reads the new place instead of writing there, and whatever
+/// page it finds would pass for success.
+fn redirect_writing(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
+    if matches!(attempt.status().as_u16(), 301..=303) {
+        return attempt.error("the registry redirects what is written to it");
+    }
+    redirect(attempt)
 }
 
 /// Redirects are followed, but never from HTTPS to HTTP, and not for ever.

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, StatusCode};
-use reqwest::{Body, Response};
+use reqwest::{Body, Response, Url};
 use serde::Deserialize;
 
 use crate::auth::{Credential, Credentials};
 use crate::client::ClientConfig;
 use crate::error::{Error, ErrorKind};
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, Purpose};
 
 /// Error documents and tokens are small.
 const MAX_SMALL_BODY: usize = 1 << 20;
@@ -27,8 +27,8 @@ pub(crate) struct Transport {
     credentials: Credentials,
     /// What was found of them, by host and repository.
     known: Mutex<HashMap<(String, String), Option<Credential>>>,
-    /// The scheme that worked for a host.
-    schemes: Mutex<HashMap<String, &'static str>>,
+    /// The scheme that worked for a host, where plain HTTP is allowed and where not.
+    schemes: Mutex<HashMap<(String, bool), &'static str>>,
     /// The value of `Authorization` by host and scope.
     granted: Mutex<HashMap<(String, String), String>>,
 }
@@ -114,13 +114,16 @@ impl Transport {
         let key = (call.host.registry.to_owned(), scopes.join(" "));
         let known = lock(&self.granted).get(&key).cloned();
         let mut response = self.attempt(call, known.as_deref()).await?;
+        // Where a redirect led to somebody else, that one's challenge is not answered with the registry's credentials.
         if response.status() == StatusCode::UNAUTHORIZED
+            && self.is_own(call, response.url())
             && let Some(value) = self.authorize(call, &response, &scopes).await?
         {
             lock(&self.granted).insert(key, value.clone());
             response = self.attempt(call, Some(&value)).await?;
         }
-        if response.status().is_success() || response.status().is_redirection() {
+        // A redirect that was not followed means that what was sent arrived nowhere.
+        if response.status().is_success() {
             return Ok(response);
         }
         Err(self.status_error(call, response).await)
@@ -142,16 +145,17 @@ impl Transport {
 
     /// One try without regard to the answer's status.
     async fn attempt(&self, call: &Call<'_>, authorization: Option<&str>) -> Result<Response, Error> {
-        let client = self.hosts.client(call.host)?;
-        if call.target.starts_with("http://") || call.target.starts_with("https://") {
+        let client = self.hosts.client(call.host, Purpose::of(&call.method))?;
+        if let Ok(url) = Url::parse(call.target) {
+            if url.scheme() != "https" && !call.host.insecure && !is_loopback(call.host.registry) {
+                return Err(Error::content(&call.subject, format!("registry {} gives an address that is not HTTPS", call.host.registry)));
+            }
+            let authorization = authorization.filter(|_| self.is_own(call, &url));
             return self.once(&client, call, call.target, authorization).await.map_err(|error| connection_error(call, &error));
         }
-        let host = match call.host.registry {
-            "docker.io" => "registry-1.docker.io",
-            other => other,
-        };
+        let host = address(call.host.registry);
         let url = |scheme: &str| format!("{scheme}://{host}{}", call.target);
-        let known = lock(&self.schemes).get(call.host.registry).copied();
+        let known = lock(&self.schemes).get(&scheme_key(call.host)).copied();
         if let Some(scheme) = known {
             return self.once(&client, call, &url(scheme), authorization).await.map_err(|error| connection_error(call, &error));
         }
@@ -171,8 +175,14 @@ impl Transport {
             }
             Err(error) => return Err(connection_error(call, &error)),
         };
-        lock(&self.schemes).insert(call.host.registry.to_owned(), scheme);
+        lock(&self.schemes).insert(scheme_key(call.host), scheme);
         Ok(response)
+    }
+
+    /// Whether that is the registry itself, as it was reached before; only there its credentials belong.
+    fn is_own(&self, call: &Call<'_>, url: &Url) -> bool {
+        let scheme = lock(&self.schemes).get(&scheme_key(call.host)).copied().unwrap_or("https");
+        Url::parse(&format!("{scheme}://{}", address(call.host.registry))).is_ok_and(|own| own.origin() == url.origin())
     }
 
     async fn once(
@@ -249,7 +259,7 @@ impl Transport {
         if realm.scheme() != "https" && !plain_allowed {
             return Err(refuse(format!("its token service {realm} is not HTTPS, so no credentials are sent there")));
         }
-        let client = self.hosts.client(call.host)?;
+        let client = self.hosts.client(call.host, Purpose::Reading)?;
         let service = parameters.get("service").map_or("", String::as_str);
         let request = if let Some(Credential::Identity { token }) = credential {
             let mut form = reqwest::Url::parse("form:").map_err(|error| refuse(error.to_string()))?;
@@ -281,6 +291,15 @@ impl Transport {
         let token = token.token.or(token.access_token).ok_or_else(|| refuse("its token service gave no token".to_owned()))?;
         Ok(format!("Bearer {token}"))
     }
+}
+
+/// Docker Hub's registry has another name than its images.
+fn address(registry: &str) -> &str {
+    if registry == "docker.io" { "registry-1.docker.io" } else { registry }
+}
+
+fn scheme_key(host: Host<'_>) -> (String, bool) {
+    (host.registry.to_owned(), host.insecure)
 }
 
 async fn part_of(path: &std::path::Path, offset: u64, length: u64) -> std::io::Result<tokio::io::Take<tokio::fs::File>> {

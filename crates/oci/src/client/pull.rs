@@ -84,7 +84,7 @@ impl Client {
             let page = || {
                 async {
                     let response = self.send(repository, &source, Method::GET, &path, HeaderMap::new(), Payload::None).await?;
-                    let next = next_link(response.headers());
+                    let next = next_link(&response);
                     let bytes = small_body(response).await.map_err(|problem| Error::content(repository.name(), problem))?;
                     Ok((next, bytes))
                 }
@@ -334,8 +334,8 @@ fn starts_at(value: Option<&HeaderValue>, offset: u64) -> bool {
 }
 
 /// The next page of a list.
-fn next_link(headers: &HeaderMap) -> Option<String> {
-    let link = headers.get(http::header::LINK)?.to_str().ok()?;
+fn next_link(response: &reqwest::Response) -> Option<String> {
+    let link = response.headers().get(http::header::LINK)?.to_str().ok()?;
     let (target, parameters) = link.strip_prefix('<')?.split_once('>')?;
-    parameters.contains("next").then(|| target.to_owned())
+    parameters.contains("next").then(|| response.url().join(target).ok())?.map(String::from)
 }

@@ -273,7 +273,8 @@ enum Mount {
 
 fn location_of(target: &Reference, response: &reqwest::Response) -> Result<String, Error> {
     let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-    location.map(str::to_owned).ok_or_else(|| Error::content(target.to_string(), "the registry gave no place to upload to"))
+    let whole = location.and_then(|location| response.url().join(location).ok());
+    whole.map(String::from).ok_or_else(|| Error::content(target.to_string(), "the registry gave no place to upload to"))
 }
 
 /// How many bytes of an upload the registry has: `Range: 0-99` means 100. The empty upload is `0-0` as well, so a single byte counts as none.
