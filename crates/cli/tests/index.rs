@@ -161,6 +161,11 @@ fn generate() {
          CMD [\"registry\", \"serve\", \"--database\", \"/database/index.db\"]\n"
     );
     assert_eq!(edges(&world.path("database/index.db")), [("spool.v1.0.0".to_owned(), None)]);
+    let before = std::fs::read(world.path("database/index.db")).unwrap();
+    let failed = world.opm(&["index", "add", "--generate", "-b", &world.bundles(&["nowhere:v1"])]);
+    assert_eq!(failed.code, 1, "{}", failed.stderr);
+    assert_eq!(std::fs::read(world.path("database/index.db")).unwrap(), before, "what fails changes nothing");
+    assert_eq!(std::fs::read_dir(world.path("database")).unwrap().count(), 1);
     // An empty list is a list.
     done(&world.opm(&["index", "add", "--generate", "-b", "", "-d", "my.Dockerfile", "-i", "base:1"]));
     assert!(std::fs::read_to_string(world.path("my.Dockerfile")).unwrap().starts_with("FROM base:1\n"));
@@ -220,6 +225,18 @@ fn other_images_are_refused() {
     assert!(refused.stderr.contains("Error: `opm index prune` only supports sqlite-based catalogs. See "), "{}", refused.stderr);
     let bundle = world.opm(&["index", "rm", "-f", &world.reference("spool:v1.0.0"), "-o", "x", "--generate"]);
     assert!(bundle.stderr.contains(&format!("missing label {DATABASE_LABEL}")), "{}", bundle.stderr);
+}
+
+/// CATLG-62: a label that leads out of the image gets nobody's files into an index.
+#[test]
+fn labels_lead_nowhere_else() {
+    let world = World::new();
+    done(&world.opm(&["registry", "add", "-d", "private.db", "-b", &world.bundles(&["spool:v1.0.0"])]));
+    let way_out = format!("/{}{}", "../".repeat(20), world.path("private.db").display());
+    world.push("evil:v1", &ImageBuilder::new().label(DATABASE_LABEL, &way_out).file("x", b"x".to_vec()));
+    let refused = world.opm(&["index", "prune", "-f", &world.reference("evil:v1"), "-p", "spool", "--generate"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(!world.path("database/index.db").exists());
 }
 
 /// CATLG-60: deprecating keeps the bundle out of the catalog and removes what is below it; the head of the default channel stays.

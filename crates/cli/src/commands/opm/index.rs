@@ -3,7 +3,7 @@
 mod export;
 mod image;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use mainstay_sqlite_index::AddOptions;
@@ -273,12 +273,18 @@ impl Job<'_> {
         } else {
             Workplace::temporary(&self.output.out_dockerfile)?
         };
-        let database: PathBuf = workplace.database()?;
+        let place = workplace.database()?;
+        let io = |error: std::io::Error| Failure::failed(format!("file {}", place.display()), &error);
+        // What is there stays until the new database is whole.
+        let folder = place.parent().unwrap_or(Path::new("."));
+        let scratch = tempfile::Builder::new().prefix(".index-").tempdir_in(folder).map_err(io)?;
+        let database = scratch.path().join("index.db");
         if !self.from.is_empty() {
             self.log.write(Level::Info, &format!("Pulling previous image {} to get metadata", self.from), &[]);
             image::extract(&databases::client(self.global, "")?, self.from, &database)?;
         }
         change(&database)?;
+        std::fs::rename(&database, &place).map_err(io)?;
         self.log.write(Level::Info, "Generating dockerfile", &[]);
         workplace.write_dockerfile(&self.output.binary_image, self.log)?;
         if self.output.generate {

@@ -87,17 +87,13 @@ impl Workplace {
         format!("{}database/index.db", self.directory)
     }
 
-    /// The database's file, which begins empty.
+    /// Where the database's file goes; its folder is made.
     pub(super) fn database(&self) -> Result<PathBuf, Failure> {
         let path = PathBuf::from(self.place());
-        let io = |error: std::io::Error| Failure::failed(format!("file {}", path.display()), &error);
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(io)?;
+            std::fs::create_dir_all(folder).map_err(|error| Failure::failed(format!("folder {}", folder.display()), &error))?;
         }
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(error)),
-            _ => Ok(path),
-        }
+        Ok(path)
     }
 
     /// Writes the Dockerfile.
