@@ -77,7 +77,11 @@ impl Images {
         if let Some(stored) = self.catalogs.get(&digest).map_err(|error| storing(chain(&error)))? {
             return Ok((resolved.reference.to_string(), stored));
         }
-        let pulled = self.pull(&resolved.reference).await.map_err(|error| source(&error))?;
+        // Asked for as it was named: a mirror that is for tags alone is not asked by digest (OLM1-DISC-01).
+        let pulled = self.pull(reference).await.map_err(|error| source(&error))?;
+        // The tag may have been moved meanwhile.
+        let resolved = reference.at(pulled.image.digest.clone());
+        let digest = pulled.image.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
         let Some(content) = pulled.image.config.config.labels.get(CONFIGS_LABEL).cloned() else {
             // A digest never gets the label; a tag may be moved to an image that has it.
             return Err(PullFailure {
@@ -105,7 +109,7 @@ impl Images {
             catalogs.put(&digest, &content, &Limits::default()).map_err(|error| storing(&error))
         })
         .await?;
-        Ok((resolved.reference.to_string(), stored))
+        Ok((resolved.to_string(), stored))
     }
 
     /// The folder of an unpacked bundle image.
@@ -118,7 +122,8 @@ impl Images {
         if let Some(folder) = self.bundles.get(extension, &digest)? {
             return Ok((digest, folder));
         }
-        let pulled = self.pull(&reference.at(digest.clone())).await?;
+        let pulled = self.pull(reference).await?;
+        let digest = pulled.image.digest.clone();
         let (cache, name, kept) = (self.bundles.clone(), extension.to_owned(), digest.clone());
         let folder = tokio::task::spawn_blocking(move || {
             let folder = cache.fill(&name, &kept, |folder| {

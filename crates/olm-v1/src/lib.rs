@@ -15,6 +15,7 @@ pub mod extension;
 pub mod gates;
 pub mod images;
 pub mod manifests;
+pub mod mirrors;
 mod setup;
 pub mod text;
 

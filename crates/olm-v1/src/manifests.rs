@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::mirrors::{KINDS, MirrorKind};
+
 /// operator-controller's account.
 pub const OPERATOR_CONTROLLER: &str = "operator-controller-controller-manager";
 /// catalogd's account.
@@ -52,12 +54,22 @@ pub fn manifests(namespace: &str) -> Vec<Value> {
                 rule(GROUP, &["clustercatalogs/status"], &["get", "update", "patch"]),
                 rule(GROUP, &["clustercatalogs/finalizers"], &["update"]),
                 events,
+                // What the cluster says of mirrors (OLM1-DISC-02), and of whether it has the kinds for that.
+                rule("config.openshift.io", &mirrors("config.openshift.io"), &read),
+                rule("operator.openshift.io", &mirrors("operator.openshift.io"), &read),
+                json!({"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": read,
+                    "resourceNames": KINDS.map(MirrorKind::definition)}),
             ],
         ),
         binding("catalogd-manager-rolebinding", "catalogd-manager-role", namespace, CATALOGD),
         cluster_role("operator-controller-clusterextension-editor-role", &[rule(GROUP, &["clusterextensions"], &everything)]),
         cluster_role("operator-controller-clusterextension-viewer-role", &[rule(GROUP, &["clusterextensions"], &read)]),
     ]
+}
+
+/// The kinds with mirror rules of a group.
+fn mirrors(group: &str) -> Vec<&'static str> {
+    KINDS.into_iter().filter(|kind| kind.group() == group).map(MirrorKind::plural).collect()
 }
 
 fn account(namespace: &str, name: &str) -> Value {

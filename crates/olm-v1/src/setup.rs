@@ -20,6 +20,7 @@ use crate::extension::catalogs::CatalogCache;
 use crate::extension::controller::{Extensions, catalog_cache, policy, run as run_extensions};
 use crate::gates::FeatureGates;
 use crate::images::Images;
+use crate::mirrors::watch::Mirrors;
 
 /// What both controllers are given.
 pub struct Setup {
@@ -68,6 +69,7 @@ pub enum SetupError {
 pub struct Ready {
     /// What catalogd serves, below `/catalogs`.
     pub router: Router,
+    mirrors: Arc<Mirrors>,
     catalogs: Arc<Catalogs>,
     extensions: Box<dyn FnOnce(CancellationToken) -> Arc<Extensions> + Send>,
 }
@@ -83,7 +85,7 @@ impl Setup {
         let kinds = Kinds::new(client.clone());
         let catalog_client = self.catalogd.client()?;
         let store = Arc::new(CatalogStore::open(&self.cache.join("catalogs"))?);
-        let images = Arc::new(Images::open(&self.cache, store.clone(), self.registries)?);
+        let images = Arc::new(Images::open(&self.cache, store.clone(), self.registries.clone())?);
         let events =
             |writer: &Writer, controller: &str| Events::new(Recorder::new(writer.clone(), self.env.clone(), controller, "mainstay"));
         let mut http = reqwest::Client::builder();
@@ -95,8 +97,10 @@ impl Setup {
         let queries = if self.gates.on("APIV1MetasHandler") { Queries::Answered } else { Queries::Unknown };
         let router = content::router(Arc::new(shelf.clone()), queries);
         let writer = Writer::new(catalog_client.clone(), Kinds::new(catalog_client), "catalogd");
+        let catalog_events = events(&writer, "catalogd");
+        let mirrors = Mirrors::new(writer.client().clone(), images.clone(), self.registries, catalog_events.clone(), self.env.clone());
         let catalogs = Arc::new(Catalogs {
-            events: events(&writer, "catalogd"),
+            events: catalog_events,
             writer,
             env: self.env.clone(),
             images: images.clone(),
@@ -124,14 +128,20 @@ impl Setup {
                 events,
             })
         };
-        Ok(Ready { router, catalogs, extensions: Box::new(extensions) })
+        Ok(Ready { router, mirrors: Arc::new(mirrors), catalogs, extensions: Box::new(extensions) })
     }
 }
 
 impl Ready {
-    /// Runs both controllers until `stop`.
+    /// Runs both controllers until `stop`, and keeps the mirror rules for them.
     pub async fn run(self, stop: CancellationToken) {
         let extensions = (self.extensions)(stop.clone());
-        tokio::join!(run_catalogs(self.catalogs, stop.clone()), run_extensions(extensions, stop));
+        let controllers = async {
+            // Without the rules the first pulls would ask registries that the cluster may not reach.
+            if stop.run_until_cancelled(self.mirrors.known()).await.is_some() {
+                tokio::join!(run_catalogs(self.catalogs, stop.clone()), run_extensions(extensions, stop.clone()));
+            }
+        };
+        tokio::join!(self.mirrors.clone().run(stop.clone()), controllers);
     }
 }

@@ -1,0 +1,186 @@
+//! Observing the objects that hold mirror rules, and acting on the plan that they lead to.
+//!
+//! The kinds need not be there: only OpenShift has them by itself. So their definitions are watched, and the objects of those that are
+//! served. An end of a definition is an end of its rules.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::{ApiResource, GroupVersionKind};
+use mainstay_oci::{ClientConfig, Registries};
+use mainstay_runtime::{Cache, Env, Key, Outcome, Queue, Scope};
+use serde_json::Value;
+use tokio::sync::watch as signal;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{KINDS, MirrorKind, Plan, Refused, plan};
+use crate::events::Events;
+use crate::images::Images;
+
+/// How long pulls wait at the start for the rules. A cluster that does not let them be read must not keep everything from being pulled.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// Keeps the mirror rules of the images as the cluster's objects say.
+pub struct Mirrors {
+    client: Client,
+    images: Arc<Images>,
+    base: ClientConfig,
+    events: Events,
+    env: Env,
+    known: signal::Sender<bool>,
+    told: Mutex<Told>,
+}
+
+/// Why the rules could not be looked at or used; tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// The client of registries cannot be made.
+    #[error("the mirror rules of the cluster cannot be used")]
+    Images(#[from] mainstay_oci::Error),
+    /// An object cannot be read.
+    #[error("an object with mirror rules cannot be read")]
+    Form(#[from] serde_json::Error),
+}
+
+/// What was done last.
+struct Told {
+    registries: Registries,
+    refused: BTreeSet<String>,
+}
+
+impl Mirrors {
+    /// Reads with `client` and adds to `base`, with which the images were opened.
+    pub fn new(client: Client, images: Arc<Images>, base: ClientConfig, events: Events, env: Env) -> Self {
+        let told = Mutex::new(Told { registries: base.registries.clone(), refused: BTreeSet::new() });
+        Self { client, images, base, events, env, known: signal::channel(false).0, told }
+    }
+
+    /// Waits until the rules that are there at the start are in force, but not for long.
+    pub async fn known(&self) {
+        let mut known = self.known.subscribe();
+        if tokio::time::timeout(FIRST, known.wait_for(|known| *known)).await.is_err() {
+            tracing::warn!("mirror rules of the cluster cannot be read yet; images are pulled without them");
+        }
+    }
+
+    /// Runs until `stop`.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let queue: Queue<Key> = Queue::default();
+        let watched: Arc<Vec<Watched>> = Arc::new(KINDS.map(|kind| Watched::start(&self.client, kind, &queue, &stop)).into());
+        let (env, mirrors) = (self.env.clone(), self);
+        let woken = queue.clone();
+        let reconcile = move |_: Key| {
+            let (mirrors, watched, queue) = (mirrors.clone(), watched.clone(), woken.clone());
+            async move { mirrors.reconcile(&watched, &queue).await }
+        };
+        mainstay_runtime::run("mirrors", queue, 1, env, stop, reconcile).await;
+    }
+
+    async fn reconcile(&self, watched: &[Watched], queue: &Queue<Key>) -> Result<Outcome, MirrorError> {
+        let observed = observe(&self.client, watched, queue)?;
+        self.act(plan(&self.base.registries, &observed.objects)).await?;
+        if observed.complete {
+            self.known.send_replace(true);
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn act(&self, Plan { registries, refused }: Plan) -> Result<(), MirrorError> {
+        let news: Vec<Refused> = {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.registries != registries {
+                self.images.reconfigure(ClientConfig { registries: registries.clone(), ..self.base.clone() })?;
+                told.registries = registries;
+                tracing::info!("mirror rules of the cluster changed; they count from the next pull on");
+            }
+            let before = std::mem::replace(&mut told.refused, refused.iter().map(identity).collect());
+            refused.into_iter().filter(|each| !before.contains(&identity(each))).collect()
+        };
+        for Refused { object, problem } in news {
+            tracing::warn!(problem, "mirror rules of an object cannot be used; the object is passed over");
+            self.events.warning(&object, "MirrorRulesRefused", &format!("{problem}; none of the object's rules is used")).await;
+        }
+        Ok(())
+    }
+}
+
+/// What makes a refusal the same as one that was told: the object as it was, and the reason.
+fn identity(refused: &Refused) -> String {
+    let metadata = &refused.object["metadata"];
+    format!("{} {} {}", metadata["uid"], metadata["resourceVersion"], refused.problem)
+}
+
+/// A kind with its definition, and with its objects while it is served.
+struct Watched {
+    kind: MirrorKind,
+    definition: Cache,
+    objects: Mutex<Option<Held>>,
+}
+
+struct Held {
+    cache: Cache,
+    _stop: DropGuard,
+}
+
+impl Watched {
+    fn start(client: &Client, kind: MirrorKind, queue: &Queue<Key>, stop: &CancellationToken) -> Self {
+        let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        let scope = Scope { fields: Some(format!("metadata.name={}", kind.definition())), ..Scope::default() };
+        let resource = ApiResource::from_gvk_with_plural(&gvk, "customresourcedefinitions");
+        let definition = Cache::start(client, &resource, &scope, stop);
+        wake(&definition, queue, stop);
+        Self { kind, definition, objects: Mutex::default() }
+    }
+
+    /// The copy of the objects; none while the kind is not served.
+    fn objects(&self, client: &Client, queue: &Queue<Key>) -> Option<Cache> {
+        let served = self.definition.all().iter().any(|definition| self.kind.is_served_by(&definition.data));
+        let mut held = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if !served {
+            *held = None;
+            return None;
+        }
+        let start = || {
+            let stop = CancellationToken::new();
+            let cache = Cache::start(client, &self.kind.resource(), &Scope::default(), &stop);
+            wake(&cache, queue, &stop);
+            Held { cache, _stop: stop.drop_guard() }
+        };
+        Some(held.get_or_insert_with(start).cache.clone())
+    }
+}
+
+/// What is known of the cluster's rules.
+struct Observed {
+    /// The objects by kind and name.
+    objects: Vec<Value>,
+    /// Whether everything that is served has been read.
+    complete: bool,
+}
+
+/// What can be read counts, even where something else cannot. Whatever becomes known later wakes the queue.
+fn observe(client: &Client, watched: &[Watched], queue: &Queue<Key>) -> Result<Observed, MirrorError> {
+    let caches: Vec<Cache> = watched.iter().filter_map(|each| each.objects(client, queue)).collect();
+    let complete = watched.iter().map(|each| &each.definition).chain(&caches).all(Cache::is_ready);
+    let objects = caches.iter().flat_map(Cache::all).map(|object| serde_json::to_value(&*object)).collect::<Result<_, _>>()?;
+    Ok(Observed { objects, complete })
+}
+
+/// Everything is looked at together, so there is one key.
+fn key() -> Key {
+    Key::new("", "mirrors")
+}
+
+/// Wakes the queue when the first list is complete, which may be empty, and for every change.
+fn wake(cache: &Cache, queue: &Queue<Key>, stop: &CancellationToken) {
+    let woken = queue.clone();
+    cache.on_change(move |_| woken.add(key()));
+    let (cache, queue, stop) = (cache.clone(), queue.clone(), stop.clone());
+    tokio::spawn(async move {
+        if stop.run_until_cancelled(cache.ready()).await.is_some() {
+            queue.add(key());
+        }
+    });
+}
