@@ -95,14 +95,21 @@ impl Registries {
             By::Tag => Pulls::TagOnly,
         };
         let known = self.rules.iter().position(|rule| rule.prefix == source);
+        if known.is_none() && self.rules.len() >= MAX_RULES {
+            return Err(format!("{source}: there are rules for {MAX_RULES} registries already"));
+        }
+        // What is said of a registry as a whole goes for its parts and for mirrors in it, too.
+        let whole = |name: &str| self.rule_of(name).map_or((false, false), |rule| (rule.insecure, rule.blocked));
+        let mirrors: Vec<Mirror> =
+            mirrors.iter().map(|location| Mirror { location: (*location).to_owned(), insecure: whole(location).0, pulls }).collect();
+        let (insecure, blocked) = whole(source);
         let at = known.unwrap_or_else(|| {
-            self.rules.push(Rule::plain(source));
+            self.rules.push(Rule { insecure, blocked, ..Rule::plain(source) });
             self.rules.len() - 1
         });
         let rule = &mut self.rules[at];
         rule.blocked |= never;
-        for location in mirrors {
-            let mirror = Mirror { location: (*location).to_owned(), insecure: false, pulls };
+        for mirror in mirrors {
             if !rule.mirrors.contains(&mirror) {
                 rule.mirrors.push(mirror);
             }
@@ -115,10 +122,15 @@ impl Registries {
         self.helpers.iter().map(String::as_str).filter(|helper| *helper != AUTH_FILES)
     }
 
+    /// The rule that counts for a name: the most particular one.
+    fn rule_of(&self, name: &str) -> Option<&Rule> {
+        self.rules.iter().filter(|rule| rule.matches(name)).max_by_key(|rule| rule.prefix.len())
+    }
+
     /// Where to look for an image: its mirrors in order, then its own place.
     pub fn sources(&self, reference: &Reference) -> Result<Vec<Source>, Error> {
         let name = reference.name();
-        let Some(rule) = self.rules.iter().filter(|rule| rule.matches(&name)).max_by_key(|rule| rule.prefix.len()) else {
+        let Some(rule) = self.rule_of(&name) else {
             return Ok(vec![Source { reference: reference.clone(), insecure: false }]);
         };
         let by_digest = reference.digest().is_some();
@@ -306,6 +318,22 @@ insecure = true
         assert_eq!(sources("hub.corp.example:5000/a:1"), ["hub.corp.example:5000/a:1 insecure"]);
         let blocked = registries.sources(&Reference::parse("quay.io/secret/a:1").unwrap()).unwrap_err();
         assert_eq!(blocked.to_string(), "quay.io/secret/a:1: registry quay.io/secret is blocked by registries.conf");
+    }
+
+    /// OLM1-GEN-14, OLM1-DISC-02: rules for a part of a registry keep what is said of the whole, and so do mirrors.
+    #[test]
+    fn added_mirrors_keep_what_is_said_of_their_registries() {
+        let mut registries = Registries::parse("registries.conf", CONF).unwrap();
+        registries.add_mirrors("quay.io/secret/part", &["hub.corp.example/m", "m.example"], By::Tag, false).unwrap();
+        let sources = registries.sources(&Reference::parse("quay.io/secret/part/a:1").unwrap()).unwrap();
+        let sources: Vec<(String, bool)> = sources.into_iter().map(|source| (source.reference.to_string(), source.insecure)).collect();
+        assert_eq!(sources, [("hub.corp.example/m/a:1".to_owned(), true), ("m.example/a:1".to_owned(), false)]);
+        registries.add_mirrors("hub.corp.example/o", &["m.example"], By::Tag, false).unwrap();
+        let sources = registries.sources(&Reference::parse("hub.corp.example/o/a:1").unwrap()).unwrap();
+        assert_eq!(sources.iter().map(|source| source.insecure).collect::<Vec<_>>(), [false, true]);
+        registries.rules.resize(MAX_RULES, Rule::plain("x.example"));
+        let refused = registries.add_mirrors("y.example", &["m.example"], By::Tag, false).unwrap_err();
+        assert_eq!(refused, "y.example: there are rules for 10000 registries already");
     }
 
     #[test]
