@@ -110,7 +110,6 @@ async fn resuming_is_never_wrong() {
     writer.write(b"something else").unwrap();
     drop(writer);
     let client = client(config(Retry::never()));
-    assert_eq!(client.pull(&server.reference("org/a:v1"), &to).await.unwrap_err().kind(), ErrorKind::DigestMismatch);
     assert_eq!(client.pull(&server.reference("org/a:v1"), &to).await.unwrap(), image);
 }
 

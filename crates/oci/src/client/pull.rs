@@ -260,7 +260,13 @@ impl Client {
             let subject = format!("{reference} blob {}", blob.digest);
             return Err(Error::Limit { subject, what: "size of a blob in bytes", limit: self.config.max_blob });
         }
-        self.config.retry.run(|| self.pull_blob_once(reference, source, store, blob).boxed()).await
+        let resumed = store.resume(&blob.digest.to_string(), &blob.digest)?.size() > 0;
+        let fetch = || self.pull_blob_once(reference, source, store, blob).boxed();
+        match self.config.retry.run(fetch).await {
+            // What an earlier attempt left, perhaps of a mirror, was of something else; by now it is gone.
+            Err(Error::DigestMismatch { .. }) if resumed => self.config.retry.run(fetch).await,
+            outcome => outcome,
+        }
     }
 
     async fn pull_blob_once(&self, reference: &Reference, source: &Source, store: &BlobStore, blob: &Descriptor) -> Result<(), Error> {
