@@ -211,7 +211,7 @@ proptest! {
             ..Catalog::default()
         };
         let found = validate(&catalog).err();
-        let texts: Vec<&str> = found.iter().flat_map(|found| found.findings()).map(|finding| finding.text.as_str()).collect();
+        let texts: Vec<&str> = found.iter().flat_map(mainstay_catalog::Validation::findings).map(|finding| finding.text.as_str()).collect();
         let expected = verdict_by_the_book(&catalog.channels[0].entries);
         prop_assert_eq!(texts, expected.iter().map(String::as_str).collect::<Vec<_>>());
     }
