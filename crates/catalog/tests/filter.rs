@@ -192,6 +192,30 @@ fn dependencies() {
     assert!(found.notices.iter().all(|notice| notice.kind == NoticeKind::Dependency), "{:?}", found.notices);
 }
 
+/// CATLG-35: thousands of bundles that need the same are asked about once; one by one they would take minutes.
+#[test]
+fn many_bundles_with_one_need() {
+    let api = json!({"group": "q", "version": "v1", "kind": "K"});
+    let (needs, provides) = (json!({"type": "olm.gvk.required", "value": api}), json!({"type": "olm.gvk", "value": api}));
+    let mut blobs = q("2.0.0", &[provides]);
+    let entries: Vec<Value> = (0..3000)
+        .map(|at| {
+            if at == 0 {
+                json!({"name": "p.v1.0.0"})
+            } else {
+                json!({"name": format!("p.v1.{at}.0"), "replaces": format!("p.v1.{}.0", at - 1)})
+            }
+        })
+        .collect();
+    blobs.push(json!({"schema": "olm.package", "name": "p", "defaultChannel": "s"}));
+    blobs.push(json!({"schema": "olm.channel", "package": "p", "name": "s", "entries": entries}));
+    blobs.extend((0..3000).map(|at| bundle("p", &format!("1.{at}.0"), std::slice::from_ref(&needs))));
+    let selection = Selection { packages: vec!["p".parse().unwrap()], dependencies: Dependencies::Include };
+    let filtered = filter(&load(&blobs), &selection).unwrap();
+    assert_eq!(filtered.catalog.bundles.len(), 3001);
+    assert_eq!(filtered.notices.len(), 1);
+}
+
 /// CATLG-35: in a catalog with two bundles of one name a need may stay open whatever is added; that ends.
 #[test]
 fn needs_that_stay_open_end() {

@@ -30,12 +30,12 @@ pub(super) fn extend(
         let Some(parts) = packages.get(name) else { continue };
         for bundle in parts.bundles.iter().filter(|bundle| of.bundles.contains(bundle.name.as_str())) {
             for need in needs(bundle) {
-                if !satisfied(&need, kept, packages) {
-                    missing.entry(need).or_default().insert(name);
-                }
+                missing.entry(need).or_default().insert(name);
             }
         }
     }
+    // Most bundles of a package need the same: it is asked for once.
+    missing.retain(|need, _| !satisfied(need, kept, packages));
     let mut notices = Vec::new();
     let mut found = Found::Nothing;
     for (need, by) in &missing {
