@@ -39,7 +39,7 @@ struct Both {
 }
 
 fn both(blobs: &[Value]) -> Both {
-    let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+    let text: String = blobs.iter().flat_map(|blob| [blob.to_string(), "\n".to_owned()]).collect();
     let source = MemorySource::of("c.json", text);
     let mut content = Vec::new();
     let index = store(&source, &Limits::default(), &mut content).unwrap();
@@ -145,7 +145,7 @@ proptest! {
         let names: BTreeSet<&str> = both.catalog.bundles.iter().map(|b| b.package.as_str())
             .chain(both.catalog.channels.iter().map(|c| c.package.as_str()))
             .chain(both.catalog.packages.iter().map(|p| p.name.as_str())).collect();
-        prop_assert_eq!(both.index.packages().map(|p| p.name()).collect::<BTreeSet<_>>(), names);
+        prop_assert_eq!(both.index.packages().map(mainstay_catalog::PackageView::name).collect::<BTreeSet<_>>(), names);
         for package in ["a", "b", "c", "d"] {
             let found = both.index.package(package);
             prop_assert_eq!(found.is_some(), both.index.packages().any(|other| other.name() == package));
