@@ -48,8 +48,8 @@ impl Failure {
     /// What failed, with the chain of errors below it as causes.
     pub fn of(exit: Exit, subject: impl Into<String>, error: &(dyn Error + 'static)) -> Self {
         let failure = Self::new(exit, subject, error.to_string());
-        match error.source() {
-            Some(source) => failure.because(Cause::of(source)),
+        match Cause::below(error) {
+            Some(cause) => failure.because(cause),
             None => failure,
         }
     }

@@ -108,12 +108,11 @@ pub async fn deliver_on(
     let origins: Vec<Reference> = base.into_iter().collect();
     if let Target::Push(text) = target {
         let reference = client.reference(text).map_err(failed)?;
-        let digest = match images.as_slice() {
-            [only] => client.push_built(only, workspace.store(), &reference, &origins).await,
-            _ => {
-                let index = ImageIndex::build(images, workspace.store()).map_err(failed)?;
-                client.push_index(&index, workspace.store(), &reference, &origins).await
-            }
+        let digest = if let [only] = images.as_slice() {
+            client.push_built(only, workspace.store(), &reference, &origins).await
+        } else {
+            let index = ImageIndex::build(images, workspace.store()).map_err(failed)?;
+            client.push_index(&index, workspace.store(), &reference, &origins).await
         };
         return Ok(reference.at(digest.map_err(failed)?).to_string());
     }

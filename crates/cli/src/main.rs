@@ -33,6 +33,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    runtime::decline_huge_pages();
     // A second call would be the only failure, and there is none.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     dispatch::run(std::env::args_os().collect())

@@ -9,7 +9,6 @@ use crate::errors::{Exit, Failure};
 /// Runs a future on two to four workers.
 pub fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     mainstay_serve::raise_file_limit();
-    decline_huge_pages();
     let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
@@ -22,8 +21,9 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T
     outcome
 }
 
-/// Asks the kernel for small pages: the allocator wants huge ones for its arenas, which costs an idle cluster a quarter of its memory.
-fn decline_huge_pages() {
+/// Asks the kernel for small pages: the allocator wants huge ones for its arenas, which costs an idle cluster a quarter of its memory, and
+/// a validation of a catalog most of it.
+pub fn decline_huge_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::debug!(%error, "huge pages stay");

@@ -87,11 +87,21 @@ impl Cause {
 
     /// The chain of an error: itself and every `source()`, each the cause of the one before.
     pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut cause = Self::new(error.to_string());
-        if let Some(source) = error.source() {
-            cause.causes.push(Self::of(source));
+        Self { message: error.to_string(), causes: Self::below(error).into_iter().collect() }
+    }
+
+    /// What caused an error, without what its own words end with already.
+    pub fn below(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        let said = error.to_string();
+        let mut source = error.source();
+        while let Some(next) = source {
+            let cause = Self::of(next);
+            if !said.ends_with(&cause.message) {
+                return Some(cause);
+            }
+            source = next.source();
         }
-        cause
+        None
     }
 }
 
@@ -250,5 +260,38 @@ impl Finding {
     pub fn at(mut self, location: Location) -> Self {
         self.location = Some(location);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Told(&'static str, Option<Box<Told>>);
+
+    impl fmt::Display for Told {
+        fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str(self.0)
+        }
+    }
+
+    impl std::error::Error for Told {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            self.1.as_deref().map(|source| source as _)
+        }
+    }
+
+    /// A reader is told each fact once, though many errors say their source's words and name it as their source too.
+    #[test]
+    fn no_cause_says_the_same_again() {
+        let full = || Box::new(Told("No space left on device", None));
+        let twice = Told("layout out: No space left on device", Some(full()));
+        assert_eq!(Cause::below(&twice), None);
+        let middle = Told("cannot write: No space left on device", Some(full()));
+        let outer = Told("image x", Some(Box::new(middle)));
+        assert_eq!(Cause::below(&outer), Some(Cause::new("cannot write: No space left on device")));
+        let deep = Told("all: the disk", Some(Box::new(Told("the disk", Some(full())))));
+        assert_eq!(Cause::below(&deep), Some(Cause::new("No space left on device")));
     }
 }

@@ -169,8 +169,7 @@ impl Client {
 
     /// The repository's own registry, which is what is written to.
     fn own_place(&self, reference: &Reference) -> Result<Source, Error> {
-        let sources = self.config.registries.sources(reference)?;
-        sources.into_iter().next_back().ok_or_else(|| Error::content(reference.to_string(), "no place to push to"))
+        self.config.registries.own(reference)
     }
 
     fn report(&self, blob: &Descriptor, done: u64) {

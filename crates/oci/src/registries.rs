@@ -144,16 +144,31 @@ impl Registries {
             sources.push(Source { reference: rule.moved(reference, &mirror.location)?, insecure: mirror.insecure });
         }
         if !rule.blocked {
-            sources.push(Source { reference: rule.moved(reference, &rule.location)?, insecure: rule.insecure });
+            sources.push(rule.own(reference)?);
         }
         if sources.is_empty() {
             return Err(Error::Blocked { subject: reference.to_string(), registry: rule.prefix.clone() });
         }
         Ok(sources)
     }
+
+    /// The one place that an image is written to: its own registry, never a mirror.
+    pub fn own(&self, reference: &Reference) -> Result<Source, Error> {
+        match self.rule_of(&reference.name()) {
+            Some(rule) => rule.own(reference),
+            None => Ok(Source { reference: reference.clone(), insecure: false }),
+        }
+    }
 }
 
 impl Rule {
+    fn own(&self, reference: &Reference) -> Result<Source, Error> {
+        if self.blocked {
+            return Err(Error::Blocked { subject: reference.to_string(), registry: self.prefix.clone() });
+        }
+        Ok(Source { reference: self.moved(reference, &self.location)?, insecure: self.insecure })
+    }
+
     fn plain(prefix: &str) -> Self {
         Self {
             prefix: prefix.to_owned(),
@@ -318,6 +333,12 @@ insecure = true
         assert_eq!(sources("hub.corp.example:5000/a:1"), ["hub.corp.example:5000/a:1 insecure"]);
         let blocked = registries.sources(&Reference::parse("quay.io/secret/a:1").unwrap()).unwrap_err();
         assert_eq!(blocked.to_string(), "quay.io/secret/a:1: registry quay.io/secret is blocked by registries.conf");
+        // Mirrors are for reading: what is written goes to its own registry, or nowhere.
+        let own = |text: &str| registries.own(&Reference::parse(text).unwrap()).map(|place| place.reference.to_string());
+        assert_eq!(own("quay.io/a/b:1").unwrap(), "quay.io/a/b:1");
+        let mirrored =
+            Registries::parse("r", "[[registry]]\nprefix = \"x.example\"\nblocked = true\n[[registry.mirror]]\nlocation = \"m.example\"\n");
+        assert!(matches!(mirrored.unwrap().own(&Reference::parse("x.example/a:1").unwrap()), Err(Error::Blocked { .. })));
     }
 
     /// OLM1-GEN-14, OLM1-DISC-02: rules for a part of a registry keep what is said of the whole, and so do mirrors.

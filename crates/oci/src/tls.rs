@@ -39,14 +39,9 @@ pub(crate) fn verified(authorities: &[(String, Vec<u8>)], identity: Option<Ident
         }
     }
     // A machine without any authority trusts nobody, which is an answer too.
-    let chains = match roots.is_empty() {
-        true => None,
-        false => Some(
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
-                .build()
-                .map_err(|error| Error::Configuration { subject: "certificate authorities".to_owned(), problem: error.to_string() })?,
-        ),
-    };
+    let refuse = |problem: String| Error::Configuration { subject: "certificate authorities".to_owned(), problem };
+    let build = |roots| WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+    let chains = (!roots.is_empty()).then(|| build(roots)).transpose().map_err(|error| refuse(error.to_string()))?;
     let verifier = Arc::new(Trusted { provider: provider(), chains, listed });
     show(builder()?.dangerous().with_custom_certificate_verifier(verifier), identity)
 }

@@ -43,11 +43,10 @@ fn insert(path: &Path, text: &str) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA synchronous = OFF")?;
     for line in text.lines().take(200) {
         let mut cells = line.split('\t');
-        let table = match cells.next() {
-            Some(
-                table @ ("package" | "channel" | "channel_entry" | "operatorbundle" | "properties" | "dependencies" | "related_image"),
-            ) => table,
-            _ => continue,
+        let Some(table @ ("package" | "channel" | "channel_entry" | "operatorbundle" | "properties" | "dependencies" | "related_image")) =
+            cells.next()
+        else {
+            continue;
         };
         // `-` is null.
         let cells: Vec<Option<&str>> = cells.map(|cell| (cell != "-").then_some(cell)).collect();

@@ -62,9 +62,9 @@ fn walk(root: &Path, folder: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
             walk(root, &path, files);
         } else if kind.is_symlink() {
             let target = fs::read_link(&path).unwrap_or_default();
-            assert!(target.is_relative(), "{path:?} -> {target:?}");
+            assert!(target.is_relative(), "{} -> {}", path.display(), target.display());
             if let (Ok(leads), Ok(root)) = (path.canonicalize(), root.canonicalize()) {
-                assert!(leads.starts_with(root), "{path:?} leads to {leads:?}");
+                assert!(leads.starts_with(root), "{} leads to {}", path.display(), leads.display());
             }
         } else {
             let name = path.strip_prefix(root).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();

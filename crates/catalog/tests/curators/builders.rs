@@ -5,7 +5,7 @@ use mainstay_catalog::{Limits, MemorySource};
 use serde_json::{Value, json};
 
 pub fn placed(blobs: &[Value]) -> Placed {
-    let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+    let text: String = blobs.iter().flat_map(|blob| [blob.to_string(), "\n".to_owned()]).collect();
     Placed::load(&MemorySource::of("index.json", text), &Limits::default()).unwrap()
 }
 
@@ -24,7 +24,8 @@ pub fn bundle(package: &str, version: &str) -> Value {
         "relatedImages": [{"name": "operator", "image": format!("registry.example/operator@{DIGEST}")}]})
 }
 
-pub fn channel(name: &str, entries: Value) -> Value {
+pub fn channel(name: &str, entries: impl Into<Value>) -> Value {
+    let entries: Value = entries.into();
     json!({"schema": "olm.channel", "package": "p", "name": name, "entries": entries})
 }
 

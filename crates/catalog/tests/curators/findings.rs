@@ -26,7 +26,7 @@ fn each_rule_finds_its_own() {
         (
             |c| {
                 c[1]["entries"] =
-                    json!([entry("1.0.0", "2.0.0", &[], ""), entry("1.1.0", "1.0.0", &[], ""), entry("2.0.0", "1.1.0", &[], "")])
+                    json!([entry("1.0.0", "2.0.0", &[], ""), entry("1.1.0", "1.0.0", &[], ""), entry("2.0.0", "1.1.0", &[], "")]);
             },
             &["no-head", "edge-backwards"],
         ),
@@ -131,13 +131,15 @@ fn each_rule_finds_its_own() {
                 c[2]["properties"]
                     .as_array_mut()
                     .unwrap()
-                    .push(json!({"type": "olm.package.required", "value": {"packageName": "q", "versionRange": ">=1.0.0"}}))
+                    .push(json!({"type": "olm.package.required", "value": {"packageName": "q", "versionRange": ">=1.0.0"}}));
             },
             &["dependency-missing"],
         ),
         (
             |c| {
-                c[2]["properties"].as_array_mut().unwrap().push(json!({"type": "olm.constraint", "value": {"all": {"constraints": [{"package": {"packageName": "p", "versionRange": "new"}}]}}}))
+                let package = json!({"package": {"packageName": "p", "versionRange": "new"}});
+                let constraint = json!({"type": "olm.constraint", "value": {"all": {"constraints": [package]}}});
+                c[2]["properties"].as_array_mut().unwrap().push(constraint);
             },
             &["dependency-range"],
         ),

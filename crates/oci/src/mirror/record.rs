@@ -25,6 +25,9 @@ pub struct Mirrored {
     pub digest: Digest,
     /// Its manifests: the index, and those of all platforms.
     pub manifests: Vec<Digest>,
+    /// Whether somebody else had put it there before: it is used, but never taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub found: bool,
 }
 
 /// All that a catalog has in a mirror.
@@ -65,7 +68,12 @@ impl Record {
         serde_json::to_vec_pretty(self).map_err(|error| Error::content("record of a mirror", error.to_string()))
     }
 
-    /// What this record has that neither `next`, nor any of the others, does: manifests by place, indexes before what they name.
+    /// Whether a run that this record is of put the image there.
+    pub fn put(&self, place: &str, digest: &Digest) -> bool {
+        self.images.iter().any(|image| image.place == place && image.digest == *digest && !image.found)
+    }
+
+    /// What this record put there and neither `next`, nor any of the others, does: manifests by place, indexes before what they name.
     pub fn vanished<'a>(&'a self, next: &'a Self, others: &'a [Self]) -> Vec<(&'a Mirrored, Vec<&'a Digest>)> {
         let kept: BTreeSet<(&str, &Digest)> = std::iter::once(next)
             .chain(others)
@@ -74,7 +82,7 @@ impl Record {
             .collect();
         let mut gone = BTreeSet::new();
         let mut vanished = Vec::new();
-        for image in &self.images {
+        for image in self.images.iter().filter(|image| !image.found) {
             // The last is the index itself: what names others goes before them.
             let manifests = image.manifests.iter().rev();
             let digests: Vec<&Digest> = manifests
@@ -97,7 +105,14 @@ mod tests {
     fn image(place: &str, manifests: &[&str]) -> Mirrored {
         let manifests: Vec<Digest> = manifests.iter().map(|text| Digest::of(text.as_bytes())).collect();
         let digest = manifests.last().unwrap().clone();
-        Mirrored { source: format!("quay.io/{place}"), target: format!("m/{place}:x"), place: place.to_owned(), digest, manifests }
+        Mirrored {
+            source: format!("quay.io/{place}"),
+            target: format!("m/{place}:x"),
+            place: place.to_owned(),
+            digest,
+            manifests,
+            found: false,
+        }
     }
 
     /// CATLG-74: only what no catalog has any more goes; a manifest that two images share stays with the one that stays.
@@ -105,6 +120,8 @@ mod tests {
     fn what_vanished() {
         let old = Record::new("c:1", vec![image("a", &["amd", "arm", "index"]), image("b", &["one"]), image("c", &["two"])]);
         let next = Record::new("c:1", vec![image("a", &["amd", "arm-2", "index-2"])]);
+        let theirs = Record::new("c:1", vec![Mirrored { found: true, ..image("f", &["three"]) }]);
+        assert_eq!(theirs.vanished(&next, &[]), [], "what others had put there stays");
         let others = [Record::new("d:1", vec![image("c", &["two"])])];
         let gone: Vec<(String, Vec<Digest>)> = old
             .vanished(&next, &others)

@@ -112,7 +112,9 @@ impl Trouble {
         if extent == Extent::Everything && !self.findings().is_empty() {
             message.push('\n');
             for finding in self.findings() {
-                message.push_str(&format!("\n{}: {}: {}", finding.blob, finding.rule.id(), finding.text));
+                for part in ["\n", &finding.blob.to_string(), ": ", finding.rule.id(), ": ", &finding.text] {
+                    message.push_str(part);
+                }
             }
         }
         let failure = Failure::new(Exit::Failed, subject, message);

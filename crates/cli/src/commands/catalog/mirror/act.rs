@@ -170,7 +170,14 @@ fn mirrored(copy: &Copy, place: String, tree: &Tree) -> Mirrored {
 }
 
 fn mirrored_as(copy: &Copy, place: String, digest: &Digest) -> Mirrored {
-    Mirrored { source: copy.source.to_string(), target: copy.target.to_string(), place, digest: digest.clone(), manifests: Vec::new() }
+    Mirrored {
+        source: copy.source.to_string(),
+        target: copy.target.to_string(),
+        place,
+        digest: digest.clone(),
+        manifests: Vec::new(),
+        found: false,
+    }
 }
 
 fn digests(tree: &Tree) -> Vec<Digest> {
@@ -180,7 +187,7 @@ fn digests(tree: &Tree) -> Vec<Digest> {
 /// Records what is there now; deletes what vanished, if that is wanted, and says what that was. What is not deleted stays in the record, so that
 /// a later run can.
 pub async fn keep_record(opened: &Opened, done: &[Done], place: &Place, prune: bool) -> Result<Vec<String>, Failure> {
-    let images: Vec<Mirrored> = done.iter().filter_map(|done| done.mirrored.clone()).collect();
+    let images: Vec<Mirrored> = done.iter().filter_map(|done| recorded(done, place.before())).collect();
     let mut record = Record::new(opened.catalog().to_string(), images);
     let others = match place {
         Place::Registry { others, .. } => others.as_slice(),
@@ -207,6 +214,16 @@ pub async fn keep_record(opened: &Opened, done: &[Done], place: &Place, prune: b
         layout.collect().map_err(|error| images::failure(&directory_name(layout), &error))?;
     }
     Ok(deleted)
+}
+
+/// What is kept in mind of an image: one that was there, and that no earlier run put there, is somebody else's.
+fn recorded(done: &Done, before: Option<&Record>) -> Option<Mirrored> {
+    let image = done.mirrored.clone()?;
+    let ours = match done.outcome {
+        Outcome::There => before.is_some_and(|before| before.put(&image.place, &image.digest)),
+        Outcome::Copied | Outcome::Failed(_) => true,
+    };
+    Some(Mirrored { found: !ours, ..image })
 }
 
 async fn delete(place: &Place, image: &Mirrored, digests: &[&Digest]) -> Result<(), Failure> {
@@ -237,5 +254,29 @@ async fn delete(place: &Place, image: &Mirrored, digests: &[&Digest]) -> Result<
             }
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// CATLG-74: what somebody else had put into the mirror before is used, and never deleted as ours.
+    #[test]
+    fn what_others_put_there_is_not_ours() {
+        let digest = Digest::of(b"image");
+        let image = |found| Mirrored {
+            source: "quay.io/a:1".to_owned(),
+            target: "m.example/a:1".to_owned(),
+            place: "m.example/a".to_owned(),
+            digest: digest.clone(),
+            manifests: vec![digest.clone()],
+            found,
+        };
+        let found = |outcome, before: Option<&Record>| recorded(&Done { outcome, mirrored: Some(image(false)) }, before).unwrap().found;
+        let (ours, theirs) = (Record::new("c:1", vec![image(false)]), Record::new("c:1", vec![image(true)]));
+        assert!(found(Outcome::There, None) && found(Outcome::There, Some(&theirs)));
+        assert!(!found(Outcome::There, Some(&ours)) && !found(Outcome::Copied, None));
     }
 }
