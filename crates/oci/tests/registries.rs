@@ -122,6 +122,10 @@ async fn tampered_content_is_refused() {
     assert!(error.to_string().ends_with(&format!("content has digest {}, expected {}", Digest::of(&bytes), layer.digest)), "{error}");
     assert!(!to.has(&layer.digest));
 
+    // Shorter by the registry's own word: that is other content, no transfer to be continued.
+    server.registry.corrupt(&layer.digest, b"something else".to_vec()).unwrap();
+    assert_eq!(client.pull(&target, &to).await.unwrap_err().kind(), ErrorKind::DigestMismatch);
+
     bytes.extend_from_slice(&[0; 100]);
     server.registry.corrupt(&layer.digest, bytes).unwrap();
     let error = client.pull(&target, &to).await.unwrap_err();

@@ -276,10 +276,11 @@ impl Client {
         if writer.size() > blob.size {
             writer.restart()?;
         }
+        let mut ended = Ended::Whole;
         if writer.size() < blob.size || blob.size == 0 {
-            self.transfer(reference, source, &mut writer, blob).await?;
+            ended = self.transfer(reference, source, &mut writer, blob).await?;
         }
-        if writer.size() < blob.size {
+        if writer.size() < blob.size && ended == Ended::Early {
             return Err(Error::Connection {
                 subject,
                 registry: registry.to_owned(),
@@ -290,7 +291,7 @@ impl Client {
         writer.commit().map(drop)
     }
 
-    async fn transfer(&self, reference: &Reference, source: &Source, writer: &mut BlobWriter, blob: &Descriptor) -> Result<(), Error> {
+    async fn transfer(&self, reference: &Reference, source: &Source, writer: &mut BlobWriter, blob: &Descriptor) -> Result<Ended, Error> {
         let subject = format!("{reference} blob {}", blob.digest);
         let path = format!("/v2/{}/blobs/{}", source.reference.repository(), blob.digest);
         let mut headers = HeaderMap::new();
@@ -312,6 +313,7 @@ impl Client {
             }
             writer.restart()?;
         }
+        let announced = if continued { None } else { response.content_length() };
         loop {
             let chunk = response.chunk().await.map_err(|error| Error::Connection {
                 subject: subject.clone(),
@@ -319,7 +321,9 @@ impl Client {
                 kind: if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Interrupted },
                 problem: format!("the transfer broke off after {} of {} bytes: {error}", writer.size(), blob.size),
             })?;
-            let Some(chunk) = chunk else { return Ok(()) };
+            let Some(chunk) = chunk else {
+                return Ok(if announced == Some(writer.size()) { Ended::Whole } else { Ended::Early });
+            };
             if writer.size() + chunk.len() as u64 > blob.size {
                 writer.restart()?;
                 return Err(Error::content(
@@ -331,6 +335,15 @@ impl Client {
             self.report(blob, writer.size());
         }
     }
+}
+
+/// How a transfer ended that did not break off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// With as much as the registry said the blob has: what is missing now will never come, the content is another one.
+    Whole,
+    /// Perhaps before its end; the rest can be asked for.
+    Early,
 }
 
 /// Whether `Content-Range: bytes 6-10/11` begins at the offset.
