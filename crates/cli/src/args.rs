@@ -89,7 +89,7 @@ pub enum Command {
     /// Versions and ranges; needs no cluster
     #[command(subcommand)]
     Versions(versions::Commands),
-    /// Catalogs: on the cluster (add, list, show, search, remove) and as files (build, from-bundles)
+    /// Catalogs: on the cluster (add, list, show, search, remove) and as files (lint, diff, filter, why, build, mirror ...)
     #[command(subcommand)]
     Catalog(catalog::Commands),
     /// An image registry for this machine, to push bundles and catalogs to
