@@ -4,6 +4,7 @@
 //! them with the recorded definitions of upstream. Types hold no behaviour beyond accessors.
 
 pub mod condition;
+pub mod lifecycle;
 mod manifest;
 pub mod olm_v1;
 

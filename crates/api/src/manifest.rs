@@ -3,6 +3,7 @@
 use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
+use crate::lifecycle::{ChangePlan, LifecyclePolicy};
 use crate::olm_v1::{ClusterCatalog, ClusterExtension};
 
 /// A CRD manifest and the file that it is checked in as.
@@ -18,7 +19,7 @@ pub struct Manifest {
 /// # Errors
 /// When a derived definition is no JSON; the types would have to be at fault.
 pub fn manifests() -> Result<Vec<Manifest>, serde_json::Error> {
-    [ClusterCatalog::crd(), ClusterExtension::crd()]
+    [ClusterCatalog::crd(), ClusterExtension::crd(), LifecyclePolicy::crd(), ChangePlan::crd()]
         .into_iter()
         .map(|crd| {
             let mut definition = serde_json::to_value(crd)?;

@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    backup, bundle, catalog, completion, crd, demo, describe, down, graph, install, list, opm, rbac, registry, resolve, restore, status,
-    uninstall, up, upgrade, versions,
+    apply_plan, approve, backup, bundle, catalog, completion, crd, demo, deploy, describe, down, explain, graph, history, image, install,
+    list, opm, plan, rbac, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -76,6 +76,26 @@ pub enum Command {
     List(list::Arguments),
     /// How an installed extension stands, and what it waits for
     Describe(describe::Arguments),
+    /// What a change would do, before it happens
+    Plan(plan::Arguments),
+    /// Do what a saved plan says, if the world is still as it was
+    ApplyPlan(apply_plan::Arguments),
+    /// Approve a change that waits for it
+    Approve(approve::Arguments),
+    /// Why something is as it is, and what to do about it
+    Explain(explain::Arguments),
+    /// The revisions of an extension
+    History(history::Arguments),
+    /// Go back to an earlier revision, with a verdict first
+    Rollback(rollback::Arguments),
+    /// Wait until an extension or a catalog is as wanted
+    Wait(wait::Arguments),
+    /// Run the loops against an existing cluster
+    Run(run::Arguments),
+    /// Install mainstay into a cluster
+    Deploy(deploy::Arguments),
+    /// An image of this program
+    Image(image::Arguments),
     /// The least rights that install a package, as objects
     Rbac(rbac::Arguments),
     /// Which bundle of a package would be installed, and why; needs no cluster

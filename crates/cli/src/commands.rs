@@ -1,26 +1,36 @@
 //! The commands, one file each: parse, call, print.
 
+pub mod apply_plan;
+pub mod approve;
 pub mod backup;
 pub mod bundle;
 pub mod catalog;
 pub mod completion;
 pub mod crd;
 pub mod demo;
+pub mod deploy;
 pub mod describe;
 pub mod down;
+pub mod explain;
 pub mod graph;
+pub mod history;
+pub mod image;
 pub mod install;
 pub mod list;
 pub mod opm;
+pub mod plan;
 pub mod rbac;
 pub mod registry;
 pub mod resolve;
 pub mod restore;
+pub mod rollback;
+pub mod run;
 pub mod status;
 pub mod uninstall;
 pub mod up;
 pub mod upgrade;
 pub mod versions;
+pub mod wait;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
@@ -47,6 +57,16 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::List(arguments) => list::run(&arguments),
         Command::Describe(arguments) => describe::run(&arguments),
         Command::Rbac(arguments) => rbac::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::ApplyPlan(arguments) => apply_plan::run(&arguments),
+        Command::Approve(arguments) => approve::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::History(arguments) => history::run(&arguments),
+        Command::Rollback(arguments) => rollback::run(&arguments),
+        Command::Wait(arguments) => wait::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Deploy(arguments) => deploy::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
         Command::Up(arguments) => up::run(&arguments),
         Command::Down(arguments) => down::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),

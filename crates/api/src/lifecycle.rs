@@ -1,0 +1,178 @@
+//! `lifecycle.mainstay.dev/v1alpha1`: what cluster owners decide beside the original APIs (MS-POL-01, MS-POL-02).
+//!
+//! Without a [`LifecyclePolicy`] everything behaves as `docs/spec/olm-v1.md` says.
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the cluster's owners allow without being asked.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "lifecycle.mainstay.dev",
+    version = "v1alpha1",
+    kind = "LifecyclePolicy",
+    plural = "lifecyclepolicies",
+    singular = "lifecyclepolicy",
+    derive = "PartialEq",
+    printcolumn = r#"{"name":"Dependencies","type":"string","jsonPath":".spec.resolveDependencies"}"#,
+    printcolumn = r#"{"name":"Approval","type":"string","jsonPath":".spec.approval"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+pub struct LifecyclePolicySpec {
+    /// The packages that it is about, by name, `*` for any text; none means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub packages: Vec<String>,
+    /// The labels of the ClusterExtensions that it is about; none means all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    /// What becomes of a bundle with dependencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_dependencies: Option<ResolveDependencies>,
+    /// Which changes wait for an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+}
+
+/// What becomes of a bundle with dependencies (OLM1-INST-04).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum ResolveDependencies {
+    /// It is refused, with what is missing; as upstream.
+    #[default]
+    Refuse,
+    /// Extensions resolve together, and what is missing becomes part of the plan.
+    Plan,
+}
+
+/// Which changes wait for an approval; the later ones include the earlier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum Approval {
+    /// None.
+    #[default]
+    Automatic,
+    /// Upgrades that grant more than the installed version has.
+    RightsIncrease,
+    /// Every install and every upgrade.
+    Always,
+}
+
+/// A change that waits for an approval. An approval holds for this very change: for its digest.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "lifecycle.mainstay.dev",
+    version = "v1alpha1",
+    kind = "ChangePlan",
+    plural = "changeplans",
+    singular = "changeplan",
+    status = "ChangePlanStatus",
+    derive = "PartialEq",
+    printcolumn = r#"{"name":"Extension","type":"string","jsonPath":".spec.extension.name"}"#,
+    printcolumn = r#"{"name":"From","type":"string","jsonPath":".spec.from.version"}"#,
+    printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.to.version"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"message": "approvedDigest must be the plan's digest", "rule": "!has(self.approvedDigest) || self.approvedDigest == self.digest"},
+    {"message": "a plan is immutable but for its approval", "rule": "self.digest == oldSelf.digest && self.extension == oldSelf.extension && self.to == oldSelf.to && self.summary == oldSelf.summary"}
+]))]
+pub struct ChangePlanSpec {
+    /// Whose change it is.
+    pub extension: ExtensionRef,
+    /// What the change comes to; another change has another digest.
+    #[schemars(length(max = 80))]
+    pub digest: String,
+    /// What is installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<BundleRef>,
+    /// What will be.
+    pub to: BundleRef,
+    /// What a person needs to know to decide.
+    #[serde(default)]
+    pub summary: ChangeSummary,
+    /// The approval: the digest, repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 80))]
+    pub approved_digest: Option<String>,
+}
+
+/// A ClusterExtension, this very one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "named by what they are")]
+pub struct ExtensionRef {
+    pub name: String,
+    pub uid: String,
+}
+
+/// A bundle.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "named by what they are")]
+pub struct BundleRef {
+    pub package: String,
+    pub name: String,
+    pub version: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub catalog: String,
+}
+
+/// What a change does, in lines for people. Each list is cut where it would become too long, and says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ChangeSummary {
+    /// Rights that the bundle's accounts gain, as rules in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rights_gained: Vec<String>,
+    /// Rights that they lose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rights_lost: Vec<String>,
+    /// CRDs that are created, changed or deleted, with what the change does to custom resources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub custom_resource_definitions: Vec<String>,
+    /// Images that will run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Objects with what happens to them, and the fields that change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    /// Bundles that are installed or upgraded along with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<BundleRef>,
+    /// What else a person should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// How far a plan has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ChangePlanStatus {
+    /// Where it stands.
+    pub phase: ChangePlanPhase,
+    /// Why.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// Where a plan stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum ChangePlanPhase {
+    /// It waits for an approval.
+    #[default]
+    Pending,
+    /// It is approved and about to be done.
+    Approved,
+    /// It was done.
+    Applied,
+    /// The world has moved on; another plan took its place.
+    Superseded,
+}

@@ -1,0 +1,14 @@
+//! `mainstay rollback`: back to an earlier revision (MS-RB-01).
+
+use clap::Args;
+
+use crate::errors::{Exit, Failure};
+
+/// Arguments.
+#[derive(Debug, Args)]
+pub struct Arguments {}
+
+/// Runs it.
+pub fn run(_arguments: &Arguments) -> Result<(), Failure> {
+    Err(Failure::new(Exit::Usage, "rollback", "is being written"))
+}

@@ -1,0 +1,14 @@
+//! `mainstay run`: the loops against an existing cluster (MS-CLI-04).
+
+use clap::Args;
+
+use crate::errors::{Exit, Failure};
+
+/// Arguments.
+#[derive(Debug, Args)]
+pub struct Arguments {}
+
+/// Runs it.
+pub fn run(_arguments: &Arguments) -> Result<(), Failure> {
+    Err(Failure::new(Exit::Usage, "run", "is being written"))
+}

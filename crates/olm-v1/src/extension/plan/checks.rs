@@ -1,0 +1,120 @@
+//! What must hold before anything is written: rights, live objects, owners, CRDs.
+
+use std::collections::{BTreeSet, HashMap};
+
+use mainstay_api::olm_v1::Enforcement;
+use mainstay_apply::ObjectRef;
+use mainstay_rbac::UserInfo;
+use serde_json::{Value, json};
+
+use super::super::facts::{Fact, Live};
+use super::super::record::{History, Record};
+use super::super::{object, permissions};
+use super::steps::vanished;
+use super::{Action, Planner, Stop, account_name};
+
+impl Planner<'_> {
+    pub(super) fn permitted(&self, objects: &[Value]) -> Result<(), Stop> {
+        let extension = &*self.snapshot.extension;
+        if !self.snapshot.gates.on("PreflightPermissions") || self.snapshot.ignore_service_account {
+            return Ok(());
+        }
+        let Some(policy) = &self.snapshot.known.policy else {
+            return Err(Stop::Need(vec![Fact::Policy]));
+        };
+        let user = UserInfo::service_account(&extension.spec.namespace, account_name(extension));
+        let report = permissions::check(policy, &user, &self.owner().name, objects);
+        if report.is_empty() { Ok(()) } else { Err(self.fail(&report.text())) }
+    }
+
+    /// The live objects of everything that is applied or deleted.
+    pub(super) fn live(&self, record: &Record, gone: &[ObjectRef]) -> Result<LiveObjects<'_>, Stop> {
+        let targets: Vec<ObjectRef> = record.objects.iter().map(object::place).chain(gone.iter().cloned()).collect();
+        let known = &self.snapshot.known.live;
+        let missing: BTreeSet<&ObjectRef> = targets.iter().filter(|target| !known.contains_key(target)).collect();
+        if missing.is_empty() { Ok(LiveObjects { known }) } else { Err(Stop::Need(missing.into_iter().cloned().map(Fact::Live).collect())) }
+    }
+
+    /// Nothing is written before all of this holds: kinds are served, objects can be read and are free or the extension's own
+    /// (OLM1-OWN-03), and CRDs change without losing data (OLM1-CRD-01). Returns warnings.
+    pub(super) fn checked(&self, action: &Action, record: &Record, live: &LiveObjects<'_>) -> Result<Vec<String>, Stop> {
+        let owner = self.owner();
+        let mut unsafe_changes = Vec::new();
+        for object in &record.objects {
+            let target = object::place(object);
+            match live.get(&target) {
+                Live::Absent => {}
+                Live::NotServed if brought_along(&target, &record.objects) => {}
+                Live::NotServed => {
+                    return Err(self.fail(&format!(
+                        "resource mapping not found for name: {:?} namespace: {:?} from \"\": no matches for kind {:?} in version {:?}\nensure CRDs are installed first",
+                        target.name,
+                        target.namespace,
+                        target.kind,
+                        target.api_version
+                    )));
+                }
+                Live::Unreadable(problem) => return Err(self.fail(problem)),
+                Live::Present(found) => {
+                    if let Err(refusal) = owner.check(found)
+                        && !self.was_applied(&target, found)
+                    {
+                        return Err(self.fail(&refusal.to_string()));
+                    }
+                    if target.kind == "CustomResourceDefinition"
+                        && matches!(action, Action::Install | Action::Upgrade)
+                        && self.strict()
+                        && let Err(problem) = crate::crd_safety(found, object)
+                    {
+                        unsafe_changes.push(problem);
+                    }
+                }
+            }
+        }
+        if !unsafe_changes.is_empty() {
+            return Err(self.fail(&unsafe_changes.join("\n")));
+        }
+        let lost = |target: &ObjectRef| target.kind == "CustomResourceDefinition";
+        let gone = self.snapshot.history.as_ref().map(|history| vanished(history, record)).unwrap_or_default();
+        Ok(gone
+            .iter()
+            .filter(|target| lost(target))
+            .map(|target| format!("{target} is not in the new bundle and is deleted with all its custom resources"))
+            .collect())
+    }
+
+    /// An object that an earlier revision applied is still the extension's when somebody only took its labels off.
+    pub(super) fn was_applied(&self, target: &ObjectRef, found: &Value) -> bool {
+        let controlled = found
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array)
+            .is_some_and(|all| all.iter().any(|owner| owner["controller"] == json!(true)));
+        let installed = self.snapshot.history.as_ref().ok().and_then(History::installed);
+        !controlled && installed.is_some_and(|revision| revision.record.objects.iter().any(|object| object::place(object).same(target)))
+    }
+
+    pub(super) fn strict(&self) -> bool {
+        let preflight = self.snapshot.extension.spec.install.as_ref().and_then(|install| install.preflight.as_ref());
+        preflight.is_none_or(|preflight| preflight.crd_upgrade_safety.enforcement == Enforcement::Strict)
+    }
+}
+
+/// The live objects that a plan asked for.
+pub(super) struct LiveObjects<'a> {
+    known: &'a HashMap<ObjectRef, Live>,
+}
+
+impl LiveObjects<'_> {
+    pub(super) fn get(&self, target: &ObjectRef) -> &Live {
+        self.known.get(target).unwrap_or(&Live::Absent)
+    }
+}
+
+/// Whether the manifest itself holds the CRD of an object that is not served yet.
+fn brought_along(target: &ObjectRef, objects: &[Value]) -> bool {
+    objects.iter().any(|object| {
+        object["kind"] == json!("CustomResourceDefinition")
+            && object["spec"]["group"] == json!(target.group())
+            && object["spec"]["names"]["kind"] == json!(target.kind)
+    })
+}

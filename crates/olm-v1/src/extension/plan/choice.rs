@@ -1,0 +1,95 @@
+//! Which bundle: the extension's wish put to the catalogs, and the content of what they answer.
+
+use std::sync::Arc;
+
+use mainstay_api::olm_v1::{ClusterExtension, UpgradeConstraintPolicy};
+use mainstay_bundle::{Bundle, gates};
+use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, Request, Resolution, SelectorRequirement, resolve};
+use serde_json::json;
+
+use super::super::facts::{CatalogContent, Fact, Snapshot};
+use super::super::record::{InstalledBundle, Revision};
+use super::{Planner, Stop, Verdict};
+
+impl Planner<'_> {
+    /// The bundle's content; what upstream says about a dependency comes before anything is pulled (OLM1-INST-04).
+    pub(super) fn bundle(&self) -> Result<Arc<Bundle>, Stop> {
+        let Some(resolution) = &self.resolution else {
+            return Err(self.stop(Verdict::Retrying("nothing was resolved".to_owned())));
+        };
+        let choice = &resolution.choice;
+        let dependency =
+            self.snapshot.catalogs.iter().find(|catalog| catalog.name == choice.catalog).and_then(|catalog| match &catalog.content {
+                CatalogContent::Held(source) => {
+                    let facts = source.package(&choice.package)?;
+                    let bundle = facts.bundles.iter().find(|bundle| bundle.name == choice.bundle)?;
+                    bundle.dependency.map(|kind| json!({"type": kind}))
+                }
+                _ => None,
+            });
+        gates::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(&refusal.to_string()))?;
+        match self.snapshot.known.bundles.get(&choice.image) {
+            None => Err(Stop::Need(vec![Fact::Bundle(choice.image.clone())])),
+            Some(Ok(bundle)) => Ok(bundle.clone()),
+            Some(Err(failure)) if failure.terminal => Err(self.stop(Verdict::Blocked(self.with_bundle(&failure.message)))),
+            Some(Err(failure)) => Err(self.fail(&failure.message)),
+        }
+    }
+
+    pub(super) fn installed_bundle(&self) -> InstalledBundle {
+        let text = |pick: fn(&Resolution) -> &String| self.resolution.as_ref().map(pick).cloned().unwrap_or_default();
+        InstalledBundle {
+            package: text(|resolution| &resolution.choice.package),
+            name: text(|resolution| &resolution.choice.bundle),
+            version: text(|resolution| &resolution.choice.version),
+            reference: text(|resolution| &resolution.choice.image),
+        }
+    }
+}
+
+/// The extension's wish as a question to the catalogs.
+pub fn request(extension: &ClusterExtension, installed: Option<&Revision>) -> Option<Request> {
+    let catalog = extension.spec.source.catalog.as_ref()?;
+    let selector = catalog.selector.as_ref().map(|selector| LabelSelector {
+        match_labels: selector.match_labels.clone(),
+        match_expressions: selector
+            .match_expressions
+            .iter()
+            .map(|each| SelectorRequirement { key: each.key.clone(), operator: each.operator.clone(), values: each.values.clone() })
+            .collect(),
+    });
+    Some(Request {
+        package: catalog.package_name.clone(),
+        channels: catalog.channels.iter().map(|channel| channel.0.clone()).collect(),
+        version: catalog.version.clone(),
+        selector,
+        policy: match catalog.upgrade_constraint_policy {
+            UpgradeConstraintPolicy::CatalogProvided => mainstay_resolver::UpgradeConstraintPolicy::CatalogProvided,
+            UpgradeConstraintPolicy::SelfCertified => mainstay_resolver::UpgradeConstraintPolicy::SelfCertified,
+        },
+        installed: installed.map(|revision| {
+            let bundle = &revision.record.bundle;
+            mainstay_resolver::InstalledBundle { name: bundle.name.clone(), version: bundle.version.clone() }
+        }),
+    })
+}
+
+pub(super) fn resolved(snapshot: &Snapshot, installed: Option<&Revision>) -> Result<Resolution, String> {
+    let request = request(&snapshot.extension, installed).ok_or("spec.source.catalog is missing")?;
+    let candidates: Vec<CandidateCatalog<'_>> = snapshot
+        .catalogs
+        .iter()
+        .map(|catalog| CandidateCatalog {
+            name: &catalog.name,
+            labels: &catalog.labels,
+            priority: catalog.priority,
+            state: match &catalog.content {
+                CatalogContent::Unavailable => CatalogState::Unavailable,
+                CatalogContent::NotServing => CatalogState::NotServing,
+                CatalogContent::Failed(problem) => CatalogState::Failed(problem),
+                CatalogContent::Held(source) => CatalogState::Content(&**source),
+            },
+        })
+        .collect();
+    resolve(&request, &candidates).map_err(|refusal| refusal.to_string())
+}
