@@ -11,6 +11,8 @@
 
 mod edges;
 mod hints;
+pub mod joint;
+mod obstacles;
 mod refusal;
 mod request;
 mod resolve;
@@ -18,6 +20,7 @@ mod selector;
 
 pub use edges::{Edge, EdgeKind};
 pub use hints::{Change, Hint};
+pub use obstacles::{Obstacle, ObstacleKind};
 pub use refusal::{CatalogReport, Refusal, RefusalKind};
 pub use request::{CandidateCatalog, CatalogState, InstalledBundle, ModelSource, PackageSource, Request, UpgradeConstraintPolicy};
 pub use resolve::{Choice, DeprecationMessages, Resolution, resolve};

@@ -1,0 +1,108 @@
+//! Why there is no answer: the least that contradicts itself, and what would work.
+
+use std::fmt;
+
+use crate::hints::Change;
+use crate::refusal::Refusal;
+use crate::resolve::Choice;
+
+/// Facts that can not all hold; without any one of them there would be an answer (MS-EXPL-01). `Display` is the readable chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The facts, each following from the ones before.
+    pub facts: Vec<Fact>,
+    /// Changes that were tried and would work.
+    pub hints: Vec<JointHint>,
+}
+
+/// One fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// What kind of fact it is.
+    pub kind: FactKind,
+    /// The wish that it comes from, if it comes from one.
+    pub subject: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+/// Kinds of facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FactKind {
+    /// A wish wants a bundle of its package.
+    Wanted,
+    /// A wish can not be met by itself; the text is the refusal's (OLM1-SEL-09).
+    Refused,
+    /// A wish's version range.
+    Range,
+    /// A wish's channels.
+    Channels,
+    /// The update edges from what a wish has installed.
+    Edges,
+    /// A wish's catalogs.
+    Catalogs,
+    /// Catalogs of one priority that have the same to offer.
+    Tied,
+    /// Something needs something.
+    Requirement,
+    /// Two bundles provide one API.
+    OneProvider,
+    /// Two wishes want one package.
+    OnePackage,
+    /// A bundle stays as it is installed, because its wish can not be met.
+    Stays,
+    /// Nobody asks for a package, and it may not be added.
+    NotAsked,
+}
+
+/// A change that leads to an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JointHint {
+    /// The wish to change.
+    pub subject: String,
+    /// What to change, all of it together.
+    pub changes: Vec<Change>,
+    /// The bundles that this leads to; none for a suggestion of another package name.
+    pub leads_to: Vec<Choice>,
+}
+
+impl Conflict {
+    pub(super) fn of_refusal(subject: &str, refusal: &Refusal) -> Self {
+        let fact = Fact { kind: FactKind::Refused, subject: Some(subject.to_owned()), text: refusal.to_string() };
+        let hint = |hint: &crate::hints::Hint| JointHint {
+            subject: subject.to_owned(),
+            changes: hint.changes.clone(),
+            leads_to: hint.leads_to.iter().cloned().collect(),
+        };
+        Self { facts: vec![fact], hints: refusal.hints.iter().map(hint).collect() }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // That somebody wants something is said only where nothing else is to be said.
+        let telling = |fact: &&Fact| fact.kind != FactKind::Wanted;
+        let told = if self.facts.iter().any(|fact| telling(&fact)) { telling } else { |_: &&Fact| true };
+        for (i, fact) in self.facts.iter().filter(told).enumerate() {
+            f.write_str(if i == 0 { "" } else { "; " })?;
+            f.write_str(&fact.text)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Conflict {}
+
+impl fmt::Display for JointHint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let changes: Vec<String> = self.changes.iter().map(ToString::to_string).collect();
+        write!(f, "{} {}", self.subject, changes.join(" and "))?;
+        match self.leads_to.as_slice() {
+            [] => f.write_str(": there would be something to choose from"),
+            choices => {
+                let choices: Vec<String> = choices.iter().map(ToString::to_string).collect();
+                write!(f, ": it would be {}", choices.join(", "))
+            }
+        }
+    }
+}

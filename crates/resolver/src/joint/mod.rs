@@ -1,0 +1,84 @@
+//! Many extensions at once: bundles that need each other are chosen together.
+
+mod conflict;
+
+use std::collections::BTreeMap;
+
+use crate::request::{CandidateCatalog, Request};
+use crate::resolve::{Choice, Resolution, resolve};
+
+pub use conflict::{Conflict, Fact, FactKind, JointHint};
+
+/// One extension that wants a bundle.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Who wants it, in the words of explanations: `clusterextension a`.
+    pub subject: String,
+    /// What is wanted, and what is installed.
+    pub request: Request,
+}
+
+/// An API that is there and belongs to no wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provided {
+    /// Its group.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// Its kind.
+    pub kind: String,
+    /// What provides it, in the words of explanations: `customresourcedefinition foos.example.com`.
+    pub by: String,
+}
+
+/// What is asked.
+#[derive(Clone, Copy)]
+pub struct Problem<'a> {
+    /// The wishes, the most important one first.
+    pub wishes: &'a [Wish],
+    /// The catalogs.
+    pub catalogs: &'a [CandidateCatalog<'a>],
+    /// APIs that are there besides.
+    pub provided: &'a [Provided],
+    /// Whether bundles of packages that nobody asked for may be added.
+    pub add_missing: bool,
+}
+
+/// Wishes whose answers depend on each other, and the answer.
+#[derive(Debug)]
+pub struct Component {
+    /// The wishes, in their order.
+    pub subjects: Vec<String>,
+    /// What was found.
+    pub outcome: Result<Solution, Box<Conflict>>,
+}
+
+/// A bundle for each wish, and what they need besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Solution {
+    /// By subject.
+    pub chosen: BTreeMap<String, Resolution>,
+    /// What must be added; dependencies first.
+    pub added: Vec<Added>,
+}
+
+/// A bundle that nobody asked for but that is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Added {
+    /// The bundle.
+    pub choice: Choice,
+    /// What needs it: `a.v1.2.0 requires package b >=2.0.0`.
+    pub because: Vec<String>,
+}
+
+/// Chooses a bundle for each wish. A wish that can not be met never stops the others (MS-EXPL-05): it is a component of its own.
+pub fn solve(problem: &Problem<'_>) -> Vec<Component> {
+    let one = |wish: &Wish| {
+        let outcome = match resolve(&wish.request, problem.catalogs) {
+            Ok(resolution) => Ok(Solution { chosen: BTreeMap::from([(wish.subject.clone(), resolution)]), added: Vec::new() }),
+            Err(refusal) => Err(Box::new(Conflict::of_refusal(&wish.subject, &refusal))),
+        };
+        Component { subjects: vec![wish.subject.clone()], outcome }
+    };
+    problem.wishes.iter().map(one).collect()
+}
