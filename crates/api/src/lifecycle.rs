@@ -8,7 +8,14 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The annotation of a ClusterExtension that was made along with a change: the [`ChangePlan`] whose approval covers its first install.
+pub const CHANGE_PLAN: &str = "lifecycle.mainstay.dev/change-plan";
+
 /// What the cluster's owners allow without being asked.
+///
+/// A policy concerns a ClusterExtension when one of its `packages` matches the package *and* the extension carries all of its
+/// `matchLabels`. Where several concern one extension, the strictest approval counts, and dependencies are planned only when at least one
+/// says `Plan` and none says `Refuse`; a field that a policy does not set says nothing. Repairs of what is installed never wait.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -25,7 +32,7 @@ use serde::{Deserialize, Serialize};
 pub struct LifecyclePolicySpec {
     /// The packages that it is about, by name, `*` for any text; none means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9*]([-a-z0-9.*]*[a-z0-9*])?$")))]
     pub packages: Vec<String>,
     /// The labels of the ClusterExtensions that it is about; none means all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -81,7 +88,7 @@ pub enum Approval {
 )]
 #[schemars(extend("x-kubernetes-validations" = [
     {"message": "approvedDigest must be the plan's digest", "rule": "!has(self.approvedDigest) || self.approvedDigest == self.digest"},
-    {"message": "a plan is immutable but for its approval", "rule": "self.digest == oldSelf.digest && self.extension == oldSelf.extension && self.to == oldSelf.to && self.summary == oldSelf.summary"}
+    {"message": "a plan is immutable but for its approval", "rule": "self.digest == oldSelf.digest && self.extension == oldSelf.extension && self.to == oldSelf.to && has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from) && has(self.summary) == has(oldSelf.summary) && (!has(self.summary) || self.summary == oldSelf.summary)"}
 ]))]
 pub struct ChangePlanSpec {
     /// Whose change it is.
@@ -95,7 +102,7 @@ pub struct ChangePlanSpec {
     /// What will be.
     pub to: BundleRef,
     /// What a person needs to know to decide.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "ChangeSummary::is_empty")]
     pub summary: ChangeSummary,
     /// The approval: the digest, repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,25 +137,69 @@ pub struct BundleRef {
 pub struct ChangeSummary {
     /// Rights that the bundle's accounts gain, as rules in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 201), inner(length(max = 1100)))]
     pub rights_gained: Vec<String>,
     /// Rights that they lose.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 201), inner(length(max = 1100)))]
     pub rights_lost: Vec<String>,
     /// CRDs that are created, changed or deleted, with what the change does to custom resources.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 201), inner(length(max = 1100)))]
     pub custom_resource_definitions: Vec<String>,
     /// Images that will run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 201), inner(length(max = 1100)))]
     pub images: Vec<String>,
     /// Objects with what happens to them, and the fields that change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 201), inner(length(max = 1100)))]
     pub changes: Vec<String>,
     /// Bundles that are installed or upgraded along with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 200))]
     pub dependencies: Vec<BundleRef>,
     /// What else a person should know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 201), inner(length(max = 1100)))]
     pub warnings: Vec<String>,
+}
+
+impl ChangeSummary {
+    /// How many lines a list may have, the one that says that it was cut not counted.
+    pub const LINES: usize = 200;
+    /// How long a line may be, in bytes, the mark of a cut not counted.
+    pub const LINE: usize = 1000;
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same within the limits of the API.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        for list in [
+            &mut self.rights_gained,
+            &mut self.rights_lost,
+            &mut self.custom_resource_definitions,
+            &mut self.images,
+            &mut self.changes,
+            &mut self.warnings,
+        ] {
+            let beyond = list.len().saturating_sub(Self::LINES);
+            list.truncate(Self::LINES);
+            list.iter_mut().filter(|line| line.len() > Self::LINE).for_each(|line| {
+                let end = (0..=Self::LINE).rev().find(|at| line.is_char_boundary(*at)).unwrap_or_default();
+                line.truncate(end);
+                line.push_str(" ...");
+            });
+            if beyond > 0 {
+                list.push(format!("... and {beyond} more"));
+            }
+        }
+        self
+    }
 }
 
 /// How far a plan has come.
