@@ -10,7 +10,6 @@
 mod api;
 pub mod components;
 pub mod kubeconfig;
-mod leader;
 pub mod registration;
 pub mod simulation;
 pub mod storage;
@@ -23,6 +22,7 @@ use std::time::{Duration, Instant};
 use mainstay_apiserver::admission::Plugins;
 use mainstay_apiserver::remote::LocalService;
 use mainstay_olm_v1::gates::FeatureGates;
+use mainstay_runtime::leader::{self, Candidate, Times};
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -108,6 +108,13 @@ impl Cluster {
     }
 }
 
+/// Where the Lease of the components lies, its name, and how long it counts.
+const LEASE: (&str, &str, Times) = (
+    "kube-system",
+    "mainstay-components",
+    Times { lease: Duration::from_secs(15), renew: Duration::from_secs(10), retry: Duration::from_secs(2) },
+);
+
 /// The components of a cluster: running, or waiting for their turn.
 enum Parts {
     Running(components::Running),
@@ -121,7 +128,9 @@ impl Parts {
         let stop = CancellationToken::new();
         let until = stop.clone();
         let task = tokio::spawn(async move {
-            let mut candidate = leader::Candidate::new(client);
+            let host = mainstay_apiserver::access::pki::host_name().unwrap_or_else(|| "mainstay".to_owned());
+            let (namespace, name, times) = LEASE;
+            let mut candidate = Candidate::new(client, namespace, name, &leader::identity(&host), times);
             while candidate.elected(&until).await {
                 let mut tell = |name: &str, detail: &str, _| tracing::info!(component = name, detail, "started");
                 match components::start(&apis, &options, &mut tell).await {

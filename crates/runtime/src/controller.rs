@@ -32,19 +32,29 @@ where
     R: Future<Output = Result<Outcome, E>> + Send + 'static,
 {
     let reconcile = Arc::new(reconcile);
+    let counted = queue.clone();
+    let _shown = env.metrics().show_queue(name, move || counted.counts());
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..workers.max(1) {
         let (queue, env, reconcile) = (queue.clone(), env.clone(), reconcile.clone());
         tasks.spawn(async move {
             while let Some(key) = queue.next().await {
+                let measured = env.metrics().reconcile(name);
                 // A reconcile that panics must not take its worker, and its key, with it.
                 let work = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind();
                 let Ok(outcome) = work.await else {
+                    measured.ended("error");
                     let wait = queue.retry(key.clone(), env.fraction());
                     tracing::error!(controller = name, %key, retry_in = ?wait, "reconcile panicked");
                     queue.done(&key);
                     continue;
                 };
+                measured.ended(match &outcome {
+                    Ok(Outcome::Done) => "success",
+                    Ok(Outcome::After(_)) => "requeue_after",
+                    Ok(Outcome::Retry) => "requeue",
+                    Err(_) => "error",
+                });
                 match outcome {
                     Ok(Outcome::Done) => queue.succeeded(&key),
                     Ok(Outcome::After(wait)) => {

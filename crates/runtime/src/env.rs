@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::metrics::Metrics;
+
 /// Tells the time.
 pub trait Clock: Send + Sync + 'static {
     /// Now.
     fn now(&self) -> Timestamp;
 }
 
-/// The one value through which clock and randomness come in.
+/// The one value through which clock and randomness come in, and figures go out.
 #[derive(Clone)]
 pub struct Env {
     clock: Arc<dyn Clock>,
     chance: Arc<AtomicU64>,
+    metrics: Arc<Metrics>,
 }
 
 impl Env {
@@ -27,7 +30,12 @@ impl Env {
 
     /// A given clock and seed.
     pub fn new(clock: impl Clock, seed: u64) -> Self {
-        Self { clock: Arc::new(clock), chance: Arc::new(AtomicU64::new(seed)) }
+        Self { clock: Arc::new(clock), chance: Arc::new(AtomicU64::new(seed)), metrics: Arc::default() }
+    }
+
+    /// The figures of everything that runs with this value or a clone of it (MS-OPS-01).
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// Now.

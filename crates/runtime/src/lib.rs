@@ -16,6 +16,9 @@ mod cluster;
 mod controller;
 mod env;
 mod kinds;
+pub mod leader;
+pub mod metrics;
+mod optional;
 mod queue;
 
 pub use accounts::{AccountError, Accounts};
@@ -24,4 +27,5 @@ pub use cluster::{Cluster, ConnectError};
 pub use controller::{Outcome, run};
 pub use env::{Clock, Env, ManualClock};
 pub use kinds::{KindError, Kinds, Served};
+pub use optional::Optional;
 pub use queue::{Backoff, Counts, Queue};

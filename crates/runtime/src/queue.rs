@@ -61,6 +61,7 @@ struct State<K> {
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
     count: u64,
+    added: u64,
     closed: bool,
     limit: Option<Bucket>,
 }
@@ -91,6 +92,8 @@ impl Bucket {
 /// What a queue has handed out, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Keys that came in and were not there yet.
+    pub added: u64,
     /// Keys handed to workers.
     pub started: u64,
     /// Keys that were put back after a failure.
@@ -121,6 +124,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             due: HashMap::new(),
             failures: HashMap::new(),
             count: 0,
+            added: 0,
             closed: false,
             limit: None,
         };
@@ -255,6 +259,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     pub fn counts(&self) -> Counts {
         let state = self.state();
         Counts {
+            added: state.added,
             started: self.inner.started.load(Ordering::Relaxed),
             retried: self.inner.retried.load(Ordering::Relaxed),
             ready: state.ready.len(),
@@ -271,11 +276,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn add(&mut self, key: K) {
-        if self.working.contains(&key) {
-            self.again.insert(key);
+        let new = if self.working.contains(&key) {
+            self.again.insert(key)
         } else if self.waiting.insert(key.clone()) {
             self.ready.push_back(key);
-        }
+            true
+        } else {
+            false
+        };
+        self.added += u64::from(new);
     }
 }
 
@@ -323,7 +332,7 @@ mod tests {
         let start = Instant::now();
         assert_eq!(queue.next().await, Some("a"));
         assert_eq!(start.elapsed().as_secs(), 5);
-        assert_eq!(queue.counts(), Counts { started: 1, working: 1, ..Counts::default() });
+        assert_eq!(queue.counts(), Counts { added: 1, started: 1, working: 1, ..Counts::default() });
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,115 @@
+//! A live copy of a kind that need not be there: it comes and goes with the definition that brings it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kube::Client;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use serde_json::Value;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{Cache, Scope};
+
+/// Follows the definition of a custom kind, and the kind's objects while it is served. Cloning shares it.
+#[derive(Clone)]
+pub struct Optional {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    resource: ApiResource,
+    definition: Cache,
+    objects: Mutex<Option<Held>>,
+    changed: Arc<dyn Fn() + Send + Sync>,
+}
+
+struct Held {
+    cache: Cache,
+    _stop: DropGuard,
+}
+
+impl fmt::Debug for Optional {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Optional").field("kind", &self.inner.resource.kind).finish_non_exhaustive()
+    }
+}
+
+impl Optional {
+    /// Starts to follow. `changed` is called for every change of the definition and of the objects, and when either is known at first;
+    /// it is to ask for [`objects`](Self::objects) soon, since that is what follows a kind that has come.
+    pub fn start(client: &Client, resource: ApiResource, stop: &CancellationToken, changed: impl Fn() + Send + Sync + 'static) -> Self {
+        let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        let scope = Scope { fields: Some(format!("metadata.name={}.{}", resource.plural, resource.group)), ..Scope::default() };
+        let changed: Arc<dyn Fn() + Send + Sync> = Arc::new(changed);
+        let definition = Cache::start(client, &ApiResource::from_gvk_with_plural(&gvk, "customresourcedefinitions"), &scope, stop);
+        tell(&definition, &changed, stop);
+        Self { inner: Arc::new(Inner { client: client.clone(), resource, definition, objects: Mutex::default(), changed }) }
+    }
+
+    /// The copy of the objects; none while the kind is not served, or nothing is known of it yet.
+    pub fn objects(&self) -> Option<Cache> {
+        let Inner { client, resource, definition, objects, changed } = &*self.inner;
+        let served = definition.all().iter().any(|definition| is_served_by(&definition.data, &resource.version));
+        let mut held = objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if !served {
+            *held = None;
+            return None;
+        }
+        let start = || {
+            let stop = CancellationToken::new();
+            let cache = Cache::start(client, resource, &Scope::default(), &stop);
+            tell(&cache, changed, &stop);
+            Held { cache, _stop: stop.drop_guard() }
+        };
+        Some(held.get_or_insert_with(start).cache.clone())
+    }
+
+    /// Whether it is known if the kind is served, and which objects there are if it is.
+    pub fn is_known(&self) -> bool {
+        self.inner.definition.is_ready() && self.objects().is_none_or(|objects| objects.is_ready())
+    }
+
+    /// The one object of a name, of a kind without namespaces.
+    pub fn named(&self, name: &str) -> Option<Arc<DynamicObject>> {
+        self.objects()?.get(&crate::Key::new("", name))
+    }
+}
+
+/// Whether a definition is established and serves the version.
+fn is_served_by(definition: &Value, version: &str) -> bool {
+    let all = |pointer: &str| definition.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let established = all("/status/conditions").iter().any(|each| each["type"] == "Established" && each["status"] == "True");
+    established && all("/spec/versions").iter().any(|each| each["name"] == version && each["served"] == true)
+}
+
+/// Tells when the first list is complete, which may be empty, and every change.
+fn tell(cache: &Cache, changed: &Arc<dyn Fn() + Send + Sync>, stop: &CancellationToken) {
+    let each = changed.clone();
+    cache.on_change(move |_| each());
+    let (cache, changed, stop) = (cache.clone(), changed.clone(), stop.clone());
+    tokio::spawn(async move {
+        if stop.run_until_cancelled(cache.ready()).await.is_some() {
+            changed();
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_is_served_by_an_established_definition_in_the_version_that_is_read() {
+        let definition = |status: &str, version: &str, served: bool| {
+            json!({"spec": {"versions": [{"name": version, "served": served}]},
+                "status": {"conditions": [{"type": "Established", "status": status}]}})
+        };
+        assert!(is_served_by(&definition("True", "v1", true), "v1"));
+        for refused in [definition("False", "v1", true), definition("True", "v1", false), definition("True", "v2", true), json!({})] {
+            assert!(!is_served_by(&refused, "v1"), "{refused}");
+        }
+    }
+}
