@@ -24,6 +24,8 @@ use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
 
+pub use rights::rule_in_words;
+
 /// What happened to a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {

@@ -37,6 +37,7 @@ pub use format::{content, format, media_type};
 pub use manifests::{CsvManifest, Manifest, Manifests, gzip_base64};
 pub(crate) use manifests::{texts, with_kind};
 pub use multiarch::ImagePlatform;
+pub use removed_apis::removed_in;
 pub use selection::{Selection, SelectionError};
 
 /// How the platforms of an image are found out.

@@ -23,7 +23,8 @@ pub(super) fn changes(old: &Bundle, new: &Bundle) -> Vec<Change> {
                 for rule in compact(&rules) {
                     let value = Some(rule_json(&rule));
                     let (lost, gained) = if sort == Sort::Added { (None, value) } else { (value, None) };
-                    let change = Change::new(Section::Rights, sort, format!("account {shown}"), format!("{} {scope}", words(&rule)));
+                    let change =
+                        Change::new(Section::Rights, sort, format!("account {shown}"), format!("{} {scope}", rule_in_words(&rule)));
                     changes.push(change.values(lost, gained));
                 }
             }
@@ -48,8 +49,8 @@ fn rule_json(rule: &PolicyRule) -> Value {
     })
 }
 
-/// `get, list pods and services`, `anything with secrets (only a, b)`.
-fn words(rule: &PolicyRule) -> String {
+/// A rule in words: `get, list pods and services`, `anything with secrets (only a, b)`.
+pub fn rule_in_words(rule: &PolicyRule) -> String {
     let verbs = if rule.verbs.iter().any(|verb| verb == "*") { "anything with".to_owned() } else { rule.verbs.join(", ") };
     if !rule.non_resource_urls.is_empty() {
         return format!("{verbs} {}", rule.non_resource_urls.join(", "));

@@ -36,6 +36,20 @@ const REMOVED_IN_1_25: [(&str, &str, &str, &str); 7] = [
     ("node.k8s.io/v1beta1", "RuntimeClass", "node.k8s.io", "runtimeclasses"),
 ];
 
+/// The release of Kubernetes that removed a kind in this version of its API; nothing where it is served still, or no kind of Kubernetes.
+pub fn removed_in(api_version: &str, kind: &str) -> Option<&'static str> {
+    if REMOVED_IN_1_22.iter().any(|(version, kinds)| *version == api_version && kinds.contains(&kind)) {
+        return Some("1.22");
+    }
+    if api_version == "apiextensions.k8s.io/v1beta1" && kind == "CustomResourceDefinition" {
+        return Some("1.22");
+    }
+    if REMOVED_IN_1_25.iter().any(|(version, removed, ..)| *version == api_version && *removed == kind) {
+        return Some("1.25");
+    }
+    (api_version == "autoscaling/v2beta2" && kind == "HorizontalPodAutoscaler").then_some("1.26")
+}
+
 /// Names of objects by kind or resource, and the file of the first.
 #[derive(Default)]
 pub(super) struct Found<'a> {

@@ -1,0 +1,159 @@
+//! A plan as people see it before it happens (MS-PLAN-01): a pure function of the facts of the plan and a few more.
+//!
+//! ```text
+//!   Snapshot, Plan ──wanted──► instances of CRDs, sizes of images ──┐
+//!   Snapshot, Plan ─────────────────────────────────────────────────┴─step──► Step ─► Preview (JSON, tables), ChangeSummary
+//!   Snapshot, Plan ──advance──► the Snapshot after it, for the next step of the update path (OLM1-UPG-07)
+//! ```
+//!
+//! Nothing is decided here: what is shown is what the plan says it does.
+
+mod advance;
+mod crds;
+mod document;
+mod fields;
+mod objects;
+mod revisions;
+mod rights;
+mod summary;
+mod warnings;
+
+use std::collections::BTreeMap;
+
+use mainstay_apply::Owner;
+use serde_json::Value;
+
+use super::facts::Snapshot;
+use super::object;
+use super::plan::{Action, Plan, Verdict};
+use super::record::History;
+
+pub use advance::{advance, hypothetical, prepared};
+pub use document::{
+    Bundle, Change, CrdChange, Existing, FieldChange, Image, ImageSize, Kind, Object, Preview, Problem, Restart, Step, Verification,
+};
+pub use revisions::{Revision, moved, rendering, revisions};
+pub use summary::summary;
+
+/// Facts that the plan does not rest on, and people want to know.
+#[derive(Clone, Debug, Default)]
+pub struct Extra {
+    /// The custom resources of CRDs that change or go, by the CRD's name; or why they cannot be told.
+    pub instances: BTreeMap<String, Result<Instances, String>>,
+    /// Digests and sizes of images by their reference; or why they cannot be told.
+    pub images: BTreeMap<String, Result<ImageSize, String>>,
+    /// The server's version, `1.33.1`.
+    pub server_version: Option<String>,
+}
+
+/// The custom resources of a CRD.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Instances {
+    /// How many there are.
+    pub count: usize,
+    /// Those that were read; with very many, only the first.
+    pub objects: Vec<Value>,
+}
+
+/// What [`Extra`] should hold for a plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// Live CRDs that are changed, deleted or in the way.
+    pub crds: Vec<Value>,
+    /// References of images.
+    pub images: Vec<String>,
+}
+
+/// Says which further facts would make the preview complete.
+pub fn wanted(snapshot: &Snapshot, plan: &Plan) -> Wanted {
+    let looked = objects::Looked::at(snapshot, plan);
+    Wanted { crds: crds::live(&looked), images: images(snapshot, plan, &Extra::default()).into_iter().map(|image| image.reference).collect() }
+}
+
+/// What one plan does.
+pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
+    let looked = objects::Looked::at(snapshot, plan);
+    let objects = looked.objects();
+    let (rights_gained, rights_lost) = rights::delta(looked.before(), looked.wanted());
+    let crds = crds::changes(&looked, extra);
+    let mut warnings = warnings::warnings(snapshot, plan, extra);
+    warnings.extend(crds.iter().flat_map(CrdChange::warnings));
+    Step {
+        kind: kind(&plan.action, &objects),
+        bundle: plan.resolution.as_ref().map(Bundle::of),
+        from: snapshot.history.as_ref().ok().and_then(History::installed).map(|revision| Bundle::installed(&revision.record.bundle)),
+        reasons: plan.resolution.as_ref().map(|resolution| resolution.reasons.clone()).unwrap_or_default(),
+        problem: problem(snapshot, plan),
+        restarts: objects::restarts(&objects),
+        api_extensions: objects::api_extensions(&objects),
+        objects,
+        custom_resource_definitions: crds,
+        rights_gained,
+        rights_lost,
+        images: images(snapshot, plan, extra),
+        warnings,
+        verification: Vec::new(),
+    }
+}
+
+fn kind(action: &Action, objects: &[Object]) -> Kind {
+    match action {
+        Action::Install => Kind::Install,
+        Action::Upgrade => Kind::Upgrade,
+        Action::Reassert if objects.iter().any(|object| object.change.is_one()) => Kind::Repair,
+        Action::Reassert | Action::AddFinalizers(_) => Kind::Nothing,
+        Action::Finalize(_) => Kind::Uninstall,
+        Action::Report => Kind::Refused,
+    }
+}
+
+fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
+    let message = match &plan.verdict {
+        Verdict::Reached => return None,
+        Verdict::Retrying(message) | Verdict::Blocked(message) => message.clone(),
+        Verdict::Unreadable(message) => format!("the install records cannot be read: {message}"),
+        Verdict::NoAccount { account, namespace } if account.is_empty() => {
+            format!("the extension names no service account to install with in namespace {namespace:?}")
+        }
+        Verdict::NoAccount { account, namespace } => format!("service account {account:?} does not exist in namespace {namespace:?}"),
+        #[allow(unreachable_patterns, reason = "verdicts that are not about the plan's content are told by their own words")]
+        other => format!("{other:?}"),
+    };
+    let _ = snapshot;
+    Some(Problem { message, causes: Vec::new(), hints: Vec::new() })
+}
+
+/// The bundle's image, and those that its Deployments run; all are pulled unless they are on the machine already.
+fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
+    if !matches!(plan.action, Action::Install | Action::Upgrade | Action::Report) {
+        return Vec::new();
+    }
+    let looked = objects::Looked::at(snapshot, plan);
+    let before = objects::running(looked.before());
+    let mut images: Vec<(String, String)> = Vec::new();
+    if let Some(resolution) = &plan.resolution {
+        images.push((resolution.choice.image.clone(), "the bundle".to_owned()));
+    }
+    images.extend(objects::running(looked.wanted()).into_iter().filter(|one| !before.contains(one)));
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for (reference, place) in images {
+        if !all.contains_key(&reference) {
+            order.push(reference.clone());
+        }
+        all.entry(reference).or_default().push(place);
+    }
+    let image = |reference: String| {
+        let (size, unknown) = match extra.images.get(&reference) {
+            Some(Ok(size)) => (Some(size.clone()), None),
+            Some(Err(problem)) => (None, Some(problem.clone())),
+            None => (None, Some("not asked".to_owned())),
+        };
+        Image { used_by: all.remove(&reference).unwrap_or_default(), size, size_unknown: unknown, reference }
+    };
+    order.into_iter().map(image).collect()
+}
+
+fn owner(snapshot: &Snapshot) -> Owner {
+    object::owner(&snapshot.extension)
+}

@@ -1,0 +1,153 @@
+//! CRDs that are made, changed or deleted, and what that does to the custom resources that exist.
+
+use mainstay_schema::crd::{Definition, Version};
+use mainstay_schema::field::Path;
+use mainstay_schema::upgrade;
+use mainstay_schema::validate::validate;
+use serde_json::Value;
+
+use super::super::object;
+use super::super::plan;
+use super::objects::Looked;
+use super::{Change, CrdChange, Existing, Extra, Instances};
+
+const KIND: &str = "CustomResourceDefinition";
+/// Instances that are named.
+const MOST: usize = 20;
+/// Characters of what is wrong with one.
+const LONG: usize = 300;
+
+/// The live CRDs that the plan would change or delete.
+pub(super) fn live(looked: &Looked<'_>) -> Vec<Value> {
+    let differing = looked.wanted().iter().filter(|wanted| wanted["kind"] == KIND).filter_map(|wanted| {
+        let found = looked.present(&object::place(wanted))?;
+        (!object::holds(&wanted["spec"], &found["spec"])).then(|| found.clone())
+    });
+    let gone = looked.gone();
+    differing.chain(gone.iter().filter(|target| target.kind == KIND).filter_map(|target| looked.present(target).cloned())).collect()
+}
+
+pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
+    let mut all = Vec::new();
+    for wanted in looked.wanted().iter().filter(|wanted| wanted["kind"] == KIND) {
+        let name = name(wanted);
+        let Some(found) = looked.present(&object::place(wanted)) else {
+            let versions = served(wanted).iter().map(|version| format!("{version} is served")).collect();
+            all.push(CrdChange { name, change: Change::Created, versions, ..CrdChange::default() });
+            continue;
+        };
+        if object::holds(&wanted["spec"], &found["spec"]) {
+            continue;
+        }
+        let findings = upgrade::check(found, wanted).err().unwrap_or_default();
+        let (existing, existing_unknown) = existing(&name, extra, |instances| broken(found, wanted, instances));
+        all.push(CrdChange {
+            change: Change::Changed,
+            findings: findings.iter().map(ToString::to_string).collect(),
+            versions: versions(found, wanted),
+            existing,
+            existing_unknown,
+            name,
+        });
+    }
+    for target in looked.gone().iter().filter(|target| target.kind == KIND) {
+        let deleted = looked.plan.steps.iter().any(|planned| planned.change == plan::Change::Delete && planned.target.same(target));
+        let unknown = !looked.doable() && looked.present(target).is_some();
+        if deleted || unknown {
+            let (existing, existing_unknown) = existing(&target.name, extra, |_| Vec::new());
+            let change = if deleted { Change::Deleted } else { Change::Unknown };
+            all.push(CrdChange { name: target.name.clone(), change, existing, existing_unknown, ..CrdChange::default() });
+        }
+    }
+    all
+}
+
+fn existing(name: &str, extra: &Extra, broken: impl FnOnce(&Instances) -> Vec<String>) -> (Option<Existing>, Option<String>) {
+    match extra.instances.get(name) {
+        Some(Ok(instances)) => {
+            let existing = Existing { count: instances.count, checked: instances.objects.len(), invalid: broken(instances) };
+            (Some(existing), None)
+        }
+        Some(Err(problem)) => (None, Some(problem.clone())),
+        None => (None, Some("not asked".to_owned())),
+    }
+}
+
+/// Instances that the present schema allows and the new one does not.
+fn broken(found: &Value, wanted: &Value, instances: &Instances) -> Vec<String> {
+    let (Ok(old), Ok(new)) = (Definition::parse(found), Definition::parse(wanted)) else {
+        return vec!["the schemas cannot be compared: one of them cannot be read".to_owned()];
+    };
+    let version = |definition: &'_ Definition, of: &str| definition.versions.iter().find(|version| version.name == of).cloned();
+    let errors = |version: &Version, object: &Value| -> Vec<String> {
+        validate(&version.schema, object, &Path::root()).iter().map(ToString::to_string).collect()
+    };
+    let mut lines = Vec::new();
+    for instance in &instances.objects {
+        let of = instance["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
+        let text = |key: &str| instance["metadata"][key].as_str().unwrap_or_default();
+        let title = if text("namespace").is_empty() { text("name").to_owned() } else { format!("{}/{}", text("namespace"), text("name")) };
+        let Some(then) = version(&new, of) else {
+            lines.push(format!("{title}: version {of} is gone"));
+            continue;
+        };
+        let before = version(&old, of).map(|version| errors(&version, instance)).unwrap_or_default();
+        if let Some(problem) = errors(&then, instance).into_iter().find(|error| !before.contains(error)) {
+            lines.push(format!("{title}: {}", problem.chars().take(LONG).collect::<String>()));
+        }
+    }
+    let more = lines.len().saturating_sub(MOST);
+    lines.truncate(MOST);
+    if more > 0 {
+        lines.push(format!("... and {more} more"));
+    }
+    lines
+}
+
+fn versions(found: &Value, wanted: &Value) -> Vec<String> {
+    let (before, after) = (served(found), served(wanted));
+    let gone = before.iter().filter(|version| !after.contains(version)).map(|version| format!("{version} is no longer served"));
+    let new = after.iter().filter(|version| !before.contains(version)).map(|version| format!("{version} is served"));
+    let mut lines: Vec<String> = gone.chain(new).collect();
+    let (old, stored) = (storage(found), storage(wanted));
+    if old != stored {
+        lines.push(format!("objects are stored as {stored}, not as {old}"));
+    }
+    let converts = |crd: &Value| crd["spec"]["conversion"]["strategy"] == "Webhook";
+    match (converts(found), converts(wanted)) {
+        (false, true) => lines.push("a webhook converts between versions".to_owned()),
+        (true, false) => lines.push("no webhook converts between versions any more".to_owned()),
+        _ => {}
+    }
+    lines
+}
+
+fn served(crd: &Value) -> Vec<&str> {
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    versions.filter(|version| version["served"] == true).filter_map(|version| version["name"].as_str()).collect()
+}
+
+fn storage(crd: &Value) -> &str {
+    let mut versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    versions.find(|version| version["storage"] == true).and_then(|version| version["name"].as_str()).unwrap_or_default()
+}
+
+fn name(crd: &Value) -> String {
+    crd["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+impl CrdChange {
+    /// What a person should know of it.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let count = self.existing.as_ref().map_or(0, |existing| existing.count);
+        if self.change == Change::Deleted && count > 0 {
+            warnings.push(format!("CustomResourceDefinition {} is deleted with its {count} custom resources", self.name));
+        }
+        let invalid = self.existing.as_ref().map_or(0, |existing| existing.invalid.len());
+        if invalid > 0 {
+            warnings.push(format!("CustomResourceDefinition {}: {invalid} custom resources would no longer validate", self.name));
+        }
+        warnings
+    }
+}

@@ -1,0 +1,207 @@
+//! Every object, and what happens to it.
+
+use std::borrow::Cow;
+
+use mainstay_apply::ObjectRef;
+use serde_json::Value;
+
+use super::super::facts::{Live, Snapshot};
+use super::super::object;
+use super::super::plan::{self, Plan, Verdict};
+use super::super::record::History;
+use super::{Change, Object, Restart, fields, owner};
+
+/// A plan with what it was made from, looked at object by object.
+pub(super) struct Looked<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) plan: &'a Plan,
+    wanted: Cow<'a, [Value]>,
+}
+
+impl<'a> Looked<'a> {
+    pub(super) fn at(snapshot: &'a Snapshot, plan: &'a Plan) -> Self {
+        let wanted = match &plan.record {
+            Some(record) => Cow::Borrowed(record.objects.as_slice()),
+            None => Cow::Owned(intended(snapshot, plan)),
+        };
+        Self { snapshot, plan, wanted }
+    }
+
+    /// What the plan wants to be there; also of a plan that was refused after that was known.
+    pub(super) fn wanted(&self) -> &[Value] {
+        &self.wanted
+    }
+
+    /// What the installed revision applied.
+    pub(super) fn before(&self) -> &'a [Value] {
+        let installed = self.snapshot.history.as_ref().ok().and_then(History::installed);
+        installed.map(|revision| revision.record.objects.as_slice()).unwrap_or_default()
+    }
+
+    /// What an earlier revision that may be live applied as this object.
+    fn applied(&self, target: &ObjectRef) -> Option<&'a Value> {
+        let history = self.snapshot.history.as_ref().ok()?;
+        let mut all = history.may_be_live().flat_map(|revision| &revision.record.objects);
+        all.find(|object| object::place(object).same(target))
+    }
+
+    pub(super) fn live(&self, target: &ObjectRef) -> Option<&'a Live> {
+        self.snapshot.known.live.get(target)
+    }
+
+    pub(super) fn present(&self, target: &ObjectRef) -> Option<&'a Value> {
+        match self.live(target) {
+            Some(Live::Present(found)) => Some(found),
+            _ => None,
+        }
+    }
+
+    /// Every object: what the plan wants, in its order, then what goes or is left.
+    pub(super) fn objects(&self) -> Vec<Object> {
+        let mut all: Vec<Object> = self.wanted().iter().map(|wanted| self.object(wanted)).collect();
+        for target in self.gone() {
+            let deleted = self.plan.steps.iter().any(|planned| planned.change == plan::Change::Delete && planned.target.same(&target));
+            let Some(found) = self.present(&target) else { continue };
+            let change = if deleted { Change::Deleted } else { Change::Kept };
+            let note = if deleted { "the bundle does not hold it any more" } else { why_kept(found) };
+            all.push(Object { change, note: note.to_owned(), ..named(&target) });
+        }
+        all
+    }
+
+    /// What earlier revisions applied and the plan does not want.
+    pub(super) fn gone(&self) -> Vec<ObjectRef> {
+        if self.wanted().is_empty() {
+            return Vec::new();
+        }
+        let wanted: Vec<ObjectRef> = self.wanted().iter().map(object::place).collect();
+        let history = self.snapshot.history.as_ref().ok();
+        let earlier = history.into_iter().flat_map(History::may_be_live).flat_map(|revision| revision.record.objects.iter().map(object::place));
+        mainstay_apply::stale(&earlier.collect::<Vec<_>>(), &wanted)
+    }
+
+    fn object(&self, wanted: &Value) -> Object {
+        let target = object::place(wanted);
+        let found = match self.live(&target) {
+            None => return Object { change: Change::Unknown, note: "the plan ended before it was looked at".to_owned(), ..named(&target) },
+            Some(Live::Unreadable(problem)) => return Object { change: Change::Unknown, note: problem.clone(), ..named(&target) },
+            Some(Live::NotServed) => {
+                let note = "its kind is not served yet".to_owned();
+                return Object { change: Change::Created, note, ..named(&target) };
+            }
+            Some(Live::Absent) => return Object { change: Change::Created, ..named(&target) },
+            Some(Live::Present(found)) => found,
+        };
+        let before = self.applied(&target);
+        let ours = owner(self.snapshot).check(found);
+        if let Err(refusal) = ours {
+            let uncontrolled = controller(found).is_none();
+            if before.is_none() || !uncontrolled {
+                let owner = refusal.owner.map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
+                return Object { change: Change::Conflicting, owner: Some(owner), ..named(&target) };
+            }
+        }
+        let (fields, fields_omitted) = fields::changes(found, wanted, before);
+        let change = match (before, fields.is_empty()) {
+            (None, _) => Change::Adopted,
+            (Some(_), true) => Change::Unchanged,
+            (Some(_), false) => Change::Changed,
+        };
+        let note = if change == Change::Adopted { "it is there already and carries the extension's labels" } else { "" };
+        Object { change, fields, fields_omitted, note: note.to_owned(), ..named(&target) }
+    }
+
+    /// Whether the plan can be done.
+    pub(super) fn doable(&self) -> bool {
+        self.plan.verdict == Verdict::Reached
+    }
+}
+
+/// The objects of a bundle that was refused after it was read.
+fn intended(snapshot: &Snapshot, plan: &Plan) -> Vec<Value> {
+    let bundle = super::warnings::bundle(snapshot, plan);
+    // What cannot be rendered was refused for that, and the problem says so.
+    bundle.and_then(|bundle| plan::rendered(snapshot, &bundle).ok()).unwrap_or_default()
+}
+
+pub(super) fn named(target: &ObjectRef) -> Object {
+    let ObjectRef { api_version, kind, namespace, name } = target.clone();
+    Object { api_version, kind, namespace, name, ..Object::default() }
+}
+
+fn controller(found: &Value) -> Option<&Value> {
+    let references = found.pointer("/metadata/ownerReferences")?.as_array()?;
+    references.iter().find(|reference| reference["controller"] == true)
+}
+
+fn why_kept(found: &Value) -> &'static str {
+    if found.pointer("/metadata/annotations/helm.sh~1resource-policy").is_some_and(|policy| policy == "keep") {
+        "it asks to be kept"
+    } else if !found["metadata"]["deletionTimestamp"].is_null() {
+        "it is being deleted already"
+    } else {
+        "it does not belong to the extension any more, or the plan ended before"
+    }
+}
+
+impl Object {
+    /// `Deployment work/widgets`.
+    pub fn title(&self) -> String {
+        if self.namespace.is_empty() { format!("{} {}", self.kind, self.name) } else { format!("{} {}/{}", self.kind, self.namespace, self.name) }
+    }
+}
+
+/// Workloads whose pods start anew because their template changes, or end.
+pub(super) fn restarts(objects: &[Object]) -> Vec<Restart> {
+    let workload = |object: &&Object| matches!(object.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet");
+    let why = |object: &Object| match object.change {
+        Change::Deleted => Some("it is deleted".to_owned()),
+        Change::Changed | Change::Adopted => {
+            let template: Vec<&str> =
+                object.fields.iter().filter(|field| field.path.starts_with(".spec.template")).map(|field| field.path.as_str()).collect();
+            (!template.is_empty()).then(|| format!("{} changes", shortened(&template)))
+        }
+        _ => None,
+    };
+    objects.iter().filter(workload).filter_map(|object| Some(Restart { workload: object.title(), because: why(object)? })).collect()
+}
+
+fn shortened(paths: &[&str]) -> String {
+    match paths {
+        [first, second, third, more @ ..] if !more.is_empty() => format!("{first}, {second}, {third} and {} more", more.len()),
+        few => few.join(", "),
+    }
+}
+
+/// Webhooks and APIServices that come, change or go.
+pub(super) fn api_extensions(objects: &[Object]) -> Vec<String> {
+    let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService"];
+    let word = |change| match change {
+        Change::Created => Some("added"),
+        Change::Adopted => Some("adopted"),
+        Change::Changed => Some("changed"),
+        Change::Deleted => Some("removed"),
+        _ => None,
+    };
+    objects
+        .iter()
+        .filter(|object| kinds.contains(&object.kind.as_str()))
+        .filter_map(|object| Some(format!("{} {}", object.title(), word(object.change)?)))
+        .collect()
+}
+
+/// Images that the workloads of these objects run, with the place that names them.
+pub(super) fn running(objects: &[Value]) -> Vec<(String, String)> {
+    let mut images = Vec::new();
+    for object in objects {
+        let pod = &object["spec"]["template"]["spec"];
+        for list in ["initContainers", "containers"] {
+            for container in pod[list].as_array().into_iter().flatten() {
+                if let (Some(image), Some(name)) = (container["image"].as_str(), container["name"].as_str()) {
+                    images.push((image.to_owned(), format!("{}, container {name}", object::place(object))));
+                }
+            }
+        }
+    }
+    images
+}

@@ -1,0 +1,85 @@
+//! What a person should know although nothing is wrong: deprecations, and what the bundle says about the clusters that it fits.
+
+use std::sync::Arc;
+
+use mainstay_api::olm_v1::Enforcement;
+use mainstay_bundle::Bundle;
+use mainstay_versions::Version;
+use serde_json::Value;
+
+use super::super::facts::Snapshot;
+use super::super::plan::{Action, Plan};
+use super::Extra;
+
+pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(resolution) = &plan.resolution {
+        let deprecations = &resolution.deprecations;
+        let package = &resolution.choice.package;
+        all.extend(deprecations.package.iter().map(|message| format!("package {package} is deprecated: {message}")));
+        all.extend(deprecations.channels.iter().map(|(channel, message)| format!("channel {channel} is deprecated: {message}")));
+        all.extend(deprecations.bundle.iter().map(|message| format!("bundle {} is deprecated: {message}", resolution.choice.bundle)));
+    }
+    all.extend(plan.warnings.iter().cloned());
+    if matches!(plan.action, Action::Install | Action::Upgrade | Action::Report)
+        && let Some(bundle) = bundle(snapshot, plan)
+    {
+        all.extend(compatibility(&bundle, extra));
+        all.extend(bundle.warnings.iter().cloned());
+    }
+    let preflight = snapshot.extension.spec.install.as_ref().and_then(|install| install.preflight.as_ref());
+    if preflight.is_some_and(|preflight| preflight.crd_upgrade_safety.enforcement == Enforcement::None) {
+        all.push("the upgrade check of CRDs is switched off for this extension; stored custom resources may break".to_owned());
+    }
+    all
+}
+
+/// The bundle that was chosen, where it was read.
+pub(super) fn bundle(snapshot: &Snapshot, plan: &Plan) -> Option<Arc<Bundle>> {
+    let image = &plan.resolution.as_ref()?.choice.image;
+    snapshot.known.bundles.get(image)?.as_ref().ok().cloned()
+}
+
+/// What the bundle says about the clusters that it fits (MS-POL-05).
+fn compatibility(bundle: &Bundle, extra: &Extra) -> Vec<String> {
+    let mut all = Vec::new();
+    let needs = &bundle.csv.min_kube_version;
+    if !needs.is_empty() {
+        match (&extra.server_version, Version::parse(needs.trim_start_matches('v'))) {
+            (_, Err(problem)) => all.push(format!("minKubeVersion {needs:?} of the bundle cannot be read: {problem}")),
+            (Some(server), Ok(needed)) => match Version::parse(server) {
+                Ok(has) if has < needed => {
+                    all.push(format!("the bundle needs Kubernetes {needs} or newer (minKubeVersion), and the server has {server}"));
+                }
+                _ => {}
+            },
+            (None, Ok(_)) => {}
+        }
+    }
+    for property in bundle.properties.iter().chain(&bundle.csv_properties).filter(|property| property.kind == "olm.maxOpenShiftVersion") {
+        let value = property.value();
+        let version = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let line = format!("the bundle supports OpenShift up to {version} (olm.maxOpenShiftVersion): while it is installed, cluster updates beyond that are blocked");
+        if !all.contains(&line) {
+            all.push(line);
+        }
+    }
+    all.extend(removed_apis(bundle));
+    all
+}
+
+/// Rights on APIs that Kubernetes has removed: whoever wants them will find nothing.
+fn removed_apis(bundle: &Bundle) -> Vec<String> {
+    let mut all = Vec::new();
+    for manifest in bundle.objects.iter().chain(&bundle.others) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (version, kind) = (text(&manifest["apiVersion"]), text(&manifest["kind"]));
+        if let Some(release) = mainstay_bundle::validators::removed_in(&version, &kind) {
+            let line = format!("{kind} {} uses {version}, which Kubernetes {release} removed", text(&manifest["metadata"]["name"]));
+            if !all.contains(&line) {
+                all.push(line);
+            }
+        }
+    }
+    all
+}
