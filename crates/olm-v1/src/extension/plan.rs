@@ -6,7 +6,7 @@ mod steps;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_apply::{ObjectRef, Owner, Step, install_order};
-use mainstay_bundle::{Bundle, RenderOptions, gates, render};
+use mainstay_bundle::{Bundle, Refusal, RenderError, RenderOptions, gates, render};
 use mainstay_resolver::Resolution;
 use serde_json::Value;
 
@@ -165,20 +165,7 @@ impl Planner<'_> {
 
     /// The objects as they are applied, in order.
     fn rendered(&self, bundle: &Bundle) -> Result<Vec<Value>, Stop> {
-        let extension = &*self.snapshot.extension;
-        gates::check(bundle, &self.snapshot.gates.bundle()).map_err(|refusal| self.fail(&refusal.to_string()))?;
-        let watch = extension.metadata.annotations.as_ref().and_then(|all| all.get(WATCH_NAMESPACE)).map(String::as_str);
-        let watch = watch.filter(|_| self.snapshot.gates.on("SingleOwnNamespaceInstallSupport"));
-        let options = RenderOptions {
-            install_namespace: extension.spec.namespace.clone(),
-            target_namespaces: gates::target_namespaces(watch).map_err(|refusal| self.fail(&refusal.to_string()))?,
-            certificates: self.snapshot.gates.certificates(),
-        };
-        let owner = self.owner();
-        let objects = render(bundle, &options).map_err(|error| self.fail(&error.to_string()))?;
-        let mut objects: Vec<Value> = objects.into_iter().map(|object| object::owned(object, &owner)).collect();
-        install_order(&mut objects);
-        Ok(objects)
+        rendered(self.snapshot, bundle).map_err(|refusal| self.fail(&refusal.to_string()))
     }
 
     fn owner(&self) -> Owner {
@@ -201,6 +188,34 @@ impl Planner<'_> {
     fn report(&self, verdict: Verdict) -> Plan {
         Plan { action: Action::Report, steps: Vec::new(), resolution: self.resolution.clone(), record: None, verdict, warnings: Vec::new() }
     }
+}
+
+/// A bundle's content that is not installed as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    /// What the controller does not do.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// What cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+}
+
+/// A bundle's objects as they are applied for the extension, in order.
+pub fn rendered(snapshot: &Snapshot, bundle: &Bundle) -> Result<Vec<Value>, ContentError> {
+    let extension = &*snapshot.extension;
+    gates::check(bundle, &snapshot.gates.bundle())?;
+    let watch = extension.metadata.annotations.as_ref().and_then(|all| all.get(WATCH_NAMESPACE)).map(String::as_str);
+    let watch = watch.filter(|_| snapshot.gates.on("SingleOwnNamespaceInstallSupport"));
+    let options = RenderOptions {
+        install_namespace: extension.spec.namespace.clone(),
+        target_namespaces: gates::target_namespaces(watch)?,
+        certificates: snapshot.gates.certificates(),
+    };
+    let owner = object::owner(extension);
+    let mut objects: Vec<Value> = render(bundle, &options)?.into_iter().map(|object| object::owned(object, &owner)).collect();
+    install_order(&mut objects);
+    Ok(objects)
 }
 
 /// The problem with the chosen bundle's name and version behind it (OLM1-CTRL-04).
