@@ -30,6 +30,7 @@ mod read;
 mod render;
 pub mod rights;
 pub mod validators;
+mod words;
 
 pub use bundle::{Bundle, Facts, Property};
 pub use catalog::Content;

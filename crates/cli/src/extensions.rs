@@ -7,7 +7,7 @@ use kube::api::{Api, ListParams};
 use mainstay_api::condition::{self, Status};
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_apply::{ObjectRef, Until};
-use mainstay_bundle::rights::{ExtensionRef, Grant, Scope, derive};
+use mainstay_bundle::rights::{ExtensionRef, Grant, derive};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
 use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History};
 use mainstay_resolver::{InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
@@ -89,27 +89,9 @@ pub fn rights(objects: &[Value], extension: &str) -> Vec<Grant> {
     derive(objects, &ExtensionRef { name: extension.to_owned() })
 }
 
-/// A right in words: `get, list on deployments.apps [a, b] in namespace x`.
+/// A right in words.
 pub fn in_words(grant: &Grant) -> String {
-    let rule = &grant.rule;
-    let group = rule.api_groups.iter().find(|group| !group.is_empty());
-    let resources: Vec<String> =
-        rule.resources.iter().map(|resource| group.map_or_else(|| resource.clone(), |group| qualified(resource, group))).collect();
-    let what = if resources.is_empty() { rule.non_resource_urls.join(", ") } else { resources.join(", ") };
-    let names = if rule.resource_names.is_empty() { String::new() } else { format!(" [{}]", rule.resource_names.join(", ")) };
-    let scope = match &grant.scope {
-        Scope::Cluster => String::new(),
-        Scope::Namespace(namespace) => format!(" in namespace {namespace}"),
-    };
-    format!("{} on {what}{names}{scope}", rule.verbs.join(", "))
-}
-
-/// `deployments.apps/status`, as Kubernetes writes it.
-fn qualified(resource: &str, group: &str) -> String {
-    match resource.split_once('/') {
-        Some((resource, subresource)) => format!("{resource}.{group}/{subresource}"),
-        None => format!("{resource}.{group}"),
-    }
+    grant.to_string()
 }
 
 /// One extension.
