@@ -132,7 +132,7 @@ fn visit<V: RoleView + ?Sized>(view: &V, user: &UserInfo, namespace: &str, visit
         }
         true
     };
-    if visit_bindings(&view.cluster_role_bindings(), "") && !namespace.is_empty() {
+    if visit_bindings(&view.cluster_role_bindings_of(user), "") && !namespace.is_empty() {
         visit_bindings(&view.role_bindings(namespace), namespace);
     }
 }

@@ -80,6 +80,12 @@ pub struct Binding {
 pub trait RoleView {
     /// Every ClusterRoleBinding, in the order of names.
     fn cluster_role_bindings(&self) -> Vec<Arc<Binding>>;
+    /// Of those, at least all that concern the user.
+    fn cluster_role_bindings_of(&self, user: &UserInfo) -> Vec<Arc<Binding>> {
+        let mut all = self.cluster_role_bindings();
+        all.retain(|binding| binding.subjects.iter().any(|subject| subject.applies_to(user, "")));
+        all
+    }
     /// The RoleBindings of a namespace, in the order of names.
     fn role_bindings(&self, namespace: &str) -> Vec<Arc<Binding>>;
     /// The rules of a ClusterRole.

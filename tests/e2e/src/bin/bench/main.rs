@@ -7,6 +7,7 @@
 
 use mainstay_e2e::client;
 mod catalogs;
+mod extensions;
 mod load;
 mod many;
 mod pods;
@@ -54,7 +55,7 @@ const WATCHERS: usize = 1_000;
 const MAPS: usize = 100_000;
 
 const USAGE: &str =
-    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install] [--beside FILE] [--opm PROGRAM]
+    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|extensions] [--beside FILE] [--opm PROGRAM]
        bench --kubeconfig FILE [--json FILE]
        bench index FOLDER";
 
@@ -108,6 +109,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("catalogs", Bench::catalogs),
     ("curate", Bench::curate),
     ("install", Bench::installs),
+    ("extensions", Bench::extensions),
 ];
 
 /// The load against a cluster that somebody else runs.
