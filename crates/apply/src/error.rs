@@ -12,6 +12,7 @@ use crate::{NotOurs, ObjectError, ObjectRef};
 #[allow(missing_docs, reason = "named by what they are")]
 pub enum Verb {
     Get,
+    List,
     Create,
     Apply,
     Patch,
@@ -24,6 +25,7 @@ impl fmt::Display for Verb {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Get => "get",
+            Self::List => "list",
             Self::Create => "create",
             Self::Apply => "apply",
             Self::Patch => "patch",
@@ -119,6 +121,14 @@ pub enum WriteError {
         object: Box<ObjectRef>,
         /// How long was waited.
         seconds: u64,
+        /// What it is instead.
+        state: String,
+    },
+    /// The object was looked at, and is not as it should be.
+    #[error("{object} is not healthy yet: {state}")]
+    NotHealthy {
+        /// The object.
+        object: Box<ObjectRef>,
         /// What it is instead.
         state: String,
     },

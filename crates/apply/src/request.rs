@@ -46,6 +46,11 @@ pub(crate) fn path(served: &Served, namespace: &str, name: &str, subresource: &s
     path
 }
 
+/// The path of a kind's objects in all namespaces.
+pub(crate) fn collection(served: &Served) -> String {
+    path(&Served { namespaced: false, ..served.clone() }, "", "", "")
+}
+
 /// Percent-encodes all but what names may hold (some RBAC names hold colons, which stay).
 fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':');

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Expect, ObjectRef, Owner, Patch, Propagation, Reason, WriteError, Writer};
+use crate::{Expect, Health, ObjectRef, Owner, Patch, Propagation, Reason, WriteError, Writer, health};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +63,9 @@ pub enum Step {
         /// How long at most.
         timeout: Duration,
     },
+    /// Looks once whether an object is as it should be ([`crate::health`]), and stops here where it is not: whoever asks again is woken
+    /// by the object. Left out of dry runs.
+    Probe(ObjectRef),
 }
 
 /// What is waited for.
@@ -169,7 +172,16 @@ impl Writer {
                 }
                 Ok((if pruned.deleted.is_empty() { Effect::Unchanged } else { Effect::Deleted }, None))
             }
-            Step::Wait { .. } if self.is_dry() => Ok((Effect::Skipped, None)),
+            Step::Wait { .. } | Step::Probe(_) if self.is_dry() => Ok((Effect::Skipped, None)),
+            Step::Probe(object) => {
+                let live = self.get(object).await?;
+                let state = match live.as_ref().map(health) {
+                    Some(Health::Ready) => return Ok((Effect::Reached, live)),
+                    Some(Health::Waiting(state) | Health::Failed(state)) => state,
+                    None => "it does not exist".to_owned(),
+                };
+                Err(WriteError::NotHealthy { object: Box::new(object.clone()), state })
+            }
             Step::Wait { object, until, timeout } => {
                 let object = self.wait(object, until, *timeout).await?;
                 Ok((Effect::Reached, Some(object).filter(|object| !object.is_null())))

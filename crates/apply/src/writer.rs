@@ -9,7 +9,7 @@ use mainstay_runtime::{Kinds, Served};
 use serde_json::{Value, json};
 
 use crate::owner::asks_to_be_kept;
-use crate::request::{Answer, Call, path, with_query};
+use crate::request::{Answer, Call, collection, path, with_query};
 use crate::{Effect, Health, ObjectError, ObjectRef, Owner, Until, Verb, WriteError, health};
 
 /// One identity's way to write. Cloning is cheap.
@@ -107,6 +107,39 @@ impl Writer {
             Ok(answer) => Ok(Some(answer.object)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The objects of a kind in all namespaces, page by page, at most `most` of them.
+    pub async fn list(&self, kind: &kube::api::GroupVersionKind, most: usize) -> Result<Vec<Value>, WriteError> {
+        const PAGE: usize = 500;
+        let version = if kind.group.is_empty() { kind.version.clone() } else { format!("{}/{}", kind.group, kind.version) };
+        let place = ObjectRef { api_version: version, kind: kind.kind.clone(), namespace: String::new(), name: String::new() };
+        let served = self.kinds.served(kind).await.map_err(|source| WriteError::Kind { object: Box::new(place.clone()), source })?;
+        let mut all: Vec<Value> = Vec::new();
+        let mut page = String::new();
+        loop {
+            let mut query = vec![("limit", PAGE.min(most.saturating_sub(all.len()).max(1)).to_string())];
+            if !page.is_empty() {
+                query.push(("continue", page));
+            }
+            let call = Call {
+                verb: Verb::List,
+                method: Method::GET,
+                object: &place,
+                path: collection(&served),
+                query,
+                content_type: "",
+                body: None,
+            };
+            let mut list = call.send(&self.client).await?.object;
+            page = list.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if let Some(items) = list.get_mut("items").and_then(Value::as_array_mut) {
+                all.append(items);
+            }
+            if page.is_empty() || all.len() >= most {
+                return Ok(all);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Doing what a plan says, as the extension's account, and keeping the record of it. Nothing is decided here.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
@@ -7,8 +8,8 @@ use kube::api::{Api, ListParams};
 use mainstay_apply::{Effect, Expect, Failed, ObjectRef, Owner, Patch, Propagation, Reason, WriteError, Writer};
 use serde_json::Value;
 
-use super::plan::{Action, Plan, Planned};
-use super::record::{self, History, KEPT, RecordError, Revision, State};
+use super::plan::{Action, Change, GATED, Plan, Planned};
+use super::record::{self, History, KEPT, Notes, RecordError, Revision, State};
 use crate::text::chain;
 
 /// The field manager of everything that is applied.
@@ -17,6 +18,9 @@ pub const FIELD_MANAGER: &str = "operator-controller";
 /// Why a plan was not executed to its end. What was done before stays, and is done again without effect at the next try.
 #[derive(Debug, thiserror::Error)]
 pub enum ActError {
+    /// The next phase waits for an object of an earlier one; what is watched wakes the extension again.
+    #[error("{0}")]
+    Waiting(String),
     /// A step failed.
     #[error("{}", chain(&.0.error))]
     Step(Box<Failed>),
@@ -41,6 +45,8 @@ pub struct Actor<'a> {
     pub system_namespace: &'a str,
     /// The extension.
     pub owner: &'a Owner,
+    /// The time.
+    pub now: Timestamp,
 }
 
 impl Actor<'_> {
@@ -49,36 +55,67 @@ impl Actor<'_> {
     pub async fn act(&self, plan: &Plan, history: &mut History) -> Result<usize, ActError> {
         let (Action::Install | Action::Upgrade, Some(record)) = (&plan.action, &plan.record) else {
             let changed = self.steps(&plan.steps).await?;
-            if let (Action::Reassert, Some(latest)) = (&plan.action, history.latest().map(|latest| latest.number)) {
+            if let (Action::Reassert, Some(latest)) = (&plan.action, history.latest()) {
                 // A crash after the newest revision began to count may have left an older one that counts too.
-                self.finish(history, latest, State::Deployed).await?;
+                let (number, mut notes) = (latest.number, latest.notes.clone());
+                if plan.gate.passed {
+                    notes.healthy_by = None;
+                }
+                self.finish(history, number, State::Deployed, notes).await?;
             }
             return Ok(changed);
         };
-        let number = match history.latest() {
+        let (number, mut notes) = match history.latest() {
             // A try of the same content that was left half-way goes on under its number.
-            Some(latest) if matches!(latest.state, State::Pending | State::Failed) && latest.record == *record => latest.number,
+            Some(latest) if matches!(latest.state, State::Pending | State::Failed) && latest.record == *record => {
+                (latest.number, Notes { why: None, rolled_back: plan.gate.rolled_back.clone(), ..latest.notes.clone() })
+            }
             latest => {
                 let number = latest.map_or(1, |latest| latest.number.saturating_add(1));
-                let revision = Revision { number, state: State::Pending, record: record.clone() };
+                let notes = Notes { rolled_back: plan.gate.rolled_back.clone(), ..Notes::default() };
+                let revision = Revision { number, state: State::Pending, record: record.clone(), notes: notes.clone() };
                 self.write_record(&revision).await?;
                 history.revisions.push(revision);
-                number
+                (number, notes)
             }
         };
         let done = self.steps(&plan.steps).await;
-        let state = if done.is_ok() { State::Deployed } else { State::Failed };
-        self.finish(history, number, state).await?;
+        let state = match &done {
+            Ok(_) => {
+                notes.waits_before = None;
+                State::Deployed
+            }
+            Err(ActError::Waiting(_)) => {
+                notes.waits_before = Some(GATED.to_owned());
+                State::Pending
+            }
+            Err(error) => {
+                notes.why = Some(record::brief(&error.to_string()));
+                State::Failed
+            }
+        };
+        if state != State::Failed && notes.applied.is_none() {
+            notes.applied = Some(self.now);
+            notes.healthy_by = plan.gate.within.and_then(|within| self.now.checked_add(within).ok());
+        }
+        self.finish(history, number, state, notes).await?;
         done
     }
 
-    async fn steps(&self, steps: &[Planned]) -> Result<usize, ActError> {
-        let steps: Vec<_> = steps.iter().map(|planned| planned.step.clone()).collect();
+    async fn steps(&self, planned: &[Planned]) -> Result<usize, ActError> {
+        let steps: Vec<_> = planned.iter().map(|planned| planned.step.clone()).collect();
         let done = self
             .account
             .execute(&steps, |done| tracing::debug!(extension = self.owner.name, step = done.index, effect = ?done.effect))
             .await;
-        let done = done.map_err(ActError::Step)?;
+        let done = done.map_err(|failed| match &failed.error {
+            WriteError::NotHealthy { .. } => {
+                let rest = planned.get(failed.index..).unwrap_or_default();
+                let next = rest.iter().find(|planned| planned.change != Change::Wait).map(|planned| planned.target.to_string());
+                ActError::Waiting(format!("{}; {} comes after it", failed.error, next.unwrap_or_else(|| "nothing".to_owned())))
+            }
+            _ => ActError::Step(failed),
+        })?;
         Ok(done.iter().filter(|done| matches!(done.effect, Effect::Created | Effect::Applied | Effect::Deleted)).count())
     }
 
@@ -117,23 +154,35 @@ impl Actor<'_> {
         Ok(())
     }
 
-    async fn set_state(&self, revision: &mut Revision, state: State) -> Result<(), ActError> {
-        if revision.state != state {
+    async fn set_state(&self, revision: &mut Revision, state: State, notes: Notes) -> Result<(), ActError> {
+        if revision.state != state || revision.notes != notes {
             let place = self.secret(record::secret_name(&self.owner.name, revision.number));
-            self.own.patch(&place, "", &Patch::Merge(record::state_patch(state))).await?;
+            self.own.patch(&place, "", &Patch::Merge(record::patch(state, &notes))).await?;
             revision.state = state;
+            revision.notes = notes;
         }
         Ok(())
     }
 
     /// The new revision counts before the old one stops to, so that there is always an installed one; the oldest beyond those kept go.
-    async fn finish(&self, history: &mut History, number: u32, state: State) -> Result<(), ActError> {
+    async fn finish(&self, history: &mut History, number: u32, state: State, notes: Notes) -> Result<(), ActError> {
+        let rolled_back = notes.rolled_back.clone();
         for revision in history.revisions.iter_mut().filter(|revision| revision.number == number) {
-            self.set_state(revision, state).await?;
+            self.set_state(revision, state, notes.clone()).await?;
         }
         if state == State::Deployed {
-            for revision in history.revisions.iter_mut().filter(|revision| revision.number < number && revision.state == State::Deployed) {
-                self.set_state(revision, State::Superseded).await?;
+            for revision in history.revisions.iter_mut().filter(|revision| revision.number < number) {
+                match &rolled_back {
+                    Some(back) if back.from == revision.number => {
+                        let notes = Notes { healthy_by: None, why: Some(record::brief(&back.message)), ..revision.notes.clone() };
+                        self.set_state(revision, State::Failed, notes).await?;
+                    }
+                    _ if revision.state == State::Deployed => {
+                        let notes = Notes { healthy_by: None, ..revision.notes.clone() };
+                        self.set_state(revision, State::Superseded, notes).await?;
+                    }
+                    _ => {}
+                }
             }
         }
         let installed = history.installed().map(|revision| revision.number);

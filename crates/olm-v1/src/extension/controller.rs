@@ -12,7 +12,7 @@ use mainstay_runtime::{AccountError, Accounts, Backoff, Cache, Change, Env, Key,
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::act::{Actor, FIELD_MANAGER};
+use super::act::{ActError, Actor, FIELD_MANAGER};
 use super::facts::{Answer, Snapshot};
 use super::object;
 use super::observe::{BundleSource, CatalogSource, Observer, Policy};
@@ -85,8 +85,11 @@ pub enum ExtensionError {
 
 /// Extensions that are reconciled at a time.
 const WORKERS: usize = 4;
-/// How often a plan may ask for facts: account, bundle, policy, live objects, and one to spare each.
-const ROUNDS: usize = 8;
+/// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
+const ROUNDS: usize = 12;
+/// Times are kept in whole seconds, so that one is over a moment later.
+const LOOK: Duration = Duration::from_secs(5);
+const MOMENT: Duration = Duration::from_secs(1);
 /// Failures are retried soon at first, since most wait for somebody to grant a right or push an image.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(60) };
 
@@ -207,6 +210,7 @@ impl Extensions {
         {
             snapshot.known.account = Some(Err(chain(error)));
         }
+        snapshot.known.now = Some(self.env.now_seconds());
         for _ in 0..ROUNDS {
             match plan(&snapshot) {
                 Answer::Ready(plan) => return self.act(&live, snapshot, plan, account.ok(), watches).await,
@@ -265,11 +269,11 @@ impl Extensions {
         }
         let Snapshot { history, .. } = &snapshot;
         let mut history = history.clone();
-        let verdict = match (&mut history, &account) {
+        let (verdict, applied) = match (&mut history, &account) {
             (Ok(history), Some(account)) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
-            _ => plan.verdict.clone(),
+            _ => (plan.verdict.clone(), false),
         };
-        if let (Some(record), Some(account), Verdict::Reached) = (&plan.record, &account, &verdict) {
+        if let (Some(record), Some(account), true) = (&plan.record, &account, applied) {
             let kinds: HashSet<GroupVersionKind> = record.objects.iter().map(|object| object::place(object).gvk()).collect();
             watches.keep(&name, account.client(), &self.kinds, &kinds).await;
         }
@@ -277,17 +281,29 @@ impl Extensions {
         Ok(match verdict {
             // A direct successor is one step; the next one may be waiting (OLM1-UPG-07).
             Verdict::Reached if matches!(plan.action, Action::Install | Action::Upgrade) => Outcome::After(Duration::ZERO),
+            // A time in which the new Deployments have to become healthy runs.
+            Verdict::Reached if plan.gate.until.is_some() => Outcome::After(self.left(&plan)),
+            // The attempt waits for its workloads; their watch wakes it, and so does the end of their time.
+            Verdict::Retrying(_) if applied && plan.gate.until.is_some() => Outcome::After(self.left(&plan).min(LOOK)),
             Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,
             Verdict::Retrying(_) | Verdict::NoAccount { .. } | Verdict::Unreadable(_) => Outcome::Retry,
         })
     }
 
-    async fn execute(&self, extension: &ClusterExtension, plan: &Plan, account: &Writer, history: &mut History) -> Verdict {
+    /// How long until the plan's time to become healthy is over.
+    fn left(&self, plan: &Plan) -> Duration {
+        let until = plan.gate.until.unwrap_or_default();
+        // A time that is over is negative, and no `Duration`.
+        Duration::try_from(until.duration_since(self.env.now())).unwrap_or(Duration::ZERO) + MOMENT
+    }
+
+    async fn execute(&self, extension: &ClusterExtension, plan: &Plan, account: &Writer, history: &mut History) -> (Verdict, bool) {
         let owner = object::owner(extension);
-        let actor = Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner };
+        let actor =
+            Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner, now: self.env.now_seconds() };
         let resolution = plan.resolution.as_ref();
         let bundle = resolution.map(|resolution| resolution.choice.to_string()).unwrap_or_default();
-        if matches!(plan.action, Action::Install | Action::Upgrade) {
+        if matches!(plan.action, Action::Install | Action::Upgrade) && plan.gate.rolled_back.is_none() {
             let reason =
                 resolution.and_then(|resolution| resolution.reasons.first()).map(|reason| format!(": {reason}")).unwrap_or_default();
             self.events.normal(extension, "Resolved", &format!("{bundle}{reason}")).await;
@@ -295,6 +311,10 @@ impl Extensions {
         match actor.act(plan, history).await {
             Ok(changed) => {
                 match plan.action {
+                    Action::Upgrade if plan.gate.rolled_back.is_some() => {
+                        let message = plan.gate.rolled_back.as_ref().map(|back| back.message.clone()).unwrap_or_default();
+                        self.events.warning(extension, "RolledBack", &message).await;
+                    }
                     Action::Install => self.events.normal(extension, "Installed", &format!("{bundle}: {changed} objects")).await,
                     Action::Upgrade => self.events.normal(extension, "Upgraded", &format!("{bundle}: {changed} objects changed")).await,
                     Action::Reassert if changed > 0 => {
@@ -302,9 +322,11 @@ impl Extensions {
                     }
                     _ => {}
                 }
-                Verdict::Reached
+                (plan.verdict.clone(), true)
             }
-            Err(error) => Verdict::Retrying(with_bundle(&chain(&error), resolution)),
+            // What was applied is watched: its becoming healthy wakes the extension.
+            Err(error @ ActError::Waiting(_)) => (Verdict::Retrying(with_bundle(&error.to_string(), resolution)), true),
+            Err(error) => (Verdict::Retrying(with_bundle(&chain(&error), resolution)), false),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::ObjectRef;
 use mainstay_bundle::Bundle;
@@ -11,6 +12,7 @@ use mainstay_resolver::PackageSource;
 use serde_json::Value;
 
 use super::record::History;
+use super::rollback::Instances;
 use crate::gates::FeatureGates;
 
 /// A fact that a plan may need on its way.
@@ -24,6 +26,8 @@ pub enum Fact {
     Policy,
     /// A live object.
     Live(ObjectRef),
+    /// All objects of a kind; the name is empty.
+    Instances(ObjectRef),
 }
 
 /// A plan, or what is needed to make one.
@@ -110,4 +114,8 @@ pub struct Known {
     pub policy: Option<Arc<PolicyIndex>>,
     /// See [`Fact::Live`].
     pub live: HashMap<ObjectRef, Live>,
+    /// See [`Fact::Instances`].
+    pub instances: HashMap<ObjectRef, Instances>,
+    /// The time; none where a plan is only shown.
+    pub now: Option<Timestamp>,
 }

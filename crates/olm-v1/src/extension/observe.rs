@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::facts::{CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
 use super::plan::account_name;
 use super::record::{EXTENSION_LABEL, History};
+use super::rollback::{Instances, LOOKED_AT};
 use crate::gates::FeatureGates;
 use crate::text::chain;
 
@@ -37,6 +38,13 @@ pub trait CatalogSource: Send + Sync {
     async fn catalogs(&self) -> Vec<CatalogFact>;
 }
 
+/// Where the cluster's roles and bindings come from.
+#[async_trait]
+pub trait PolicySource: Send + Sync {
+    /// All of them as they are now.
+    async fn index(&self) -> PolicyIndex;
+}
+
 /// The four caches of roles and bindings that the preflight reads.
 #[derive(Clone)]
 pub struct Policy {
@@ -44,9 +52,9 @@ pub struct Policy {
     pub caches: [Cache; 4],
 }
 
-impl Policy {
-    /// What the caches hold now.
-    pub async fn index(&self) -> PolicyIndex {
+#[async_trait]
+impl PolicySource for Policy {
+    async fn index(&self) -> PolicyIndex {
         let mut index = PolicyIndex::default();
         for cache in &self.caches {
             cache.ready().await;
@@ -72,7 +80,7 @@ pub struct Observer<'a> {
     /// Bundle images.
     pub bundles: &'a dyn BundleSource,
     /// Roles and bindings.
-    pub policy: &'a Policy,
+    pub policy: &'a dyn PolicySource,
     /// The namespace of the install records.
     pub system_namespace: &'a str,
 }
@@ -113,6 +121,10 @@ impl Observer<'_> {
                     snapshot.known.bundles.insert(reference, bundle);
                 }
                 Fact::Live(target) => live.push(target),
+                Fact::Instances(kind) => {
+                    let found = self.instances(&kind).await;
+                    snapshot.known.instances.insert(kind, found);
+                }
             }
         }
         let read = |target: ObjectRef| async move {
@@ -126,6 +138,13 @@ impl Observer<'_> {
     async fn account_exists(&self, extension: &ClusterExtension) -> Result<bool, String> {
         let api: Api<ServiceAccount> = Api::namespaced(self.own.clone(), &extension.spec.namespace);
         api.get_metadata_opt(account_name(extension)).await.map(|found| found.is_some()).map_err(|error| chain(&error))
+    }
+
+    async fn instances(&self, kind: &ObjectRef) -> Instances {
+        let Some(account) = self.account else {
+            return Instances::Unreadable("no account to read them with".to_owned());
+        };
+        account.list(&kind.gvk(), LOOKED_AT).await.map_or_else(|error| Instances::Unreadable(chain(&error)), Instances::Known)
     }
 
     async fn live(&self, target: &ObjectRef) -> Live {

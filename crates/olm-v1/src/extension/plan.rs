@@ -2,6 +2,7 @@
 
 mod checks;
 mod choice;
+mod health;
 mod steps;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
@@ -13,8 +14,11 @@ use serde_json::Value;
 use super::facts::{Answer, Fact, Snapshot};
 use super::object;
 use super::record::Record;
+use health::Outlook;
 
 pub use choice::request;
+pub use health::{Gate, HEALTHY_WITHIN, ON_UNHEALTHY, ROLL_BACK};
+pub use steps::GATED;
 
 /// The finalizers, in the order in which they are added (OLM1-CTRL-07).
 pub const FINALIZERS: [&str; 2] =
@@ -35,6 +39,8 @@ pub struct Plan {
     pub verdict: Verdict,
     /// What a person should know although nothing is wrong.
     pub warnings: Vec<String>,
+    /// What health after an upgrade means for it (MS-RB-01).
+    pub gate: Gate,
 }
 
 /// What kind of change a plan is.
@@ -133,17 +139,33 @@ impl Planner<'_> {
             Err(problem) => return Err(self.stop(Verdict::Unreadable(problem.clone()))),
         };
         self.account(extension)?;
+        let (wish, complaint) = self.healthy_within().map_or_else(|complaint| (None, Some(complaint)), |wish| (wish, None));
+        let (gate, stuck) = match self.outlook(history, wish.as_ref())? {
+            Outlook::Back(back) => return self.back(history, *back),
+            Outlook::Well(gate) => (gate, None),
+            Outlook::Stuck(gate, why) => (gate, Some(why)),
+        };
         self.resolution = Some(choice::resolved(snapshot, history.installed()).map_err(|problem| self.stop(Verdict::Retrying(problem)))?);
         let bundle = self.bundle()?;
         let objects = self.rendered(&bundle)?;
-        self.permitted(&objects)?;
-        let record = Record { bundle: self.installed_bundle(), csv_annotations: bundle.csv.annotations.clone(), objects };
+        let mut record = Record { bundle: self.installed_bundle(), csv_annotations: bundle.csv.annotations.clone(), objects };
+        let mut verdict = Verdict::Reached;
+        if let Some((kept, why)) = self.held(history, &record, wish.as_ref()) {
+            record = kept;
+            verdict = Verdict::Blocked(why);
+        }
+        self.permitted(&record.objects)?;
         let action = steps::action(history, &record);
+        if let (Action::Reassert, Some(why)) = (&action, stuck) {
+            verdict = Verdict::Blocked(why);
+        }
         let gone = steps::vanished(history, &record);
         let live = self.live(&record, &gone)?;
-        let warnings = self.checked(&action, &record, &live)?;
-        let steps = steps::steps(&action, &record, &gone, &live, &self.owner());
-        Ok(Plan { action, steps, resolution: self.resolution.take(), record: Some(record), verdict: Verdict::Reached, warnings })
+        let mut warnings = self.checked(&action, &record, &live)?;
+        warnings.extend(complaint);
+        let at_gate = steps::stands_at_gate(history, &record);
+        let steps = steps::steps(&action, &record, &gone, &live, &self.owner(), at_gate);
+        Ok(Plan { action, steps, resolution: self.resolution.take(), record: Some(record), verdict, warnings, gate })
     }
 
     fn account(&self, extension: &ClusterExtension) -> Result<(), Stop> {
@@ -186,7 +208,15 @@ impl Planner<'_> {
     }
 
     fn report(&self, verdict: Verdict) -> Plan {
-        Plan { action: Action::Report, steps: Vec::new(), resolution: self.resolution.clone(), record: None, verdict, warnings: Vec::new() }
+        Plan {
+            action: Action::Report,
+            steps: Vec::new(),
+            resolution: self.resolution.clone(),
+            record: None,
+            verdict,
+            warnings: Vec::new(),
+            gate: Gate::default(),
+        }
     }
 }
 

@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 
+mod notes;
+
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -16,9 +18,12 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
+use mainstay_apply::phase;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+pub use notes::{Notes, RolledBack, brief};
 
 /// How many revisions are kept.
 pub const KEPT: usize = 10;
@@ -35,6 +40,10 @@ const CHUNK_BYTES: usize = 1_000_000;
 const CHUNKS: usize = 10;
 const RECORD_BYTES: u64 = 256 << 20;
 const DATA_KEY: &str = "record";
+/// The digest of the manifests, for people who look at the Secret.
+const DIGEST: &str = "lifecycle.mainstay.dev/manifest-digest";
+/// The phases with their objects' number: `crds=1,workloads=2`.
+const PHASES: &str = "lifecycle.mainstay.dev/phases";
 
 /// How far a revision has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +106,8 @@ pub struct Revision {
     pub state: State,
     /// What it holds.
     pub record: Record,
+    /// What became of it.
+    pub notes: Notes,
 }
 
 /// All revisions of an extension, oldest first.
@@ -149,6 +160,19 @@ impl Record {
     pub fn digest(&self) -> String {
         digest(&self.objects)
     }
+
+    /// The phases in which it is applied, in order, with how many objects each has.
+    pub fn phases(&self) -> Vec<(&'static str, usize)> {
+        let mut phases: Vec<(&'static str, usize)> = Vec::new();
+        for object in &self.objects {
+            let name = phase(object["kind"].as_str().unwrap_or_default());
+            match phases.last_mut() {
+                Some((last, count)) if *last == name => *count += 1,
+                _ => phases.push((name, 1)),
+            }
+        }
+        phases
+    }
 }
 
 /// The digest of objects in their order, as canonical JSON.
@@ -176,6 +200,12 @@ impl History {
     pub fn may_be_live(&self) -> impl Iterator<Item = &Revision> {
         let from = self.installed().map_or(0, |revision| revision.number);
         self.revisions.iter().filter(move |revision| revision.number >= from)
+    }
+
+    /// The newest revision before this one that was deployed once: what a rollback leads back to.
+    pub fn before(&self, number: u32) -> Option<&Revision> {
+        let was_deployed = |revision: &&Revision| matches!(revision.state, State::Deployed | State::Superseded);
+        self.revisions.iter().rev().filter(|revision| revision.number < number).find(was_deployed)
     }
 
     /// Reads the Secrets of one extension.
@@ -215,7 +245,8 @@ fn revision(secret: &Secret, further: &BTreeMap<String, &Secret>) -> Result<Revi
     let content = |source| RecordError::Content { secret: name.clone(), source };
     GzDecoder::new(bytes.as_slice()).take(RECORD_BYTES).read_to_end(&mut text).map_err(content)?;
     let record = serde_json::from_slice(&text).map_err(|error| content(error.into()))?;
-    Ok(Revision { number, state, record })
+    let notes = Notes::read(secret).map_err(|problem| form(&problem))?;
+    Ok(Revision { number, state, record, notes })
 }
 
 /// The Secrets of a revision, owned by the extension.
@@ -247,7 +278,10 @@ pub fn secrets(revision: &Revision, extension: &str, owner: &OwnerReference, nam
                 annotation("bundle-version", &bundle.version),
                 annotation("bundle-reference", &bundle.reference),
                 (CHUNK_LABEL.to_owned(), chunks.len().to_string()),
+                (DIGEST.to_owned(), revision.record.digest()),
+                (PHASES.to_owned(), phases_text(&revision.record)),
             ]);
+            annotations.extend(revision.notes.annotations());
         } else {
             labels.insert(CHUNK_LABEL.to_owned(), index.to_string());
         }
@@ -268,9 +302,13 @@ pub fn secrets(revision: &Revision, extension: &str, owner: &OwnerReference, nam
     Ok(chunks.iter().enumerate().map(secret).collect())
 }
 
-/// The change of a revision's first Secret that gives it another state.
-pub fn state_patch(state: State) -> Value {
-    serde_json::json!({"metadata": {"labels": {STATE_LABEL: state.as_str()}}})
+fn phases_text(record: &Record) -> String {
+    record.phases().iter().map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(",")
+}
+
+/// The change of a revision's first Secret that gives it this state and these notes.
+pub fn patch(state: State, notes: &Notes) -> Value {
+    serde_json::json!({"metadata": {"labels": {STATE_LABEL: state.as_str()}, "annotations": notes.patch()}})
 }
 
 /// The name of a revision's first Secret. An extension's name may have 253 characters, which leaves no room: then it is cut, and a hash keeps it unique.
@@ -304,7 +342,7 @@ mod tests {
         let bundle =
             InstalledBundle { package: "p".into(), name: "p.v1".into(), version: "1.0.0".into(), reference: "r/p@sha256:1".into() };
         let objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"text": text}})];
-        Revision { number, state, record: Record { bundle, csv_annotations: BTreeMap::new(), objects } }
+        Revision { number, state, record: Record { bundle, csv_annotations: BTreeMap::new(), objects }, notes: Notes::default() }
     }
 
     /// OLM1-GEN-04, OLM1-CTRL-11: a record of more than one Secret's size comes back whole; the newest deployed one is installed.

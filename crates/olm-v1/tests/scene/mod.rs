@@ -13,7 +13,8 @@ use mainstay_bundle::Bundle;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
 use mainstay_olm_v1::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
 use mainstay_olm_v1::extension::plan::{Action, Change, FINALIZERS, Plan, Verdict, plan};
-use mainstay_olm_v1::extension::record::{History, Revision, State};
+use mainstay_olm_v1::extension::record::{History, Notes, Revision, State};
+use mainstay_olm_v1::extension::rollback::Instances;
 use mainstay_olm_v1::extension::status::status;
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use mainstay_rbac::PolicyIndex;
@@ -182,6 +183,8 @@ pub struct Scene {
     pub bundles: HashMap<String, Result<Arc<Bundle>, PullFailure>>,
     pub policy: PolicyIndex,
     pub live: HashMap<ObjectRef, Live>,
+    pub instances: HashMap<String, Instances>,
+    pub now: Option<Timestamp>,
 }
 
 /// A role with everything for the account `installer`.
@@ -217,6 +220,8 @@ impl Scene {
             bundles: HashMap::new(),
             policy: everything(),
             live: HashMap::new(),
+            instances: HashMap::new(),
+            now: None,
         };
         for version in ["1.0.0", "1.1.0", "2.0.0"] {
             scene.offer(version, &Content::default());
@@ -246,7 +251,7 @@ impl Scene {
             ignore_service_account: self.ignore_service_account,
             catalogs: self.catalogs.clone(),
             history: self.history.clone(),
-            known: Known::default(),
+            known: Known { now: self.now, ..Known::default() },
         };
         let mut asked = Vec::new();
         loop {
@@ -259,6 +264,7 @@ impl Scene {
                 [Fact::Live(_), ..] => format!("{} live objects", facts.len()),
                 [Fact::Account] => "account".to_owned(),
                 [Fact::Bundle(image)] => format!("bundle {image}"),
+                [Fact::Instances(kind)] => format!("all of {}", kind.kind),
                 [Fact::Policy] => "roles and bindings".to_owned(),
                 other => format!("{other:?}"),
             });
@@ -269,6 +275,10 @@ impl Scene {
                     Fact::Bundle(image) => {
                         let bundle = self.bundles[&image].clone();
                         snapshot.known.bundles.insert(image, bundle);
+                    }
+                    Fact::Instances(kind) => {
+                        let found = self.instances.get(&kind.kind).cloned().unwrap_or(Instances::Known(Vec::new()));
+                        snapshot.known.instances.insert(kind, found);
                     }
                     Fact::Live(target) => {
                         let live = self.live.get(&target).cloned().unwrap_or(Live::Absent);
@@ -302,7 +312,7 @@ impl Scene {
             }
         }
         let number = history.latest().map_or(1, |latest| latest.number + 1);
-        history.revisions.push(Revision { number, state, record });
+        history.revisions.push(Revision { number, state, record, notes: Notes::default() });
     }
 
     /// Puts an object into the cluster.
@@ -347,7 +357,7 @@ impl Scene {
             && plan.action != Action::Reassert
         {
             let number = history.latest().map_or(1, |latest| latest.number + 1);
-            history.revisions.push(Revision { number, state: State::Deployed, record: record.clone() });
+            history.revisions.push(Revision { number, state: State::Deployed, record: record.clone(), notes: Notes::default() });
         }
         let now = Timestamp::from_second(1_700_000_000).unwrap();
         let status = status(&snapshot.extension, &plan, &plan.verdict, history.as_ref().map_err(String::as_str), now);

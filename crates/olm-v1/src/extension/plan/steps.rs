@@ -1,8 +1,19 @@
-//! The changes, in order.
+//! The changes, in order, phase by phase (MS-RB-01).
+//!
+//! ```text
+//!   namespaces, policies │ crds ─ established ─► accounts, configuration, storage, rights, services │ workloads, routes, others
+//!                                                                                                        │ available
+//!                                           what is gone, the other way round ◄── admission ◄────────────┘
+//! ```
+//!
+//! The phases are those of [`mainstay_apply::phase`]. Two gates stand between them. Nothing goes on before the CRDs are served, which takes a
+//! moment and is waited for. Webhook configurations and APIServices come only when the workloads that serve them are available: until then the
+//! attempt stays pending, and the watch of its objects wakes it. Where nothing comes after the workloads, nobody waits for them, so that
+//! `Installed` says what was applied (OLM1-CTRL-03). What is only put right again (OLM1-INST-14) passes no gate: it was in service before.
 
 use std::time::Duration;
 
-use mainstay_apply::{Expect, ObjectRef, Owner, Propagation, Step, Until, stale};
+use mainstay_apply::{Expect, ObjectRef, Owner, Propagation, Step, Until, phase, stale};
 use serde_json::Value;
 
 use super::super::facts::Live;
@@ -10,6 +21,10 @@ use super::super::object;
 use super::super::record::{self, History, Record, State};
 use super::checks::LiveObjects;
 use super::{Action, Change, Planned};
+
+/// The phase that waits for the workloads.
+pub const GATED: &str = "admission";
+const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
 
 /// Compares what is wanted with the records (OLM1-CTRL-01 step 8, OLM1-INST-14).
 pub(super) fn action(history: &History, record: &Record) -> Action {
@@ -33,11 +48,27 @@ pub(super) fn vanished(history: &History, record: &Record) -> Vec<ObjectRef> {
     stale(&earlier, &wanted)
 }
 
+/// Whether this very content was applied up to the gate already, so that only what differs is applied again.
+pub(super) fn stands_at_gate(history: &History, record: &Record) -> bool {
+    history.latest().is_some_and(|latest| {
+        latest.state == State::Pending && latest.notes.waits_before.as_deref() == Some(GATED) && latest.record == *record
+    })
+}
+
 /// How long a CRD may take until it is served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 
-pub(super) fn steps(action: &Action, record: &Record, gone: &[ObjectRef], live: &LiveObjects<'_>, owner: &Owner) -> Vec<Planned> {
+pub(super) fn steps(
+    action: &Action,
+    record: &Record,
+    gone: &[ObjectRef],
+    live: &LiveObjects<'_>,
+    owner: &Owner,
+    at_gate: bool,
+) -> Vec<Planned> {
     let mut steps = Vec::new();
+    let mut definitions = Vec::new();
+    let mut gated = false;
     for object in &record.objects {
         let target = object::place(object);
         let (change, expect) = match live.get(&target) {
@@ -45,16 +76,25 @@ pub(super) fn steps(action: &Action, record: &Record, gone: &[ObjectRef], live: 
             Live::Present(found) => (Change::Update, Expect::uid_of(found)),
             _ => (Change::Create, Expect::default()),
         };
+        let phase = phase(&target.kind);
         // An upgrade applies everything once: fields that the new content dropped are only let go of by applying.
-        if change == Change::Same && *action == Action::Reassert {
+        if change == Change::Same && (*action == Action::Reassert || at_gate && phase != GATED) {
             continue;
+        }
+        if target.kind != "CustomResourceDefinition" {
+            steps.append(&mut definitions);
+        }
+        if phase == GATED && !gated && *action != Action::Reassert {
+            gated = true;
+            steps.extend(probes(record));
         }
         steps.push(Planned { target: target.clone(), step: Step::Apply { object: object.clone(), force: true, expect }, change });
         if target.kind == "CustomResourceDefinition" {
-            let until = Until::Condition { name: "Established".to_owned(), status: "True".to_owned() };
-            steps.push(Planned { step: Step::Wait { object: target.clone(), until, timeout: ESTABLISHED }, target, change: Change::Wait });
+            let step = Step::Wait { object: target.clone(), until: Until::Healthy, timeout: ESTABLISHED };
+            definitions.push(Planned { step, target, change: Change::Wait });
         }
     }
+    steps.append(&mut definitions);
     for target in gone {
         if let Live::Present(found) = live.get(target) {
             let kept = found.pointer("/metadata/annotations/helm.sh~1resource-policy").and_then(Value::as_str) == Some("keep");
@@ -65,4 +105,10 @@ pub(super) fn steps(action: &Action, record: &Record, gone: &[ObjectRef], live: 
         }
     }
     steps
+}
+
+/// The workloads that have to be available.
+fn probes(record: &Record) -> impl Iterator<Item = Planned> + '_ {
+    let workloads = record.objects.iter().map(object::place).filter(|target| WORKLOADS.contains(&target.kind.as_str()));
+    workloads.map(|target| Planned { step: Step::Probe(target.clone()), target, change: Change::Wait })
 }

@@ -1,0 +1,208 @@
+//! What removing an extension takes away, what it leaves, and who else would miss it (MS-RB-02). Pure: facts in, a preview out.
+
+use std::collections::BTreeMap;
+
+use mainstay_apply::{ObjectRef, delete_order};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::object;
+use super::record::Record;
+
+/// The facts.
+#[derive(Clone, Debug, Default)]
+pub struct Facts<'a> {
+    /// Everything that the extension may have applied, each object once.
+    pub objects: &'a [Value],
+    /// Its package.
+    pub package: &'a str,
+    /// Whether its CRDs are to be kept.
+    pub keep_definitions: bool,
+    /// The custom resources of each CRD, by its name: the namespace of each, empty for cluster-wide ones.
+    pub instances: BTreeMap<String, Vec<String>>,
+    /// Objects of others that may have been made for custom resources: whatever has an owner.
+    pub dependents: &'a [Value],
+    /// The other extensions: name, and what they have installed.
+    pub others: &'a [(String, Record)],
+    /// All webhook configurations of the cluster.
+    pub webhooks: &'a [Value],
+    /// What install made for the account.
+    pub installer: &'a [ObjectRef],
+    /// The namespace that it is installed in.
+    pub namespace: &'a str,
+}
+
+/// The preview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    /// What is deleted, in order; CRDs among them unless they are kept.
+    pub deleted: Vec<String>,
+    /// What stays.
+    pub kept: Vec<String>,
+    /// The CRDs and their custom resources.
+    pub definitions: Vec<Definition>,
+    /// What was made for custom resources, and goes and stays with them.
+    pub operands: Vec<Counted>,
+    /// Who else uses it.
+    pub users: Vec<String>,
+    /// The account and rights that install made, deleted at the end.
+    pub installer: Vec<String>,
+}
+
+/// A CRD and its custom resources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Definition {
+    /// Its name.
+    pub name: String,
+    /// The kind.
+    pub kind: String,
+    /// How many there are.
+    pub instances: usize,
+    /// How many in which namespace; cluster-wide ones under the empty name.
+    pub namespaces: BTreeMap<String, usize>,
+}
+
+/// Objects of a kind in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "named by what they are")]
+pub struct Counted {
+    pub kind: String,
+    pub namespace: String,
+    pub count: usize,
+}
+
+impl Preview {
+    /// The CRDs that have custom resources.
+    pub fn used(&self) -> impl Iterator<Item = &Definition> {
+        self.definitions.iter().filter(|definition| definition.instances > 0)
+    }
+}
+
+/// Makes the preview.
+pub fn preview(facts: &Facts<'_>) -> Preview {
+    let crds: Vec<&Value> = facts.objects.iter().filter(|object| is_crd(object)).collect();
+    let asks_to_stay = |object: &Value| object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
+    let stays = |object: &Value| asks_to_stay(object) || facts.keep_definitions && is_crd(object);
+    let mut deleted: Vec<ObjectRef> = facts.objects.iter().filter(|object| !stays(object)).map(object::place).collect();
+    delete_order(&mut deleted);
+    let mut kept: Vec<String> = vec![format!("Namespace {}", facts.namespace)];
+    kept.extend(facts.objects.iter().filter(|object| stays(object)).map(|object| object::place(object).to_string()));
+    let definitions = crds
+        .iter()
+        .map(|crd| {
+            let name = text(&crd["metadata"]["name"]);
+            let found = facts.instances.get(name).map(Vec::as_slice).unwrap_or_default();
+            let mut namespaces = BTreeMap::new();
+            for namespace in found {
+                *namespaces.entry(namespace.clone()).or_insert(0) += 1;
+            }
+            Definition { name: name.to_owned(), kind: text(&crd["spec"]["names"]["kind"]).to_owned(), instances: found.len(), namespaces }
+        })
+        .collect();
+    Preview {
+        deleted: deleted.iter().map(ToString::to_string).collect(),
+        kept,
+        definitions,
+        operands: operands(&crds, facts.dependents),
+        users: users(&crds, facts),
+        installer: facts.installer.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// What is owned by custom resources of these CRDs, counted.
+fn operands(crds: &[&Value], dependents: &[Value]) -> Vec<Counted> {
+    let owned_by = |reference: &Value| {
+        let group = text(&reference["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
+        crds.iter().any(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == reference["kind"])
+    };
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for object in dependents {
+        if object["metadata"]["ownerReferences"].as_array().is_some_and(|all| all.iter().any(owned_by)) {
+            let target = object::place(object);
+            *counts.entry((target.kind, target.namespace)).or_default() += 1;
+        }
+    }
+    counts.into_iter().map(|((kind, namespace), count)| Counted { kind, namespace, count }).collect()
+}
+
+/// Who else uses the package or its APIs: extensions that say so or whose operators may touch the custom resources, and webhooks.
+fn users(crds: &[&Value], facts: &Facts<'_>) -> Vec<String> {
+    let mut users = Vec::new();
+    for (name, record) in facts.others {
+        let needs = needs(record, facts.package, crds);
+        if needs.is_empty() {
+            for crd in crds.iter().filter(|crd| record.objects.iter().any(|object| may_touch(object, crd))) {
+                users.push(format!(
+                    "ClusterExtension {name} ({}): its operator may read or write {}",
+                    record.bundle.name,
+                    text(&crd["metadata"]["name"])
+                ));
+            }
+        } else {
+            users.extend(needs.into_iter().map(|what| format!("ClusterExtension {name} ({}): needs {what}", record.bundle.name)));
+        }
+    }
+    for configuration in facts.webhooks {
+        let target = object::place(configuration);
+        if facts.objects.iter().any(|object| object::place(object).same(&target)) {
+            continue;
+        }
+        for crd in crds.iter().filter(|crd| calls_for(configuration, crd)) {
+            users.push(format!("{target}: is called for {}", text(&crd["metadata"]["name"])));
+        }
+    }
+    users
+}
+
+/// The dependencies on this package and these APIs that a bundle declares.
+fn needs(record: &Record, package: &str, crds: &[&Value]) -> Vec<String> {
+    let properties: Vec<Value> =
+        record.csv_annotations.get("olm.properties").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let mut needs = Vec::new();
+    for property in &properties {
+        let value = &property["value"];
+        match text(&property["type"]) {
+            "olm.package.required" if value["packageName"] == package => {
+                needs.push(format!("package {package} {}", text(&value["versionRange"])));
+            }
+            "olm.gvk.required"
+                if crds.iter().any(|crd| crd["spec"]["group"] == value["group"] && crd["spec"]["names"]["kind"] == value["kind"]) =>
+            {
+                needs.push(format!("{}/{} {}", text(&value["group"]), text(&value["version"]), text(&value["kind"])));
+            }
+            _ => {}
+        }
+    }
+    needs
+}
+
+/// Whether a role names a CRD's resource. One for everything says nothing about whom it needs.
+fn may_touch(role: &Value, crd: &Value) -> bool {
+    let names = |list: &Value, wanted: &Value, any: bool| {
+        list.as_array().is_some_and(|all| all.iter().any(|each| each == wanted || any && each == "*"))
+    };
+    matches!(text(&role["kind"]), "Role" | "ClusterRole")
+        && role["rules"].as_array().is_some_and(|rules| {
+            rules.iter().any(|rule| {
+                names(&rule["apiGroups"], &crd["spec"]["group"], false) && names(&rule["resources"], &crd["spec"]["names"]["plural"], true)
+            })
+        })
+}
+
+fn calls_for(configuration: &Value, crd: &Value) -> bool {
+    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+    let mut rules = webhooks.flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten());
+    let names = |list: &Value, wanted: &Value| list.as_array().is_some_and(|all| all.contains(wanted));
+    rules.any(|rule| names(&rule["apiGroups"], &crd["spec"]["group"]))
+}
+
+fn is_crd(object: &Value) -> bool {
+    object["kind"] == "CustomResourceDefinition"
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
