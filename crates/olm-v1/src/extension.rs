@@ -10,6 +10,7 @@
 pub mod act;
 pub mod catalogs;
 pub mod controller;
+pub mod explain;
 pub mod facts;
 pub mod object;
 pub mod observe;
@@ -18,6 +19,7 @@ pub mod plan;
 pub mod preview;
 pub mod record;
 pub mod removal;
+pub mod roles;
 pub mod rollback;
 pub mod status;
 mod watches;

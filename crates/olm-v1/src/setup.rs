@@ -8,19 +8,23 @@ use axum::Router;
 use mainstay_apply::{Recorder, Writer};
 use mainstay_catalog_serve::content::{self, Queries};
 use mainstay_catalog_store::{CatalogStore, StoreError};
-use mainstay_oci::ClientConfig;
-use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Kinds};
+use mainstay_oci::{ClientConfig, Settings};
+use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Key, Kinds};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::controller::{Catalogs, run as run_catalogs};
 use crate::catalog::shelf::Shelf;
 use crate::events::Events;
 use crate::extension::act::FIELD_MANAGER;
-use crate::extension::catalogs::CatalogCache;
-use crate::extension::controller::{Extensions, catalog_cache, policy, run as run_extensions};
+use crate::extension::catalogs::{CatalogCache, CatalogClient};
+use crate::extension::controller::{Extensions, catalog_cache, run as run_extensions};
+use crate::extension::roles::Policy;
 use crate::gates::FeatureGates;
 use crate::images::Images;
 use crate::mirrors::watch::Mirrors;
+use crate::pull_secret::{PullSecret, PullSecretError};
+use crate::registries::RegistrySettings;
+use crate::serving;
 
 /// What both controllers are given.
 pub struct Setup {
@@ -48,6 +52,35 @@ pub struct Setup {
     pub ignore_service_account: bool,
 }
 
+/// Which controllers a process has (OLM1-GEN-01).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parts {
+    /// Both, which then share what they keep.
+    #[default]
+    Both,
+    /// Catalogs alone.
+    Catalogd,
+    /// Extensions alone.
+    OperatorController,
+}
+
+/// What a process on a real cluster is given besides.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Which controllers.
+    pub parts: Parts,
+    /// The files of container tools, read anew before each pull (OLM1-GEN-12).
+    pub files: Option<Settings>,
+    /// Where the policy about signatures may lie.
+    pub policies: Vec<PathBuf>,
+    /// A folder of authorities of registries (OLM1-GEN-06).
+    pub pull_authorities: Option<PathBuf>,
+    /// A folder of authorities of catalogd.
+    pub catalog_authorities: Option<PathBuf>,
+    /// The global pull secret (OLM1-GEN-10).
+    pub pull_secret: Option<Key>,
+}
+
 /// Why the controllers do not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -63,85 +96,165 @@ pub enum SetupError {
     /// The authority is no certificate.
     #[error("the authority of the catalogs' address cannot be used")]
     Authority(#[from] reqwest::Error),
+    /// The authorities of catalogd cannot be read.
+    #[error("the authorities of catalogd cannot be used")]
+    Authorities(#[source] mainstay_oci::Error),
+    /// There is no place for the auth file.
+    #[error(transparent)]
+    PullSecret(#[from] PullSecretError),
 }
 
 /// The controllers, ready to run.
 pub struct Ready {
     /// What catalogd serves, below `/catalogs`.
     pub router: Router,
-    mirrors: Arc<Mirrors>,
-    catalogs: Arc<Catalogs>,
-    extensions: Box<dyn FnOnce(CancellationToken) -> Arc<Extensions> + Send>,
+    pull_secret: Option<Arc<PullSecret>>,
+    catalogs: Option<(Arc<Mirrors>, Arc<Catalogs>)>,
+    extensions: Option<ExtensionsReady>,
+}
+
+/// What starts the caches of the extension controller.
+struct ExtensionsReady {
+    start: Box<dyn FnOnce(&CancellationToken) -> (Arc<Extensions>, Arc<CatalogCache>) + Send>,
+    /// How often copies that no catalog refers to are removed; never where catalogd does it.
+    gc_interval: Option<Duration>,
 }
 
 impl Setup {
-    /// Opens the caches and makes the clients; nothing is asked of the cluster yet.
+    /// Both controllers with what was given; see [`Setup::open_in`].
     pub fn open(self) -> Result<Ready, SetupError> {
+        self.open_in(Surroundings::default())
+    }
+
+    /// Opens the caches and makes the clients; nothing is asked of the cluster yet.
+    pub fn open_in(self, around: Surroundings) -> Result<Ready, SetupError> {
         for gate in self.gates.unimplemented() {
             tracing::warn!(gate, "the feature gate is on, but what it turns on is not implemented");
         }
         tracing::info!(gates = %self.gates, "feature gates");
-        let client = self.operator_controller.client()?;
-        let kinds = Kinds::new(client.clone());
-        let catalog_client = self.catalogd.client()?;
+        let (has_catalogs, has_extensions) = (around.parts != Parts::OperatorController, around.parts != Parts::Catalogd);
+        let pull_secret = around.pull_secret.map(|secret| {
+            let cluster = if has_catalogs { &self.catalogd } else { &self.operator_controller };
+            Ok::<_, SetupError>(Arc::new(PullSecret::new(cluster.client()?, secret, self.env.clone())?))
+        });
+        let pull_secret = pull_secret.transpose()?;
         let store = Arc::new(CatalogStore::open(&self.cache.join("catalogs"))?);
-        let images = Arc::new(Images::open(&self.cache, store.clone(), self.registries.clone())?);
+        let settings = RegistrySettings {
+            base: self.registries,
+            files: around.files,
+            policies: around.policies,
+            authorities: around.pull_authorities,
+            auth_file: pull_secret.as_ref().map(|secret| secret.auth_file()),
+        };
+        let images = Arc::new(Images::open(&self.cache, store.clone(), settings)?);
         let events =
             |writer: &Writer, controller: &str| Events::new(Recorder::new(writer.clone(), self.env.clone(), controller, "mainstay"));
-        let mut http = reqwest::Client::builder();
-        if !self.authority.is_empty() {
-            http = http.add_root_certificate(reqwest::Certificate::from_pem(&self.authority)?);
-        }
-        let http = http.build()?;
-        let shelf = Shelf::default();
-        let queries = if self.gates.on("APIV1MetasHandler") { Queries::Answered } else { Queries::Unknown };
-        let router = content::router(Arc::new(shelf.clone()), queries);
-        let writer = Writer::new(catalog_client.clone(), Kinds::new(catalog_client), "catalogd");
-        let catalog_events = events(&writer, "catalogd");
-        let mirrors = Mirrors::new(writer.client().clone(), images.clone(), self.registries, catalog_events.clone(), self.env.clone());
-        let catalogs = Arc::new(Catalogs {
-            events: catalog_events,
-            writer,
-            env: self.env.clone(),
-            images: images.clone(),
-            store: store.clone(),
-            shelf,
-            external_address: self.external_address,
-            gc_interval: self.gc_interval,
-        });
-        let writer = Writer::new(client.clone(), kinds.clone(), FIELD_MANAGER);
-        let events = events(&writer, FIELD_MANAGER);
-        let extensions = move |stop: CancellationToken| {
-            let catalog_cache = catalog_cache(&client, &stop);
-            Arc::new(Extensions {
-                writer,
-                accounts: Accounts::new(self.operator_controller, client.clone(), self.env.clone()),
-                kinds,
-                env: self.env,
-                gates: self.gates,
-                ignore_service_account: self.ignore_service_account,
-                bundles: images,
-                catalogs: Arc::new(CatalogCache::new(catalog_cache.clone(), store, http)),
-                catalog_cache,
-                policy: policy(&client, &stop),
-                system_namespace: self.system_namespace,
+
+        let (mut router, mut catalogs) = (Router::new(), None);
+        if has_catalogs {
+            let shelf = Shelf::default();
+            let queries = if self.gates.on("APIV1MetasHandler") { Queries::Answered } else { Queries::Unknown };
+            router = serving::measured(content::router(Arc::new(shelf.clone()), queries), self.env.metrics());
+            let client = self.catalogd.client()?;
+            let writer = Writer::new(client.clone(), Kinds::new(client), "catalogd");
+            let events = events(&writer, "catalogd");
+            let mirrors = Mirrors::new(writer.client().clone(), images.clone(), events.clone(), self.env.clone());
+            let controller = Catalogs {
                 events,
-            })
-        };
-        Ok(Ready { router, mirrors: Arc::new(mirrors), catalogs, extensions: Box::new(extensions) })
+                writer,
+                env: self.env.clone(),
+                images: images.clone(),
+                store: store.clone(),
+                shelf,
+                external_address: self.external_address,
+                gc_interval: self.gc_interval,
+            };
+            catalogs = Some((Arc::new(mirrors), Arc::new(controller)));
+        }
+
+        let mut extensions = None;
+        if has_extensions {
+            let client = self.operator_controller.client()?;
+            let kinds = Kinds::new(client.clone());
+            let http = CatalogClient::new(self.authority, around.catalog_authorities)?;
+            let writer = Writer::new(client.clone(), kinds.clone(), FIELD_MANAGER);
+            let events = events(&writer, FIELD_MANAGER);
+            let start = move |stop: &CancellationToken| {
+                let catalog_cache = catalog_cache(&client, stop);
+                let copies = Arc::new(CatalogCache::new(catalog_cache.clone(), store, http));
+                let extensions = Extensions {
+                    writer,
+                    accounts: Accounts::new(self.operator_controller, client.clone(), self.env.clone()),
+                    kinds,
+                    env: self.env,
+                    gates: self.gates,
+                    ignore_service_account: self.ignore_service_account,
+                    bundles: images,
+                    catalogs: copies.clone(),
+                    catalog_cache,
+                    policy: Policy::start(&client, stop),
+                    system_namespace: self.system_namespace,
+                    events,
+                };
+                (Arc::new(extensions), copies)
+            };
+            let gc_interval = (!has_catalogs).then_some(self.gc_interval);
+            extensions = Some(ExtensionsReady { start: Box::new(start), gc_interval });
+        }
+        Ok(Ready { router, pull_secret, catalogs, extensions })
     }
 }
 
 impl Ready {
-    /// Runs both controllers until `stop`, and keeps the mirror rules for them.
+    /// Runs the controllers until `stop`, and keeps for them what decides how images are pulled.
     pub async fn run(self, stop: CancellationToken) {
-        let extensions = (self.extensions)(stop.clone());
-        let controllers = async {
-            // Without the rules the first pulls would ask registries that the cluster may not reach.
-            if stop.run_until_cancelled(self.mirrors.known()).await.is_some() {
-                tokio::join!(run_catalogs(self.catalogs, stop.clone()), run_extensions(extensions, stop.clone()));
+        let Self { pull_secret, catalogs, extensions, .. } = self;
+        let pull_secret = pull_secret.map(|secret| secret.watch(stop.clone()));
+        let (mirrors, catalogs) = catalogs.unzip();
+        let rules = mirrors.clone();
+        let mirroring = async {
+            if let Some(mirrors) = mirrors {
+                mirrors.run(stop.clone()).await;
             }
         };
-        tokio::join!(self.mirrors.clone().run(stop.clone()), controllers);
+        let extensions = extensions.map(|ready| ((ready.start)(&stop), ready.gc_interval));
+        let controllers = async {
+            // Without rules and credentials the first pulls would ask registries that they may not reach.
+            let known = async {
+                if let Some(mirrors) = rules {
+                    mirrors.known().await;
+                }
+                if let Some(secret) = &pull_secret {
+                    secret.known().await;
+                }
+            };
+            if stop.run_until_cancelled(known).await.is_none() {
+                return;
+            }
+            let secret = async {
+                if let Some(secret) = pull_secret {
+                    secret.run().await;
+                }
+            };
+            let catalogs = async {
+                if let Some(catalogs) = catalogs {
+                    run_catalogs(catalogs, stop.clone()).await;
+                }
+            };
+            let extensions = async {
+                let Some(((extensions, copies), gc_interval)) = extensions else { return };
+                tokio::join!(run_extensions(extensions, stop.clone()), collect_garbage(copies, gc_interval, &stop));
+            };
+            tokio::join!(secret, catalogs, extensions);
+        };
+        tokio::join!(mirroring, controllers);
+    }
+}
+
+/// Removes copies of catalogs that are gone, where nobody else does.
+async fn collect_garbage(copies: Arc<CatalogCache>, interval: Option<Duration>, stop: &CancellationToken) {
+    let Some(interval) = interval else { return };
+    while stop.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
+        copies.collect_garbage();
     }
 }

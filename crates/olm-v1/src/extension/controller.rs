@@ -15,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 use super::act::{ActError, Actor, FIELD_MANAGER};
 use super::facts::{Answer, Snapshot};
 use super::object;
-use super::observe::{BundleSource, CatalogSource, Observer, Policy};
+use super::observe::{BundleSource, CatalogSource, Observer};
 use super::plan::{Action, FINALIZERS, Plan, Verdict, account_name, plan, with_bundle};
 use super::record::History;
+use super::roles::Policy;
 use super::status::status;
-use super::watches::Watches;
+use super::watches::{Identity, Watches};
 use crate::events::Events;
 use crate::gates::FeatureGates;
 use crate::text::chain;
@@ -93,22 +94,6 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// Failures are retried soon at first, since most wait for somebody to grant a right or push an image.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(60) };
 
-/// The four caches of roles and bindings, started.
-pub fn policy(client: &Client, stop: &CancellationToken) -> Policy {
-    let cache = |kind: &str, plural: &str| {
-        let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
-        Cache::start(client, &ApiResource::from_gvk_with_plural(&gvk, plural), &Scope::default(), stop)
-    };
-    Policy {
-        caches: [
-            cache("Role", "roles"),
-            cache("ClusterRole", "clusterroles"),
-            cache("RoleBinding", "rolebindings"),
-            cache("ClusterRoleBinding", "clusterrolebindings"),
-        ],
-    }
-}
-
 /// The cache of all ClusterCatalogs, started.
 pub fn catalog_cache(client: &Client, stop: &CancellationToken) -> Cache {
     Cache::start(client, &ApiResource::erase::<ClusterCatalog>(&()), &Scope::default(), stop)
@@ -121,7 +106,7 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
     cache.ready().await;
     extensions.catalog_cache.ready().await;
     let queue: Queue<Key> = Queue::new(BACKOFF);
-    let watches = Watches::new(queue.clone());
+    let watches = Watches::new(queue.clone(), extensions.writer.client().clone(), extensions.accounts.clone(), extensions.kinds.clone());
     let woken = queue.clone();
     cache.on_change(move |change| {
         if wakes(change)
@@ -220,6 +205,14 @@ impl Extensions {
         Err(ExtensionError::Endless { name: key.name.clone() })
     }
 
+    /// Who watches the extension's objects.
+    fn identity(&self, extension: &ClusterExtension) -> Identity {
+        if self.ignore_service_account {
+            return Identity::Own;
+        }
+        Identity::Account(Key::new(extension.spec.namespace.clone(), account_name(extension)))
+    }
+
     /// The identity that touches the extension's objects (OLM1-PERM-01, OLM1-API-07).
     async fn account(&self, extension: &ClusterExtension) -> Result<Writer, AccountError> {
         if self.ignore_service_account {
@@ -273,9 +266,9 @@ impl Extensions {
             (Ok(history), Some(account)) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
             _ => (plan.verdict.clone(), false),
         };
-        if let (Some(record), Some(account), true) = (&plan.record, &account, applied) {
+        if let (Some(record), true) = (&plan.record, applied) {
             let kinds: HashSet<GroupVersionKind> = record.objects.iter().map(|object| object::place(object).gvk()).collect();
-            watches.keep(&name, account.client(), &self.kinds, &kinds).await;
+            watches.keep(&name, &self.identity(extension), &kinds);
         }
         self.report(live, extension, &plan, &verdict, history.as_ref().map_err(String::as_str)).await?;
         Ok(match verdict {

@@ -11,7 +11,7 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{ObjectRef, WriteError, Writer};
 use mainstay_bundle::Bundle;
 use mainstay_rbac::PolicyIndex;
-use mainstay_runtime::{Cache, KindError};
+use mainstay_runtime::KindError;
 use serde_json::Value;
 
 use super::facts::{CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
@@ -42,33 +42,7 @@ pub trait CatalogSource: Send + Sync {
 #[async_trait]
 pub trait PolicySource: Send + Sync {
     /// All of them as they are now.
-    async fn index(&self) -> PolicyIndex;
-}
-
-/// The four caches of roles and bindings that the preflight reads.
-#[derive(Clone)]
-pub struct Policy {
-    /// Roles, ClusterRoles, RoleBindings, ClusterRoleBindings.
-    pub caches: [Cache; 4],
-}
-
-#[async_trait]
-impl PolicySource for Policy {
-    async fn index(&self) -> PolicyIndex {
-        let mut index = PolicyIndex::default();
-        for cache in &self.caches {
-            cache.ready().await;
-            for object in cache.all() {
-                let applied = serde_json::to_value(&*object)
-                    .map_err(|error| error.to_string())
-                    .and_then(|object| index.apply(&object).map_err(|error| error.to_string()));
-                if let Err(error) = applied {
-                    tracing::warn!(%error, "a role or binding cannot be read; the preflight goes on without it");
-                }
-            }
-        }
-        index
-    }
+    async fn index(&self) -> Arc<PolicyIndex>;
 }
 
 /// Gathers the facts of one extension.
@@ -114,7 +88,7 @@ impl Observer<'_> {
         for fact in facts {
             match fact {
                 Fact::Account => snapshot.known.account = Some(self.account_exists(&snapshot.extension).await),
-                Fact::Policy => snapshot.known.policy = Some(Arc::new(self.policy.index().await)),
+                Fact::Policy => snapshot.known.policy = Some(self.policy.index().await),
                 Fact::Bundle(reference) => {
                     let name = snapshot.extension.metadata.name.clone().unwrap_or_default();
                     let bundle = self.bundles.bundle(&name, &reference).await;

@@ -1,92 +1,275 @@
 //! Watches of what was applied, so that drift is noticed (OLM1-CTRL-08).
 //!
-//! An extension's objects are watched as the extension's own account (OLM1-PERM-01), by metadata alone: that something changed is
-//! enough to look again.
+//! ```text
+//!   kind ──► one watch, by metadata, of all objects with the owner labels ──► the extension that each belongs to is woken
+//!              │ opened as the account of one of the extensions that applied such objects (OLM1-PERM-01);
+//!              └ refused, or its token near its end: opened again, as the next one's
+//! ```
+//!
+//! One watch a kind, and not one for every extension: the API and this process carry a thousand extensions as they carry one.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Client;
-use kube::api::{Api, DynamicObject, GroupVersionKind};
-use kube::core::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
-use mainstay_runtime::{Key, Kinds, Queue};
-use tokio::time::Instant;
+use mainstay_runtime::{Accounts, Key, Kinds, Queue};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A watch is opened again before the token that it was opened with ends.
 const LIFE: Duration = Duration::from_secs(45 * 60);
+/// How long to wait after nobody could watch, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
-/// The watches of all extensions.
+/// Who watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The controller itself (OLM1-API-07).
+    Own,
+    /// An installer's account.
+    Account(Key),
+}
+
+/// The watches of all extensions. Cloning shares them.
 #[derive(Clone)]
 pub struct Watches {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     queue: Queue<Key>,
-    held: Arc<Mutex<HashMap<String, HashMap<GroupVersionKind, Held>>>>,
+    own: Client,
+    accounts: Accounts,
+    kinds: Kinds,
+    held: Mutex<HashMap<GroupVersionKind, Held>>,
 }
 
 struct Held {
-    since: Instant,
+    /// The extensions that have objects of the kind, with the identity that each watches as.
+    followers: BTreeMap<String, Identity>,
     _stop: DropGuard,
 }
 
 impl Watches {
     /// Wakes extensions through the queue.
-    pub fn new(queue: Queue<Key>) -> Self {
-        Self { queue, held: Arc::default() }
+    pub fn new(queue: Queue<Key>, own: Client, accounts: Accounts, kinds: Kinds) -> Self {
+        Self { inner: Arc::new(Inner { queue, own, accounts, kinds, held: Mutex::default() }) }
     }
 
     /// Ends an extension's watches.
     pub fn forget(&self, extension: &str) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+        self.keep(extension, &Identity::Own, &HashSet::new());
     }
 
     /// Watches exactly these kinds for an extension.
-    pub async fn keep(&self, extension: &str, client: &Client, kinds: &Kinds, wanted: &HashSet<GroupVersionKind>) {
-        let missing: Vec<GroupVersionKind> = {
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            let own = held.entry(extension.to_owned()).or_default();
-            own.retain(|gvk, watch| wanted.contains(gvk) && watch.since.elapsed() < LIFE);
-            wanted.iter().filter(|gvk| !own.contains_key(gvk)).cloned().collect()
-        };
-        for gvk in missing {
-            let served = match kinds.served(&gvk).await {
-                Ok(served) => served,
-                Err(error) => {
-                    tracing::warn!(extension, %error, "a kind cannot be watched; its drift is noticed at the next change of the extension");
-                    continue;
-                }
-            };
-            let stop = CancellationToken::new();
-            let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), &served.resource);
-            tokio::spawn(follow(api, extension.to_owned(), self.queue.clone(), stop.clone()));
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            let watch = Held { since: Instant::now(), _stop: stop.drop_guard() };
-            held.entry(extension.to_owned()).or_default().insert(gvk, watch);
+    pub fn keep(&self, extension: &str, identity: &Identity, wanted: &HashSet<GroupVersionKind>) {
+        let mut held = self.inner.held();
+        held.retain(|gvk, watch| {
+            if !wanted.contains(gvk) {
+                watch.followers.remove(extension);
+            }
+            !watch.followers.is_empty()
+        });
+        for gvk in wanted {
+            let watch = held.entry(gvk.clone()).or_insert_with(|| {
+                let stop = CancellationToken::new();
+                tokio::spawn(follow(self.inner.clone(), gvk.clone(), stop.clone()));
+                Held { followers: BTreeMap::new(), _stop: stop.drop_guard() }
+            });
+            if watch.followers.get(extension) != Some(identity) {
+                watch.followers.insert(extension.to_owned(), identity.clone());
+            }
         }
     }
 }
 
-/// Wakes the extension for every change after the first list.
-async fn follow(api: Api<PartialObjectMeta<DynamicObject>>, extension: String, queue: Queue<Key>, stop: CancellationToken) {
-    let labels = format!("{OWNER_KIND_LABEL}=ClusterExtension,{OWNER_NAME_LABEL}={extension}");
-    let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default().labels(&labels)).default_backoff());
-    let mut first = true;
-    loop {
-        let event = tokio::select! {
-            () = stop.cancelled() => return,
-            event = events.next() => event,
-        };
-        match event {
-            None => return,
-            Some(Ok(Event::InitDone)) if first => first = false,
-            // After a break of the watch anything may have happened.
-            Some(Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_))) => queue.add(Key::new("", extension.clone())),
-            Some(Ok(Event::Init | Event::InitApply(_))) => {}
-            Some(Err(error)) => tracing::debug!(extension, %error, "a watch broke and is opened again"),
+impl Inner {
+    fn held(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The follower after `last` in the order of names, from the beginning after the end; `true` where it begins again.
+    fn next_follower(&self, gvk: &GroupVersionKind, last: Option<&str>) -> Option<(String, Identity, bool)> {
+        let held = self.held();
+        let followers = &held.get(gvk)?.followers;
+        let after = last.and_then(|last| followers.range::<str, _>((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded)).next());
+        let again = after.is_none();
+        after.or_else(|| followers.iter().next()).map(|(name, identity)| (name.clone(), identity.clone(), again))
+    }
+
+    async fn client(&self, identity: &Identity) -> Result<Client, String> {
+        match identity {
+            Identity::Own => Ok(self.own.clone()),
+            Identity::Account(account) => self.accounts.client(account).await.map_err(|error| crate::text::chain(&error)),
         }
+    }
+
+    /// The kind as served; after a failure it is looked up anew, since its CRD may have come back otherwise.
+    async fn resource(&self, gvk: &GroupVersionKind) -> Result<ApiResource, String> {
+        self.kinds.served(gvk).await.map(|served| served.resource).map_err(|error| crate::text::chain(&error))
+    }
+}
+
+/// Keeps the watch of a kind open until `stop`.
+async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, stop: CancellationToken) {
+    let mut known = Known::default();
+    let (mut last, mut pause) = (None::<String>, PAUSE.0);
+    while let Some((name, identity, around)) = inner.next_follower(&gvk, last.as_deref()) {
+        if around && last.is_some() {
+            // Everybody was asked.
+            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                return;
+            }
+            pause = (pause * 2).min(PAUSE.1);
+        }
+        let opened = async {
+            let client = inner.client(&identity).await?;
+            Ok::<_, String>(Api::all_with(client, &inner.resource(&gvk).await?))
+        };
+        let Some(opened) = stop.run_until_cancelled(opened).await else { return };
+        let outcome = match opened {
+            Ok(api) => tokio::select! {
+                () = stop.cancelled() => return,
+                outcome = tokio::time::timeout(LIFE, watch(api, &inner.queue, &mut known)) => outcome,
+            },
+            Err(problem) => Ok(problem),
+        };
+        match outcome {
+            // Its life ended in good order: the same identity goes on, with a new token.
+            Err(_) => pause = PAUSE.0,
+            Ok(problem) => {
+                tracing::debug!(kind = gvk.kind, follower = name, problem, "a watch broke and is opened again");
+                inner.kinds.forget(&gvk);
+                if std::mem::take(&mut known.fresh) {
+                    pause = PAUSE.0;
+                }
+                last = Some(name);
+            }
+        }
+    }
+}
+
+/// Watches until something goes wrong; what.
+async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, queue: &Queue<Key>, known: &mut Known) -> String {
+    let labels = format!("{OWNER_KIND_LABEL}=ClusterExtension,{OWNER_NAME_LABEL}");
+    let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default().labels(&labels)));
+    loop {
+        let woken = match events.next().await {
+            None => return "the watch ended".to_owned(),
+            Some(Err(error)) => return crate::text::chain(&error),
+            Some(Ok(Event::Init)) => {
+                known.listing = Some(HashMap::new());
+                continue;
+            }
+            Some(Ok(Event::InitApply(object))) => {
+                known.listed(&object);
+                continue;
+            }
+            Some(Ok(Event::InitDone)) => known.listed_all(),
+            Some(Ok(Event::Apply(object))) => known.changed(&object),
+            Some(Ok(Event::Delete(object))) => known.deleted(&object),
+        };
+        for extension in woken {
+            queue.add(Key::new("", extension));
+        }
+    }
+}
+
+/// What a watch last saw of each object: whose it is, and its version.
+#[derive(Default)]
+struct Known {
+    seen: Option<HashMap<Key, (String, String)>>,
+    listing: Option<HashMap<Key, (String, String)>>,
+    /// Whether something was heard since it was last asked.
+    fresh: bool,
+}
+
+impl Known {
+    fn facts(object: &PartialObjectMeta<DynamicObject>) -> Option<(Key, (String, String))> {
+        let meta = &object.metadata;
+        let owner = meta.labels.as_ref()?.get(OWNER_NAME_LABEL)?.clone();
+        let key = Key::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+        Some((key, (owner, meta.resource_version.clone().unwrap_or_default())))
+    }
+
+    fn listed(&mut self, object: &PartialObjectMeta<DynamicObject>) {
+        if let (Some(listing), Some((key, facts))) = (&mut self.listing, Self::facts(object)) {
+            listing.insert(key, facts);
+        }
+    }
+
+    /// The first list wakes nobody; a later one, after a break, whoever has objects that are new, changed or gone.
+    fn listed_all(&mut self) -> HashSet<String> {
+        self.fresh = true;
+        let now = self.listing.take().unwrap_or_default();
+        let woken = match &self.seen {
+            None => HashSet::new(),
+            Some(before) => {
+                let changed = now.iter().filter(|(key, facts)| before.get(key) != Some(facts)).map(|(_, (owner, _))| owner.clone());
+                let lost = before.iter().filter(|(key, (owner, _))| now.get(key).is_none_or(|(now, _)| now != owner));
+                changed.chain(lost.map(|(_, (owner, _))| owner.clone())).collect()
+            }
+        };
+        self.seen = Some(now);
+        woken
+    }
+
+    fn changed(&mut self, object: &PartialObjectMeta<DynamicObject>) -> HashSet<String> {
+        self.fresh = true;
+        let Some((key, facts)) = Self::facts(object) else { return HashSet::new() };
+        let before = self.seen.get_or_insert_default().insert(key, facts.clone());
+        before.map(|(owner, _)| owner).into_iter().chain([facts.0]).collect()
+    }
+
+    fn deleted(&mut self, object: &PartialObjectMeta<DynamicObject>) -> HashSet<String> {
+        self.fresh = true;
+        let meta = &object.metadata;
+        let key = Key::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+        let before = self.seen.as_mut().and_then(|seen| seen.remove(&key)).map(|(owner, _)| owner);
+        before.into_iter().chain(Self::facts(object).map(|(_, (owner, _))| owner)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(name: &str, owner: &str, version: &str) -> PartialObjectMeta<DynamicObject> {
+        let labels = json!({OWNER_KIND_LABEL: "ClusterExtension", OWNER_NAME_LABEL: owner});
+        serde_json::from_value(json!({"metadata": {"name": name, "namespace": "n", "labels": labels, "resourceVersion": version}})).unwrap()
+    }
+
+    fn list(known: &mut Known, objects: &[PartialObjectMeta<DynamicObject>]) -> Vec<String> {
+        known.listing = Some(HashMap::new());
+        for object in objects {
+            known.listed(object);
+        }
+        sorted(known.listed_all())
+    }
+
+    fn sorted(woken: HashSet<String>) -> Vec<String> {
+        let mut woken: Vec<String> = woken.into_iter().collect();
+        woken.sort();
+        woken
+    }
+
+    /// OLM1-CTRL-08: who is woken by lists and events; a list after a break wakes those only whose objects changed meanwhile.
+    #[test]
+    fn whom_a_change_wakes() {
+        let mut known = Known::default();
+        assert_eq!(list(&mut known, &[object("a", "one", "1"), object("b", "two", "2"), object("c", "three", "3")]), [""; 0]);
+        assert_eq!(sorted(known.changed(&object("a", "one", "4"))), ["one"]);
+        assert_eq!(list(&mut known, &[object("a", "one", "4"), object("b", "two", "5")]), ["three", "two"]);
+        assert_eq!(sorted(known.changed(&object("b", "four", "6"))), ["four", "two"], "labelled as somebody else's");
+        assert_eq!(sorted(known.deleted(&object("a", "one", "7"))), ["one"]);
+        assert_eq!(list(&mut known, &[object("b", "four", "6")]), [""; 0]);
     }
 }
