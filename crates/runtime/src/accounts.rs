@@ -17,6 +17,9 @@ const LIFE: i64 = 3_600;
 /// A token with less than a tenth of its life left is renewed.
 const RENEW: i64 = LIFE / 10;
 
+/// Clients that are held. What is asked for again soon is found; a thousand idle accounts do not keep a client each.
+const HELD: usize = 64;
+
 /// Why nobody can act as the account.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
@@ -65,6 +68,7 @@ struct Held {
     client: Client,
     uid: Option<String>,
     until: Timestamp,
+    used: Timestamp,
 }
 
 impl Accounts {
@@ -85,8 +89,14 @@ impl Accounts {
         let now = self.env.now();
         let mut held = self.held.lock().await;
         held.retain(|_, held| held.until > now);
-        if let Some(held) = held.get(account).filter(|held| held.uid == found.uid()) {
+        if let Some(held) = held.get_mut(account).filter(|held| held.uid == found.uid()) {
+            held.used = now;
             return Ok(held.client.clone());
+        }
+        if held.len() >= HELD
+            && let Some(longest) = held.iter().min_by_key(|(_, held)| held.used).map(|(account, _)| account.clone())
+        {
+            held.remove(&longest);
         }
         let request = TokenRequest {
             spec: TokenRequestSpec { expiration_seconds: Some(LIFE), ..TokenRequestSpec::default() },
@@ -101,7 +111,7 @@ impl Accounts {
         // A server may grant less than was asked for.
         let until = status.expiration_timestamp.0;
         let until = until.checked_sub(SignedDuration::from_secs(RENEW)).unwrap_or(now);
-        held.insert(account.clone(), Held { client: client.clone(), uid: found.uid(), until });
+        held.insert(account.clone(), Held { client: client.clone(), uid: found.uid(), until, used: now });
         Ok(client)
     }
 }
