@@ -1,0 +1,187 @@
+//! Why something is as it is, what it waits for, and the one thing to do about it (MS-EXPL-02, MS-EXPL-04).
+//!
+//! ```text
+//!   snapshot, plan ── cause ──┐ (which check refused, with its types)
+//!   live objects, pods ───────┼─ explain ── Explanation ──┬─ text   for people
+//!   conditions, events ───────┤                           └─ serde  for programs
+//!   catalogs ─────── newer ───┘ (why no newer version)
+//! ```
+//!
+//! Everything here is a pure function of facts. The plan is the controller's own ([`super::plan`]), made again from what the asking user
+//! can see, so that nothing depends on a condition's text, which may have been cut (MS-EXPL-06).
+
+mod answer;
+mod catalog;
+mod cause;
+mod conditions;
+mod health;
+mod newer;
+mod package;
+mod refusal;
+mod removal;
+mod text;
+mod words;
+
+use jiff::Timestamp;
+use mainstay_api::lifecycle::ChangePlan;
+use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use serde_json::Value;
+
+use super::facts::Snapshot;
+use super::plan::{Plan, Verdict};
+use conditions::Conditions;
+
+pub use answer::{Action, Evidence, Explanation, Newer, State};
+pub use catalog::{CatalogFacts, explain_catalog};
+pub use cause::Cause;
+pub use health::Observed;
+pub use package::{PackageFacts, explain_package};
+pub use text::ago;
+
+/// What an explanation of an extension rests on.
+pub struct Facts {
+    /// The extension, the catalogs, the records, and whatever the plan asked for.
+    pub snapshot: Snapshot,
+    /// The plan for it; or why none could be made.
+    pub plan: Result<Plan, String>,
+    /// The installed objects as they are.
+    pub objects: Vec<Observed>,
+    /// Events about the extension, oldest first.
+    pub events: Vec<EventFact>,
+    /// The catalogs' objects.
+    pub catalogs: Vec<ClusterCatalog>,
+    /// Changes of this extension that were held for approval.
+    pub change_plans: Vec<ChangePlan>,
+    /// Whether the extension's namespace exists, where that could be asked.
+    pub namespace_exists: Option<bool>,
+    /// `MAJOR.MINOR` of the platform, where the cluster has one (OLM1-COMPAT-01).
+    pub platform: Option<(u64, u64)>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// Something that was reported about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as in the event")]
+pub struct EventFact {
+    pub warning: bool,
+    pub reason: String,
+    pub note: String,
+    pub at: Option<Timestamp>,
+}
+
+/// Explains an extension.
+pub fn explain(facts: &Facts) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let conditions = Conditions::of(extension);
+    let mut answer = situation(facts, &conditions);
+    answer.since = answer.since.or_else(|| conditions.since());
+    answer.installed = installed(facts);
+    answer.evidence.extend(conditions.evidence());
+    answer.evidence.extend(events(&facts.events));
+    answer
+}
+
+/// The first of these that holds, in the order in which one hides the next.
+fn situation(facts: &Facts, conditions: &Conditions<'_>) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    if extension.metadata.deletion_timestamp.is_some() {
+        return removal::explain(facts);
+    }
+    if conditions.is_empty() {
+        return not_seen(facts);
+    }
+    let plan = match &facts.plan {
+        Ok(plan) => plan,
+        Err(problem) => return words::only_conditions(facts, conditions, problem),
+    };
+    if plan.verdict != Verdict::Reached {
+        let cause = Cause::of(&facts.snapshot, plan);
+        return match (&cause, pending(facts)) {
+            (Cause::Other(_), Some(change)) => words::approval(facts, change),
+            _ => words::of(facts, &cause),
+        };
+    }
+    if let Some(change) = pending(facts) {
+        return words::approval(facts, change);
+    }
+    if let Some(problem) = conditions.problem() {
+        return if conditions.is_current() { words::tried(facts, problem) } else { words::being_looked_at(facts) };
+    }
+    if !conditions.is_current() {
+        return words::being_looked_at(facts);
+    }
+    health::explain(facts)
+}
+
+fn not_seen(facts: &Facts) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let name = name(extension);
+    Explanation {
+        waits_for: Some("the controller, which has not looked at it yet".to_owned()),
+        since: extension.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        next: Some(
+            Action::new("This takes a second. If it stays so, nothing on this cluster looks after extensions; see what runs:")
+                .command("mainstay status")
+                .command("kubectl get leases --all-namespaces"),
+        ),
+        ..Explanation::new(extension_subject(name), "not-looked-at", State::NotInstalled, "nobody has looked at it yet")
+    }
+}
+
+/// The change that waits for an approval.
+fn pending(facts: &Facts) -> Option<&ChangePlan> {
+    let uid = facts.snapshot.extension.metadata.uid.as_deref().unwrap_or_default();
+    let waits = |plan: &&ChangePlan| {
+        use mainstay_api::lifecycle::ChangePlanPhase;
+        plan.spec.extension.uid == uid
+            && plan.spec.approved_digest.is_none()
+            && plan.status.as_ref().is_none_or(|status| status.phase == ChangePlanPhase::Pending)
+    };
+    facts.change_plans.iter().rev().find(waits)
+}
+
+/// The bundle that is installed: name and version.
+fn installed(facts: &Facts) -> Option<(String, String)> {
+    let history = facts.snapshot.history.as_ref().ok()?;
+    let bundle = &history.installed()?.record.bundle;
+    Some((bundle.name.clone(), bundle.version.clone()))
+}
+
+fn name(extension: &ClusterExtension) -> &str {
+    extension.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn package(extension: &ClusterExtension) -> &str {
+    extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name)
+}
+
+fn extension_subject(name: &str) -> String {
+    format!("clusterextension {name}")
+}
+
+/// How many events are shown: the newest.
+const EVENTS: usize = 5;
+
+fn events(events: &[EventFact]) -> Vec<Evidence> {
+    let from = events.len().saturating_sub(EVENTS);
+    let evidence = |event: &EventFact| Evidence {
+        what: format!("event {}", event.reason),
+        says: words::first_line(&event.note).to_owned(),
+        at: event.at,
+    };
+    events[from..].iter().map(evidence).collect()
+}
+
+/// Names in a sentence: `a, b and 3 more`.
+fn listed<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > most { format!("{shown} and {} more", names.len() - most) } else { shown }
+}
+
+/// A change of an extension's wish as a command.
+fn patch(name: &str, catalog: &Value) -> String {
+    let patch = serde_json::json!({"spec": {"source": {"catalog": catalog}}});
+    format!("kubectl patch clusterextension {name} --type merge -p '{patch}'")
+}

@@ -1,0 +1,178 @@
+//! The answer: documented, for programs as it is (`-o json`), for people through [`super::text`].
+
+use jiff::Timestamp;
+use mainstay_resolver::ObstacleKind;
+use serde::Serialize;
+
+/// Why something is as it is.
+///
+/// As JSON: `subject`, `situation` (a stable word, `healthy` or what is wrong), `state`, `summary`, `installed` (`name`, `version`),
+/// `waitsFor`, `since`, `why` (lines), `next` and `alternatives` (`text`, `commands`, `warning`), `newer` (`version`, `heldBackBy`, `why`,
+/// `action`), `notes`, `evidence` (`what`, `says`, `at`). What does not apply is absent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// Kind and name.
+    pub subject: String,
+    /// A word for programs.
+    pub situation: &'static str,
+    /// Whether there is something to do.
+    pub state: State,
+    /// One sentence, without the subject.
+    pub summary: String,
+    /// The bundle that is installed: name and version.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "bundle")]
+    pub installed: Option<(String, String)>,
+    /// What it waits for; absent where nothing is to come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+    /// Since when it is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The reasons, the nearest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<String>,
+    /// The one thing for a person to do; absent where there is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Action>,
+    /// What would help as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Action>,
+    /// A newer version, and what holds it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newer: Option<Newer>,
+    /// What else a person should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What the answer rests on.
+    pub evidence: Vec<Evidence>,
+}
+
+/// How something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As it should be.
+    Healthy,
+    /// It works, and a change waits.
+    Held,
+    /// It is on its way.
+    Working,
+    /// Not there.
+    NotInstalled,
+    /// There, and not working.
+    Degraded,
+    /// Leaving.
+    Removing,
+}
+
+/// Something that a person can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Action {
+    /// A sentence.
+    pub text: String,
+    /// Commands that do it, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+    /// What it may cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+/// A newer version that is not installed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Newer {
+    /// The version.
+    pub version: String,
+    /// What holds it back, as a word.
+    pub held_back_by: &'static str,
+    /// What holds it back, as a sentence.
+    pub why: String,
+    /// What would let it come; absent where no change of the extension would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
+}
+
+/// Something that the answer rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// The condition, event, pod or object.
+    pub what: String,
+    /// What it says.
+    pub says: String,
+    /// Since when, or when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+impl Explanation {
+    /// An answer without details.
+    pub fn new(subject: String, situation: &'static str, state: State, summary: impl Into<String>) -> Self {
+        Self {
+            subject,
+            situation,
+            state,
+            summary: summary.into(),
+            installed: None,
+            waits_for: None,
+            since: None,
+            why: Vec::new(),
+            next: None,
+            alternatives: Vec::new(),
+            newer: None,
+            notes: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
+}
+
+impl Action {
+    /// Something to do.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), commands: Vec::new(), warning: None }
+    }
+
+    /// With a command that does it.
+    #[must_use]
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.commands.push(command.into());
+        self
+    }
+
+    /// With what it may cost.
+    #[must_use]
+    pub fn warns(self, warning: impl Into<String>) -> Self {
+        Self { warning: Some(warning.into()), ..self }
+    }
+}
+
+/// The word for programs.
+pub(super) fn word(kind: ObstacleKind) -> &'static str {
+    match kind {
+        ObstacleKind::Range => "version-range",
+        ObstacleKind::Channels => "channels",
+        ObstacleKind::Edge => "no-update-edge",
+        ObstacleKind::Deprecated => "deprecated",
+        ObstacleKind::Priority => "catalog-priority",
+        ObstacleKind::NotSelected => "catalog-not-selected",
+        ObstacleKind::NotServing => "catalog-not-serving",
+        ObstacleKind::Tied => "equal-catalogs",
+        ObstacleKind::Dependency => "dependency",
+        ObstacleKind::Version => "unreadable-version",
+        ObstacleKind::Several => "several",
+    }
+}
+
+#[allow(clippy::ref_option, reason = "serde hands the field as it is")]
+fn bundle<S: serde::Serializer>(bundle: &Option<(String, String)>, serializer: S) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeMap as _;
+    let mut map = serializer.serialize_map(Some(2))?;
+    if let Some((name, version)) = bundle {
+        map.serialize_entry("name", name)?;
+        map.serialize_entry("version", version)?;
+    }
+    map.end()
+}

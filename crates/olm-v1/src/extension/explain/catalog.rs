@@ -1,0 +1,138 @@
+//! A ClusterCatalog: does it serve, and if not, why (OLM1-CAT-08)?
+
+use jiff::Timestamp;
+use mainstay_api::condition::{self, Condition, Status};
+use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
+use serde_json::json;
+
+use super::words::first_line;
+use super::{Action, EventFact, Evidence, Explanation, State, events, listed};
+
+/// What an explanation of a catalog rests on.
+pub struct CatalogFacts {
+    /// The catalog.
+    pub catalog: ClusterCatalog,
+    /// Packages and bundles in its content; or why it could not be fetched; nothing where it does not serve.
+    pub content: Option<Result<(usize, usize), String>>,
+    /// Names of extensions whose packages it has.
+    pub used_by: Vec<String>,
+    /// Events about it.
+    pub events: Vec<EventFact>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// Explains a catalog.
+pub fn explain_catalog(facts: &CatalogFacts) -> Explanation {
+    let catalog = &facts.catalog;
+    let name = catalog.metadata.name.as_deref().unwrap_or_default();
+    let mut answer = match (trouble(catalog), &facts.content) {
+        (Some(trouble), _) => trouble,
+        (None, Some(Err(problem))) => Explanation {
+            state: State::Degraded,
+            situation: "content-unreachable",
+            ..Explanation::new(subject(name), "", State::Degraded, "it serves, but its content cannot be fetched from here")
+        }
+        .because(first_line(problem).to_owned())
+        .then(
+            Action::new("See whether the address that the catalog names can be reached:")
+                .command(format!("kubectl get clustercatalog {name} -o jsonpath={{.status.urls.base}}")),
+        ),
+        (None, content) => {
+            let held = match content {
+                Some(Ok((packages, bundles))) => format!("it serves {packages} packages with {bundles} bundles"),
+                _ => "it serves".to_owned(),
+            };
+            Explanation::new(subject(name), "healthy", State::Healthy, held)
+        }
+    };
+    if !facts.used_by.is_empty() {
+        answer.notes.push(format!("extensions whose packages it has: {}", listed(facts.used_by.iter().map(String::as_str), 10)));
+    }
+    let conditions = catalog.status.iter().flat_map(|status| &status.conditions);
+    answer.evidence.extend(conditions.map(|condition| Evidence {
+        what: format!("condition {}={:?} {}", condition.kind, condition.status, condition.reason),
+        says: first_line(&condition.message).to_owned(),
+        at: Some(condition.last_transition_time.0),
+    }));
+    answer.evidence.extend(events(&facts.events));
+    answer
+}
+
+fn subject(name: &str) -> String {
+    format!("clustercatalog {name}")
+}
+
+/// What is wrong with a catalog, where something is.
+pub(super) fn trouble(catalog: &ClusterCatalog) -> Option<Explanation> {
+    let name = catalog.metadata.name.as_deref().unwrap_or_default();
+    let all = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let (progressing, serving) = (condition::get(all, "Progressing"), condition::get(all, "Serving"));
+    let serves = serving.is_some_and(|serving| serving.status == Status::True);
+    let since = |condition: Option<&Condition>| condition.map(|condition| condition.last_transition_time.0);
+    if catalog.metadata.deletion_timestamp.is_some() {
+        return Some(Explanation {
+            since: catalog.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+            ..Explanation::new(subject(name), "removing", State::Removing, "it is being removed")
+        });
+    }
+    if catalog.spec.availability_mode == AvailabilityMode::Unavailable {
+        let on = json!({"spec": {"availabilityMode": "Available"}});
+        let answer =
+            Explanation { since: since(serving), ..Explanation::new(subject(name), "switched-off", State::Held, "it is switched off") };
+        return Some(
+            answer
+                .because("availabilityMode is Unavailable: for every extension it is as if it were not there")
+                .then(Action::new("Switch it on:").command(format!("kubectl patch clustercatalog {name} --type merge -p '{on}'"))),
+        );
+    }
+    if let Some(problem) = progressing.filter(|progressing| matches!(progressing.reason.as_str(), "Retrying" | "Blocked")) {
+        let summary =
+            if serves { "its newest content cannot be had; older content is served meanwhile" } else { "its content cannot be had" };
+        let state = if serves { State::Degraded } else { State::NotInstalled };
+        let blocked = problem.reason == "Blocked";
+        let answer = Explanation {
+            since: since(Some(problem)),
+            waits_for: Some(if blocked { "somebody's help".to_owned() } else { "the next attempt, which is made by itself".to_owned() }),
+            ..Explanation::new(subject(name), if blocked { "blocked" } else { "not-pulled" }, state, summary)
+        };
+        let image = catalog.spec.source.image.as_ref().map(|image| image.reference.as_str()).unwrap_or_default();
+        return Some(answer.because(first_line(&problem.message).to_owned()).then(remedy(name, image, &problem.message)));
+    }
+    if !serves {
+        return Some(Explanation {
+            since: since(serving).or_else(|| catalog.metadata.creation_timestamp.as_ref().map(|time| time.0)),
+            waits_for: Some("its image, which is being unpacked".to_owned()),
+            next: Some(
+                Action::new("A large catalog takes a minute. If it stays so, see whether the controller runs:").command("mainstay status"),
+            ),
+            ..Explanation::new(subject(name), "unpacking", State::Working, "it does not serve yet")
+        });
+    }
+    None
+}
+
+/// What helps against a pull or a content that failed.
+fn remedy(name: &str, image: &str, problem: &str) -> Action {
+    let lower = problem.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let registry = image.split('/').next().unwrap_or_default();
+    let change = json!({"spec": {"source": {"image": {"ref": "REGISTRY/CATALOG:TAG"}}}});
+    let other = format!("kubectl patch clustercatalog {name} --type merge -p '{change}'");
+    if has(&["missing the required label"]) {
+        Action::new(format!("{image} is no catalog image. Name one that is:")).command(other)
+    } else if has(&["401", "403", "unauthorized", "denied"]) {
+        Action::new(format!("The registry {registry} wants credentials: put them into the controller's pull secret."))
+    } else if has(&["404", "not found", "manifest unknown", "name unknown"]) {
+        Action::new(format!("{image} is not in the registry. Push it, or name another image:")).command(other)
+    } else if has(&["certificate", "tls", "unknownissuer"]) {
+        Action::new(format!("The certificate of {registry} is not trusted: give the controller the authority that signed it."))
+    } else if has(&["parsing image reference"]) {
+        Action::new("The reference is none. Write it as REGISTRY/CATALOG:TAG:").command(other)
+    } else if has(&["error storing fbc", "source catalog content", ".json", ".yaml"]) {
+        Action::new("The content is at fault; the message names file and rule. Check it before it is pushed again:")
+            .command("mainstay catalog lint DIRECTORY")
+    } else {
+        Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
+    }
+}

@@ -1,0 +1,282 @@
+//! Why the catalogs have no bundle for an extension, per catalog, and what would work (OLM1-SEL-10, OLM1-UPG-04).
+
+use std::collections::BTreeSet;
+
+use mainstay_api::olm_v1::NAME_LABEL;
+use mainstay_catalog::near::nearest;
+use mainstay_resolver::{CatalogReport, CatalogState, Change, Hint, Refusal, RefusalKind};
+use serde_json::{Map, Value, json};
+
+use super::catalog::trouble;
+use super::cause::candidates;
+use super::{Action, Explanation, Facts, listed, name, package, patch, words};
+
+/// How many versions or names are listed.
+const LISTED: usize = 8;
+
+pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let (name, package) = (name(extension), package(extension));
+    let mut answer = match &refusal.kind {
+        RefusalKind::NoSingleBundle { tied, .. } if !tied.is_empty() => tie(facts, tied),
+        RefusalKind::NoSingleBundle { .. } if refusal.catalogs.iter().all(|report| !report.package_found) => unknown(facts, refusal),
+        RefusalKind::NoSingleBundle { version, channels, .. } => unfit(facts, refusal, version.as_deref(), channels),
+        RefusalKind::CatalogFailed { catalog, reason, .. } => catalog_failed(facts, catalog, reason),
+        RefusalKind::InvalidVersionRange { range, .. } => {
+            words::held(facts, "invalid-version-range", format!("{range:?} is no version range"))
+                .because("a range is written like 1.2.3, 1.2.x, ~1.2, or \">=1.2.0, <2.0.0\"")
+                .then(Action::new("Write the range anew, for example:").command(patch(name, &json!({"version": ">=1.0.0, <2.0.0"}))))
+        }
+        RefusalKind::InvalidSelector { reason } => {
+            words::held(facts, "invalid-selector", "its choice of catalogs cannot be read".to_owned()).because(reason.clone()).then(
+                Action::new("Choose catalogs anew, or take the choice out so that all count:")
+                    .command(patch(name, &json!({"selector": null}))),
+            )
+        }
+        RefusalKind::InvalidInstalledVersion { bundle, version, .. } => words::held(
+            facts,
+            "invalid-installed-version",
+            format!("the installed bundle {bundle} has the version {version:?}, which is none"),
+        )
+        .because("no bundle can be said to follow it")
+        .then(
+            Action::new("Let any version follow:")
+                .command(patch(name, &json!({"upgradeConstraintPolicy": "SelfCertified"})))
+                .warns("the catalog has not verified such a step, and data may be lost"),
+        ),
+        RefusalKind::InvalidBundleVersion { bundle, reason } => {
+            words::held(facts, "invalid-bundle-version", format!("the catalog's bundle {bundle} has no version that can be read"))
+                .because(reason.clone())
+                .then(Action::new("The catalog is at fault: tell whoever makes it. Until then, ask for another version of the package:"))
+        }
+        RefusalKind::UnsupportedDependency { bundle, property } => dependency(facts, bundle, property),
+    };
+    let lines = refusal.catalogs.iter().filter(|_| !matches!(refusal.kind, RefusalKind::UnsupportedDependency { .. }));
+    answer.why.extend(lines.map(|report| counted(facts, report)));
+    with_hints(&mut answer, name, package, &refusal.hints);
+    answer
+}
+
+/// What a catalog had to offer, in a line (OLM1-SEL-10).
+fn counted(facts: &Facts, report: &CatalogReport) -> String {
+    let CatalogReport { catalog, bundles, in_channels, in_range, matching, .. } = report;
+    let wish = facts.snapshot.extension.spec.source.catalog.as_ref();
+    let ranged = wish.is_some_and(|wish| wish.version.is_some());
+    let channeled = wish.is_some_and(|wish| !wish.channels.is_empty());
+    if !report.selected {
+        return format!("catalog {catalog}: left out by the extension's choice of catalogs");
+    }
+    if !report.available {
+        return format!("catalog {catalog}: switched off");
+    }
+    if !report.package_found {
+        return format!("catalog {catalog}: does not have the package");
+    }
+    let mut line = format!("catalog {catalog}: has the package; of its {bundles} versions");
+    if channeled {
+        line.push_str(&format!(" {in_channels} are in the channels asked for,"));
+    }
+    if ranged {
+        line.push_str(&format!(" {in_range} match the range,"));
+    }
+    line.push_str(&format!(" {matching} can be installed now"));
+    line
+}
+
+fn unknown(facts: &Facts, refusal: &Refusal) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let (name, package) = (name(extension), package(extension));
+    let answer = words::held(facts, "unknown-package", format!("no catalog has a package {package}"));
+    if facts.snapshot.catalogs.is_empty() {
+        let add = Action::new("The cluster has no catalog. Add one that has the package:");
+        return Explanation { situation: "no-catalog", ..answer }
+            .because("the cluster has no catalog at all")
+            .then(add.command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"));
+    }
+    let near = refusal.hints.iter().flat_map(|hint| &hint.changes).find_map(|change| match change {
+        Change::Package(near) => Some(near),
+        _ => None,
+    });
+    answer.then(match near {
+        Some(near) => Action::new(format!("Did you mean {near}? The package of an extension cannot be changed, so make a new one:"))
+            .command(format!("mainstay uninstall {name}"))
+            .command(format!("mainstay install {near}")),
+        None => Action::new("Look for the right name, or add a catalog that has the package:")
+            .command(format!("mainstay catalog search {package}"))
+            .command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"),
+    })
+}
+
+fn tie(facts: &Facts, tied: &[String]) -> Explanation {
+    let names = listed(tied.iter().map(String::as_str), LISTED);
+    let answer =
+        words::held(facts, "equal-catalogs", format!("the catalogs {names} all have a fitting bundle, and none goes before the others"))
+            .because("mainstay does not pick silently among catalogs of the same priority");
+    match tied.last() {
+        Some(last) => Explanation {
+            alternatives: vec![
+                Action::new(format!("For all extensions: let one catalog go before the others, for example {last}"))
+                    .command(format!("kubectl patch clustercatalog {last} --type merge -p '{}'", json!({"spec": {"priority": 1}}))),
+            ],
+            ..answer
+        },
+        None => answer,
+    }
+}
+
+/// The package is there, and no bundle of it fits: an unknown channel, an unknown version, no update edge, or several of these.
+fn unfit(facts: &Facts, refusal: &Refusal, version: Option<&str>, channels: &[String]) -> Explanation {
+    let package = package(&facts.snapshot.extension);
+    let offered = Offered::of(facts);
+    let selected = || refusal.catalogs.iter().filter(|report| report.selected && report.available);
+    let sum = |count: fn(&CatalogReport) -> usize| selected().map(count).sum::<usize>();
+    let asked = || listed(channels.iter().map(String::as_str), LISTED);
+    if sum(|report| report.bundles) == 0 {
+        return words::held(facts, "catalog-not-selected", format!("no catalog that it may use has the package {package}"));
+    }
+    if !channels.is_empty() && sum(|report| report.in_channels) == 0 {
+        let answer = words::held(facts, "unknown-channel", format!("package {package} has no channel {}", asked()));
+        return answer.because(format!("its channels are {}", listed(offered.channels.iter().map(String::as_str), LISTED)));
+    }
+    if let Some(version) = version.filter(|_| sum(|report| report.in_range) == 0) {
+        let place = if channels.is_empty() { String::new() } else { format!(" in channel {}", asked()) };
+        let answer = words::held(facts, "unknown-version", format!("no version of {package}{place} matches \"{version}\""));
+        return answer.because(format!("its versions are {}", listed(offered.versions.iter().map(String::as_str), LISTED)));
+    }
+    let installed = super::installed(facts).map(|(_, version)| version).unwrap_or_default();
+    let wanted = match (version, channels) {
+        (Some(version), _) => format!("a version that matches \"{version}\""),
+        (None, []) => "any version that is in a catalog".to_owned(),
+        (None, _) => format!("any version in channel {}", asked()),
+    };
+    words::held(facts, "no-update-edge", format!("the catalogs have no update from {installed} to {wanted}"))
+        .because(format!("an update is offered where a newer version replaces or skips {installed}; none does"))
+}
+
+fn catalog_failed(facts: &Facts, catalog: &str, reason: &str) -> Explanation {
+    let known = facts.catalogs.iter().find(|found| found.metadata.name.as_deref() == Some(catalog));
+    let mut answer = words::held(facts, "catalog-not-serving", format!("catalog {catalog} cannot be asked"))
+        .because("nothing is chosen while a catalog that may be used is not there: the choice could be wrong");
+    match known.and_then(trouble) {
+        Some(trouble) => {
+            answer.why.insert(0, format!("catalog {catalog}: {}", trouble.summary));
+            answer.next = trouble.next;
+        }
+        None => {
+            answer.why.insert(0, format!("catalog {catalog}: {}", words::first_line(reason)));
+            answer.next =
+                Some(Action::new("See what the catalog waits for:").command(format!("mainstay explain clustercatalog {catalog}")));
+        }
+    }
+    let off = json!({"spec": {"availabilityMode": "Unavailable"}});
+    answer.alternatives.push(
+        Action::new("Go on without this catalog: switch it off")
+            .command(format!("kubectl patch clustercatalog {catalog} --type merge -p '{off}'"))
+            .warns("extensions that need this catalog then have no updates"),
+    );
+    answer
+}
+
+fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let kind = match property {
+        "olm.package.required" => "other packages",
+        "olm.gvk.required" => "APIs of other operators",
+        _ => "other content",
+    };
+    let answer = words::held(facts, "dependency", format!("{bundle} needs {kind}, and dependencies are not installed along"));
+    let answer = answer.because(format!("the bundle says so with the property {property}"));
+    let wanted = package(extension);
+    let policy = json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": wanted},
+        "spec": {"packages": [wanted], "resolveDependencies": "Plan"}});
+    let allow = Action::new("Let what it needs be installed along with it, by a policy for this package:")
+        .command(format!("echo '{policy}' | kubectl apply -f -"));
+    let mut answer = answer.then(allow);
+    answer.alternatives.push(Action::new("Look at what it needs:").command(format!("mainstay catalog show --package {wanted}")));
+    answer
+}
+
+/// What was tried and works: the mildest first.
+fn with_hints(answer: &mut Explanation, name: &str, package: &str, hints: &[Hint]) {
+    let mut actions: Vec<(bool, Action)> = hints.iter().filter_map(|hint| action(name, package, hint)).collect();
+    actions.sort_by_key(|(forced, _)| *forced);
+    let mut actions = actions.into_iter().map(|(_, action)| action);
+    if answer.next.is_none() {
+        answer.next = actions.next();
+    }
+    answer.alternatives.splice(0..0, actions);
+    if answer.next.is_none() {
+        answer.next = Some(
+            Action::new("Nothing that was tried leads to a version. Look at what there is, and how one version follows another:")
+                .command(format!("mainstay graph {package}")),
+        );
+    }
+}
+
+/// A hint as a command, and whether it goes round the catalog's update edges.
+pub(super) fn action(name: &str, package: &str, hint: &Hint) -> Option<(bool, Action)> {
+    let leads = hint.leads_to.as_ref()?;
+    changes(name, package, &hint.changes, &leads.version)
+}
+
+/// Changes of the wish as one command.
+pub(super) fn changes(name: &str, package: &str, changes: &[Change], leads_to: &str) -> Option<(bool, Action)> {
+    let (mut wish, mut words, mut forced) = (Map::new(), Vec::new(), false);
+    for change in changes {
+        let (key, value, text) = match change {
+            Change::AnyVersion => ("version", Value::Null, "Take the version range out".to_owned()),
+            Change::Version(version) => ("version", json!(version), format!("Ask for version {version}")),
+            Change::Channels(channels) => ("channels", json!(channels), format!("Ask for channel {}", channels.join(", "))),
+            Change::AnyChannel => ("channels", Value::Null, "Take the channels out".to_owned()),
+            Change::AnyCatalog => ("selector", Value::Null, "Let all catalogs count".to_owned()),
+            Change::Catalog(catalog) => {
+                ("selector", json!({"matchLabels": {NAME_LABEL: catalog}}), format!("Take it from catalog {catalog}"))
+            }
+            Change::SelfCertified => {
+                forced = true;
+                ("upgradeConstraintPolicy", json!("SelfCertified"), "Go round the catalog's update edges".to_owned())
+            }
+            Change::Package(_) => return None,
+            // What this version of the program does not know it does not advise.
+            #[allow(unreachable_patterns, reason = "the resolver may learn of further changes")]
+            _ => return None,
+        };
+        wish.insert(key.to_owned(), value);
+        words.push(if words.is_empty() { text } else { text.to_lowercase() });
+    }
+    let action =
+        Action::new(format!("{}; that leads to {package} {leads_to}:", words.join(" and "))).command(patch(name, &Value::Object(wish)));
+    Some((forced, if forced { action.warns("the catalog has not verified this step, and data may be lost") } else { action }))
+}
+
+/// What the catalogs have of the package.
+struct Offered {
+    channels: BTreeSet<String>,
+    versions: Vec<String>,
+}
+
+impl Offered {
+    fn of(facts: &Facts) -> Self {
+        let wanted = package(&facts.snapshot.extension);
+        let (mut channels, mut versions) = (BTreeSet::new(), Vec::new());
+        let candidates = candidates(&facts.snapshot);
+        for candidate in &candidates {
+            let CatalogState::Content(source) = candidate.state else { continue };
+            let Some(found) = source.package(wanted) else { continue };
+            channels.extend(found.channels.iter().map(|channel| channel.name.to_owned()));
+            versions.extend(found.bundles.iter().filter_map(|bundle| bundle.version).map(str::to_owned));
+        }
+        let version = |text: &String| mainstay_versions::Version::parse(text).ok();
+        versions.sort_by(|one, other| version(other).cmp(&version(one)).then_with(|| one.cmp(other)));
+        versions.dedup();
+        let wish = facts.snapshot.extension.spec.source.catalog.as_ref().and_then(|wish| wish.version.as_deref());
+        // The version that was probably meant comes first.
+        if let Some(near) = wish.and_then(|wish| nearest(wish, versions.iter().map(String::as_str))).map(str::to_owned)
+            && versions.len() > LISTED
+        {
+            versions.retain(|version| *version != near);
+            versions.insert(0, near);
+        }
+        Self { channels, versions }
+    }
+}
