@@ -3,6 +3,7 @@
 //! The CRD manifests below `manifests/` are written from these types by `cargo xtask manifests` and checked in; a test compares
 //! them with the recorded definitions of upstream. Types hold no behaviour beyond accessors.
 
+pub mod cluster_operator;
 pub mod condition;
 pub mod lifecycle;
 mod manifest;

@@ -1,0 +1,205 @@
+//! ClusterOperator: how an operator of the cluster itself says how it is (COP-G-08). The kind is OpenShift's; whoever reports looks
+//! first whether it is served.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Map, Value, json};
+
+use crate::condition::{Condition, Status, set};
+
+/// The group and version of the kind.
+pub const API_VERSION: &str = "config.openshift.io/v1";
+/// How long a problem lasts before the operator counts as degraded.
+pub const INERTIA: Duration = Duration::from_secs(120);
+/// The reason where nothing is to be said.
+pub const AS_EXPECTED: &str = "AsExpected";
+
+/// Why something is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// In CamelCase, for programs.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem; where nothing is said of it, its reason says it.
+    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        let (reason, message) = (reason.into(), message.into());
+        Self { message: if message.is_empty() { reason.clone() } else { message }, reason }
+    }
+}
+
+/// What an operator says of itself. An operator that is not available always says why, so the three conditions are never all false
+/// without a word.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Why its operands do not work.
+    pub unavailable: Option<Problem>,
+    /// What it is at.
+    pub progressing: Option<Problem>,
+    /// What has been wrong for longer than [`INERTIA`]; see [`Inertia`].
+    pub degraded: Option<Problem>,
+    /// Why the cluster must not go to its next minor version.
+    pub not_upgradeable: Option<Problem>,
+    /// The version that all operands run; as long as one runs another, `None` leaves what was reported before.
+    pub version: Option<String>,
+    /// Group, resource, namespace and name of what belongs to it.
+    pub related: Vec<Related>,
+}
+
+/// An object that belongs to an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are those of the object reference")]
+pub struct Related {
+    pub group: String,
+    pub resource: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Related {
+    /// An object reference; the namespace is empty for cluster-wide kinds.
+    pub fn new(group: &str, resource: &str, namespace: &str, name: &str) -> Self {
+        Self { group: group.into(), resource: resource.into(), namespace: namespace.into(), name: name.into() }
+    }
+
+    fn value(&self) -> Value {
+        let mut value = json!({"group": self.group, "resource": self.resource, "name": self.name});
+        if !self.namespace.is_empty() {
+            value["namespace"] = json!(self.namespace);
+        }
+        value
+    }
+}
+
+/// The ClusterOperator of a name, without status.
+pub fn object(name: &str) -> Value {
+    json!({"apiVersion": API_VERSION, "kind": "ClusterOperator", "metadata": {"name": name}, "spec": {}})
+}
+
+/// The status that `live` is to have. Conditions and versions of others stay.
+pub fn status(live: &Value, report: &Report, now: Timestamp) -> Value {
+    let mut status = live.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut conditions = conditions(&status);
+    let wanted = [
+        ("Available", report.unavailable.as_ref(), Status::False, Status::True),
+        ("Progressing", report.progressing.as_ref(), Status::True, Status::False),
+        ("Degraded", report.degraded.as_ref(), Status::True, Status::False),
+        ("Upgradeable", report.not_upgradeable.as_ref(), Status::False, Status::True),
+    ];
+    for (kind, problem, with, without) in wanted {
+        set(
+            &mut conditions,
+            Condition {
+                kind: kind.to_owned(),
+                status: if problem.is_some() { with } else { without },
+                reason: problem.map_or(AS_EXPECTED, |problem| problem.reason.as_str()).to_owned(),
+                message: problem.map_or("All is well", |problem| problem.message.as_str()).to_owned(),
+                last_transition_time: Time(now),
+                observed_generation: None,
+            },
+        );
+    }
+    status.insert("conditions".into(), json!(conditions));
+    if let Some(version) = &report.version {
+        let own = json!({"name": "operator", "version": version});
+        let mut versions = status.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
+        match versions.iter_mut().find(|each| each["name"] == "operator") {
+            Some(found) => *found = own,
+            None => versions.push(own),
+        }
+        status.insert("versions".into(), Value::Array(versions));
+    }
+    status.insert("relatedObjects".into(), report.related.iter().map(Related::value).collect());
+    Value::Object(status)
+}
+
+/// The conditions that are there; what is no condition is dropped, as the next write would be refused with it.
+fn conditions(status: &Map<String, Value>) -> Vec<Condition> {
+    let all = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(|each| serde_json::from_value(each.clone()).ok()).collect()
+}
+
+/// Since when something has been wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inertia {
+    since: Option<Timestamp>,
+}
+
+/// What inertia makes of a problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    /// Nothing is wrong.
+    Well,
+    /// It counts after this long.
+    Soon(Duration),
+    /// It counts.
+    Degraded(Problem),
+}
+
+impl Inertia {
+    /// What this problem, or none, comes to now.
+    pub fn judge(&mut self, problem: Option<Problem>, now: Timestamp) -> Lasting {
+        let Some(problem) = problem else {
+            self.since = None;
+            return Lasting::Well;
+        };
+        let lasted = now.duration_since(*self.since.get_or_insert(now));
+        match SignedDuration::try_from(INERTIA).map(|inertia| inertia - lasted) {
+            Ok(left) if left.is_positive() => Lasting::Soon(left.unsigned_abs()),
+            _ => Lasting::Degraded(problem),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn well() -> Report {
+        Report { unavailable: None, progressing: None, degraded: None, not_upgradeable: None, version: None, related: Vec::new() }
+    }
+
+    fn get<'a>(status: &'a Value, kind: &str) -> &'a Value {
+        status["conditions"].as_array().unwrap().iter().find(|each| each["type"] == kind).unwrap()
+    }
+
+    /// COP-G-08: four conditions with reasons; times move with the status alone; versions only when all operands run the new one.
+    #[test]
+    fn a_report_becomes_a_status() {
+        let (one, two) = (Timestamp::UNIX_EPOCH, "2026-01-01T00:00:00Z".parse().unwrap());
+        let related = vec![Related::new("", "namespaces", "", "here")];
+        let mut live = object("some");
+        live["status"] = status(&live, &Report { version: Some("1".into()), related, ..well() }, one);
+        assert_eq!(get(&live["status"], "Available")["status"], "True");
+        assert_eq!(get(&live["status"], "Degraded")["reason"], "AsExpected");
+        assert_eq!(live["status"]["relatedObjects"], json!([{"group": "", "resource": "namespaces", "name": "here"}]));
+
+        let ill = Report { unavailable: Some(Problem::new("NoKey", "")), ..well() };
+        let later = status(&live, &ill, two);
+        let available = get(&later, "Available");
+        assert_eq!((&available["status"], &available["message"]), (&json!("False"), &json!("NoKey")), "never without a word");
+        assert_eq!(available["lastTransitionTime"], "2026-01-01T00:00:00Z");
+        assert_eq!(get(&later, "Progressing")["lastTransitionTime"], "1970-01-01T00:00:00Z");
+        assert_eq!(later["versions"], json!([{"name": "operator", "version": "1"}]));
+    }
+
+    /// COP-G-08: a problem counts once it has lasted, and is forgotten when it ends.
+    #[test]
+    fn a_problem_counts_once_it_has_lasted() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let problem = || Some(Problem::new("Ill", "it is ill"));
+        let mut inertia = Inertia::default();
+        assert_eq!(inertia.judge(problem(), at(0)), Lasting::Soon(INERTIA));
+        assert_eq!(inertia.judge(problem(), at(119)), Lasting::Soon(Duration::from_secs(1)));
+        assert_eq!(inertia.judge(problem(), at(120)), Lasting::Degraded(problem().unwrap()));
+        assert_eq!(inertia.judge(None, at(121)), Lasting::Well);
+        assert_eq!(inertia.judge(problem(), at(122)), Lasting::Soon(INERTIA));
+    }
+}

@@ -1,0 +1,398 @@
+//! Watching what the plans look at, and doing what they say.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use mainstay_api::cluster_operator::{self, Inertia, Lasting};
+use mainstay_apply::{Expect, ObjectRef, Patch, Reason, WriteError, Writer};
+use mainstay_runtime::{Cache, Change, Cluster, Env, Key, Kinds, Optional, Outcome, Queue, Scope};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::authority::{self, BUNDLE, SECRET};
+use crate::certificates::Authority;
+use crate::inject::{self, Taker};
+use crate::report::{self, Facts};
+use crate::{ACCOUNT, Error, NAMESPACE, annotations, serving};
+
+/// How many keys are worked on at once.
+const WORKERS: usize = 2;
+/// Clocks are set and laptops sleep: what is due in a year is looked at every day.
+const LOOK: Duration = Duration::from_secs(24 * 3600);
+/// A Service that was given up is looked at for whether its cause has gone.
+const LOOK_GIVEN_UP: Duration = Duration::from_secs(600);
+
+/// Runs the service CA until `stop`.
+pub async fn run(cluster: Cluster, env: Env, stop: CancellationToken) -> Result<(), Error> {
+    let queue: Queue<Work> = Queue::default();
+    let ca = Arc::new(ServiceCa::start(&cluster.client()?, env.clone(), &queue, &stop));
+    queue.add(Work::Authority);
+    let reconcile = move |work: Work| {
+        let ca = ca.clone();
+        async move { ca.reconcile(work).await }
+    };
+    mainstay_runtime::run("service-ca", queue, WORKERS, env, stop, reconcile).await;
+    Ok(())
+}
+
+/// What there is to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Work {
+    /// The CA itself.
+    Authority,
+    /// The certificate of a Service.
+    Service(Key),
+    /// An object that takes the bundle.
+    Take(Taker, Key),
+    /// The ClusterOperator.
+    Report,
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Authority => out.write_str("the signing key"),
+            Self::Service(key) => write!(out, "Service {key}"),
+            Self::Take(taker, key) => write!(out, "{} {key}", taker.resource().kind),
+            Self::Report => write!(out, "ClusterOperator {ACCOUNT}"),
+        }
+    }
+}
+
+struct ServiceCa {
+    writer: Writer,
+    env: Env,
+    queue: Queue<Work>,
+    services: Cache,
+    takers: BTreeMap<Taker, Cache>,
+    config: Optional,
+    operators: Optional,
+    state: Mutex<State>,
+}
+
+/// What is known since the start.
+#[derive(Default)]
+struct State {
+    authority: Option<Arc<Authority>>,
+    facts: Facts,
+    inertia: Inertia,
+}
+
+impl ServiceCa {
+    fn start(client: &Client, env: Env, queue: &Queue<Work>, stop: &CancellationToken) -> Self {
+        let services = Cache::start(client, &core("Service", "services"), &Scope::default(), stop);
+        let woken = queue.clone();
+        services.on_change(move |change| {
+            if let Some(service) = &change.now
+                && asks(change)
+            {
+                woken.add(Work::Service(Key::of(service)));
+            }
+        });
+        follow_secrets(client, &services, queue, stop);
+        let takers = Taker::ALL.map(|taker| (taker, follow_taker(client, taker, queue, stop)));
+        let optional = |group: &str, version: &str, kind: &str, plural: &str, work: Work| {
+            let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+            let woken = queue.clone();
+            Optional::start(client, resource, stop, move || woken.add(work.clone()))
+        };
+        Self {
+            writer: Writer::new(client.clone(), Kinds::new(client.clone()), ACCOUNT),
+            env,
+            queue: queue.clone(),
+            services,
+            takers: takers.into(),
+            config: optional("operator.openshift.io", "v1", "ServiceCA", "servicecas", Work::Authority),
+            operators: optional("config.openshift.io", "v1", "ClusterOperator", "clusteroperators", Work::Report),
+            state: Mutex::default(),
+        }
+    }
+
+    async fn reconcile(&self, work: Work) -> Result<Outcome, Error> {
+        match work {
+            Work::Authority => {
+                let outcome = self.authority().await;
+                self.note(outcome.as_ref().err().map(chain));
+                outcome
+            }
+            Work::Service(key) => self.service(&key).await,
+            Work::Take(taker, key) => self.take(taker, &key).await,
+            Work::Report => self.report().await,
+        }
+    }
+
+    async fn authority(&self) -> Result<Outcome, Error> {
+        if !self.config.is_known() {
+            // It wakes this as soon as it is. Without it a rotation that was asked for before would be done twice.
+            return Ok(Outcome::Done);
+        }
+        let config = self.config.named("cluster").map(|config| serde_json::to_value(&*config)).transpose()?;
+        let forced = config.as_ref().and_then(authority::forced_reason);
+        let place = secret_at(NAMESPACE, SECRET);
+        let live = self.writer.get(&place).await?;
+        let now = self.env.now_seconds();
+        let next = match authority::plan(live.as_ref(), forced, now) {
+            authority::Plan::Keep { authority, again } => {
+                self.show(&authority).await?;
+                self.hold(authority);
+                return Ok(Outcome::After(until(again, now)));
+            }
+            authority::Plan::Create { why } => {
+                tracing::info!(why, "a signing key is made");
+                Authority::create(now, authority::ends(now))?
+            }
+            authority::Plan::Rotate { authority, why } => {
+                tracing::info!(why, "the signing key is rotated");
+                authority.rotate(now, authority::ends(now))?
+            }
+            authority::Plan::Forget { authority } => authority,
+        };
+        let wanted = authority::secret(&next, forced);
+        match &live {
+            None => self.writer.create(&wanted).await?,
+            Some(live) => self.writer.patch(&place, "", &Patch::Merge(replacing(wanted, live))).await?,
+        };
+        // What was written is read again before it is used.
+        self.queue.add(Work::Authority);
+        Ok(Outcome::Done)
+    }
+
+    /// Keeps the ConfigMap that shows the bundle.
+    async fn show(&self, authority: &Authority) -> Result<(), Error> {
+        let wanted = authority::bundle(authority);
+        let live = self.takers.get(&Taker::ConfigMap).and_then(|maps| maps.get(&Key::new(NAMESPACE, BUNDLE)));
+        if live.is_none_or(|live| live.data.get("data") != wanted.get("data")) {
+            self.writer.apply(&wanted, true, &Expect::default()).await?;
+        }
+        Ok(())
+    }
+
+    /// Uses this CA from now on; everything that depends on it is looked at again when it is another.
+    fn hold(&self, authority: Authority) {
+        let changed = self.with(|state| {
+            let changed = state.authority.as_deref() != Some(&authority);
+            if changed {
+                state.authority = Some(Arc::new(authority));
+            }
+            changed
+        });
+        if !changed {
+            return;
+        }
+        for service in self.services.all() {
+            self.queue.add(Work::Service(Key::of(&service)));
+        }
+        for (taker, cache) in &self.takers {
+            for object in cache.all().iter().filter(|object| annotated(object, annotations::INJECT)) {
+                self.queue.add(Work::Take(*taker, Key::of(object)));
+            }
+        }
+    }
+
+    async fn service(&self, key: &Key) -> Result<Outcome, Error> {
+        let (Some(service), Some(authority)) = (self.services.get(key), self.with(|state| state.authority.clone())) else {
+            return Ok(Outcome::Done);
+        };
+        let service = serde_json::to_value(&*service)?;
+        let Some(name) = serving::secret_name(&service) else { return Ok(Outcome::Done) };
+        let place = secret_at(&key.namespace, name);
+        let live = self.writer.get(&place).await?;
+        let now = self.env.now_seconds();
+        match serving::plan(&service, live.as_ref(), &authority, now) {
+            serving::Plan::NotWanted => Ok(Outcome::Done),
+            serving::Plan::GivenUp => Ok(Outcome::After(LOOK_GIVEN_UP)),
+            serving::Plan::Keep { again, service } => {
+                self.annotate(key, service).await?;
+                Ok(Outcome::After(until(again, now)))
+            }
+            serving::Plan::Refuse { problem, service } => {
+                self.annotate(key, Some(service)).await?;
+                Err(Error::Refused { service: key.to_string(), problem })
+            }
+            serving::Plan::Issue { terms, service: success } => {
+                tracing::info!(service = %key, secret = terms.secret, why = terms.why, "a serving certificate is issued");
+                let issued = authority.issue(&terms.names, &terms.common_name, now, terms.until)?;
+                let wanted = serving::secret(&service, live.as_ref(), &terms, &issued, &authority);
+                let written = match live {
+                    None => self.writer.create(&wanted).await,
+                    Some(_) => self.writer.patch(&place, "", &Patch::Merge(wanted)).await,
+                };
+                match written {
+                    Ok(_) => {
+                        self.annotate(key, success).await?;
+                        // What was written is read again, which says when it is to be renewed.
+                        self.queue.add(Work::Service(key.clone()));
+                        Ok(Outcome::Done)
+                    }
+                    Err(error) if is_refused(&error) => {
+                        self.annotate(key, Some(serving::failure(&service, &error.to_string()))).await?;
+                        Err(Error::Refused { service: key.to_string(), problem: error.to_string() })
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    async fn annotate(&self, key: &Key, patch: Option<Value>) -> Result<(), Error> {
+        if let Some(patch) = patch {
+            let place = ObjectRef { kind: "Service".to_owned(), ..secret_at(&key.namespace, &key.name) };
+            self.writer.patch(&place, "", &Patch::Merge(patch)).await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&self, taker: Taker, key: &Key) -> Result<Outcome, Error> {
+        let object = self.takers.get(&taker).and_then(|cache| cache.get(key));
+        let (Some(object), Some(authority)) = (object, self.with(|state| state.authority.clone())) else {
+            return Ok(Outcome::Done);
+        };
+        let object = serde_json::to_value(&*object)?;
+        if let Some(patch) = inject::plan(taker, &object, &authority.bundle_pem()) {
+            self.writer.patch(&ObjectRef::of(&object).map_err(WriteError::from)?, "", &Patch::Json(patch)).await?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// What came of looking at the CA.
+    fn note(&self, failing: Option<String>) {
+        let changed = self.with(|state| {
+            let facts = Facts { has_authority: state.authority.is_some(), failing };
+            std::mem::replace(&mut state.facts, facts.clone()) != facts
+        });
+        if changed {
+            self.queue.add(Work::Report);
+        }
+    }
+
+    async fn report(&self) -> Result<Outcome, Error> {
+        if !self.operators.is_known() || self.operators.objects().is_none() {
+            return Ok(Outcome::Done);
+        }
+        let now = self.env.now_seconds();
+        let (facts, lasting) = self.with(|state| {
+            let facts = state.facts.clone();
+            let problem = facts.problem();
+            (facts, state.inertia.judge(problem, now))
+        });
+        let (degraded, outcome) = match lasting {
+            Lasting::Well => (None, Outcome::Done),
+            Lasting::Soon(wait) => (None, Outcome::After(wait)),
+            Lasting::Degraded(problem) => (Some(problem), Outcome::Done),
+        };
+        let own = cluster_operator::object(ACCOUNT);
+        let live = match self.writer.get(&ObjectRef::of(&own).map_err(WriteError::from)?).await? {
+            Some(live) => live,
+            None => self.writer.create(&own).await?,
+        };
+        let status = cluster_operator::status(&live, &report::report(&facts, degraded), now);
+        self.writer.update_status(&live, &status).await?;
+        Ok(outcome)
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
+        what(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Wakes the Services whose Secret changed, whoever's it is, and the CA.
+fn follow_secrets(client: &Client, services: &Cache, queue: &Queue<Work>, stop: &CancellationToken) {
+    // Secrets of other types, install records among them, are large and never ours.
+    let scope = Scope { fields: Some("type=kubernetes.io/tls".to_owned()), ..Scope::default() };
+    let (services, woken) = (services.clone(), queue.clone());
+    Cache::start(client, &core("Secret", "secrets"), &scope, stop).on_change(move |change| {
+        let Some(key) = change.object().map(|secret| Key::of(secret)) else { return };
+        if key == Key::new(NAMESPACE, SECRET) {
+            woken.add(Work::Authority);
+        }
+        let names = annotations::spellings(annotations::SECRET_NAME);
+        let wants = |service: &DynamicObject| {
+            let annotations = service.metadata.annotations.as_ref();
+            names.iter().any(|name| annotations.and_then(|all| all.get(name)) == Some(&key.name))
+        };
+        for service in services.matching(&key.namespace, wants) {
+            woken.add(Work::Service(Key::of(&service)));
+        }
+    });
+}
+
+fn follow_taker(client: &Client, taker: Taker, queue: &Queue<Work>, stop: &CancellationToken) -> Cache {
+    // Every namespace has this one, and nobody wants another bundle in it.
+    let fields = (taker == Taker::ConfigMap).then(|| "metadata.name!=kube-root-ca.crt".to_owned());
+    let cache = Cache::start(client, &taker.resource(), &Scope { fields, ..Scope::default() }, stop);
+    let woken = queue.clone();
+    cache.on_change(move |change| {
+        let Some(object) = change.object() else { return };
+        let key = Key::of(object);
+        if taker == Taker::ConfigMap && key == Key::new(NAMESPACE, BUNDLE) {
+            woken.add(Work::Authority);
+        } else if change.now.is_some() && annotated(object, annotations::INJECT) {
+            woken.add(Work::Take(taker, key));
+        }
+    });
+    cache
+}
+
+/// Whether a change of a Service is one to act on. What is written here about vain tries is not: the queue says when to try again.
+fn asks(change: &Change) -> bool {
+    let told = |service: &DynamicObject| {
+        let annotations = service.metadata.annotations.as_ref();
+        let read = |name: &str| annotations::spellings(name).map(|name| annotations.and_then(|all| all.get(&name)).cloned());
+        let failing = read(annotations::ERROR_NUMBER).map(|number| number.is_some());
+        let spec = service.data.pointer("/spec/clusterIP").cloned();
+        (read(annotations::SECRET_NAME), read(annotations::SIGNED_BY), failing, spec, service.metadata.uid.clone())
+    };
+    let Some(now) = &change.now else { return false };
+    annotated(now, annotations::SECRET_NAME) && change.before.as_ref().is_none_or(|before| told(before) != told(now))
+}
+
+fn annotated(object: &DynamicObject, name: &str) -> bool {
+    let annotations = object.metadata.annotations.as_ref();
+    annotations::spellings(name).iter().any(|name| annotations.is_some_and(|all| all.contains_key(name)))
+}
+
+/// Whether trying again as it is comes to the same.
+fn is_refused(error: &WriteError) -> bool {
+    matches!(error.reason(), Some(Reason::Invalid(_) | Reason::BadRequest | Reason::Forbidden))
+}
+
+/// A merge patch that makes the Secret exactly this, if it is still the one that was looked at.
+fn replacing(mut wanted: Value, live: &Value) -> Value {
+    for key in live.get("data").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
+        if wanted["data"].get(key).is_none() {
+            wanted["data"][key] = Value::Null;
+        }
+    }
+    wanted["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+    wanted
+}
+
+/// How long to wait for a time.
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    let wait = at.duration_since(now);
+    // A moment more than the time itself, so that it has come.
+    if wait.is_positive() { wait.unsigned_abs().min(LOOK) + Duration::from_secs(1) } else { Duration::from_secs(1) }
+}
+
+fn core(kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
+}
+
+fn secret_at(namespace: &str, name: &str) -> ObjectRef {
+    ObjectRef { api_version: "v1".to_owned(), kind: "Secret".to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,84 @@
+//! Where the CA bundle is to be put (COP-SCA-03).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::api::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+
+use crate::annotations::{INJECT, read};
+
+/// The key of a ConfigMap that gets the bundle.
+const KEY: &str = "service-ca.crt";
+
+/// A kind whose objects may ask for the bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Taker {
+    /// The bundle as text, and nothing else.
+    ConfigMap,
+    /// The server of an API.
+    ApiService,
+    /// Webhooks that change objects.
+    MutatingWebhook,
+    /// Webhooks that refuse objects.
+    ValidatingWebhook,
+    /// The conversion webhook of a custom kind.
+    CustomResource,
+}
+
+impl Taker {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::ConfigMap, Self::ApiService, Self::MutatingWebhook, Self::ValidatingWebhook, Self::CustomResource];
+
+    /// The kind and its plural.
+    pub fn resource(self) -> ApiResource {
+        let (group, kind, plural) = match self {
+            Self::ConfigMap => ("", "ConfigMap", "configmaps"),
+            Self::ApiService => ("apiregistration.k8s.io", "APIService", "apiservices"),
+            Self::MutatingWebhook => ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+            Self::ValidatingWebhook => {
+                ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+            }
+            Self::CustomResource => ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
+        };
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
+    }
+}
+
+/// Whether an object asks for the bundle.
+pub fn wants(object: &Value) -> bool {
+    read(object, INJECT) == Some("true") && object.pointer("/metadata/deletionTimestamp").is_none()
+}
+
+/// The JSON patch that gives an object the bundle; `None` where it does not want it, has it, or has no place for it.
+pub fn plan(taker: Taker, object: &Value, bundle: &str) -> Option<Value> {
+    if !wants(object) {
+        return None;
+    }
+    let encoded = json!(STANDARD.encode(bundle));
+    let put = |holder: &str| {
+        let live = object.pointer(holder).filter(|holder| holder.is_object())?;
+        (live.get("caBundle") != Some(&encoded)).then(|| json!({"op": "add", "path": format!("{holder}/caBundle"), "value": encoded}))
+    };
+    let mut operations: Vec<Value> = match taker {
+        Taker::ConfigMap => {
+            let wanted = json!({KEY: bundle});
+            (object.get("data") != Some(&wanted)).then(|| json!({"op": "add", "path": "/data", "value": wanted})).into_iter().collect()
+        }
+        // An API without a Service is served by the API server itself, and one that is not to be verified must not have a bundle.
+        Taker::ApiService if object.pointer("/spec/service").is_none_or(Value::is_null) => Vec::new(),
+        Taker::ApiService if object.pointer("/spec/insecureSkipTLSVerify") == Some(&json!(true)) => Vec::new(),
+        Taker::ApiService => put("/spec").into_iter().collect(),
+        Taker::MutatingWebhook | Taker::ValidatingWebhook => {
+            let webhooks = object.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len);
+            (0..webhooks).filter_map(|index| put(&format!("/webhooks/{index}/clientConfig"))).collect()
+        }
+        Taker::CustomResource => put("/spec/conversion/webhook/clientConfig").into_iter().collect(),
+    };
+    if operations.is_empty() {
+        return None;
+    }
+    // Paths count webhooks, so the object must be the one that was looked at.
+    let version = &object["metadata"]["resourceVersion"];
+    operations.insert(0, json!({"op": "add", "path": "/metadata/resourceVersion", "value": version}));
+    Some(Value::Array(operations))
+}
