@@ -43,6 +43,35 @@ pub fn bundles() -> Option<&'static BTreeMap<String, Files>> {
     BUNDLES.as_ref()
 }
 
+/// The bundles of the older layout by `package/version`, their folders taken as the manifests that they are.
+pub fn legacy() -> Option<&'static BTreeMap<String, Files>> {
+    static BUNDLES: LazyLock<Option<BTreeMap<String, Files>>> = LazyLock::new(|| {
+        let path = data().join("bundles-legacy.tar.gz");
+        let Ok(file) = std::fs::File::open(&path) else {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is missing", path.display());
+            eprintln!("skipped: {} is missing", path.display());
+            return None;
+        };
+        let mut bundles: BTreeMap<String, Files> = BTreeMap::new();
+        for entry in tar::Archive::new(flate2::read::GzDecoder::new(file)).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let path = entry.path().unwrap().to_string_lossy().into_owned();
+            let parts: Vec<_> = path.splitn(4, '/').skip(1).collect();
+            let [package, version, file] = parts[..] else { continue };
+            if entry.header().entry_type().is_file() {
+                let mut bytes = Vec::new();
+                entry.read_to_end(&mut bytes).unwrap();
+                let files = bundles.entry(format!("{package}/{version}")).or_default();
+                files.insert(format!("manifests/{file}"), bytes);
+                let annotations = format!("annotations: {{operators.operatorframework.io.bundle.package.v1: {package}}}\n");
+                files.insert("metadata/annotations.yaml".to_owned(), annotations.into_bytes());
+            }
+        }
+        Some(bundles)
+    });
+    BUNDLES.as_ref()
+}
+
 /// The lines of a recorded answer.
 pub fn recorded(name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(data().join("bundle-oracle").join(name)).expect("recorded answers");
