@@ -1,6 +1,8 @@
 //! An embedded API server with the definitions of OLM v1, and ways to it, for tests against the real API.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod bench;
+
 use std::sync::Arc;
 use std::time::Duration;
 
