@@ -84,7 +84,7 @@ pub fn section(rows: &[Beside]) -> String {
 }
 
 /// Writes the catalog twice, as `one/catalog.json` and as `many/PACKAGE/catalog.json`; gives the number of bundles.
-fn make(recorded: &Path, folder: &Path) -> anyhow::Result<usize> {
+pub fn make(recorded: &Path, folder: &Path) -> anyhow::Result<usize> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(File::open(recorded)?).read_to_string(&mut text)?;
     let blobs: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
@@ -166,7 +166,7 @@ fn run(program: &Path, arguments: &[&str], directory: &Path) -> anyhow::Result<C
 }
 
 /// User and system time of a process, in steps of a hundredth of a second.
-fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/stat")))?;
     // The name in parentheses may hold blanks; user and system time are the 14th and 15th field.
     let fields = stat.rsplit_once(')').context("no process times")?.1;

@@ -1,19 +1,19 @@
-//! A thousand ClusterExtensions on one cluster; resolution by itself.
+//! A thousand ClusterExtensions on one cluster.
 //!
 //! Each extension has a bundle, a namespace and an installer of its own. Workload controllers run without nodes: what is measured is the
 //! whole process, API, store and loops together.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use bytes::Bytes;
 use futures::StreamExt as _;
+use mainstay_e2e::Registry;
 use mainstay_e2e::bundles::{Toy, catalog, publish, until_serving};
-use mainstay_e2e::{Cluster, Registry};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::catalogs::cpu_time;
 use super::client::{JSON, Target};
 use super::{Bench, Figure, memory, resident, shown, time};
 
@@ -56,9 +56,9 @@ impl Bench {
         })?;
         self.add(time(&format!("{EXTENSIONS} ClusterExtensions: created to all Installed"), installed, "120 s", 120_000));
         std::thread::sleep(QUIET);
-        let (before, begun) = (processor(&cluster)?, Instant::now());
+        let (before, begun) = (cpu_time(cluster.pid())?, Instant::now());
         std::thread::sleep(QUIET);
-        let share = (processor(&cluster)?.saturating_sub(before)).as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
+        let share = (cpu_time(cluster.pid())?.saturating_sub(before)).as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
         self.add(memory(
             &format!("{EXTENSIONS} ClusterExtensions, steady: resident memory of the whole process"),
             resident(&cluster)?,
@@ -144,16 +144,4 @@ async fn until(target: &Target, count: usize, version: &str) -> anyhow::Result<(
         }
         sleep(Duration::from_millis(100)).await;
     }
-}
-
-/// The processor time that a cluster's process has used.
-fn processor(cluster: &Cluster) -> anyhow::Result<Duration> {
-    let path = PathBuf::from(format!("/proc/{}/stat", cluster.pid()));
-    let text = std::fs::read_to_string(path)?;
-    // The name, in parentheses, may hold anything; the numbers come after it.
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks: u64 = [11, 12].iter().filter_map(|&at| fields.get(at)?.parse::<u64>().ok()).sum();
-    let second = rustix::param::clock_ticks_per_second();
-    anyhow::ensure!(second > 0, "no clock");
-    Ok(Duration::from_millis(ticks * 1_000 / second))
 }

@@ -11,6 +11,7 @@ mod extensions;
 mod load;
 mod many;
 mod pods;
+mod resolving;
 mod serving;
 mod watchers;
 
@@ -55,7 +56,7 @@ const WATCHERS: usize = 1_000;
 const MAPS: usize = 100_000;
 
 const USAGE: &str =
-    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|extensions] [--beside FILE] [--opm PROGRAM]
+    "usage: bench --mainstay PROGRAM --out FILE [--only start|load|watch|maps|pods|catalogs|curate|install|resolve|extensions] [--beside FILE] [--opm PROGRAM]
        bench --kubeconfig FILE [--json FILE]
        bench index FOLDER";
 
@@ -109,6 +110,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("catalogs", Bench::catalogs),
     ("curate", Bench::curate),
     ("install", Bench::installs),
+    ("resolve", Bench::resolving),
     ("extensions", Bench::extensions),
 ];
 
