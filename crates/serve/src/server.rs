@@ -110,6 +110,7 @@ pub struct Server {
     address: SocketAddr,
     tls: Option<Tls>,
     limits: Limits,
+    http2: bool,
     observer: Arc<dyn Observer>,
 }
 
@@ -125,7 +126,7 @@ impl Server {
         let failed = |source| Error::Bind { address, source };
         let tcp = TcpListener::bind(address).await.map_err(failed)?;
         let address = tcp.local_addr().map_err(failed)?;
-        Ok(Self { tcp, address, tls: None, limits: Limits::default(), observer: Arc::new(Unobserved) })
+        Ok(Self { tcp, address, tls: None, limits: Limits::default(), http2: true, observer: Arc::new(Unobserved) })
     }
 
     /// The real address, with the port that was picked.
@@ -147,6 +148,13 @@ impl Server {
         self
     }
 
+    /// Speaks nothing but HTTP/1.1 (OLM1-GEN-05).
+    #[must_use]
+    pub fn without_http2(mut self) -> Self {
+        self.http2 = false;
+        self
+    }
+
     /// Tells the observer about connections.
     #[must_use]
     pub fn observe(mut self, observer: Arc<dyn Observer>) -> Self {
@@ -158,10 +166,11 @@ impl Server {
     ///
     /// Answers that never end by themselves (watches) must be ended by whoever made them.
     pub async fn run(self, router: Router, shutdown: CancellationToken) -> Ended {
-        let Self { tcp, tls, limits, observer, .. } = self;
+        let Self { tcp, tls, limits, http2, observer, .. } = self;
+        let tls = tls.map(|tls| if http2 { tls } else { tls.without_http2() });
         let slots = Arc::new(Semaphore::new(limits.connections));
         let mut connections = JoinSet::new();
-        let context = Arc::new(Context { acceptor: tls.map(|tls| TlsAcceptor::from(tls.config)), limits, observer, router, shutdown });
+        let context = Arc::new(Context { acceptor: tls.map(|tls| TlsAcceptor::from(tls.config)), limits, http2, observer, router, shutdown });
         loop {
             let slot = tokio::select! {
                 () = context.shutdown.cancelled() => break,
@@ -222,6 +231,7 @@ fn report_panic(ended: Result<(), tokio::task::JoinError>) {
 struct Context {
     acceptor: Option<TlsAcceptor>,
     limits: Limits,
+    http2: bool,
     observer: Arc<dyn Observer>,
     router: Router,
     shutdown: CancellationToken,
@@ -269,6 +279,9 @@ impl Context {
             router.clone().oneshot(request)
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
+        if !self.http2 {
+            builder = builder.http1_only();
+        }
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header_read).max_buf_size(self.limits.buffer_bytes);
         builder
             .http2()

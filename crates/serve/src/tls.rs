@@ -113,6 +113,13 @@ impl Tls {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config) })
     }
+
+    /// The same, which does not offer HTTP/2.
+    pub(crate) fn without_http2(&self) -> Self {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { config: Arc::new(config) }
+    }
 }
 
 fn read_pair(chain: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>), Error> {
