@@ -8,14 +8,18 @@
 //! (OLM1-PERM-01); `status` says what came of it. The same plan is shown before a change and done afterwards.
 
 pub mod act;
+pub mod approval;
 pub mod catalogs;
 pub mod controller;
+pub mod dependencies;
 pub mod explain;
 pub mod facts;
+pub mod lifecycle;
 pub mod object;
 pub mod observe;
 pub mod permissions;
 pub mod plan;
+pub mod policies;
 pub mod preview;
 pub mod record;
 pub mod removal;

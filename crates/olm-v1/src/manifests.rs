@@ -10,6 +10,7 @@ pub const OPERATOR_CONTROLLER: &str = "operator-controller-controller-manager";
 pub const CATALOGD: &str = "catalogd-controller-manager";
 
 const GROUP: &str = "olm.operatorframework.io";
+const LIFECYCLE: &str = "lifecycle.mainstay.dev";
 
 /// Namespace, accounts, roles and bindings; the CRDs come from `mainstay-api`.
 pub fn manifests(namespace: &str) -> Vec<Value> {
@@ -29,6 +30,12 @@ pub fn manifests(namespace: &str) -> Vec<Value> {
                 rule(GROUP, &["clusterextensions/finalizers"], &["update"]),
                 rule(GROUP, &["clustercatalogs"], &read),
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get"]),
+                // What the cluster's owners decide, and the changes that wait for them; of whether it has the kinds, too.
+                rule(LIFECYCLE, &["lifecyclepolicies"], &read),
+                rule(LIFECYCLE, &["changeplans"], &["get", "list", "watch", "create", "update", "patch"]),
+                rule(LIFECYCLE, &["changeplans/status"], &["update", "patch"]),
+                json!({"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["list", "watch"],
+                    "resourceNames": ["lifecyclepolicies.lifecycle.mainstay.dev", "changeplans.lifecycle.mainstay.dev"]}),
                 rule("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterroles", "clusterrolebindings"], &["list", "watch"]),
                 rule("", &["serviceaccounts"], &["get"]),
                 rule("", &["serviceaccounts/token"], &["create"]),
@@ -65,6 +72,28 @@ pub fn manifests(namespace: &str) -> Vec<Value> {
         cluster_role("operator-controller-clusterextension-editor-role", &[rule(GROUP, &["clusterextensions"], &everything)]),
         cluster_role("operator-controller-clusterextension-viewer-role", &[rule(GROUP, &["clusterextensions"], &read)]),
     ]
+}
+
+/// What a controller needs in its own namespace on a real cluster besides: its Lease, and for catalogd the way from its Service to the leader
+/// (OLM1-CAT-18).
+pub fn own_namespace(namespace: &str) -> Vec<Value> {
+    let verbs = ["get", "create", "update", "patch"];
+    let leases = json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs});
+    // OpenShift lets addresses of pods be written only by who may write restricted ones.
+    let slices = json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices", "endpointslices/restricted"], "verbs": verbs});
+    [("operator-controller-own-namespace", OPERATOR_CONTROLLER, vec![leases.clone()]), ("catalogd-own-namespace", CATALOGD, vec![leases, slices])]
+        .into_iter()
+        .flat_map(|(name, account, rules)| {
+            [
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name, "namespace": namespace}, "rules": rules}),
+                json!({
+                    "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name, "namespace": namespace},
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+                    "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+                }),
+            ]
+        })
+        .collect()
 }
 
 /// The kinds with mirror rules of a group.

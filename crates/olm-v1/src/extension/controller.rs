@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::api::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
+use mainstay_api::lifecycle::ChangePlanPhase;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::{WriteError, Writer};
 use mainstay_runtime::{AccountError, Accounts, Backoff, Cache, Change, Env, Key, Kinds, Outcome, Queue, Scope};
@@ -13,7 +14,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::act::{ActError, Actor, FIELD_MANAGER};
+use super::approval::{APPLIED, Mark};
 use super::facts::{Answer, Snapshot};
+use super::lifecycle::{self, LifecycleObjects};
 use super::object;
 use super::observe::{BundleSource, CatalogSource, Observer};
 use super::plan::{Action, FINALIZERS, Plan, Verdict, account_name, plan, with_bundle};
@@ -123,6 +126,13 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
             }
         }
     });
+    let lifecycle = LifecycleObjects::start(extensions.writer.client(), &cache, &queue, &stop);
+    let (woken, objects) = (queue.clone(), lifecycle.clone());
+    cache.on_change(move |change| {
+        if peers_wake(change) {
+            objects.joint().into_iter().for_each(|key| woken.add(key));
+        }
+    });
     for roles in &extensions.policy.caches {
         let (woken, all) = (queue.clone(), cache.clone());
         // A right that is granted is what a refused extension waits for (OLM1-PERM-02).
@@ -134,8 +144,8 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
     }
     let worker = extensions.clone();
     let reconcile = move |key: Key| {
-        let (extensions, cache, watches) = (worker.clone(), cache.clone(), watches.clone());
-        async move { extensions.reconcile(&cache, &watches, &key).await }
+        let (extensions, cache, watches, lifecycle) = (worker.clone(), cache.clone(), watches.clone(), lifecycle.clone());
+        async move { extensions.reconcile(&cache, &watches, &lifecycle, &key).await }
     };
     mainstay_runtime::run("clusterextension", queue, WORKERS, extensions.env.clone(), stop, reconcile).await;
 }
@@ -149,6 +159,13 @@ fn wakes(change: &Change) -> bool {
         || old.labels != new.labels
         || old.finalizers != new.finalizers
         || old.deletion_timestamp != new.deletion_timestamp
+}
+
+/// What extensions that resolve together look at in each other: what is wanted, and what is installed.
+fn peers_wake(change: &Change) -> bool {
+    let (Some(before), Some(now)) = (&change.before, &change.now) else { return true };
+    let installed = |object: &kube::api::DynamicObject| object.data.pointer("/status/install").cloned();
+    wakes(change) || installed(before) != installed(now)
 }
 
 fn retries(extension: &kube::api::DynamicObject) -> bool {
@@ -171,7 +188,13 @@ fn catalog_wakes(change: &Change) -> bool {
 }
 
 impl Extensions {
-    async fn reconcile(&self, cache: &Cache, watches: &Watches, key: &Key) -> Result<Outcome, ExtensionError> {
+    async fn reconcile(
+        &self,
+        cache: &Cache,
+        watches: &Watches,
+        lifecycle: &LifecycleObjects,
+        key: &Key,
+    ) -> Result<Outcome, ExtensionError> {
         let Some(object) = cache.get(key) else {
             watches.forget(&key.name);
             return Ok(Outcome::Done);
@@ -196,6 +219,7 @@ impl Extensions {
             snapshot.known.account = Some(Err(chain(error)));
         }
         snapshot.known.now = Some(self.env.now_seconds());
+        snapshot.known.lifecycle = lifecycle.facts().await;
         for _ in 0..ROUNDS {
             match plan(&snapshot) {
                 Answer::Ready(plan) => return self.act(&live, snapshot, plan, account.ok(), watches).await,
@@ -260,6 +284,8 @@ impl Extensions {
             }
             Action::Report | Action::Install | Action::Upgrade | Action::Reassert => {}
         }
+        let gate = plan.consent.gate.clone();
+        let plan = self.consented(&snapshot, plan).await?;
         let Snapshot { history, .. } = &snapshot;
         let mut history = history.clone();
         let (verdict, applied) = match (&mut history, &account) {
@@ -271,6 +297,10 @@ impl Extensions {
             watches.keep(&name, &self.identity(extension), &kinds);
         }
         self.report(live, extension, &plan, &verdict, history.as_ref().map_err(String::as_str)).await?;
+        if let (Some(gate), Verdict::Reached) = (gate, &verdict) {
+            let applied = Mark { name: gate.name, phase: ChangePlanPhase::Applied, message: APPLIED.to_owned() };
+            lifecycle::mark(&self.writer, &snapshot.known.lifecycle, &applied).await?;
+        }
         Ok(match verdict {
             // A direct successor is one step; the next one may be waiting (OLM1-UPG-07).
             Verdict::Reached if matches!(plan.action, Action::Install | Action::Upgrade) => Outcome::After(Duration::ZERO),
@@ -281,6 +311,21 @@ impl Extensions {
             Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,
             Verdict::Retrying(_) | Verdict::NoAccount { .. } | Verdict::Unreadable(_) => Outcome::Retry,
         })
+    }
+
+    /// Keeps what has to be approved, shows how far kept plans are, and gives what may be done now.
+    async fn consented(&self, snapshot: &Snapshot, mut plan: Plan) -> Result<Plan, ExtensionError> {
+        for mark in &plan.consent.marks {
+            lifecycle::mark(&self.writer, &snapshot.known.lifecycle, mark).await?;
+        }
+        let Some(mut meanwhile) = plan.consent.meanwhile.take() else { return Ok(plan) };
+        if let Some(gate) = plan.consent.gate.as_ref().filter(|gate| !gate.kept)
+            && let Err(error) = lifecycle::keep(&self.writer, &snapshot.extension, gate).await
+        {
+            meanwhile.verdict = Verdict::Retrying(format!("change plan {} could not be kept for approval: {}", gate.name, chain(&error)));
+        }
+        meanwhile.warnings = plan.warnings;
+        Ok(*meanwhile)
     }
 
     /// How long until the plan's time to become healthy is over.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::ObjectRef;
 use mainstay_bundle::Bundle;
@@ -11,6 +12,8 @@ use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::PackageSource;
 use serde_json::Value;
 
+use super::dependencies::ApiFact;
+use super::policies::PolicyFact;
 use super::record::History;
 use super::rollback::Instances;
 use crate::gates::FeatureGates;
@@ -28,6 +31,8 @@ pub enum Fact {
     Live(ObjectRef),
     /// All objects of a kind; the name is empty.
     Instances(ObjectRef),
+    /// Every API that the server serves, and whose it is.
+    Apis,
 }
 
 /// A plan, or what is needed to make one.
@@ -118,4 +123,21 @@ pub struct Known {
     pub instances: HashMap<ObjectRef, Instances>,
     /// The time; none where a plan is only shown.
     pub now: Option<Timestamp>,
+    /// See [`Fact::Apis`]; or why nobody can tell.
+    pub apis: Option<Result<Vec<ApiFact>, String>>,
+    /// What the cluster's owners say; nothing where nobody looked.
+    pub lifecycle: Lifecycle,
+}
+
+/// What the cluster's owners decided about changes, what was kept for them to approve, and who else there is.
+#[derive(Clone, Debug, Default)]
+pub struct Lifecycle {
+    /// Every LifecyclePolicy.
+    pub policies: Vec<PolicyFact>,
+    /// Why they cannot be told; then nothing is changed, since they may ask for an approval.
+    pub problem: Option<String>,
+    /// Every ChangePlan.
+    pub plans: Vec<Arc<ChangePlan>>,
+    /// Every ClusterExtension, this one too; only where some policy has dependencies planned.
+    pub peers: Vec<Arc<ClusterExtension>>,
 }

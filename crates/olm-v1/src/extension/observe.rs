@@ -1,19 +1,24 @@
 //! Gathering facts. Nothing is decided here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use kube::Client;
-use kube::api::{Api, ListParams};
-use mainstay_api::olm_v1::ClusterExtension;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ApiResource, ListParams};
+use kube::discovery::Discovery;
+use kube::{Client, ResourceExt};
+use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{ObjectRef, WriteError, Writer};
 use mainstay_bundle::Bundle;
 use mainstay_rbac::PolicyIndex;
+use mainstay_resolver::joint::Provided;
 use mainstay_runtime::KindError;
 use serde_json::Value;
 
+use super::dependencies::ApiFact;
 use super::facts::{CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
 use super::plan::account_name;
 use super::record::{EXTENSION_LABEL, History};
@@ -95,6 +100,7 @@ impl Observer<'_> {
                     snapshot.known.bundles.insert(reference, bundle);
                 }
                 Fact::Live(target) => live.push(target),
+                Fact::Apis => snapshot.known.apis = Some(self.apis().await),
                 Fact::Instances(kind) => {
                     let found = self.instances(&kind).await;
                     snapshot.known.instances.insert(kind, found);
@@ -119,6 +125,42 @@ impl Observer<'_> {
             return Instances::Unreadable("no account to read them with".to_owned());
         };
         account.list(&kind.gvk(), LOOKED_AT).await.map_or_else(|error| Instances::Unreadable(chain(&error)), Instances::Known)
+    }
+
+    /// Everything that the server serves. What has no CRD belongs to the server itself, or to another one behind it.
+    async fn apis(&self) -> Result<Vec<ApiFact>, String> {
+        let found = Discovery::new(self.own.clone()).run().await.map_err(|error| chain(&error))?;
+        let mut kinds: BTreeMap<String, Vec<ApiResource>> = BTreeMap::new();
+        for group in found.groups() {
+            for version in group.versions() {
+                for (resource, _) in group.versioned_resources(version) {
+                    kinds.entry(format!("{}.{}", resource.plural, resource.group)).or_default().push(resource);
+                }
+            }
+        }
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.own.clone());
+        let owned = |(name, resources): (String, Vec<ApiResource>)| {
+            let definitions = definitions.clone();
+            async move {
+                // The group of the oldest kinds has no name, and no CRD can have it.
+                let definition = if name.ends_with('.') {
+                    None
+                } else {
+                    definitions.get_metadata_opt(&name).await.map_err(|error| chain(&error))?
+                };
+                let labels = definition.as_ref().map(|found| found.labels().clone()).unwrap_or_default();
+                let of_extension = labels.get(OWNER_KIND_LABEL).is_some_and(|kind| kind == "ClusterExtension");
+                let extension = labels.get(OWNER_NAME_LABEL).filter(|_| of_extension).cloned();
+                let by = definition.map_or_else(|| "the server".to_owned(), |_| format!("customresourcedefinition {name}"));
+                let fact = |ApiResource { group, version, kind, .. }: ApiResource| ApiFact {
+                    provided: Provided { group, version, kind, by: by.clone() },
+                    extension: extension.clone(),
+                };
+                Ok(resources.into_iter().map(fact).collect::<Vec<_>>())
+            }
+        };
+        let facts: Result<Vec<Vec<ApiFact>>, String> = futures::stream::iter(kinds).map(owned).buffered(READERS).try_collect().await;
+        Ok(facts?.concat())
     }
 
     async fn live(&self, target: &ObjectRef) -> Live {

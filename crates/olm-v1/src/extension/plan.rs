@@ -2,6 +2,7 @@
 
 mod checks;
 mod choice;
+mod consent;
 mod health;
 mod steps;
 
@@ -11,6 +12,8 @@ use mainstay_bundle::{Bundle, Refusal, RenderError, RenderOptions, gates, render
 use mainstay_resolver::Resolution;
 use serde_json::Value;
 
+use super::approval::Consent;
+use super::dependencies::Dependencies;
 use super::facts::{Answer, Fact, Snapshot};
 use super::object;
 use super::record::Record;
@@ -41,6 +44,8 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// What health after an upgrade means for it (MS-RB-01).
     pub gate: Gate,
+    /// Whether somebody has to be asked first (MS-POL-01).
+    pub consent: Consent,
 }
 
 /// What kind of change a plan is.
@@ -108,7 +113,7 @@ pub enum Verdict {
 
 /// Decides for the snapshot, or says which facts are missing.
 pub fn plan(snapshot: &Snapshot) -> Answer<Plan> {
-    let mut planner = Planner { snapshot, resolution: None };
+    let mut planner = Planner { snapshot, resolution: None, dependencies: None };
     match planner.decide() {
         Ok(plan) => Answer::Ready(plan),
         Err(Stop::Need(facts)) => Answer::Need(facts),
@@ -125,6 +130,8 @@ enum Stop {
 struct Planner<'a> {
     snapshot: &'a Snapshot,
     resolution: Option<Resolution>,
+    /// What others have to do with the choice; nothing where the extension resolves alone.
+    dependencies: Option<Dependencies>,
 }
 
 impl Planner<'_> {
@@ -145,7 +152,7 @@ impl Planner<'_> {
             Outlook::Well(gate) => (gate, None),
             Outlook::Stuck(gate, why) => (gate, Some(why)),
         };
-        self.resolution = Some(choice::resolved(snapshot, history.installed()).map_err(|problem| self.stop(Verdict::Retrying(problem)))?);
+        self.choose(history.installed())?;
         let bundle = self.bundle()?;
         let objects = self.rendered(&bundle)?;
         let mut record = Record { bundle: self.installed_bundle(), csv_annotations: bundle.csv.annotations.clone(), objects };
@@ -165,7 +172,8 @@ impl Planner<'_> {
         warnings.extend(complaint);
         let at_gate = steps::stands_at_gate(history, &record);
         let steps = steps::steps(&action, &record, &gone, &live, &self.owner(), at_gate);
-        Ok(Plan { action, steps, resolution: self.resolution.take(), record: Some(record), verdict, warnings, gate })
+        let plan = Plan { action, steps, record: Some(record), warnings, gate, ..self.report(verdict) };
+        self.consented(plan, history, &live)
     }
 
     fn account(&self, extension: &ClusterExtension) -> Result<(), Stop> {
@@ -216,6 +224,7 @@ impl Planner<'_> {
             verdict,
             warnings: Vec::new(),
             gate: Gate::default(),
+            consent: Consent::default(),
         }
     }
 }

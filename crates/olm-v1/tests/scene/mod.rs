@@ -11,7 +11,8 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::ObjectRef;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
-use mainstay_olm_v1::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
+use mainstay_olm_v1::extension::dependencies::ApiFact;
+use mainstay_olm_v1::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Known, Lifecycle, Live, PullFailure, Snapshot};
 use mainstay_olm_v1::extension::plan::{Action, Change, FINALIZERS, Plan, Verdict, plan};
 use mainstay_olm_v1::extension::record::{History, Notes, Revision, State};
 use mainstay_olm_v1::extension::rollback::Instances;
@@ -185,6 +186,8 @@ pub struct Scene {
     pub live: HashMap<ObjectRef, Live>,
     pub instances: HashMap<String, Instances>,
     pub now: Option<Timestamp>,
+    pub lifecycle: Lifecycle,
+    pub apis: Result<Vec<ApiFact>, String>,
 }
 
 /// A role with everything for the account `installer`.
@@ -222,6 +225,8 @@ impl Scene {
             live: HashMap::new(),
             instances: HashMap::new(),
             now: None,
+            lifecycle: Lifecycle::default(),
+            apis: Ok(Vec::new()),
         };
         for version in ["1.0.0", "1.1.0", "2.0.0"] {
             scene.offer(version, &Content::default());
@@ -251,7 +256,7 @@ impl Scene {
             ignore_service_account: self.ignore_service_account,
             catalogs: self.catalogs.clone(),
             history: self.history.clone(),
-            known: Known { now: self.now, ..Known::default() },
+            known: Known { now: self.now, lifecycle: self.lifecycle.clone(), ..Known::default() },
         };
         let mut asked = Vec::new();
         loop {
@@ -266,11 +271,13 @@ impl Scene {
                 [Fact::Bundle(image)] => format!("bundle {image}"),
                 [Fact::Instances(kind)] => format!("all of {}", kind.kind),
                 [Fact::Policy] => "roles and bindings".to_owned(),
+                [Fact::Apis] => "APIs".to_owned(),
                 other => format!("{other:?}"),
             });
             for fact in facts {
                 match fact {
                     Fact::Account => snapshot.known.account = Some(self.account.clone()),
+                    Fact::Apis => snapshot.known.apis = Some(self.apis.clone()),
                     Fact::Policy => snapshot.known.policy = Some(Arc::new(self.policy.clone())),
                     Fact::Bundle(image) => {
                         let bundle = self.bundles[&image].clone();
@@ -292,13 +299,13 @@ impl Scene {
     /// Carries out what is planned for a version: its record, in this state, and its objects. The wish is as before afterwards.
     pub fn have(&mut self, version: &str, state: State) {
         let (before, policy) = (self.extension["spec"].clone(), self.extension["metadata"].clone());
-        let live = std::mem::take(&mut self.live);
+        let (live, lifecycle) = (std::mem::take(&mut self.live), std::mem::take(&mut self.lifecycle));
         self.wish("version", json!(version));
         self.wish("upgradeConstraintPolicy", json!("SelfCertified"));
         let (_, plan, _) = self.decide();
         self.extension["spec"] = before;
         self.extension["metadata"] = policy;
-        self.live = live;
+        (self.live, self.lifecycle) = (live, lifecycle);
         let record = plan.record.unwrap_or_else(|| panic!("{:?}", plan.verdict));
         if matches!(state, State::Deployed | State::Pending) {
             for object in &record.objects {

@@ -44,7 +44,7 @@ impl Planner<'_> {
             let target = object::place(object);
             match live.get(&target) {
                 Live::Absent => {}
-                Live::NotServed if brought_along(&target, &record.objects) => {}
+                Live::NotServed if brought_along(&target, &record.objects) || self.waits_for_others() => {}
                 Live::NotServed => {
                     return Err(self.fail(&format!(
                         "resource mapping not found for name: {:?} namespace: {:?} from \"\": no matches for kind {:?} in version {:?}\nensure CRDs are installed first",
@@ -81,6 +81,11 @@ impl Planner<'_> {
             .filter(|target| lost(target))
             .map(|target| format!("{target} is not in the new bundle and is deleted with all its custom resources"))
             .collect())
+    }
+
+    /// Whether other extensions have to bring something first; their CRDs come with them.
+    fn waits_for_others(&self) -> bool {
+        self.dependencies.as_ref().is_some_and(|needs| !needs.missing.is_empty() || !needs.waits.is_empty())
     }
 
     /// An object that an earlier revision applied is still the extension's when somebody only took its labels off.

@@ -2,16 +2,64 @@
 
 use std::sync::Arc;
 
+use mainstay_api::lifecycle::ResolveDependencies;
 use mainstay_api::olm_v1::{ClusterExtension, UpgradeConstraintPolicy};
 use mainstay_bundle::{Bundle, gates};
-use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, Request, Resolution, SelectorRequirement, resolve};
+use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, RefusalKind, Request, Resolution, SelectorRequirement, resolve};
 use serde_json::json;
 
-use super::super::facts::{CatalogContent, Fact, Snapshot};
+use super::super::dependencies::{together, wanting};
+use super::super::facts::{CatalogContent, CatalogFact, Fact, Snapshot};
+use super::super::policies::ruling;
 use super::super::record::{InstalledBundle, Revision};
-use super::{Planner, Stop, Verdict};
+use super::{Plan, Planner, Stop, Verdict};
 
 impl Planner<'_> {
+    /// Chooses the bundle: alone, as upstream, or together with the other extensions where a policy says so (OLM1-INST-04).
+    pub(super) fn choose(&mut self, installed: Option<&Revision>) -> Result<(), Stop> {
+        let snapshot = self.snapshot;
+        let Some(request) = request(&snapshot.extension, installed) else {
+            return Err(self.stop(Verdict::Retrying("spec.source.catalog is missing".to_owned())));
+        };
+        let catalogs = candidates(snapshot);
+        if ruling(&snapshot.extension, &snapshot.known.lifecycle.policies).dependencies == ResolveDependencies::Plan {
+            return self.choose_together(request, &catalogs);
+        }
+        match resolve(&request, &catalogs) {
+            Ok(resolution) => {
+                self.resolution = Some(resolution);
+                Ok(())
+            }
+            Err(refusal) => {
+                let advice = match refusal.kind {
+                    RefusalKind::UnsupportedDependency { .. } => wanting(request, &catalogs),
+                    _ => Vec::new(),
+                };
+                Err(self.advised(Verdict::Retrying(refusal.to_string()), advice))
+            }
+        }
+    }
+
+    fn choose_together(&mut self, request: Request, catalogs: &[CandidateCatalog<'_>]) -> Result<(), Stop> {
+        let snapshot = self.snapshot;
+        if let Some(Err(problem)) = &snapshot.known.apis {
+            return Err(self.stop(Verdict::Retrying(format!("the APIs of the cluster cannot be told: {problem}"))));
+        }
+        let solved = together(snapshot, request, catalogs);
+        // What seems to be missing may be there without any extension.
+        if snapshot.known.apis.is_none() && solved.as_ref().map_or(true, |(_, dependencies)| !dependencies.missing.is_empty()) {
+            return Err(Stop::Need(vec![Fact::Apis]));
+        }
+        let (resolution, dependencies) = solved.map_err(|unsolved| self.advised(Verdict::Retrying(unsolved.problem), unsolved.advice))?;
+        self.resolution = Some(resolution);
+        self.dependencies = Some(dependencies);
+        Ok(())
+    }
+
+    fn advised(&self, verdict: Verdict, warnings: Vec<String>) -> Stop {
+        Stop::Plan(Box::new(Plan { warnings, ..self.report(verdict) }))
+    }
+
     /// The bundle's content; what upstream says about a dependency comes before anything is pulled (OLM1-INST-04).
     pub(super) fn bundle(&self) -> Result<Arc<Bundle>, Stop> {
         let Some(resolution) = &self.resolution else {
@@ -27,7 +75,9 @@ impl Planner<'_> {
                 }
                 _ => None,
             });
-        gates::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(&refusal.to_string()))?;
+        if self.dependencies.is_none() {
+            gates::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(&refusal.to_string()))?;
+        }
         match self.snapshot.known.bundles.get(&choice.image) {
             None => Err(Stop::Need(vec![Fact::Bundle(choice.image.clone())])),
             Some(Ok(bundle)) => Ok(bundle.clone()),
@@ -74,22 +124,21 @@ pub fn request(extension: &ClusterExtension, installed: Option<&Revision>) -> Op
     })
 }
 
-pub(super) fn resolved(snapshot: &Snapshot, installed: Option<&Revision>) -> Result<Resolution, String> {
-    let request = request(&snapshot.extension, installed).ok_or("spec.source.catalog is missing")?;
-    let candidates: Vec<CandidateCatalog<'_>> = snapshot
-        .catalogs
-        .iter()
-        .map(|catalog| CandidateCatalog {
-            name: &catalog.name,
-            labels: &catalog.labels,
-            priority: catalog.priority,
-            state: match &catalog.content {
-                CatalogContent::Unavailable => CatalogState::Unavailable,
-                CatalogContent::NotServing => CatalogState::NotServing,
-                CatalogContent::Failed(problem) => CatalogState::Failed(problem),
-                CatalogContent::Held(source) => CatalogState::Content(&**source),
-            },
-        })
-        .collect();
-    resolve(&request, &candidates).map_err(|refusal| refusal.to_string())
+/// The catalogs as the resolver takes them.
+pub(super) fn candidates(snapshot: &Snapshot) -> Vec<CandidateCatalog<'_>> {
+    snapshot.catalogs.iter().map(candidate).collect()
+}
+
+fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
+    CandidateCatalog {
+        name: &catalog.name,
+        labels: &catalog.labels,
+        priority: catalog.priority,
+        state: match &catalog.content {
+            CatalogContent::Unavailable => CatalogState::Unavailable,
+            CatalogContent::NotServing => CatalogState::NotServing,
+            CatalogContent::Failed(problem) => CatalogState::Failed(problem),
+            CatalogContent::Held(source) => CatalogState::Content(&**source),
+        },
+    }
 }

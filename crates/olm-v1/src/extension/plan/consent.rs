@@ -1,0 +1,104 @@
+//! Whether the plan may be carried out now: approvals, and what other extensions have to do first (MS-POL-01, MS-POL-02).
+
+use mainstay_api::lifecycle::ChangeSummary;
+use mainstay_rbac::UserInfo;
+
+use super::super::approval::{self, Proposal};
+use super::super::dependencies::Dependencies;
+use super::super::facts::Live;
+use super::super::object;
+use super::super::policies::{Ruling, ruling};
+use super::super::preview;
+use super::super::record::{History, Record, State};
+use super::checks::LiveObjects;
+use super::{Action, Plan, Planner, Stop, Verdict, account_name, steps};
+
+impl Planner<'_> {
+    /// The plan with what holds it up, and with what is done meanwhile.
+    pub(super) fn consented(&self, mut plan: Plan, history: &History, live: &LiveObjects<'_>) -> Result<Plan, Stop> {
+        let snapshot = self.snapshot;
+        let (extension, lifecycle) = (&*snapshot.extension, &snapshot.known.lifecycle);
+        let changes = matches!(plan.action, Action::Install | Action::Upgrade);
+        if changes && let Some(problem) = &lifecycle.problem {
+            return Err(self.fail(&format!("whether the change needs an approval cannot be told: {problem}")));
+        }
+        let installed = history.installed();
+        let mut hold = None;
+        if let (true, Some(record)) = (changes, &plan.record) {
+            let nothing = Dependencies::default();
+            let dependencies = self.dependencies.as_ref().unwrap_or(&nothing);
+            let ruling = ruling(extension, &lifecycle.policies);
+            let asks = ruling
+                != Ruling { dependencies: ruling.dependencies, dependencies_by: ruling.dependencies_by.clone(), ..Ruling::default() };
+            let summary =
+                if asks || !dependencies.missing.is_empty() { self.told(&plan, record, dependencies) } else { ChangeSummary::default() };
+            let proposal = Proposal {
+                extension,
+                installed,
+                record,
+                catalog: self.resolution.as_ref().map_or("", |resolution| &resolution.choice.catalog),
+                missing: &dependencies.missing,
+                others: &dependencies.others,
+            };
+            let gate = approval::gate(&proposal, &ruling, &lifecycle.plans, &summary).map_err(|problem| self.fail(&problem))?;
+            hold = match &gate {
+                Some(gate) if !gate.open => Some(Verdict::Blocked(gate.message())),
+                gate => waiting(dependencies, gate.as_ref().map(|gate| gate.name.as_str()))
+                    .map(|text| Verdict::Retrying(self.with_bundle(&text))),
+            };
+            plan.consent.gate = gate;
+        }
+        plan.consent.marks = approval::marks(extension, &lifecycle.plans, plan.consent.gate.as_ref(), &plan.action, installed);
+        if let Some(verdict) = hold {
+            plan.consent.meanwhile = Some(Box::new(self.meanwhile(history, live, verdict.clone())));
+            plan.verdict = verdict;
+        }
+        Ok(plan)
+    }
+
+    /// What people are told of the change.
+    fn told(&self, plan: &Plan, record: &Record, dependencies: &Dependencies) -> ChangeSummary {
+        let snapshot = self.snapshot;
+        let mut shown = Plan { resolution: self.resolution.clone(), ..plan.clone() };
+        shown.warnings.extend(dependencies.reasons.iter().cloned());
+        if let (Some(policy), false) = (&snapshot.known.policy, snapshot.ignore_service_account) {
+            let extension = &*snapshot.extension;
+            let (namespace, account) = (&extension.spec.namespace, account_name(extension));
+            let user = UserInfo::service_account(namespace, account);
+            let excess = approval::excess(policy, &user, namespace, &self.owner().name, &record.objects);
+            if !excess.is_empty() {
+                shown.warnings.push(format!("the account {namespace}/{account} may do more than this change needs: {}", excess.join("; ")));
+            }
+        }
+        preview::summary(snapshot, &shown)
+    }
+
+    /// Keeps what is installed as it is, with the verdict of the plan that waits.
+    fn meanwhile(&self, history: &History, live: &LiveObjects<'_>, verdict: Verdict) -> Plan {
+        let whole = history.latest().is_some_and(|latest| latest.state == State::Deployed);
+        let Some(installed) = history.installed().filter(|_| whole) else { return self.report(verdict) };
+        let owner = self.owner();
+        let mut record = installed.record.clone();
+        // Nothing is taken from others, and nothing is tried that cannot be read.
+        record.objects.retain(|object| {
+            let target = object::place(object);
+            match live.get(&target) {
+                Live::Absent => true,
+                Live::Present(found) => owner.check(found).is_ok() || self.was_applied(&target, found),
+                Live::NotServed | Live::Unreadable(_) => false,
+            }
+        });
+        let steps = steps::steps(&Action::Reassert, &record, &[], live, &owner, false);
+        Plan { action: Action::Reassert, steps, record: Some(installed.record.clone()), ..self.report(verdict) }
+    }
+}
+
+/// What has to be there first, in words.
+fn waiting(dependencies: &Dependencies, plan: Option<&str>) -> Option<String> {
+    let names: Vec<&str> = dependencies.missing.iter().map(|bundle| bundle.name.as_str()).collect();
+    if !names.is_empty() {
+        let again = plan.map(|name| format!("; mainstay approve {name} makes their extensions")).unwrap_or_default();
+        return Some(format!("waits for {}, which no extension installs yet{again}", names.join(", ")));
+    }
+    (!dependencies.waits.is_empty()).then(|| format!("waits for {}", dependencies.waits.join(", ")))
+}
