@@ -87,17 +87,10 @@ impl Accounts {
             return Err(AccountError::NotFound { account: account.clone() });
         };
         let now = self.env.now();
-        let mut held = self.held.lock().await;
-        held.retain(|_, held| held.until > now);
-        if let Some(held) = held.get_mut(account).filter(|held| held.uid == found.uid()) {
-            held.used = now;
-            return Ok(held.client.clone());
+        if let Some(client) = self.held_client(account, found.uid().as_deref(), now).await {
+            return Ok(client);
         }
-        if held.len() >= HELD
-            && let Some(longest) = held.iter().min_by_key(|(_, held)| held.used).map(|(account, _)| account.clone())
-        {
-            held.remove(&longest);
-        }
+        // The lock is not held meanwhile: an answer that is slow to come must not stop every other account.
         let request = TokenRequest {
             spec: TokenRequestSpec { expiration_seconds: Some(LIFE), ..TokenRequestSpec::default() },
             ..TokenRequest::default()
@@ -111,7 +104,22 @@ impl Accounts {
         // A server may grant less than was asked for.
         let until = status.expiration_timestamp.0;
         let until = until.checked_sub(SignedDuration::from_secs(RENEW)).unwrap_or(now);
+        let mut held = self.held.lock().await;
+        if held.len() >= HELD
+            && let Some(longest) = held.iter().min_by_key(|(_, held)| held.used).map(|(account, _)| account.clone())
+        {
+            held.remove(&longest);
+        }
         held.insert(account.clone(), Held { client: client.clone(), uid: found.uid(), until, used: now });
         Ok(client)
+    }
+
+    /// The client that is held for this very account, if its token is still good.
+    async fn held_client(&self, account: &Key, uid: Option<&str>, now: Timestamp) -> Option<Client> {
+        let mut held = self.held.lock().await;
+        held.retain(|_, held| held.until > now);
+        let held = held.get_mut(account).filter(|held| held.uid.as_deref() == uid)?;
+        held.used = now;
+        Some(held.client.clone())
     }
 }

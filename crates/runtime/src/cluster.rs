@@ -2,14 +2,17 @@
 
 use std::convert::Infallible;
 use std::path::Path;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, header};
-use kube::client::Body as KubeBody;
+use futures::future::BoxFuture;
+use kube::client::{Body as KubeBody, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tower::ServiceExt;
+use tower::{BoxError, Service, ServiceExt};
 
 /// An API server and the identity that this process has there.
 #[derive(Clone)]
@@ -72,7 +75,7 @@ impl Cluster {
     /// A client with this process's own identity.
     pub fn client(&self) -> Result<Client, ConnectError> {
         match self {
-            Self::Remote(config) => Ok(Client::try_from(Config::clone(config))?),
+            Self::Remote(config) => remote(Config::clone(config)),
             Self::Embedded { router, identity } => Ok(embedded(router.clone(), Some(*identity), None)),
         }
     }
@@ -83,7 +86,7 @@ impl Cluster {
             Self::Remote(config) => {
                 let mut config = Config::clone(config);
                 config.auth_info = kube::config::AuthInfo { token: Some(token.to_owned().into()), ..Default::default() };
-                Ok(Client::try_from(config)?)
+                remote(config)
             }
             Self::Embedded { router, .. } => Ok(embedded(router.clone(), None, HeaderValue::try_from(format!("Bearer {token}")).ok())),
         }
@@ -96,6 +99,44 @@ impl Cluster {
             Self::Embedded { .. } => "in process".to_owned(),
         }
     }
+}
+
+/// How long an answer may take to begin. The server itself ends after a minute whatever is no watch, and a watch begins at once; a
+/// connection that died without a word would otherwise be waited on for ever, and the worker that waits with it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(75);
+
+/// The server said nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server did not answer within {} seconds", ANSWER_WITHIN.as_secs())]
+struct NoAnswer;
+
+/// Gives up on requests whose answer does not begin in time.
+#[derive(Clone)]
+struct Impatient<S>(S);
+
+impl<S> Service<Request<KubeBody>> for Impatient<S>
+where
+    S: Service<Request<KubeBody>>,
+    S::Error: Into<BoxError>,
+    S::Response: 'static,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
+        let answer = tokio::time::timeout(ANSWER_WITHIN, self.0.call(request));
+        Box::pin(async move { answer.await.map_err(|_| BoxError::from(NoAnswer))?.map_err(Into::into) })
+    }
+}
+
+fn remote(config: Config) -> Result<Client, ConnectError> {
+    Ok(ClientBuilder::try_from(config)?.with_layer(&tower::layer::layer_fn(Impatient)).build())
 }
 
 fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, bearer: Option<HeaderValue>) -> Client {
@@ -112,5 +153,5 @@ fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, b
             router.oneshot(request).await.map_err(|never: Infallible| match never {})
         }
     });
-    Client::new(service, "default")
+    Client::new(Impatient(service), "default")
 }

@@ -244,3 +244,17 @@ async fn accounts_act_by_tokens() {
     accounts.client(&key).await.unwrap();
     assert_eq!(tokens(&state), 3);
 }
+
+/// MS-OPS-03: a request that nobody answers ends in an error, so that whoever waits can try again.
+#[tokio::test(start_paused = true)]
+async fn a_request_without_an_answer_ends() {
+    let router = Router::new().fallback(std::future::pending::<Response>);
+    for client in [
+        Cluster::Embedded { router: router.clone(), identity: |_| {} }.client().unwrap(),
+        Cluster::Embedded { router, identity: |_| {} }.client_with_token("t").unwrap(),
+    ] {
+        let request = Request::get("/api/v1/nodes").body(Vec::new()).unwrap();
+        let error = client.request::<Value>(request).await.unwrap_err();
+        assert!(format!("{error:?}").contains("NoAnswer"), "{error:?}");
+    }
+}
