@@ -16,14 +16,18 @@ mod objects;
 mod revisions;
 mod rights;
 mod summary;
+mod uninstall;
 mod warnings;
+mod writes;
 
 use std::collections::BTreeMap;
 
 use mainstay_apply::Owner;
+use mainstay_resolver::RefusalKind;
 use serde_json::Value;
 
-use super::facts::Snapshot;
+use super::explain::Cause;
+use super::facts::{Fact, Snapshot};
 use super::object;
 use super::plan::{Action, Plan, Verdict};
 use super::record::History;
@@ -34,6 +38,8 @@ pub use document::{
 };
 pub use revisions::{Revision, moved, rendering, revisions};
 pub use summary::summary;
+pub use uninstall::{applied, uninstall};
+pub use writes::write;
 
 /// Facts that the plan does not rest on, and people want to know.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +73,10 @@ pub struct Wanted {
 /// Says which further facts would make the preview complete.
 pub fn wanted(snapshot: &Snapshot, plan: &Plan) -> Wanted {
     let looked = objects::Looked::at(snapshot, plan);
-    Wanted { crds: crds::live(&looked), images: images(snapshot, plan, &Extra::default()).into_iter().map(|image| image.reference).collect() }
+    Wanted {
+        crds: crds::live(&looked),
+        images: images(snapshot, plan, &Extra::default()).into_iter().map(|image| image.reference).collect(),
+    }
 }
 
 /// What one plan does.
@@ -107,6 +116,7 @@ fn kind(action: &Action, objects: &[Object]) -> Kind {
     }
 }
 
+/// Why it cannot be done; the hints of a resolution were each tried (MS-EXPL-01).
 fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
     let message = match &plan.verdict {
         Verdict::Reached => return None,
@@ -116,11 +126,24 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
             format!("the extension names no service account to install with in namespace {namespace:?}")
         }
         Verdict::NoAccount { account, namespace } => format!("service account {account:?} does not exist in namespace {namespace:?}"),
-        #[allow(unreachable_patterns, reason = "verdicts that are not about the plan's content are told by their own words")]
+        #[allow(unreachable_patterns, reason = "a verdict that only waits says so by itself")]
         other => format!("{other:?}"),
     };
-    let _ = snapshot;
-    Some(Problem { message, causes: Vec::new(), hints: Vec::new() })
+    let mut problem = Problem { message, ..Problem::default() };
+    match Cause::of(snapshot, plan) {
+        Cause::Refused(refusal) => {
+            problem.causes = refusal.catalogs.iter().map(ToString::to_string).collect();
+            problem.hints = refusal.hints.iter().map(ToString::to_string).collect();
+            problem.unknown_package =
+                matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
+        }
+        Cause::Owned(refusal) => {
+            let owner = refusal.owner.as_ref().map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
+            problem.causes.push(format!("{} belongs to {owner}", refusal.object));
+        }
+        _ => {}
+    }
+    Some(problem)
 }
 
 /// The bundle's image, and those that its Deployments run; all are pulled unless they are on the machine already.
@@ -152,6 +175,13 @@ fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
         Image { used_by: all.remove(&reference).unwrap_or_default(), size, size_unknown: unknown, reference }
     };
     order.into_iter().map(image).collect()
+}
+
+/// Which live objects a refused plan was about, and did not come to look at: with them the preview shows every object.
+pub fn unlooked(snapshot: &Snapshot, plan: &Plan) -> Vec<Fact> {
+    let looked = objects::Looked::at(snapshot, plan);
+    let targets = looked.wanted().iter().map(object::place).chain(looked.gone());
+    targets.filter(|target| looked.live(target).is_none()).map(Fact::Live).collect()
 }
 
 fn owner(snapshot: &Snapshot) -> Owner {

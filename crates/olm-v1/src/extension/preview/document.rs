@@ -125,16 +125,19 @@ impl Bundle {
 
 /// Why a step cannot be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Problem {
     /// What is in the way; the words of the condition.
     pub message: String,
     /// Further facts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
-    /// What would work.
+    /// What would work; each was tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
+    /// Whether no catalog has the package at all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_package: bool,
 }
 
 /// An object, and what happens to it.
@@ -283,7 +286,7 @@ pub struct Restart {
 
 /// What the server said to one change as a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Verification {
     /// `create Deployment work/widgets`.
     pub step: String,

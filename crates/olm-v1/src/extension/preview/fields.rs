@@ -81,9 +81,7 @@ impl Walk {
 
     fn push(&mut self, path: String, from: Option<&Value>, to: Option<&Value>) {
         let hidden = self.secret && (path.starts_with(".data") || path.starts_with(".stringData"));
-        let shown = |value: Option<&Value>| {
-            value.map(|value| if hidden { Value::from("(a secret)") } else { shortened(value) })
-        };
+        let shown = |value: Option<&Value>| value.map(|value| if hidden { Value::from("(a secret)") } else { shortened(value) });
         self.found.push(FieldChange { path, from: shown(from), to: shown(to) });
     }
 }
@@ -141,7 +139,11 @@ mod tests {
 
     fn told(live: &Value, wanted: &Value, before: Option<&Value>) -> Vec<String> {
         let text = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string);
-        changes(live, wanted, before).0.iter().map(|field| format!("{}: {} -> {}", field.path, text(&field.from), text(&field.to))).collect()
+        changes(live, wanted, before)
+            .0
+            .iter()
+            .map(|field| format!("{}: {} -> {}", field.path, text(&field.from), text(&field.to)))
+            .collect()
     }
 
     /// MS-PLAN-01: fields by their names, list items by their keys; what the server added does not count, what an apply lets go does.
@@ -153,15 +155,18 @@ mod tests {
         let wanted = json!({"metadata": {"labels": {"a": "2", "b/c": "3"}, "annotations": {}},
             "spec": {"replicas": 1, "containers": [{"name": "m", "image": "i:2", "args": ["a"]}, {"name": "new"}]}});
         let before = json!({"spec": {"old": true, "replicas": 1}});
-        assert_eq!(told(&live, &wanted, Some(&before)), [
-            r#".metadata.labels.a: "1" -> "2""#,
-            r#".metadata.labels["b/c"]: nothing -> "3""#,
-            r#".spec.containers[name=m].args: ["a","b"] -> ["a"]"#,
-            r#".spec.containers[name=m].image: "i:1" -> "i:2""#,
-            r#".spec.containers[name=new]: nothing -> {"name":"new"}"#,
-            r#".spec.containers[name=gone]: {"name":"gone"} -> nothing"#,
-            r#".spec.old: true -> nothing"#,
-        ]);
+        assert_eq!(
+            told(&live, &wanted, Some(&before)),
+            [
+                r#".metadata.labels.a: "1" -> "2""#,
+                r#".metadata.labels["b/c"]: nothing -> "3""#,
+                r#".spec.containers[name=m].args: ["a","b"] -> ["a"]"#,
+                r#".spec.containers[name=m].image: "i:1" -> "i:2""#,
+                r#".spec.containers[name=new]: nothing -> {"name":"new"}"#,
+                r#".spec.containers[name=gone]: {"name":"gone"} -> nothing"#,
+                r#".spec.old: true -> nothing"#,
+            ]
+        );
         let secret = json!({"kind": "Secret", "data": {"password": "MQ=="}});
         let other = json!({"kind": "Secret", "data": {"password": "Mg=="}});
         assert_eq!(told(&secret, &other, None), [r#".data.password: "(a secret)" -> "(a secret)""#]);

@@ -76,7 +76,8 @@ impl<'a> Looked<'a> {
         }
         let wanted: Vec<ObjectRef> = self.wanted().iter().map(object::place).collect();
         let history = self.snapshot.history.as_ref().ok();
-        let earlier = history.into_iter().flat_map(History::may_be_live).flat_map(|revision| revision.record.objects.iter().map(object::place));
+        let earlier =
+            history.into_iter().flat_map(History::may_be_live).flat_map(|revision| revision.record.objects.iter().map(object::place));
         mainstay_apply::stale(&earlier.collect::<Vec<_>>(), &wanted)
     }
 
@@ -147,7 +148,11 @@ fn why_kept(found: &Value) -> &'static str {
 impl Object {
     /// `Deployment work/widgets`.
     pub fn title(&self) -> String {
-        if self.namespace.is_empty() { format!("{} {}", self.kind, self.name) } else { format!("{} {}/{}", self.kind, self.namespace, self.name) }
+        if self.namespace.is_empty() {
+            format!("{} {}", self.kind, self.name)
+        } else {
+            format!("{} {}/{}", self.kind, self.namespace, self.name)
+        }
     }
 }
 

@@ -49,7 +49,11 @@ impl Revision {
             }
         }
         let uid = text("/metadata/uid").unwrap_or_default();
-        Self { fact: fact.into(), was: format!("uid {uid}, content {}", digest(&content.to_string())), resource_version: text("/metadata/resourceVersion") }
+        Self {
+            fact: fact.into(),
+            was: format!("uid {uid}, content {}", digest(&content.to_string())),
+            resource_version: text("/metadata/resourceVersion"),
+        }
     }
 
     /// A live object as it was read.
@@ -73,7 +77,14 @@ pub fn revisions(snapshot: &Snapshot) -> Vec<Revision> {
             || "none".to_owned(),
             |latest| {
                 let bundle = &latest.record.bundle;
-                format!("revision {} ({}), {} {}, {}", latest.number, latest.state.as_str(), bundle.name, bundle.version, latest.record.digest())
+                format!(
+                    "revision {} ({}), {} {}, {}",
+                    latest.number,
+                    latest.state.as_str(),
+                    bundle.name,
+                    bundle.version,
+                    latest.record.digest()
+                )
             },
         ),
     };
@@ -89,10 +100,16 @@ pub fn revisions(snapshot: &Snapshot) -> Vec<Revision> {
     }
     if let Some(policy) = &snapshot.known.policy {
         let user = UserInfo::service_account(namespace, account);
-        let mut rules: Vec<String> = ["", namespace].iter().flat_map(|space| rules_for(&**policy, &user, space).rules.iter().map(compact_string).collect::<Vec<_>>()).collect();
+        let mut rules: Vec<String> = ["", namespace]
+            .iter()
+            .flat_map(|space| rules_for(&**policy, &user, space).rules.iter().map(compact_string).collect::<Vec<_>>())
+            .collect();
         rules.sort();
         rules.dedup();
-        all.push(Revision::of(format!("rights of service account {namespace}/{account}"), format!("{} rules, {}", rules.len(), digest(&rules.join("\n")))));
+        all.push(Revision::of(
+            format!("rights of service account {namespace}/{account}"),
+            format!("{} rules, {}", rules.len(), digest(&rules.join("\n"))),
+        ));
     }
     all
 }
@@ -119,7 +136,11 @@ pub fn moved(then: &[Revision], now: &[Revision]) -> Vec<String> {
             Some(_) => {}
         }
     }
-    lines.extend(now.iter().filter(|(fact, _)| !then.contains_key(*fact)).map(|(fact, after)| format!("{fact}: was not looked at, is {}", told(after))));
+    lines.extend(
+        now.iter()
+            .filter(|(fact, _)| !then.contains_key(*fact))
+            .map(|(fact, after)| format!("{fact}: was not looked at, is {}", told(after))),
+    );
     lines
 }
 

@@ -60,8 +60,13 @@ fn rights(objects: &[Value]) -> BTreeMap<Holder, Held> {
         }
     }
     for role in objects.iter().filter(|object| text(object, "/kind") == "ClusterRole") {
-        for (label, group) in [("admin", "administrators of a namespace"), ("edit", "editors of a namespace"), ("view", "viewers of a namespace")] {
-            if role.pointer("/metadata/labels").and_then(|labels| labels.get(format!("rbac.authorization.k8s.io/aggregate-to-{label}"))).is_some_and(|on| on == "true")
+        for (label, group) in
+            [("admin", "administrators of a namespace"), ("edit", "editors of a namespace"), ("view", "viewers of a namespace")]
+        {
+            if role
+                .pointer("/metadata/labels")
+                .and_then(|labels| labels.get(format!("rbac.authorization.k8s.io/aggregate-to-{label}")))
+                .is_some_and(|on| on == "true")
                 && let Ok(rules) = parse_rules(role)
             {
                 all.entry((group.to_owned(), "there".to_owned())).or_default().rules.extend(rules);

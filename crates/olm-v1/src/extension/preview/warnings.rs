@@ -59,7 +59,9 @@ fn compatibility(bundle: &Bundle, extra: &Extra) -> Vec<String> {
     for property in bundle.properties.iter().chain(&bundle.csv_properties).filter(|property| property.kind == "olm.maxOpenShiftVersion") {
         let value = property.value();
         let version = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let line = format!("the bundle supports OpenShift up to {version} (olm.maxOpenShiftVersion): while it is installed, cluster updates beyond that are blocked");
+        let line = format!(
+            "the bundle supports OpenShift up to {version} (olm.maxOpenShiftVersion): while it is installed, cluster updates beyond that are blocked"
+        );
         if !all.contains(&line) {
             all.push(line);
         }

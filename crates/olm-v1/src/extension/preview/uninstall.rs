@@ -1,0 +1,103 @@
+//! What removing an extension does (MS-PLAN-01, MS-RB-02): everything that it owns goes by owner references (OLM1-INST-15).
+
+use serde_json::Value;
+
+use super::super::facts::{Live, Snapshot};
+use super::super::object;
+use super::super::record::History;
+use super::objects::{api_extensions, named, restarts};
+use super::{Bundle, Change, CrdChange, Existing, Extra, Kind, Object, Problem, Step, owner, rights};
+
+/// The step that removes the extension. `definitions` says what becomes of CRDs: kept, deleted, or nobody said. The live objects of the
+/// records must be known.
+pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bool>) -> Step {
+    let name = snapshot.extension.metadata.name.clone().unwrap_or_default();
+    let mut step = Step { kind: Kind::Uninstall, ..Step::default() };
+    let history = match &snapshot.history {
+        Ok(history) => history,
+        Err(problem) => {
+            let message = format!("the install records cannot be read: {problem}");
+            step.problem = Some(Problem { message, ..Problem::default() });
+            return step;
+        }
+    };
+    step.from = history.installed().map(|revision| Bundle::installed(&revision.record.bundle));
+    let mut seen: Vec<Value> = Vec::new();
+    for applied in history.may_be_live().flat_map(|revision| &revision.record.objects) {
+        let target = object::place(applied);
+        if seen.iter().any(|other| object::place(other).same(&target)) {
+            continue;
+        }
+        seen.push(applied.clone());
+        let found = match snapshot.known.live.get(&target) {
+            Some(Live::Present(found)) => found,
+            Some(Live::Unreadable(problem)) => {
+                step.objects.push(Object { change: Change::Unknown, note: problem.clone(), ..named(&target) });
+                continue;
+            }
+            Some(Live::Absent | Live::NotServed) | None => continue,
+        };
+        let is_definition = target.kind == "CustomResourceDefinition";
+        let controlled = found["metadata"]["ownerReferences"].as_array().is_some_and(|all| !all.is_empty());
+        let (change, note) = if !owner(snapshot).owns(found) || !controlled {
+            (Change::Kept, "it has no owner that goes")
+        } else if is_definition && keep_definitions == Some(true) {
+            (Change::Kept, "CRDs and their custom resources are kept")
+        } else {
+            (Change::Deleted, "")
+        };
+        if is_definition {
+            step.custom_resource_definitions.push(definition(&target.name, change, extra));
+        }
+        step.objects.push(Object { change, note: note.to_owned(), ..named(&target) });
+    }
+    let lost: Vec<&CrdChange> = step.custom_resource_definitions.iter().filter(|crd| crd.change == Change::Deleted).collect();
+    let used: Vec<&&CrdChange> = lost.iter().filter(|crd| crd.existing.as_ref().is_none_or(|existing| existing.count > 0)).collect();
+    step.warnings = used
+        .iter()
+        .map(|crd| match &crd.existing {
+            Some(existing) => format!("CustomResourceDefinition {} is deleted with its {} custom resources", crd.name, existing.count),
+            None => format!(
+                "CustomResourceDefinition {} is deleted with its custom resources, and nobody can tell how many there are",
+                crd.name
+            ),
+        })
+        .collect();
+    if !used.is_empty() && keep_definitions.is_none() {
+        step.problem = Some(Problem {
+            message: "custom resources exist, and would be deleted with their definitions".to_owned(),
+            causes: step.warnings.clone(),
+            hints: vec![
+                format!("mainstay uninstall {name} --keep-crds keeps the definitions and the custom resources"),
+                format!("mainstay uninstall {name} --delete-crds deletes both"),
+            ],
+            unknown_package: false,
+        });
+    }
+    step.rights_lost = rights::delta(&seen, &[]).1;
+    step.restarts = restarts(&step.objects);
+    step.api_extensions = api_extensions(&step.objects);
+    step
+}
+
+/// A CRD that goes or is kept, with the number of its custom resources.
+pub(super) fn definition(name: &str, change: Change, extra: &Extra) -> CrdChange {
+    let (existing, existing_unknown) = match extra.instances.get(name) {
+        Some(Ok(instances)) => (Some(Existing { count: instances.count, ..Existing::default() }), None),
+        Some(Err(problem)) => (None, Some(problem.clone())),
+        None => (None, Some("not asked".to_owned())),
+    };
+    CrdChange { name: name.to_owned(), change, existing, existing_unknown, ..CrdChange::default() }
+}
+
+/// The objects that may be live, to be looked at before [`uninstall`].
+pub fn applied(history: &History) -> Vec<mainstay_apply::ObjectRef> {
+    let mut all: Vec<mainstay_apply::ObjectRef> = Vec::new();
+    for object in history.may_be_live().flat_map(|revision| &revision.record.objects) {
+        let target = object::place(object);
+        if !all.iter().any(|other| other.same(&target)) {
+            all.push(target);
+        }
+    }
+    all
+}

@@ -1,0 +1,15 @@
+//! What a command itself writes before the cluster acts.
+
+use mainstay_apply::ObjectRef;
+use serde_json::Value;
+
+use super::objects::named;
+use super::{Change, Object, fields};
+
+/// An object that a command applies or patches, compared with the live one.
+pub fn write(target: &ObjectRef, wanted: &Value, live: Option<&Value>) -> Object {
+    let Some(live) = live else { return Object { change: Change::Created, ..named(target) } };
+    let (fields, fields_omitted) = fields::changes(live, wanted, None);
+    let change = if fields.is_empty() { Change::Unchanged } else { Change::Changed };
+    Object { change, fields, fields_omitted, ..named(target) }
+}
