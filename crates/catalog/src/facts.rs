@@ -55,7 +55,21 @@ pub struct BundleFacts<'a> {
     pub deprecation: Option<&'a str>,
     /// Type of its first property that declares a dependency (OLM1-INST-04).
     pub dependency: Option<&'a str>,
+    /// Its properties, without those that carry manifests or metadata ([`CONTENT_TYPES`]).
+    pub properties: Vec<PropertyFacts<'a>>,
 }
+
+/// One property of a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PropertyFacts<'a> {
+    /// Its type.
+    pub kind: &'a str,
+    /// Its value, as JSON.
+    pub value: &'a str,
+}
+
+/// Property types that carry the content of a bundle rather than facts about it; a registry's lists leave them out, too.
+pub const CONTENT_TYPES: [&str; 2] = ["olm.bundle.object", "olm.csv.metadata"];
 
 /// Property types that declare a dependency (OLM1-INST-04).
 pub(crate) const DEPENDENCY_TYPES: [&str; 3] = ["olm.package.required", "olm.gvk.required", "olm.constraint"];
@@ -112,6 +126,7 @@ impl Catalog {
                 image: &bundle.image,
                 deprecation: deprecation(SCHEMA_BUNDLE, bundle.name.as_str()),
                 dependency: first_dependency(&bundle.properties),
+                properties: property_facts(&bundle.properties),
             });
         }
         (!facts.name.is_empty()).then_some(facts)
@@ -122,6 +137,11 @@ impl Catalog {
         let of = |properties: &[Property]| version_of(properties.iter().map(|p| (p.kind.as_str(), p.value.get())));
         self.bundles.iter().map(|bundle| of(&bundle.properties)).collect()
     }
+}
+
+fn property_facts(properties: &[Property]) -> Vec<PropertyFacts<'_>> {
+    let facts = properties.iter().filter(|property| !CONTENT_TYPES.contains(&property.kind.as_str()));
+    facts.map(|property| PropertyFacts { kind: &property.kind, value: property.value.get() }).collect()
 }
 
 fn first_dependency(properties: &[Property]) -> Option<&str> {

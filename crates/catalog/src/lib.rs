@@ -42,7 +42,7 @@ pub mod why;
 
 pub use decode::Shape;
 pub use error::{IndexError, LoadError, SourceError};
-pub use facts::{BundleFacts, ChannelFacts, EntryFacts, PackageFacts};
+pub use facts::{BundleFacts, CONTENT_TYPES, ChannelFacts, EntryFacts, PackageFacts, PropertyFacts};
 pub use index::{Api, BundleView, ChannelView, EntryView, Index, IndexBuilder, MetaQuery, PackageView};
 pub use level::Level;
 pub use load::{Blob, Limits, load, store};

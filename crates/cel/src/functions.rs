@@ -215,6 +215,7 @@ fn binary(name: &str, left: &Value, right: &Value) -> Outcome {
         ("join", Value::List(list), Text(separator)) => strings::join(list, separator),
         ("flatten", Value::List(list), Int(depth)) => lists::flatten(list, *depth),
         ("format", Text(pattern), Value::List(arguments)) => strings::format(pattern, arguments),
+        ("@semver_compare", Text(left), Text(right)) => Ok(Int(semver_of(left, true)?.cmp_precedence(&semver_of(right, true)?) as i64)),
         (_, Text(text), Text(other)) => binary_text(name, text, other),
         ("charAt", Text(text), Int(at)) => strings::char_at(text, *at),
         ("substring", Text(text), Int(start)) => strings::substring(text, *start, None),

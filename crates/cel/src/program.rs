@@ -26,6 +26,7 @@ const MAX_BYTES: usize = 100_000;
 pub struct Env {
     variables: Vec<(Arc<str>, Type)>,
     sizes: Option<Arc<Decl>>,
+    catalogs: bool,
 }
 
 impl Env {
@@ -38,6 +39,13 @@ impl Env {
     #[must_use]
     pub fn sized(mut self, schema: &SchemaRef) -> Self {
         self.sizes = Decl::of_schema(schema, false);
+        self
+    }
+
+    /// Knows the function that constraints in catalogs have besides: `semver_compare(a, b)`, -1, 0 or 1 (OLM0-RES-10).
+    #[must_use]
+    pub fn with_catalog_functions(mut self) -> Self {
+        self.catalogs = true;
         self
     }
 
@@ -113,6 +121,9 @@ impl Program {
             CompileError::Invalid(shown.join("\n"))
         };
         let mut expr = parse(text).map_err(invalid)?;
+        if env.catalogs {
+            name_catalog_functions(&mut expr);
+        }
         let mut issues = Vec::new();
         let kind = check(&mut expr, &env.variables, &mut issues);
         if !issues.is_empty() {
@@ -179,6 +190,18 @@ impl Program {
     }
 }
 
+/// Gives the functions of catalogs the names that they have in the table, which no expression can write.
+fn name_catalog_functions(expr: &mut Expr) {
+    if let Node::Call { function, member: false, .. } = &mut expr.node
+        && &**function == "semver_compare"
+    {
+        *function = "@semver_compare".into();
+    }
+    for part in parts_mut(expr) {
+        name_catalog_functions(part);
+    }
+}
+
 /// Every identifier of an expression. A macro's own variables may hide outer ones; naming such a one too many is harmless.
 pub(crate) fn names(expr: &Expr, found: &mut dyn FnMut(&Arc<str>)) {
     if let Node::Ident(name) = &expr.node {
@@ -204,5 +227,19 @@ fn parts(expr: &Expr) -> Vec<&Expr> {
         Node::List(items) => items.iter().map(|item| &item.value).collect(),
         Node::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
         Node::Macro(inner) => std::iter::once(&inner.range).chain(&inner.bodies).collect(),
+    }
+}
+
+/// The same, to change them.
+fn parts_mut(expr: &mut Expr) -> Vec<&mut Expr> {
+    match &mut expr.node {
+        Node::Literal(_) | Node::Constant(_) | Node::Ident(_) => Vec::new(),
+        Node::Select(select) => vec![&mut select.operand],
+        Node::Call { arguments, .. } => arguments.iter_mut().collect(),
+        Node::And(left, right) | Node::Or(left, right) => vec![left, right],
+        Node::Conditional(condition, yes, no) => vec![condition, yes, no],
+        Node::List(items) => items.iter_mut().map(|item| &mut item.value).collect(),
+        Node::Map(entries) => entries.iter_mut().flat_map(|entry| [&mut entry.key, &mut entry.value]).collect(),
+        Node::Macro(inner) => std::iter::once(&mut inner.range).chain(&mut inner.bodies).collect(),
     }
 }

@@ -330,6 +330,7 @@ const SIGNATURES: &str = "
     semver(string, bool) semver
     isSemver(string) bool
     isSemver(string, bool) bool
+    @semver_compare(dyn, dyn) int
     semver@isGreaterThan(semver) bool
     semver@isLessThan(semver) bool
     semver@compareTo(semver) int

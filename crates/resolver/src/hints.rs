@@ -38,6 +38,8 @@ pub enum Change {
     Catalog(String),
     /// Ask for the package of this name, which exists.
     Package(String),
+    /// Allow that what is needed is added.
+    AddMissing,
 }
 
 impl fmt::Display for Change {
@@ -53,6 +55,7 @@ impl fmt::Display for Change {
             Self::AnyCatalog => f.write_str("without a catalog selector"),
             Self::Catalog(name) => write!(f, "with selector olm.operatorframework.io/metadata.name={name}"),
             Self::Package(name) => write!(f, "with package name {name}"),
+            Self::AddMissing => f.write_str("with missing dependencies added"),
         }
     }
 }

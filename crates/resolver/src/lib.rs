@@ -20,7 +20,7 @@ mod selector;
 
 pub use edges::{Edge, EdgeKind};
 pub use hints::{Change, Hint};
-pub use obstacles::{Obstacle, ObstacleKind};
+pub use obstacles::{Obstacle, ObstacleKind, why_not_newer};
 pub use refusal::{CatalogReport, Refusal, RefusalKind};
 pub use request::{CandidateCatalog, CatalogState, InstalledBundle, ModelSource, PackageSource, Request, UpgradeConstraintPolicy};
 pub use resolve::{Choice, DeprecationMessages, Resolution, resolve};

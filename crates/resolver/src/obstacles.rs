@@ -1,20 +1,27 @@
 //! Why not upgraded (MS-EXPL-04): what holds back the newest bundles of a package whose extension is healthy.
 
+use std::cmp::Ordering;
+
+use mainstay_catalog::graph::{Start, StartState, UpdateGraph};
+use mainstay_versions::{ExtensionRange, Version};
+
 use crate::hints::Change;
-use crate::resolve::Choice;
+use crate::request::{CandidateCatalog, CatalogState, Request, UpgradeConstraintPolicy};
+use crate::resolve::{Asked, Choice, Offer, OfferedBundle, Pick, Query, Selected, choice_of, decide, in_channels, in_range, may_follow};
 
 /// A newer bundle, and the one thing that keeps the extension from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The newer bundle.
-    pub newer: Choice,
+    /// The newer bundle; nothing for a catalog of which nobody can tell what it has.
+    pub newer: Option<Choice>,
     /// What holds it back.
     pub kind: ObstacleKind,
     /// In words: object first, without a hint.
     pub text: String,
     /// Changes that lead to the newer bundle, all of them together; they were tried. Empty where no change to the request does.
     pub changes: Vec<Change>,
-    /// Bundles in between that would lead there, in the order of the steps, the newer one last; empty where there is no such path.
+    /// The installed bundle, those in between that would lead to the newer one in the order of the steps, and it; empty where the
+    /// newer one could follow directly, and where there is no such path.
     pub path: Vec<String>,
 }
 
@@ -39,8 +46,200 @@ pub enum ObstacleKind {
     Tied,
     /// It declares a dependency.
     Dependency,
-    /// Its version can not be read.
-    Version,
     /// Several of these together.
     Several,
+}
+
+/// What holds back the newest bundles of the package: the newest of all, the newest that is not deprecated, and the newest that the
+/// selected catalogs have, where these are newer than what the request leads to. Empty when it leads to the newest.
+pub fn why_not_newer(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<Obstacle> {
+    let mut obstacles = Vec::new();
+    let mut serving = Vec::with_capacity(catalogs.len());
+    for catalog in catalogs {
+        let reason = match catalog.state {
+            CatalogState::Content(_) => {
+                serving.push(*catalog);
+                continue;
+            }
+            CatalogState::Unavailable => "is switched off".to_owned(),
+            CatalogState::NotServing => "is not being served".to_owned(),
+            CatalogState::Failed(reason) => format!("can not be read: {reason}"),
+        };
+        if request.selector.as_ref().is_none_or(|selector| selector.matches(catalog.labels)) {
+            let text = format!("catalog {} {reason}, so what it has is not known", catalog.name);
+            obstacles.push(Obstacle { newer: None, kind: ObstacleKind::NotServing, text, changes: Vec::new(), path: Vec::new() });
+        }
+    }
+    // What is wrong with the request itself is told by `resolve`.
+    let Ok(asked) = Asked::read(request, &serving) else { return obstacles };
+    let query = asked.query();
+    let pick = asked.pick().ok();
+    let Some(current) = pick.as_ref().and_then(|pick| pick.bundle.version.as_ref()).or(query.installed.map(|(_, version)| version)) else {
+        return obstacles;
+    };
+    let looking = Looking { asked: &asked, query, pick: pick.as_ref(), catalogs: &serving };
+    let newer = |selected: bool, deprecated: bool| {
+        let offers = asked.offers.iter().filter(|offer| offer.available && (!selected || offer.selected));
+        let bundles = offers.flat_map(|offer| offer.bundles.iter().map(move |bundle| (offer, bundle)));
+        let fit = bundles.filter(|(_, bundle)| deprecated || bundle.facts.deprecation.is_none());
+        let newer = fit.filter(|(_, bundle)| bundle.version.as_ref().is_some_and(|version| version.cmp_precedence(current).is_gt()));
+        // Of equal versions, the one of the first catalog that is selected.
+        newer.min_by(|a, b| {
+            let versions = b.1.version.cmp(&a.1.version);
+            versions.then(b.0.selected.cmp(&a.0.selected)).then(b.0.priority.cmp(&a.0.priority)).then(a.0.catalog.cmp(b.0.catalog))
+        })
+    };
+    let mut seen: Vec<&Version> = Vec::new();
+    for (offer, bundle) in [newer(true, true), newer(true, false), newer(false, true)].into_iter().flatten() {
+        let Some(version) = &bundle.version else { continue };
+        if !seen.iter().any(|seen| seen.cmp_precedence(version) == Ordering::Equal) {
+            seen.push(version);
+            obstacles.push(looking.obstacle(offer, bundle));
+        }
+    }
+    if let Some(pick) = &pick
+        && let Some(property) = pick.bundle.facts.dependency
+    {
+        let text = format!("{} declares a dependency via property {property}, which is not followed here", pick.bundle.facts.name);
+        let newer = Some(choice_of(&request.package, pick));
+        obstacles.push(Obstacle { newer, kind: ObstacleKind::Dependency, text, changes: Vec::new(), path: Vec::new() });
+    }
+    obstacles
+}
+
+struct Looking<'l, 'a> {
+    asked: &'l Asked<'a>,
+    query: Query<'l>,
+    pick: Option<&'l Pick<'l>>,
+    catalogs: &'l [CandidateCatalog<'a>],
+}
+
+impl Looking<'_, '_> {
+    fn obstacle(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>) -> Obstacle {
+        let (request, query, name) = (self.asked.request, &self.query, bundle.facts.name);
+        let (channels, all) = (offer.channels(query), offer.channels(&Query { channels: &[], ..*query }));
+        let mut bars: Vec<(ObstacleKind, String, Change)> = Vec::new();
+        if !offer.selected {
+            let text = format!("catalog {} is not selected", offer.catalog);
+            bars.push((ObstacleKind::NotSelected, text, Change::Catalog(offer.catalog.to_owned())));
+        }
+        if !in_range(bundle, query) {
+            let text = format!("{name} is outside of the version range {}", request.version.as_deref().unwrap_or_default());
+            bars.push((ObstacleKind::Range, text, Change::AnyVersion));
+        }
+        let follows = may_follow(bundle, &all, query);
+        if !in_channels(bundle, &channels, query) {
+            let text = format!("{name} is not in channel {}", request.channels.join(", "));
+            bars.push((ObstacleKind::Channels, text, Change::AnyChannel));
+        } else if follows && !may_follow(bundle, &channels, query) {
+            let text = format!("{name} can be reached only by a channel other than {}", request.channels.join(", "));
+            bars.push((ObstacleKind::Channels, text, Change::AnyChannel));
+        }
+        let mut path = Vec::new();
+        if !follows {
+            let (text, way) = self.no_edge(offer, bundle);
+            path = way;
+            bars.push((ObstacleKind::Edge, text, Change::SelfCertified));
+        }
+        let (kind, text, changes) = match bars.as_slice() {
+            [] => self.outranked(offer, bundle),
+            [(kind, text, change)] => (*kind, text.clone(), vec![change.clone()]),
+            several => {
+                let texts: Vec<&str> = several.iter().map(|(_, text, _)| text.as_str()).collect();
+                (ObstacleKind::Several, texts.join("; "), several.iter().map(|(.., change)| change.clone()).collect())
+            }
+        };
+        Obstacle { newer: Some(self.choice(offer, bundle)), kind, text, changes: self.verified(offer, bundle, changes), path }
+    }
+
+    fn choice(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>) -> Choice {
+        choice_of(&self.asked.request.package, &Pick { offer, bundle, beaten: Vec::new() })
+    }
+
+    /// A bundle that nothing bars, but that another one goes before.
+    fn outranked(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>) -> (ObstacleKind, String, Vec<Change>) {
+        let name = bundle.facts.name;
+        let only = vec![Change::Catalog(offer.catalog.to_owned())];
+        let Some(pick) = self.pick else {
+            return (ObstacleKind::Tied, format!("{name} is in several catalogs of one priority"), only);
+        };
+        let other = pick.bundle.facts.name;
+        if bundle.facts.deprecation.is_some() && pick.bundle.facts.deprecation.is_none() {
+            let pin = bundle.facts.version.map(|version| Change::Version(version.to_owned())).into_iter().collect();
+            return (ObstacleKind::Deprecated, format!("{name} is deprecated, and {other} is not"), pin);
+        }
+        let text = format!(
+            "{name} is in catalog {} of priority {}, and catalog {} of priority {} goes before it with {other}",
+            offer.catalog, offer.priority, pick.offer.catalog, pick.offer.priority
+        );
+        (ObstacleKind::Priority, text, only)
+    }
+
+    /// Why nothing leads from the installed bundle to a newer one in one step, and the way in several.
+    fn no_edge(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>) -> (String, Vec<String>) {
+        let Some((installed, version)) = self.query.installed else { return (String::new(), Vec::new()) };
+        let name = bundle.facts.name;
+        let way = self.way(offer, name);
+        let entries = offer.package.iter().flat_map(|package| &package.channels).flat_map(|channel| &channel.entries);
+        let ranges: Vec<&str> = entries.filter(|entry| entry.name == name).filter_map(|entry| entry.skip_range).collect();
+        let missing = match ranges.first() {
+            Some(range) => format!("its skipRange {range} does not contain {version}"),
+            None => "it has no skipRange".to_owned(),
+        };
+        let text = match way.as_slice() {
+            [_, between @ .., _] if !between.is_empty() => {
+                format!("no update edge leads from {installed} to {name} directly, only by way of {}", between.join(", "))
+            }
+            _ => format!("no update edge leads from {installed} to {name}: it does not replace or skip it, and {missing}"),
+        };
+        (text, way)
+    }
+
+    fn way(&self, offer: &Offer<'_>, name: &str) -> Vec<String> {
+        let Some((installed, version)) = self.query.installed else { return Vec::new() };
+        let catalog = self.catalogs.iter().find(|catalog| catalog.name == offer.catalog);
+        let Some(CatalogState::Content(source)) = catalog.map(|catalog| catalog.state) else { return Vec::new() };
+        let Some(facts) = source.package(&self.asked.request.package) else { return Vec::new() };
+        let start = Start { bundle: installed.to_owned(), version: Some(version.clone()), state: StartState::Installed };
+        // A graph too large to draw is too large to walk; then there is no path to show.
+        let Ok(graph) = UpdateGraph::new(&facts, &self.asked.request.channels, Some(start)) else { return Vec::new() };
+        graph.ways().path(name).unwrap_or_default().into_iter().map(str::to_owned).collect()
+    }
+
+    /// The changes, if they lead to the bundle: by themselves, or with its version asked for besides.
+    fn verified(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>, changes: Vec<Change>) -> Vec<Change> {
+        let Some(version) = bundle.facts.version else { return Vec::new() };
+        let leads = |changes: &[Change]| {
+            let exact = ExtensionRange::parse(version).ok();
+            let mut query = self.query;
+            let pinned = changes.contains(&Change::Version(version.to_owned()));
+            for change in changes {
+                match change {
+                    Change::AnyVersion if !pinned => query.range = None,
+                    Change::Version(_) => query.range = exact.as_ref(),
+                    Change::AnyChannel => query.channels = &[],
+                    Change::SelfCertified => query.policy = UpgradeConstraintPolicy::SelfCertified,
+                    Change::Catalog(_) => query.selected = Selected::Only(offer.catalog),
+                    _ => {}
+                }
+            }
+            let picked = decide(&self.asked.offers, &query).ok();
+            picked.is_some_and(|pick| pick.offer.catalog == offer.catalog && pick.bundle.facts.name == bundle.facts.name)
+        };
+        if leads(&changes) {
+            return changes;
+        }
+        let mut pinned: Vec<Change> = changes.into_iter().filter(|change| !matches!(change, Change::AnyVersion)).collect();
+        if !pinned.iter().any(|change| matches!(change, Change::Version(_))) {
+            pinned.push(Change::Version(version.to_owned()));
+        }
+        let only = Change::Catalog(offer.catalog.to_owned());
+        if leads(&pinned) {
+            return pinned;
+        }
+        if !pinned.contains(&only) {
+            pinned.push(only);
+        }
+        if leads(&pinned) { pinned } else { Vec::new() }
+    }
 }

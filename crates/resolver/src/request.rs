@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mainstay_catalog::{Catalog, Index, PackageFacts};
+use mainstay_catalog::{Catalog, Index, PackageFacts, PropertyFacts};
 
 use crate::selector::LabelSelector;
 
@@ -75,6 +75,34 @@ pub trait PackageSource {
 
     /// Names of all packages, for suggestions.
     fn package_names(&self) -> Vec<&str>;
+
+    /// Names of the packages with a bundle in a channel that provides an API, in order, each once. A source that has an index for it
+    /// answers without reading every package.
+    fn providers(&self, group: &str, version: &str, kind: &str) -> Vec<&str> {
+        let provides = |property: &PropertyFacts<'_>| {
+            property.kind == "olm.gvk"
+                && serde_json::from_str::<Api>(property.value)
+                    .is_ok_and(|api| (&*api.group, &*api.version, &*api.kind) == (group, version, kind))
+        };
+        let has = |name: &&str| {
+            self.package(name).is_some_and(|facts| {
+                let in_channel = |name: &str| facts.channels.iter().any(|channel| channel.entries.iter().any(|entry| entry.name == name));
+                facts.bundles.iter().any(|bundle| bundle.properties.iter().any(provides) && in_channel(bundle.name))
+            })
+        };
+        let mut names = self.package_names();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().filter(has).collect()
+    }
+}
+
+/// The value of an `olm.gvk` property.
+#[derive(serde::Deserialize)]
+struct Api {
+    group: String,
+    version: String,
+    kind: String,
 }
 
 impl<B: AsRef<[u8]>> PackageSource for Index<B> {
@@ -84,6 +112,10 @@ impl<B: AsRef<[u8]>> PackageSource for Index<B> {
 
     fn package_names(&self) -> Vec<&str> {
         self.packages().map(mainstay_catalog::PackageView::name).collect()
+    }
+
+    fn providers(&self, group: &str, version: &str, kind: &str) -> Vec<&str> {
+        self.providing_packages(group, version, kind)
     }
 }
 

@@ -72,68 +72,104 @@ impl DeprecationMessages {
 
 /// Chooses exactly one bundle, or says why there is none.
 pub fn resolve(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<Resolution, Box<Refusal>> {
-    let refuse = |kind| Box::new(Refusal { kind, catalogs: Vec::new(), hints: Vec::new() });
-    let version = request.version.as_deref().filter(|version| !version.is_empty());
-    let range = version
-        .map(|text| {
-            ExtensionRange::parse(text)
-                .map_err(|reason| refuse(RefusalKind::InvalidVersionRange { range: text.to_owned(), reason: reason.to_string() }))
-        })
-        .transpose()?;
-    if let Some(selector) = &request.selector {
-        selector.validate().map_err(|reason| refuse(RefusalKind::InvalidSelector { reason: reason.to_string() }))?;
-    }
-    let offers = read_offers(request, catalogs).map_err(refuse)?;
-    let installed = match &request.installed {
-        None => None,
-        Some(bundle) => {
-            let parsed = Version::parse(&bundle.version);
-            // Without update edges the installed version does not matter.
-            if let (Err(reason), UpgradeConstraintPolicy::CatalogProvided) = (&parsed, request.policy) {
-                return Err(refuse(RefusalKind::InvalidInstalledVersion {
-                    bundle: bundle.name.clone(),
-                    version: bundle.version.clone(),
-                    reason: reason.to_string(),
-                }));
-            }
-            parsed.ok().map(|version| (bundle.name.as_str(), version))
-        }
-    };
-    let query = Query {
-        channels: &request.channels,
-        range: range.as_ref(),
-        policy: request.policy,
-        installed: installed.as_ref().map(|(name, version)| (*name, version)),
-        selected: Selected::BySelector,
-    };
-    let reports = || offers.iter().map(|offer| offer.report(&query)).collect::<Vec<_>>();
-    let failure = match decide(&offers, &query) {
-        Ok(pick) => match unfit(&pick.bundle.facts) {
-            None => return Ok(resolution(request, &query, &pick, reports())),
+    let asked = Asked::read(request, catalogs).map_err(|kind| Box::new(Refusal { kind, catalogs: Vec::new(), hints: Vec::new() }))?;
+    let query = asked.query();
+    let failure = match asked.pick() {
+        Ok(pick) => match unreadable(&pick.bundle.facts).or_else(|| dependent(&pick.bundle.facts)) {
+            None => return Ok(resolution(request, &query, &pick, asked.reports())),
             Some(kind) => kind,
         },
-        Err(tied) => RefusalKind::NoSingleBundle {
-            installed: request.installed.as_ref().map(|bundle| bundle.version.clone()),
-            package: request.package.clone(),
-            version: version.map(str::to_owned),
-            channels: request.channels.clone(),
-            tied,
-        },
+        Err(kind) => kind,
     };
-    let hints = hints::find(request, &offers, &query, &failure, catalogs);
-    Err(Box::new(Refusal { kind: failure, catalogs: reports(), hints }))
+    Err(asked.refusal(failure, catalogs))
 }
 
-/// Why the bundle that was chosen is not accepted; no other one is taken instead (OLM1-SEL-01).
-fn unfit(facts: &BundleFacts<'_>) -> Option<RefusalKind> {
-    let bundle = facts.name.to_owned();
+/// A request with its parts read, and what the catalogs have to offer.
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) offers: Vec<Offer<'a>>,
+    range: Option<ExtensionRange>,
+    installed: Option<Version>,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads the request and asks the catalogs, or says what is wrong with either.
+    pub(crate) fn read(request: &'a Request, catalogs: &[CandidateCatalog<'a>]) -> Result<Self, RefusalKind> {
+        let range = request.version.as_deref().filter(|version| !version.is_empty()).map(|text| {
+            ExtensionRange::parse(text)
+                .map_err(|reason| RefusalKind::InvalidVersionRange { range: text.to_owned(), reason: reason.to_string() })
+        });
+        let range = range.transpose()?;
+        if let Some(selector) = &request.selector {
+            selector.validate().map_err(|reason| RefusalKind::InvalidSelector { reason: reason.to_string() })?;
+        }
+        let offers = read_offers(request, catalogs)?;
+        let installed = match &request.installed {
+            None => None,
+            Some(bundle) => {
+                let parsed = Version::parse(&bundle.version);
+                // Without update edges the installed version does not matter.
+                if let (Err(reason), UpgradeConstraintPolicy::CatalogProvided) = (&parsed, request.policy) {
+                    return Err(RefusalKind::InvalidInstalledVersion {
+                        bundle: bundle.name.clone(),
+                        version: bundle.version.clone(),
+                        reason: reason.to_string(),
+                    });
+                }
+                parsed.ok()
+            }
+        };
+        Ok(Self { request, offers, range, installed })
+    }
+
+    /// What is wanted.
+    pub(crate) fn query(&self) -> Query<'_> {
+        Query {
+            channels: &self.request.channels,
+            range: self.range.as_ref(),
+            policy: self.request.policy,
+            installed: self.request.installed.as_ref().map(|bundle| bundle.name.as_str()).zip(self.installed.as_ref()),
+            selected: Selected::BySelector,
+        }
+    }
+
+    /// The one bundle of the rules of one extension, whatever it needs besides.
+    pub(crate) fn pick(&self) -> Result<Pick<'_>, RefusalKind> {
+        let request = self.request;
+        decide(&self.offers, &self.query()).map_err(|tied| RefusalKind::NoSingleBundle {
+            installed: request.installed.as_ref().map(|bundle| bundle.version.clone()),
+            package: request.package.clone(),
+            version: request.version.clone().filter(|version| !version.is_empty()),
+            channels: request.channels.clone(),
+            tied,
+        })
+    }
+
+    /// What each catalog has to offer.
+    pub(crate) fn reports(&self) -> Vec<CatalogReport> {
+        let query = self.query();
+        self.offers.iter().map(|offer| offer.report(&query)).collect()
+    }
+
+    /// A refusal with all that helps.
+    pub(crate) fn refusal(&self, kind: RefusalKind, catalogs: &[CandidateCatalog<'_>]) -> Box<Refusal> {
+        let hints = hints::find(self.request, &self.offers, &self.query(), &kind, catalogs);
+        Box::new(Refusal { kind, catalogs: self.reports(), hints })
+    }
+}
+
+/// Why the version of the bundle that was chosen can not be read; no other one is taken instead (OLM1-SEL-01).
+pub(crate) fn unreadable(facts: &BundleFacts<'_>) -> Option<RefusalKind> {
     let readable = match facts.version {
         None => Err("it needs exactly one olm.package property with a version".to_owned()),
         Some(version) => Version::parse(version).map_err(|reason| format!("version \"{version}\": {reason}")),
     };
-    if let Err(reason) = readable {
-        return Some(RefusalKind::InvalidBundleVersion { bundle, reason });
-    }
+    readable.err().map(|reason| RefusalKind::InvalidBundleVersion { bundle: facts.name.to_owned(), reason })
+}
+
+/// What refuses a bundle that needs others, where it is chosen alone (OLM1-INST-04).
+fn dependent(facts: &BundleFacts<'_>) -> Option<RefusalKind> {
+    let bundle = facts.name.to_owned();
     facts.dependency.map(|property| RefusalKind::UnsupportedDependency { bundle, property: property.to_owned() })
 }
 
@@ -248,7 +284,7 @@ pub(crate) fn decide<'o>(offers: &'o [Offer<'o>], query: &Query<'_>) -> Result<P
 }
 
 impl<'a> Offer<'a> {
-    fn takes_part(&self, query: &Query<'_>) -> bool {
+    pub(crate) fn takes_part(&self, query: &Query<'_>) -> bool {
         self.available
             && match query.selected {
                 Selected::BySelector => self.selected,
@@ -299,28 +335,28 @@ impl<'a> Offer<'a> {
 }
 
 /// Newest first; a version that can not be read is the lowest.
-fn newest_first(a: &OfferedBundle<'_>, b: &OfferedBundle<'_>) -> Ordering {
+pub(crate) fn newest_first(a: &OfferedBundle<'_>, b: &OfferedBundle<'_>) -> Ordering {
     match (&a.version, &b.version) {
         (Some(a), Some(b)) => b.cmp(a),
         (a, b) => b.is_some().cmp(&a.is_some()),
     }
 }
 
-fn in_channels(bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
+pub(crate) fn in_channels(bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
     query.channels.is_empty() || channels.iter().any(|channel| channel.entries.iter().any(|entry| entry.name == bundle.facts.name))
 }
 
-fn in_range(bundle: &OfferedBundle<'_>, query: &Query<'_>) -> bool {
+pub(crate) fn in_range(bundle: &OfferedBundle<'_>, query: &Query<'_>) -> bool {
     query.range.is_none_or(|range| bundle.version.as_ref().is_some_and(|version| range.matches(version)))
 }
 
 /// Whether the bundle may follow the installed one: it is a direct successor, or of the same version.
-fn may_follow(bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
+pub(crate) fn may_follow(bundle: &OfferedBundle<'_>, channels: &[&ChannelFacts<'_>], query: &Query<'_>) -> bool {
     let (UpgradeConstraintPolicy::CatalogProvided, Some(installed)) = (query.policy, query.installed) else { return true };
     same_version(bundle, installed.1) || edge_to(bundle.facts.name, installed, channels).is_some()
 }
 
-fn same_version(bundle: &OfferedBundle<'_>, installed: &Version) -> bool {
+pub(crate) fn same_version(bundle: &OfferedBundle<'_>, installed: &Version) -> bool {
     bundle.version.as_ref().is_some_and(|version| version.cmp_precedence(installed).is_eq())
 }
 
@@ -335,7 +371,7 @@ pub(crate) fn choice_of(package: &str, pick: &Pick<'_>) -> Choice {
     }
 }
 
-fn resolution(request: &Request, query: &Query<'_>, pick: &Pick<'_>, catalogs: Vec<CatalogReport>) -> Resolution {
+pub(crate) fn resolution(request: &Request, query: &Query<'_>, pick: &Pick<'_>, catalogs: Vec<CatalogReport>) -> Resolution {
     let facts = &pick.bundle.facts;
     let package = pick.offer.package.as_ref();
     let channels = pick.offer.channels(query);

@@ -11,7 +11,7 @@ use super::shown::Shown;
 use super::strings::Strings;
 use crate::decode::{BundleBlob, ChannelBlob, DeprecationsBlob, Fields, PackageBlob, Shape};
 use crate::error::LoadError;
-use crate::facts::{DEPENDENCY_TYPES, version_of};
+use crate::facts::{CONTENT_TYPES, DEPENDENCY_TYPES, version_of};
 use crate::load::Blob;
 use crate::model::{SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 
@@ -81,6 +81,7 @@ struct BundleRow {
     install_modes: u32,
     provided: Vec<[u32; 3]>,
     required: Vec<[u32; 3]>,
+    properties: Vec<[u32; 2]>,
 }
 
 impl IndexBuilder {
@@ -156,6 +157,7 @@ impl IndexBuilder {
             install_modes: shown.install_modes.map_or(NONE, |modes| self.strings.id(&modes)),
             provided: self.apis(&bundle, "olm.gvk"),
             required: self.apis(&bundle, "olm.gvk.required"),
+            properties: self.properties(&bundle),
             name: bundle.name.into_owned(),
         };
         self.packages.entry(bundle.package.into_owned()).or_default().bundles.push(row);
@@ -171,6 +173,12 @@ impl IndexBuilder {
             Some([part("group")?, part("version")?, part("kind")?])
         });
         apis.map(|api| api.map(|part| self.strings.id(&part))).collect()
+    }
+
+    /// Type and value of each property that is a fact about the bundle.
+    fn properties(&mut self, bundle: &BundleBlob<'_>) -> Vec<[u32; 2]> {
+        let facts = bundle.properties.iter().filter(|property| !CONTENT_TYPES.contains(&property.kind.as_ref()));
+        facts.map(|property| [self.strings.id(&property.kind), self.strings.id(property.value.get())]).collect()
     }
 
     fn add_deprecations(&mut self, blob: &Blob<'_>) -> Result<(), Shape> {
@@ -208,6 +216,8 @@ impl IndexBuilder {
                 let apis = rows_of(&tables.apis, Section::Apis);
                 tables.bundles.extend([apis, bundle.provided.len() as u32, bundle.required.len() as u32]);
                 tables.apis.extend(bundle.provided.iter().chain(&bundle.required).flatten());
+                tables.bundles.extend([rows_of(&tables.properties, Section::Properties), bundle.properties.len() as u32]);
+                tables.properties.extend(bundle.properties.iter().flatten());
             }
             let first_channel = rows_of(&tables.channels, Section::Channels);
             let mut default_head = None;
@@ -245,11 +255,11 @@ impl IndexBuilder {
         let orders = Orders::of(&tables, &self.strings);
         let blobs = order_blobs(&self.blobs, &self.strings);
         let (offsets, bytes) = self.strings.finish();
-        let Tables { packages, channels, entries, skips, bundles, apis } = tables;
+        let Tables { packages, channels, entries, skips, bundles, apis, properties } = tables;
         let rows = [&self.blobs, &packages, &channels, &entries, &skips, &bundles, &apis];
         let found = [&orders.providers, &orders.replacers, &orders.listing];
-        let by_name = [&orders.entries_by_name, &orders.bundles_by_name];
-        let all: Vec<&[u32]> = rows.into_iter().chain(found).chain(&blobs).chain(by_name).map(Vec::as_slice).collect();
+        let last = [&orders.entries_by_name, &orders.bundles_by_name, &properties];
+        let all: Vec<&[u32]> = rows.into_iter().chain(found).chain(&blobs).chain(last).map(Vec::as_slice).collect();
         assemble(self.position, (&offsets, &bytes), &all)
     }
 }
@@ -263,6 +273,7 @@ pub(super) struct Tables {
     pub(super) skips: Vec<u32>,
     pub(super) bundles: Vec<u32>,
     pub(super) apis: Vec<u32>,
+    pub(super) properties: Vec<u32>,
 }
 
 fn rows_of(words: &[u32], section: Section) -> u32 {

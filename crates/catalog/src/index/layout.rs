@@ -7,10 +7,10 @@ pub(super) const NONE: u32 = u32::MAX;
 
 const MAGIC: [u8; 8] = *b"MSTCATIX";
 /// Raise when the meaning of any word changes; old files are then built again.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// magic 8, format 4, checksum 4, content length 8, then (offset, rows) for each section.
 const HEADER: usize = 24 + SECTIONS * 8;
-const SECTIONS: usize = 17;
+const SECTIONS: usize = 18;
 
 /// The tables of the index.
 #[derive(Debug, Clone, Copy)]
@@ -38,10 +38,12 @@ pub(super) enum Section {
     EntriesByName,
     /// Rows of bundles, by name inside of each package.
     BundlesByName,
+    /// Properties of bundles: type and value.
+    Properties,
 }
 
 /// Words per row; the string bytes count as rows of one byte.
-const WIDTHS: [u32; SECTIONS] = [1, 0, 6, 12, 7, 7, 1, 11, 3, 2, 2, 1, 1, 1, 1, 1, 1];
+const WIDTHS: [u32; SECTIONS] = [1, 0, 6, 12, 7, 7, 1, 13, 3, 2, 2, 1, 1, 1, 1, 1, 1, 2];
 
 impl Section {
     /// Words of one of its rows.
@@ -106,6 +108,13 @@ pub(super) mod bundle {
     pub(crate) const APIS: u32 = 8;
     pub(crate) const PROVIDED_COUNT: u32 = 9;
     pub(crate) const REQUIRED_COUNT: u32 = 10;
+    pub(crate) const PROPERTIES: u32 = 11;
+    pub(crate) const PROPERTIES_COUNT: u32 = 12;
+}
+
+pub(super) mod property {
+    pub(crate) const KIND: u32 = 0;
+    pub(crate) const VALUE: u32 = 1;
 }
 
 pub(super) mod api {

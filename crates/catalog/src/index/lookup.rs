@@ -62,6 +62,14 @@ impl<B: AsRef<[u8]>> Index<B> {
         rows.map(|row| EntryView { index: self, row: self.word(Section::Providers, row, found::ENTRY) })
     }
 
+    /// Names of the packages with a bundle in a channel that provides an API, in order, each once.
+    pub fn providing_packages(&self, group: &str, version: &str, kind: &str) -> Vec<&str> {
+        let mut names: Vec<&str> = self.providers(group, version, kind).map(|entry| entry.channel().package().name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     /// Entries that replace or skip a bundle, in the order of packages and channels; an entry that names it twice among its skips comes
     /// twice. The empty name finds the entries that replace nothing.
     pub fn replacers(&self, name: &str) -> impl ExactSizeIterator<Item = EntryView<'_, B>> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   header    magic, format, checksum, length of the content, then offset and count of each section
-//!   sections  string offsets | string bytes | blobs | packages | channels | entries | skips | bundles | apis
+//!   sections  string offsets | string bytes | blobs | packages | channels | entries | skips | bundles | apis | properties
 //!             and orders to look them up in: providers | replacers | listing | blobs by schema, package, name | ... by name
 //! ```
 //!
@@ -143,6 +143,7 @@ impl<B: AsRef<[u8]>> Index<B> {
             image: bundle.image(),
             deprecation: bundle.deprecation(),
             dependency: bundle.dependency(),
+            properties: bundle.properties().collect(),
         });
         Some(PackageFacts {
             name: package.name(),

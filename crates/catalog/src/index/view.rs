@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::Index;
-use super::layout::{NONE, Section, api, bundle, channel, entry, package};
+use super::layout::{NONE, Section, api, bundle, channel, entry, package, property};
 use super::lookup::equal_in;
-use crate::facts::EntryFacts;
+use crate::facts::{EntryFacts, PropertyFacts};
 
 macro_rules! view {
     ($(#[$doc:meta])* $name:ident) => {
@@ -266,6 +266,13 @@ impl<'i, B: AsRef<[u8]>> BundleView<'i, B> {
     pub fn required_apis(self) -> impl ExactSizeIterator<Item = Api<'i>> {
         let first = self.word(bundle::APIS).saturating_add(self.word(bundle::PROVIDED_COUNT));
         self.apis(first, self.word(bundle::REQUIRED_COUNT))
+    }
+
+    /// Its properties, without those that carry manifests or metadata.
+    pub fn properties(self) -> impl ExactSizeIterator<Item = PropertyFacts<'i>> {
+        let rows = self.index.range(Section::Properties, self.word(bundle::PROPERTIES), self.word(bundle::PROPERTIES_COUNT));
+        let text = move |row, column| self.index.text(self.index.word(Section::Properties, row, column));
+        rows.map(move |row| PropertyFacts { kind: text(row, property::KIND), value: text(row, property::VALUE) })
     }
 
     fn apis(self, first: u32, count: u32) -> impl ExactSizeIterator<Item = Api<'i>> {

@@ -27,7 +27,7 @@ pub struct Fact {
 }
 
 /// Kinds of facts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FactKind {
     /// A wish wants a bundle of its package.
     Wanted,

@@ -1,11 +1,18 @@
 //! Many extensions at once: bundles that need each other are chosen together.
 
 mod conflict;
+mod encode;
+mod explain;
+mod hints;
+mod needs;
+mod pool;
+mod search;
+mod universe;
 
 use std::collections::BTreeMap;
 
 use crate::request::{CandidateCatalog, Request};
-use crate::resolve::{Choice, Resolution, resolve};
+use crate::resolve::{Choice, Resolution};
 
 pub use conflict::{Conflict, Fact, FactKind, JointHint};
 
@@ -71,14 +78,15 @@ pub struct Added {
     pub because: Vec<String>,
 }
 
-/// Chooses a bundle for each wish. A wish that can not be met never stops the others (MS-EXPL-05): it is a component of its own.
+/// Chooses a bundle for each wish.
+///
+/// What is chosen is the best in a strict order: the wishes in their order, each its own best first (not deprecated, priority of the
+/// catalog, newest; as [`resolve`](crate::resolve) chooses); then as few additions as possible; then, package by package, the best
+/// addition (not deprecated, priority of the catalog, head of the default channel, default channel, newest). Equal input gives the equal
+/// answer.
+///
+/// A wish that can not be met never stops the others (MS-EXPL-05): it is a component of its own, and what it has installed stays and
+/// counts. Where wishes contradict each other, those with something installed go before those without, then the earlier goes first.
 pub fn solve(problem: &Problem<'_>) -> Vec<Component> {
-    let one = |wish: &Wish| {
-        let outcome = match resolve(&wish.request, problem.catalogs) {
-            Ok(resolution) => Ok(Solution { chosen: BTreeMap::from([(wish.subject.clone(), resolution)]), added: Vec::new() }),
-            Err(refusal) => Err(Box::new(Conflict::of_refusal(&wish.subject, &refusal))),
-        };
-        Component { subjects: vec![wish.subject.clone()], outcome }
-    };
-    problem.wishes.iter().map(one).collect()
+    search::solve(problem)
 }

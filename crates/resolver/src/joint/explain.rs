@@ -1,0 +1,277 @@
+//! Facts in words, each following from the ones before (MS-EXPL-01).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::conflict::{Conflict, Fact, FactKind};
+use super::encode::Encoding;
+use super::needs::{Rule, Targets};
+use super::pool::{ItemId, NeedId};
+use super::search::Answer;
+use super::universe::{Input, Key, Role, Universe};
+
+/// Bundles that are named one by one.
+const MOST_NAMED: usize = 4;
+
+/// The wide universe, in which facts are switched on and off.
+pub(super) struct Explainer<'p> {
+    universe: Universe<'p>,
+    encoding: Encoding,
+}
+
+impl<'p> Explainer<'p> {
+    pub(super) fn new(input: &Input<'p>, fixed: &BTreeSet<usize>) -> Self {
+        let mut universe = Universe::build(input, fixed, true);
+        let encoding = Encoding::of(&mut universe);
+        Self { universe, encoding }
+    }
+
+    /// Why a wish can not be met together with others that can.
+    pub(super) fn conflict(&mut self, input: &Input<'p>, wish: usize, wanted: &BTreeSet<usize>) -> Conflict {
+        // The narrow universe had no answer, and the wide one with all its facts is the same; the wish alone stands for a core that is
+        // not there.
+        let core = self.encoding.blame(wanted).unwrap_or_else(|| vec![Key::Wanted(wish)]);
+        let telling = Telling { input, universe: &mut self.universe, core: &core };
+        Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }
+    }
+
+    /// Why a wish did not get its best bundle.
+    pub(super) fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId) -> String {
+        let name = answer.universe.pool.item(best).label.clone();
+        let wanted: BTreeSet<usize> = answer.universe.candidates.keys().copied().collect();
+        let same = |at: &&usize| {
+            let (item, other) = (self.universe.pool.item(self.universe.entities[**at].item), answer.universe.pool.item(best));
+            (item.catalog, item.facts.name) == (other.catalog, other.facts.name)
+        };
+        let Some(at) = self.universe.candidates[&wish].iter().find(same).copied() else {
+            return format!("{name} would be better, but is held back");
+        };
+        match self.encoding.blame_with(&wanted, at) {
+            Some(core) => {
+                let telling = Telling { input, universe: &mut self.universe, core: &core };
+                let facts = telling.chain(input.package(wish));
+                format!("{name} is held back: {}", Conflict { facts, hints: Vec::new() })
+            }
+            None => format!("{name} is held back, because what goes before it would have to be older"),
+        }
+    }
+}
+
+/// What is told of a core.
+struct Telling<'t, 'p> {
+    input: &'t Input<'p>,
+    universe: &'t mut Universe<'p>,
+    core: &'t [Key],
+}
+
+impl Telling<'_, '_> {
+    /// The facts in the order in which one leads to the next, beginning with those about a package.
+    fn chain(mut self, first: &str) -> Vec<Fact> {
+        let mut left: Vec<Key> = self.core.to_vec();
+        let mut facts = Vec::new();
+        let mut seen: BTreeSet<String> = BTreeSet::from([first.to_owned()]);
+        let mut queue: VecDeque<String> = VecDeque::from([first.to_owned()]);
+        while !left.is_empty() {
+            let told: Vec<Key> = match queue.pop_front() {
+                Some(package) => left.extract_if(.., |key| self.about(key).as_deref() == Some(&package)).collect(),
+                // Nothing leads on: the next fact begins again.
+                None => vec![left.remove(0)],
+            };
+            // Two bundles that provide one API are told once both are known.
+            let known = |key: &mut Key| {
+                matches!(key, Key::OneProvider(_)) && self.packages(key).iter().filter(|package| seen.contains(*package)).count() > 1
+            };
+            let shared: Vec<Key> = left.extract_if(.., known).collect();
+            for key in told.into_iter().chain(shared) {
+                queue.extend(self.packages(&key).into_iter().filter(|package| seen.insert(package.clone())));
+                facts.push(self.fact(&key));
+            }
+        }
+        facts
+    }
+
+    /// The package that a fact is about.
+    fn about(&self, key: &Key) -> Option<String> {
+        match key {
+            Key::Wanted(wish) | Key::Filter(wish, _) | Key::Stays(wish) | Key::Absent(wish) => Some(self.input.package(*wish).to_owned()),
+            Key::NotAsked(package) | Key::OnePackage(package) | Key::Need(package, _) | Key::Broken(package, _) => Some(package.clone()),
+            Key::OneProvider(_) => None,
+        }
+    }
+
+    /// The packages that a fact leads to.
+    fn packages(&self, key: &Key) -> Vec<String> {
+        let mut packages: Vec<String> = match key {
+            Key::Need(_, need) => {
+                let meeting = self.universe.meeting.get(need).and_then(Option::as_ref);
+                let mut packages: Vec<String> = meeting.into_iter().flatten().map(|at| self.package(*at).to_owned()).collect();
+                let mut targets = Targets::default();
+                self.universe.pool.need(*need).rule.targets(&mut targets);
+                packages.extend(targets.packages.into_iter().map(str::to_owned));
+                packages
+            }
+            Key::OneProvider(api) => {
+                let provides = |at: &usize| self.universe.pool.item(self.universe.entities[*at].item).provides.contains(api);
+                let all = (0..self.universe.entities.len()).filter(|at| self.live(*at) && provides(at));
+                all.map(|at| self.package(at).to_owned()).collect()
+            }
+            _ => self.about(key).into_iter().collect(),
+        };
+        packages.sort();
+        packages.dedup();
+        packages
+    }
+
+    fn package(&self, at: usize) -> &str {
+        &self.universe.pool.item(self.universe.entities[at].item).package
+    }
+
+    /// Whether no other fact of the core bars a bundle.
+    fn live(&self, at: usize) -> bool {
+        let entity = &self.universe.entities[at];
+        !entity.bars.iter().any(|bar| self.core.contains(bar))
+    }
+
+    /// Bundles in words, and whether they are several.
+    fn named(&self, entities: impl Iterator<Item = usize>) -> (String, bool) {
+        let mut items: Vec<ItemId> = entities.map(|at| self.universe.entities[at].item).collect();
+        items.sort_by(|a, b| {
+            let (a, b) = (self.universe.pool.item(*a), self.universe.pool.item(*b));
+            (&a.package, &a.version, &a.label).cmp(&(&b.package, &b.version, &b.label))
+        });
+        let mut labels: Vec<&str> = items.iter().map(|id| self.universe.pool.item(*id).label.as_str()).collect();
+        labels.dedup();
+        let text = match labels.as_slice() {
+            [] => "nothing".to_owned(),
+            [one] => (*one).to_owned(),
+            [first @ .., last] if labels.len() <= MOST_NAMED => format!("{} and {last}", first.join(", ")),
+            [first, .., last] => format!("{first} to {last} ({} bundles)", labels.len()),
+        };
+        (text, labels.len() > 1)
+    }
+
+    fn fact(&mut self, key: &Key) -> Fact {
+        let subject = |wish: usize| self.input.problem.wishes[wish].subject.clone();
+        let of = |kind, wish: usize, text: String| Fact { kind, subject: Some(subject(wish)), text };
+        let bare = |kind, text| Fact { kind, subject: None, text };
+        match key {
+            Key::Wanted(wish) => of(FactKind::Wanted, *wish, format!("{} wants package {}", subject(*wish), self.input.package(*wish))),
+            Key::Filter(wish, kind) => of(*kind, *wish, self.filter(*wish, *kind)),
+            Key::Stays(wish) => {
+                let (stays, _) = self.named(self.staying(*wish));
+                let text = match &self.input.asked[*wish] {
+                    Err(refusal) => format!("{} stays at {stays}, because: {refusal}", subject(*wish)),
+                    Ok(_) => format!("{} can not be met itself and stays at {stays}", subject(*wish)),
+                };
+                of(FactKind::Stays, *wish, text)
+            }
+            Key::Absent(wish) => {
+                let reason = match &self.input.asked[*wish] {
+                    Err(refusal) => refusal.to_string(),
+                    Ok(_) => "it can not be met itself".to_owned(),
+                };
+                of(
+                    FactKind::Refused,
+                    *wish,
+                    format!("{} gets no bundle of package {}: {reason}", subject(*wish), self.input.package(*wish)),
+                )
+            }
+            Key::NotAsked(package) => bare(FactKind::NotAsked, format!("nobody asks for package {package}")),
+            Key::OnePackage(package) => {
+                let wishes = (0..self.input.asked.len()).filter(|wish| self.input.package(*wish) == package);
+                let wishes: Vec<String> = wishes.map(subject).collect();
+                bare(FactKind::OnePackage, format!("package {package} can be installed once, and {} want it", wishes.join(" and ")))
+            }
+            Key::Need(package, need) => bare(FactKind::Requirement, self.requirement(package, *need)),
+            Key::Broken(package, reason) => {
+                let broken = |at: &usize| self.live(*at) && self.universe.entities[*at].broken.contains(reason);
+                let (names, several) = self.named(self.of_package(package).filter(broken));
+                bare(
+                    FactKind::Requirement,
+                    format!("{names} {} a dependency that can not be met: {reason}", if several { "have" } else { "has" }),
+                )
+            }
+            Key::OneProvider(api) => {
+                let provides =
+                    |at: &usize| self.live(*at) && self.universe.pool.item(self.universe.entities[*at].item).provides.contains(api);
+                let packages = self.packages(key);
+                let names = packages.iter().map(|package| self.named(self.of_package(package).filter(provides)).0);
+                let names: Vec<String> = names.collect();
+                bare(FactKind::OneProvider, format!("API {api} can have one provider, and {} provide it", names.join(" and ")))
+            }
+        }
+    }
+
+    fn of_package(&self, package: &str) -> impl Iterator<Item = usize> {
+        self.universe.by_package.get(package).into_iter().flatten().copied()
+    }
+
+    fn staying(&self, wish: usize) -> impl Iterator<Item = usize> {
+        (0..self.universe.entities.len()).filter(move |at| self.universe.entities[*at].role == Role::Stays(wish))
+    }
+
+    fn filter(&self, wish: usize, kind: FactKind) -> String {
+        let subject = &self.input.problem.wishes[wish].subject;
+        let (request, package) = (&self.input.problem.wishes[wish].request, self.input.package(wish));
+        match kind {
+            FactKind::Range => format!("{package} is pinned to {} by {subject}", request.version.as_deref().unwrap_or_default()),
+            FactKind::Channels => format!("{package} is limited to channels [{}] by {subject}", request.channels.join(" ")),
+            FactKind::Edges => {
+                let installed = request.installed.as_ref().map_or("", |bundle| bundle.version.as_str());
+                let edges = Key::Filter(wish, FactKind::Edges);
+                let candidates = self.universe.candidates.get(&wish).into_iter().flatten().copied();
+                let (targets, _) = self.named(candidates.filter(|at| !self.universe.entities[*at].bars.contains(&edges)));
+                format!("{subject} has {package} {installed} installed, which may go on only as {targets}")
+            }
+            FactKind::Catalogs => {
+                let selector = request.selector.as_ref().map(ToString::to_string).unwrap_or_default();
+                format!("{package} may come only from catalogs that {subject} selects ({selector})")
+            }
+            _ => {
+                let catalogs = self.tied(wish);
+                format!("catalogs {} of one priority have package {package}, and {subject} does not say which", catalogs.join(" and "))
+            }
+        }
+    }
+
+    fn tied(&self, wish: usize) -> Vec<&str> {
+        let tied = Key::Filter(wish, FactKind::Tied);
+        let candidates = self.universe.candidates.get(&wish).into_iter().flatten();
+        let entities = candidates.map(|at| &self.universe.entities[*at]).filter(|entity| entity.bars.contains(&tied));
+        let names: BTreeSet<&str> = entities.map(|entity| self.universe.pool.catalog_name(entity.item)).collect();
+        names.into_iter().collect()
+    }
+
+    fn requirement(&self, package: &str, id: NeedId) -> String {
+        let needs = |at: &usize| self.live(*at) && self.universe.entities[*at].needs.contains(&id);
+        let (names, several) = self.named(self.of_package(package).filter(needs));
+        let need = self.universe.pool.need(id);
+        let meeting = self.universe.meeting.get(&id).and_then(Option::as_ref);
+        let meeting: Vec<usize> = meeting.into_iter().flatten().copied().filter(|at| self.package(*at) != package).collect();
+        let more = match (&need.rule, meeting.is_empty()) {
+            _ if need.forbids => String::new(),
+            (Rule::Package { name, .. }, true) => match self.universe.pool.versions(name) {
+                none if none.is_empty() => ", which no catalog has".to_owned(),
+                versions if versions.len() <= MOST_NAMED => format!(", of which there is only {}", versions.join(", ")),
+                versions => format!(", of which there is only {} to {}", versions[0], versions[versions.len() - 1]),
+            },
+            (Rule::Package { .. }, false) => String::new(),
+            (Rule::Api(_), true) => ", which nothing provides".to_owned(),
+            (Rule::Api(_), false) => format!(", which only {} can provide", self.by_package(meeting)),
+            (_, true) => ", which no bundle is".to_owned(),
+            (_, false) => format!(", which only {} can be", self.by_package(meeting)),
+        };
+        format!("{names} {}{more}", need.said(several))
+    }
+
+    /// Bundles of several packages in words.
+    fn by_package(&self, entities: Vec<usize>) -> String {
+        let mut packages: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for at in entities {
+            packages.entry(self.package(at)).or_default().push(at);
+        }
+        let count = packages.len();
+        let names: Vec<String> = packages.into_values().take(MOST_NAMED).map(|all| self.named(all.into_iter()).0).collect();
+        let more = if count > MOST_NAMED { format!(" or bundles of {} other packages", count - MOST_NAMED) } else { String::new() };
+        format!("{}{more}", names.join(" or "))
+    }
+}

@@ -1,0 +1,133 @@
+//! What would work: each hint was solved before it is given.
+
+use std::collections::BTreeSet;
+
+use super::conflict::{Conflict, JointHint};
+use super::search::answer;
+use super::universe::{Input, Role};
+use super::{Problem, Wish};
+use crate::hints::Change;
+use crate::request::{CatalogState, Request, UpgradeConstraintPolicy};
+use crate::resolve::Choice;
+use crate::selector::LabelSelector;
+
+/// Hints that are given.
+const MOST_HINTS: usize = 8;
+/// Changes that are tried.
+const MOST_TRIED: usize = 32;
+/// Label of a catalog with its own name.
+const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
+
+/// Changes to the wish, or to those that its conflict names, that let it be met without harm to any other.
+pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, conflict: &Conflict) -> Vec<JointHint> {
+    let problem = input.problem;
+    let named = |wish: &usize| conflict.facts.iter().any(|fact| fact.subject.as_deref() == Some(&problem.wishes[*wish].subject));
+    let others = (0..problem.wishes.len()).filter(|wish| *wish != blamed && named(wish));
+    let alternatives: Vec<(usize, Vec<Change>)> =
+        std::iter::once(blamed).chain(others).map(|wish| (wish, singles(problem, &problem.wishes[wish].request))).collect();
+    let mut search = Search { problem, blamed, unmet, tried: 0, hints: Vec::new() };
+    for (wish, changes) in &alternatives {
+        changes.iter().for_each(|change| search.attempt(*wish, vec![change.clone()]));
+    }
+    if search.hints.is_empty() {
+        for (wish, changes) in &alternatives {
+            for (i, first) in changes.iter().enumerate() {
+                changes[i + 1..].iter().for_each(|second| search.attempt(*wish, vec![first.clone(), second.clone()]));
+            }
+        }
+    }
+    search.hints
+}
+
+struct Search<'s, 'p> {
+    problem: &'s Problem<'p>,
+    blamed: usize,
+    /// Wishes that could not be met before.
+    unmet: &'s BTreeSet<usize>,
+    tried: usize,
+    hints: Vec<JointHint>,
+}
+
+impl Search<'_, '_> {
+    fn attempt(&mut self, wish: usize, changes: Vec<Change>) {
+        if self.tried == MOST_TRIED || self.hints.len() == MOST_HINTS {
+            return;
+        }
+        self.tried += 1;
+        let mut wishes: Vec<Wish> = self.problem.wishes.to_vec();
+        changes.iter().for_each(|change| apply(change, &mut wishes[wish].request));
+        let add_missing = self.problem.add_missing || changes.contains(&Change::AddMissing);
+        let changed = Problem { wishes: &wishes, catalogs: self.problem.catalogs, provided: self.problem.provided, add_missing };
+        if let Some(leads_to) = outcome(&changed, self.unmet, self.blamed, wish) {
+            self.hints.push(JointHint { subject: self.problem.wishes[wish].subject.clone(), changes, leads_to });
+        }
+    }
+}
+
+/// What the blamed and the changed wish get and what is added, when nobody is worse off than before.
+fn outcome(problem: &Problem<'_>, unmet: &BTreeSet<usize>, blamed: usize, changed: usize) -> Option<Vec<Choice>> {
+    let input = Input::read(problem);
+    let answer = answer(&input, false);
+    let still = |wish: usize| input.asked[wish].is_err() || answer.blamed.contains_key(&wish);
+    if still(blamed) || (0..problem.wishes.len()).any(|wish| still(wish) && !unmet.contains(&wish)) {
+        return None;
+    }
+    let (mut of_blamed, mut of_changed, mut added) = (Vec::new(), Vec::new(), Vec::new());
+    for at in &answer.there {
+        let entity = &answer.universe.entities[*at];
+        match entity.role {
+            Role::Candidate { wish, .. } if wish == blamed => of_blamed.push(entity.item),
+            Role::Candidate { wish, .. } if wish == changed => of_changed.push(entity.item),
+            Role::Addable if answer.needed_by(*at, &[blamed, changed]) => added.push(entity.item),
+            _ => {}
+        }
+    }
+    Some(of_blamed.into_iter().chain(of_changed).chain(added).map(|item| answer.universe.pool.choice(item)).collect())
+}
+
+/// Changes of one part of a request, for each part that it has.
+fn singles(problem: &Problem<'_>, request: &Request) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if !problem.add_missing {
+        changes.push(Change::AddMissing);
+    }
+    if request.version.as_ref().is_some_and(|version| !version.is_empty()) {
+        changes.push(Change::AnyVersion);
+    }
+    if !request.channels.is_empty() {
+        changes.push(Change::AnyChannel);
+    }
+    if request.installed.is_some() && request.policy == UpgradeConstraintPolicy::CatalogProvided {
+        changes.push(Change::SelfCertified);
+    }
+    if request.selector.as_ref().is_some_and(|selector| !selector.is_empty()) {
+        changes.push(Change::AnyCatalog);
+    }
+    let mut channels: BTreeSet<&str> = BTreeSet::new();
+    for catalog in problem.catalogs {
+        let CatalogState::Content(source) = catalog.state else { continue };
+        let Some(package) = source.package(&request.package) else { continue };
+        channels.extend(package.channels.iter().map(|channel| channel.name));
+        changes.push(Change::Catalog(catalog.name.to_owned()));
+    }
+    if !request.channels.is_empty() {
+        let others = channels.into_iter().filter(|name| !request.channels.iter().any(|wanted| wanted == name));
+        changes.extend(others.map(|name| Change::Channels(vec![name.to_owned()])));
+    }
+    changes
+}
+
+fn apply(change: &Change, request: &mut Request) {
+    match change {
+        Change::AnyVersion => request.version = None,
+        Change::Version(version) => request.version = Some(version.clone()),
+        Change::Channels(channels) => request.channels.clone_from(channels),
+        Change::AnyChannel => request.channels.clear(),
+        Change::SelfCertified => request.policy = UpgradeConstraintPolicy::SelfCertified,
+        Change::AnyCatalog => request.selector = None,
+        Change::Catalog(name) => request.selector = Some(LabelSelector::label(NAME_LABEL, name)),
+        Change::Package(name) => request.package.clone_from(name),
+        // A property of the whole question, not of a request.
+        Change::AddMissing => {}
+    }
+}

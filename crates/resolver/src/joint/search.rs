@@ -1,0 +1,243 @@
+//! Which wishes can be met together, and the best way to meet them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::conflict::Conflict;
+use super::encode::Encoding;
+use super::explain::Explainer;
+use super::universe::{Group, Input, Role, Universe};
+use super::{Added, Component, Problem, Solution, hints};
+use crate::resolve::{Pick, Resolution, resolution};
+
+/// What was found: which wishes can not be met and why, and what is there when the others are.
+pub(super) struct Answer<'p> {
+    pub(super) universe: Universe<'p>,
+    pub(super) there: Vec<usize>,
+    /// By wish; the facts that were to blame, where they were asked for.
+    pub(super) blamed: BTreeMap<usize, Option<Conflict>>,
+}
+
+pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
+    let input = Input::read(problem);
+    let mut answer = answer(&input, true);
+    let subject = |wish: &usize| problem.wishes[*wish].subject.clone();
+    let mut components: Vec<(usize, Component)> = Vec::new();
+    for (wish, asked) in input.asked.iter().enumerate() {
+        if let Err(refusal) = asked {
+            let conflict = Conflict::of_refusal(&problem.wishes[wish].subject, refusal);
+            components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
+        }
+    }
+    let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
+    let unmet: BTreeSet<usize> = refused.chain(answer.blamed.keys().copied()).collect();
+    for (wish, conflict) in std::mem::take(&mut answer.blamed) {
+        let Some(mut conflict) = conflict else { continue };
+        conflict.hints = hints::find(&input, wish, &unmet, &conflict);
+        components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
+    }
+    let mut explainer = None;
+    for group in answer.universe.components(&input) {
+        let subjects = group.wishes.iter().map(subject).collect();
+        let solution = solution(&input, &answer, &group, &mut explainer);
+        components.push((group.wishes[0], Component { subjects, outcome: Ok(solution) }));
+    }
+    components.sort_by_key(|(first, _)| *first);
+    components.into_iter().map(|(_, component)| component).collect()
+}
+
+impl Answer<'_> {
+    /// Whether an addition is needed by one of some wishes, be it by way of others.
+    pub(super) fn needed_by(&self, addition: usize, wishes: &[usize]) -> bool {
+        let begins = |at: &&usize| matches!(self.universe.entities[**at].role, Role::Candidate { wish, .. } if wishes.contains(&wish));
+        let mut stack: Vec<usize> = self.there.iter().filter(begins).copied().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(at) = stack.pop() {
+            if at == addition {
+                return true;
+            }
+            if seen.insert(at) {
+                stack.extend(self.needs_of(at));
+            }
+        }
+        false
+    }
+
+    /// What is there and meets a need of an entity.
+    fn needs_of(&self, at: usize) -> Vec<usize> {
+        let needs = self.universe.entities[at].needs.iter().filter(|need| !self.universe.pool.need(**need).forbids);
+        let meeting: BTreeSet<usize> = needs.filter_map(|need| self.universe.meeting.get(need)?.as_ref()).flatten().copied().collect();
+        self.there.iter().copied().filter(|other| meeting.contains(other)).collect()
+    }
+}
+
+/// Finds the wishes that can be met together, and meets them in the best way.
+pub(super) fn answer<'p>(input: &Input<'p>, explain: bool) -> Answer<'p> {
+    let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
+    let mut fixed: BTreeSet<usize> = refused.collect();
+    let mut blamed = BTreeMap::new();
+    loop {
+        let mut universe = Universe::build(input, &fixed, false);
+        let mut encoding = Encoding::of(&mut universe);
+        let open: BTreeSet<usize> = universe.candidates.keys().copied().collect();
+        if encoding.possible(&open) {
+            encoding.demand(&open);
+            best(&universe, &mut encoding);
+            return Answer { there: encoding.there(), universe, blamed };
+        }
+        // What is installed goes before what is not yet, then the order of the wishes.
+        let mut order: Vec<usize> = open.into_iter().collect();
+        order.sort_by_key(|wish| (input.problem.wishes[*wish].request.installed.is_none(), *wish));
+        let mut accepted = BTreeSet::new();
+        let mut explainer = None;
+        for wish in order {
+            accepted.insert(wish);
+            if encoding.possible(&accepted) {
+                continue;
+            }
+            let conflict = explain.then(|| {
+                let explainer = explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
+                explainer.conflict(input, wish, &accepted)
+            });
+            accepted.remove(&wish);
+            blamed.insert(wish, conflict);
+        }
+        fixed.extend(blamed.keys());
+    }
+}
+
+/// Chooses in the strict order that `solve` documents.
+fn best(universe: &Universe<'_>, encoding: &mut Encoding) {
+    for candidates in universe.candidates.values() {
+        for candidate in candidates {
+            if encoding.take(*candidate) {
+                break;
+            }
+        }
+    }
+    let addable = |at: &usize| universe.entities[*at].role == Role::Addable;
+    let all: Vec<usize> = (0..universe.entities.len()).filter(addable).collect();
+    encoding.take_few_of(&all);
+    let standing = |at: &usize| {
+        let item = universe.pool.item(universe.entities[*at].item);
+        (item.facts.deprecation.is_some(), Reverse(universe.pool.priority(universe.entities[*at].item)))
+    };
+    let mut packages: Vec<Vec<usize>> = Vec::new();
+    for entities in universe.by_package.values() {
+        let mut additions: Vec<usize> = entities.iter().copied().filter(|at| addable(at)).collect();
+        additions.sort_by(|a, b| {
+            let item = |at: &usize| universe.pool.item(universe.entities[*at].item);
+            let catalog = |at: &usize| universe.pool.catalog_name(universe.entities[*at].item);
+            let standing = standing(a).cmp(&standing(b)).then(item(a).place.cmp(&item(b).place));
+            let newest = standing.then_with(|| item(b).version.cmp(&item(a).version));
+            newest.then_with(|| item(a).facts.name.cmp(item(b).facts.name)).then_with(|| catalog(a).cmp(catalog(b)))
+        });
+        packages.extend((!additions.is_empty()).then_some(additions));
+    }
+    // Stable: packages of one standing stay in the order of their names.
+    packages.sort_by_key(|additions| standing(&additions[0]));
+    for additions in packages {
+        if encoding.take_one_of(&additions) {
+            for addition in additions {
+                if encoding.take(addition) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, explainer: &mut Option<Explainer<'p>>) -> Solution {
+    let universe = &answer.universe;
+    let mut chosen = BTreeMap::new();
+    for at in &answer.there {
+        if let Role::Candidate { wish, .. } = universe.entities[*at].role
+            && group.wishes.contains(&wish)
+        {
+            chosen.insert(input.problem.wishes[wish].subject.clone(), chosen_resolution(input, answer, *at, explainer));
+        }
+    }
+    let added = order(answer).into_iter().filter(|at| {
+        let entity = &universe.entities[*at];
+        entity.role == Role::Addable && group.packages.contains(&universe.pool.item(entity.item).package)
+    });
+    let added = added.map(|at| Added { choice: universe.pool.choice(universe.entities[at].item), because: because(answer, at) }).collect();
+    Solution { chosen, added }
+}
+
+fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, explainer: &mut Option<Explainer<'p>>) -> Resolution {
+    let universe = &answer.universe;
+    let Role::Candidate { wish, offer, bundle } = universe.entities[at].role else { unreachable!("only candidates are chosen") };
+    let Ok(asked) = &input.asked[wish] else { unreachable!("a refused wish has no candidates") };
+    let (query, first) = (asked.query(), universe.candidates[&wish][0]);
+    // Nothing stands in the way: the answer is that of `resolve`.
+    if first == at
+        && let Ok(pick) = asked.pick()
+    {
+        return resolution(asked.request, &query, &pick, asked.reports());
+    }
+    let offer = &asked.offers[offer];
+    let pick = Pick { offer, bundle: &offer.bundles[bundle], beaten: Vec::new() };
+    let mut resolution = resolution(asked.request, &query, &pick, asked.reports());
+    let better = universe.candidates[&wish].iter().take_while(|other| **other != at).count();
+    let name = &resolution.choice.bundle;
+    let first_reason =
+        format!("{name} is the best of {} bundles that fit and go together with the others", universe.candidates[&wish].len());
+    let fixed = (0..input.asked.len()).filter(|wish| !universe.candidates.contains_key(wish)).collect();
+    let explainer = explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
+    let held = explainer.held_back(input, answer, wish, universe.entities[first].item);
+    let mut reasons = vec![first_reason, held];
+    if better > 1 {
+        reasons.push(format!("{} others that would be better are held back, too", better - 1));
+    }
+    resolution.reasons.splice(0..1, reasons);
+    resolution
+}
+
+/// Everything that is there, what is needed before what needs it; by package where they need each other.
+fn order(answer: &Answer<'_>) -> Vec<usize> {
+    let universe = &answer.universe;
+    let mut there = answer.there.clone();
+    let package = |at: usize| universe.pool.item(universe.entities[at].item).package.as_str();
+    there.sort_by_key(|at| package(*at));
+    let (mut done, mut ordered) = (BTreeSet::new(), Vec::new());
+    for start in &there {
+        // Depth first, without recursion: an entity is put down when all that it needs has been.
+        let mut stack = vec![(*start, false)];
+        while let Some((at, needs_done)) = stack.pop() {
+            if needs_done {
+                ordered.push(at);
+                continue;
+            }
+            if !done.insert(at) {
+                continue;
+            }
+            stack.push((at, true));
+            let mut needs = answer.needs_of(at);
+            needs.sort_by_key(|at| std::cmp::Reverse(package(*at)));
+            stack.extend(needs.into_iter().map(|other| (other, false)));
+        }
+    }
+    ordered
+}
+
+/// What needs an addition.
+fn because(answer: &Answer<'_>, addition: usize) -> Vec<String> {
+    let universe = &answer.universe;
+    let mut because = Vec::new();
+    for at in answer.there.iter().filter(|at| **at != addition) {
+        let entity = &universe.entities[*at];
+        for need in &entity.needs {
+            let need_text = universe.pool.need(*need);
+            let meets = universe.meeting.get(need).and_then(Option::as_ref).is_some_and(|meeting| meeting.contains(&addition));
+            if meets && !need_text.forbids {
+                let item = universe.pool.item(entity.item);
+                let name = if item.facts.name.is_empty() { &item.label } else { item.facts.name };
+                because.push(format!("{name} {need_text}"));
+            }
+        }
+    }
+    because.sort();
+    because.dedup();
+    because
+}

@@ -1,0 +1,346 @@
+//! What may be chosen: a bundle for each wish, and what those may need.
+//!
+//! The universe is narrow or wide. The narrow one holds what the wishes allow and is what is solved. The wide one holds what they bar, too,
+//! each with the facts that bar it, so that it can be told which facts are to blame.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use mainstay_versions::Version;
+
+use super::Problem;
+use super::conflict::FactKind;
+use super::needs::Api;
+use super::pool::{ItemId, NeedId, Place, Pool};
+use crate::refusal::Refusal;
+use crate::resolve::{Asked, Offer, OfferedBundle, Query, in_channels, in_range, may_follow, newest_first, unreadable};
+
+/// The problem with its wishes read.
+pub(super) struct Input<'p> {
+    pub(super) problem: &'p Problem<'p>,
+    /// By wish: what is asked, or why that has no answer even alone.
+    pub(super) asked: Vec<Result<Asked<'p>, Box<Refusal>>>,
+}
+
+/// A reason that is switched on and off when somebody is to blame.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Key {
+    /// A wish must have a bundle.
+    Wanted(usize),
+    /// A part of a wish bars bundles.
+    Filter(usize, FactKind),
+    /// What a wish has installed stays.
+    Stays(usize),
+    /// A wish has no bundle, so there is none of its package.
+    Absent(usize),
+    /// Nobody asks for a package.
+    NotAsked(String),
+    /// Two wishes want one package.
+    OnePackage(String),
+    /// The bundles of a package that need this.
+    Need(String, NeedId),
+    /// The bundles of a package whose needs can not be read; why.
+    Broken(String, String),
+    /// An API has one provider.
+    OneProvider(Api),
+}
+
+/// A bundle in a role.
+pub(super) struct Entity {
+    pub(super) item: ItemId,
+    pub(super) role: Role,
+    /// What bars it; empty in a narrow universe.
+    pub(super) bars: Vec<Key>,
+    pub(super) needs: Vec<NeedId>,
+    /// Why its needs can not be read.
+    pub(super) broken: Vec<String>,
+}
+
+/// What a bundle is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A wish may have it; offer and bundle are its position in what was asked.
+    Candidate { wish: usize, offer: usize, bundle: usize },
+    /// A wish has it and keeps it.
+    Stays(usize),
+    /// It may be added.
+    Addable,
+}
+
+pub(super) struct Universe<'p> {
+    pub(super) pool: Pool<'p>,
+    pub(super) entities: Vec<Entity>,
+    /// By wish, its candidates, the best first.
+    pub(super) candidates: BTreeMap<usize, Vec<usize>>,
+    pub(super) by_item: HashMap<ItemId, Vec<usize>>,
+    pub(super) by_package: BTreeMap<String, Vec<usize>>,
+    /// By need that some entity has, the entities that meet it; nothing where it is met anyway.
+    pub(super) meeting: BTreeMap<NeedId, Option<Vec<usize>>>,
+    pub(super) wide: bool,
+}
+
+impl<'p> Input<'p> {
+    /// Reads every wish by itself.
+    pub(super) fn read(problem: &'p Problem<'p>) -> Self {
+        let one = |wish: &'p super::Wish| {
+            let bare = |kind| Box::new(Refusal { kind, catalogs: Vec::new(), hints: Vec::new() });
+            let asked = Asked::read(&wish.request, problem.catalogs).map_err(bare)?;
+            let failure = match asked.pick() {
+                Ok(pick) => unreadable(&pick.bundle.facts),
+                Err(kind) => Some(kind),
+            };
+            match failure {
+                Some(kind) => Err(asked.refusal(kind, problem.catalogs)),
+                None => Ok(asked),
+            }
+        };
+        Self { problem, asked: problem.wishes.iter().map(one).collect() }
+    }
+
+    pub(super) fn package(&self, wish: usize) -> &'p str {
+        &self.problem.wishes[wish].request.package
+    }
+}
+
+/// A bundle of an offer, and the parts of the wish that bar it.
+struct Candidate {
+    offer: usize,
+    bundle: usize,
+    barred: Vec<FactKind>,
+}
+
+/// The candidates of a wish: not deprecated first, then by priority, then the newest (OLM1-SEL-06, OLM1-SEL-07). Where catalogs of one
+/// priority have bundles of one standing, none of them is taken silently (OLM1-SEL-11).
+fn candidates(asked: &Asked<'_>, wide: bool) -> Vec<Candidate> {
+    let query = asked.query();
+    let standing = |offer: &Offer<'_>, bundle: &OfferedBundle<'_>| (bundle.facts.deprecation.is_some(), -i64::from(offer.priority));
+    let mut found = Vec::new();
+    let mut catalogs: HashMap<(bool, i64), HashSet<usize>> = HashMap::new();
+    for (at, offer) in asked.offers.iter().enumerate().filter(|(_, offer)| offer.available) {
+        let (channels, all) = (offer.channels(&query), offer.channels(&Query { channels: &[], ..query }));
+        for (bundle, offered) in offer.bundles.iter().enumerate().filter(|(_, offered)| offered.version.is_some()) {
+            let listed = in_channels(offered, &channels, &query);
+            let (follows, may) = (may_follow(offered, &channels, &query), may_follow(offered, &all, &query));
+            let mut barred = Vec::new();
+            let mut bar = |bars: bool, kind| barred.extend(bars.then_some(kind));
+            bar(!offer.takes_part(&query), FactKind::Catalogs);
+            bar(!in_range(offered, &query), FactKind::Range);
+            bar(!listed || may && !follows, FactKind::Channels);
+            bar(!may, FactKind::Edges);
+            if barred.is_empty() {
+                catalogs.entry(standing(offer, offered)).or_default().insert(at);
+            } else if !wide {
+                continue;
+            }
+            found.push(Candidate { offer: at, bundle, barred });
+        }
+    }
+    for candidate in &mut found {
+        let offer = &asked.offers[candidate.offer];
+        let tied = catalogs.get(&standing(offer, &offer.bundles[candidate.bundle])).is_some_and(|catalogs| catalogs.len() > 1);
+        if candidate.barred.is_empty() && tied {
+            candidate.barred.push(FactKind::Tied);
+        }
+    }
+    found.retain(|candidate| wide || candidate.barred.is_empty());
+    found.sort_by(|a, b| {
+        let of = |candidate: &Candidate| (&asked.offers[candidate.offer], &asked.offers[candidate.offer].bundles[candidate.bundle]);
+        let ((a, one), (b, other)) = (of(a), of(b));
+        let standings = standing(a, one).cmp(&standing(b, other));
+        standings.then_with(|| newest_first(one, other)).then_with(|| one.facts.name.cmp(other.facts.name)).then(a.catalog.cmp(b.catalog))
+    });
+    found
+}
+
+impl<'p> Universe<'p> {
+    /// Everything that the wishes may have and what that may need. The wishes in `fixed` keep what they have.
+    pub(super) fn build(input: &Input<'p>, fixed: &BTreeSet<usize>, wide: bool) -> Self {
+        let problem = input.problem;
+        let mut universe = Self {
+            pool: Pool::new(problem.catalogs, problem.provided),
+            entities: Vec::new(),
+            candidates: BTreeMap::new(),
+            by_item: HashMap::new(),
+            by_package: BTreeMap::new(),
+            meeting: BTreeMap::new(),
+            wide,
+        };
+        let mut installed = BTreeMap::new();
+        for (at, wish) in problem.wishes.iter().enumerate() {
+            universe.pool.package(&wish.request.package);
+            installed.extend(universe.installed(wish).map(|item| (at, item)));
+        }
+        for (wish, asked) in input.asked.iter().enumerate() {
+            match asked {
+                Ok(asked) if !fixed.contains(&wish) => universe.add_candidates(wish, asked),
+                _ => {
+                    if let Some(item) = installed.get(&wish) {
+                        universe.add(*item, Role::Stays(wish), Vec::new());
+                    }
+                }
+            }
+        }
+        universe.add_needed(input, &installed);
+        universe
+    }
+
+    /// The bundle that a wish has, as a catalog knows it; else only its package and version.
+    fn installed(&mut self, wish: &super::Wish) -> Option<ItemId> {
+        let bundle = wish.request.installed.as_ref()?;
+        let known = self.pool.package(&wish.request.package).to_vec();
+        let named = |id: &ItemId| self.pool.item(*id).facts.name == bundle.name;
+        if let Some(item) = known.into_iter().find(named) {
+            return Some(item);
+        }
+        let label = format!("{} {}", wish.request.package, bundle.version);
+        Some(self.pool.stranger(wish.request.package.clone(), Version::parse(&bundle.version).ok(), label, Vec::new()))
+    }
+
+    fn add(&mut self, item: ItemId, role: Role, bars: Vec<Key>) -> usize {
+        let (needs, broken) = self.pool.needs_of(item);
+        let entity = self.entities.len();
+        self.by_item.entry(item).or_default().push(entity);
+        self.by_package.entry(self.pool.item(item).package.clone()).or_default().push(entity);
+        self.entities.push(Entity { item, role, bars, needs, broken });
+        entity
+    }
+
+    fn add_candidates(&mut self, wish: usize, asked: &Asked<'p>) {
+        let mut order = Vec::new();
+        for Candidate { offer, bundle, barred } in candidates(asked, self.wide) {
+            let Some(item) = self.pool.at(asked.offers[offer].catalog, &asked.request.package, bundle) else { continue };
+            let bars = barred.into_iter().map(|kind| Key::Filter(wish, kind)).collect();
+            order.push(self.add(item, Role::Candidate { wish, offer, bundle }, bars));
+        }
+        self.candidates.insert(wish, order);
+    }
+
+    /// Follows the needs of everything that may be there to what may be added for them.
+    fn add_needed(&mut self, input: &Input<'p>, installed: &BTreeMap<usize, ItemId>) {
+        let problem = input.problem;
+        let mut at = 0;
+        while at < self.entities.len() {
+            if let Role::Stays(_) = self.entities[at].role {
+                self.keep_met_needs(at, installed);
+            }
+            for need in self.entities[at].needs.clone() {
+                if self.meeting.contains_key(&need) {
+                    continue;
+                }
+                self.meeting.insert(need, None);
+                self.pool.look_for(need, problem.add_missing || self.wide);
+                if self.pool.need(need).forbids {
+                    continue;
+                }
+                for item in self.pool.meeting(need) {
+                    if let Some(bars) = self.addable(input, item) {
+                        self.add(item, Role::Addable, bars);
+                    }
+                }
+            }
+            at += 1;
+        }
+        let needs: Vec<NeedId> = self.meeting.keys().copied().collect();
+        for need in needs {
+            let meeting = self.pool.meeting(need);
+            let anyway = meeting.iter().any(|item| self.pool.outside().contains(item));
+            let entities = meeting.iter().filter_map(|item| self.by_item.get(item)).flatten().copied().collect();
+            let forbids = self.pool.need(need).forbids;
+            // What is there besides all bundles meets a need for good, and breaks a ban for good.
+            self.meeting.insert(need, if anyway && !forbids { None } else { Some(entities) });
+        }
+    }
+
+    /// Whether a ban is broken by something that is there besides all bundles.
+    pub(super) fn broken_ban(&mut self, need: NeedId) -> bool {
+        let outside = self.pool.outside().to_vec();
+        self.pool.need(need).forbids && self.pool.meeting(need).iter().any(|item| outside.contains(item))
+    }
+
+    /// The facts that bar a bundle from being added; nothing when it can not be added at all.
+    fn addable(&self, input: &Input<'_>, id: ItemId) -> Option<Vec<Key>> {
+        let item = self.pool.item(id);
+        if self.by_item.contains_key(&id) || item.catalog.is_none() || item.version.is_none() || item.place == Place::Nowhere {
+            return None;
+        }
+        let wishes: Vec<usize> = (0..input.asked.len()).filter(|wish| input.package(*wish) == item.package).collect();
+        match wishes.as_slice() {
+            [] if input.problem.add_missing => Some(Vec::new()),
+            [] if self.wide => Some(vec![Key::NotAsked(item.package.clone())]),
+            wishes if self.wide && wishes.iter().all(|wish| !self.candidates.contains_key(wish)) && !self.stays(&item.package) => {
+                Some(wishes.iter().map(|wish| Key::Absent(*wish)).collect())
+            }
+            _ => None,
+        }
+    }
+
+    fn stays(&self, package: &str) -> bool {
+        self.by_package.get(package).is_some_and(|all| all.iter().any(|at| matches!(self.entities[*at].role, Role::Stays(_))))
+    }
+
+    /// Of the needs of a bundle that stays, only those bind that are met now: what is broken already is nobody's fault.
+    fn keep_met_needs(&mut self, at: usize, installed: &BTreeMap<usize, ItemId>) {
+        let own = self.entities[at].item;
+        let needs = std::mem::take(&mut self.entities[at].needs);
+        let met = |need: &NeedId| {
+            let meeting = self.pool.meeting(*need);
+            let there = |item: &ItemId| installed.values().any(|other| other == item) || self.pool.outside().contains(item);
+            match self.pool.need(*need).forbids {
+                true => !meeting.iter().any(|item| *item != own && there(item)),
+                false => meeting.iter().any(there),
+            }
+        };
+        self.entities[at].needs = needs.into_iter().filter(met).collect();
+        self.entities[at].broken.clear();
+    }
+
+    /// Wishes whose answers depend on each other, each group in order, and the groups by their first wish.
+    pub(super) fn components(&self, input: &Input<'_>) -> Vec<Group> {
+        let names: Vec<&String> = self.by_package.keys().collect();
+        let number: HashMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        let mut root: Vec<usize> = (0..names.len()).collect();
+        fn find(root: &mut [usize], mut at: usize) -> usize {
+            while root[at] != at {
+                root[at] = root[root[at]];
+                at = root[at];
+            }
+            at
+        }
+        let package = |entity: usize| number[self.pool.item(self.entities[entity].item).package.as_str()];
+        let mut join = |a: usize, b: usize| {
+            let (a, b) = (find(&mut root, a), find(&mut root, b));
+            root[a.max(b)] = a.min(b);
+        };
+        let mut providers: HashMap<&Api, usize> = HashMap::new();
+        let mut joined: HashSet<(usize, NeedId)> = HashSet::new();
+        for (at, entity) in self.entities.iter().enumerate() {
+            let own = package(at);
+            for need in entity.needs.iter().filter(|need| joined.insert((own, **need))) {
+                let meeting = self.meeting.get(need).and_then(Option::as_ref);
+                meeting.into_iter().flatten().for_each(|other| join(own, package(*other)));
+            }
+            for api in &self.pool.item(entity.item).provides {
+                join(own, *providers.entry(api).or_insert(own));
+            }
+        }
+        let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
+        for wish in self.candidates.keys() {
+            let of = number.get(input.package(*wish)).map_or(names.len() + wish, |at| find(&mut root, *at));
+            groups.entry(of).or_default().wishes.push(*wish);
+        }
+        for (at, name) in names.iter().enumerate() {
+            if let Some(group) = groups.get_mut(&find(&mut root, at)) {
+                group.packages.insert((*name).clone());
+            }
+        }
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        groups.sort_by(|a, b| a.wishes.cmp(&b.wishes));
+        groups
+    }
+}
+
+/// Wishes whose answers depend on each other, and the packages among which they choose.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) wishes: Vec<usize>,
+    pub(super) packages: BTreeSet<String>,
+}
