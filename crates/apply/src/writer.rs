@@ -134,8 +134,13 @@ impl Writer {
             };
             let mut list = call.send(&self.client).await?.object;
             page = list.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
-            if let Some(items) = list.get_mut("items").and_then(Value::as_array_mut) {
-                all.append(items);
+            for mut item in list.get_mut("items").and_then(Value::as_array_mut).into_iter().flat_map(std::mem::take) {
+                if let Value::Object(item) = &mut item {
+                    // Items of a list leave out what they all are.
+                    item.insert("kind".into(), Value::String(place.kind.clone()));
+                    item.insert("apiVersion".into(), Value::String(place.api_version.clone()));
+                }
+                all.push(item);
             }
             if page.is_empty() || all.len() >= most {
                 return Ok(all);

@@ -3,20 +3,20 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{Expect, ObjectRef, Patch, Propagation, Until};
+use mainstay_olm_v1::extension::removal::{Definition, Preview};
 use serde_json::{Value, json};
 
-use super::install::{INSTALLER_LABEL, named};
-use crate::cluster::{ClusterArgs, Session, not_written, refused};
+use super::install::named;
+use crate::cluster::{ClusterArgs, Session, not_written};
 use crate::errors::{Exit, Failure, note};
 use crate::extensions::{self, API_VERSION};
-use crate::output;
+use crate::output::{self, Format};
 use crate::progress::{Progress, confirm};
 use crate::runtime;
+
+mod gather;
 
 /// Holds the extension until its CRDs are nobody's; then the cluster removes the rest.
 const KEEPER: &str = "lifecycle.mainstay.dev/keep-crds";
@@ -26,6 +26,7 @@ const KEEPER: &str = "lifecycle.mainstay.dev/keep-crds";
 #[command(after_help = "\
 Examples:
   mainstay uninstall beacon
+  mainstay uninstall beacon --dry-run        only what goes, what stays, and who else uses it
   mainstay uninstall beacon --keep-crds      custom resources stay, with their definitions
   mainstay uninstall beacon --delete-crds    custom resources are deleted, too
 
@@ -39,6 +40,12 @@ pub struct Arguments {
     /// Keep its CRDs and all custom resources
     #[arg(long)]
     pub keep_crds: bool,
+    /// Only show what would happen
+    #[arg(long)]
+    pub dry_run: bool,
+    /// table, json, yaml or jsonpath=PATH: how the preview of a dry run is shown
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    pub output: Format,
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
@@ -50,20 +57,29 @@ pub struct Arguments {
     pub cluster: ClusterArgs,
 }
 
-/// A CRD with the number of its custom resources.
-struct Definition {
-    object: Value,
-    instances: usize,
-}
-
 /// Uninstalls.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
-        let session = arguments.cluster.open_to_change().await?;
+        let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let name = &arguments.name;
         let hints = || vec![format!("the same command again goes on; mainstay describe {name} shows what is left")];
         runtime::until_interrupt(uninstall(&session, arguments), hints).await
     })
+}
+
+/// Does what a plan of it says.
+pub async fn perform(session: &Session, name: &str, keep_crds: Option<bool>, timeout: u64) -> Result<(), Failure> {
+    let arguments = Arguments {
+        name: name.to_owned(),
+        delete_crds: keep_crds == Some(false),
+        keep_crds: keep_crds == Some(true),
+        dry_run: false,
+        output: Format::Table,
+        yes: true,
+        timeout,
+        cluster: ClusterArgs::default(),
+    };
+    uninstall(session, &arguments).await
 }
 
 async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failure> {
@@ -77,25 +93,18 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
             objects.push(object.clone());
         }
     }
-    let mut definitions = Vec::new();
-    for object in objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
-        definitions.push(Definition { object: object.clone(), instances: instances(session, object).await? });
+    let preview = gather::preview(session, arguments, &extension, &objects).await?;
+    if arguments.dry_run {
+        return show_preview(arguments, &preview);
     }
-    show(arguments, &extension, &objects, &definitions);
-    let used: Vec<&Definition> = definitions.iter().filter(|definition| definition.instances > 0).collect();
-    if !used.is_empty() && !arguments.delete_crds && !arguments.keep_crds {
+    lines(arguments, &preview).into_iter().for_each(note);
+    if preview.used().next().is_some() && !arguments.delete_crds && !arguments.keep_crds {
         let failure = Failure::new(
             Exit::Impossible,
             format!("clusterextension {name}"),
             "custom resources exist, and would be deleted with their definitions",
         );
-        let failure = used.iter().fold(failure, |failure, definition| {
-            failure.because(format!(
-                "{}: {} custom resources",
-                definition.object["metadata"]["name"].as_str().unwrap_or_default(),
-                definition.instances
-            ))
-        });
+        let failure = preview.used().fold(failure, |failure, definition| failure.because(in_words(definition)));
         return Err(failure.hint("--keep-crds keeps the definitions and the custom resources").hint("--delete-crds deletes both"));
     }
     confirm(&format!("uninstall {name}?"), arguments.yes)?;
@@ -118,9 +127,9 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
         // Only when the controller has let go of the extension does nobody put the owner back.
         progress.doing("wait until the controller has let go of the extension");
         released(session, &place, timeout).await?;
-        for definition in &definitions {
-            progress.doing(&format!("keep {}", named(&definition.object)));
-            disown(session, &definition.object).await?;
+        for definition in objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
+            progress.doing(&format!("keep {}", named(definition)));
+            disown(session, definition).await?;
         }
         if let Some(extension) = extensions::find(session, name).await? {
             hold(session, &extension, false).await?;
@@ -128,7 +137,8 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
     }
     session.writer.wait(&place, &Until::Gone, timeout).await.map_err(failed)?;
     for object in &objects {
-        if arguments.keep_crds && object["kind"] == "CustomResourceDefinition" {
+        let kept = object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
+        if kept || arguments.keep_crds && object["kind"] == "CustomResourceDefinition" {
             continue;
         }
         let place = ObjectRef::of(object).map_err(|error| Failure::failed(named(object), &error))?;
@@ -138,25 +148,56 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
     progress.doing("remove the installer's account and rights");
     remove_installer(session, name).await?;
     drop(progress);
-    let kept = if arguments.keep_crds && !definitions.is_empty() { "; its CRDs and custom resources were kept" } else { "" };
+    let kept = if arguments.keep_crds && !preview.definitions.is_empty() { "; its CRDs and custom resources were kept" } else { "" };
     output::line(format!("clusterextension {name} uninstalled in {:.1} s{kept}", begun.elapsed().as_secs_f64()))
 }
 
-fn show(arguments: &Arguments, extension: &ClusterExtension, objects: &[Value], definitions: &[Definition]) {
-    note("to be deleted:");
-    note(format!("  ClusterExtension {}", arguments.name));
-    for object in objects.iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
-        note(format!("  {}", named(object)));
+/// The preview as text.
+fn lines(arguments: &Arguments, preview: &Preview) -> Vec<String> {
+    let mut lines = vec!["to be deleted:".to_owned(), format!("  ClusterExtension {}", arguments.name)];
+    let count = |what: &str| {
+        let definition = preview.definitions.iter().find(|definition| what == format!("CustomResourceDefinition {}", definition.name));
+        definition.map_or_else(|| format!("  {what}"), |definition| format!("  {what} ({})", counts(definition)))
+    };
+    lines.extend(preview.deleted.iter().map(|what| count(what)));
+    lines.extend(preview.installer.iter().map(|what| format!("  {what} (made by mainstay install)")));
+    lines.push("to be kept:".to_owned());
+    lines.extend(preview.kept.iter().map(|what| count(what)));
+    if !preview.operands.is_empty() {
+        lines.push(format!("made for its custom resources, and {} with them:", if arguments.keep_crds { "kept" } else { "deleted" }));
+        for operands in &preview.operands {
+            let place = if operands.namespace.is_empty() { String::new() } else { format!(" in namespace {}", operands.namespace) };
+            lines.push(format!("  {} {}{place}", operands.count, operands.kind));
+        }
     }
-    let say = |definition: &Definition| note(format!("  {} ({} custom resources)", named(&definition.object), definition.instances));
-    if !arguments.keep_crds {
-        definitions.iter().for_each(say);
+    if !preview.users.is_empty() {
+        lines.push("used by others:".to_owned());
+        lines.extend(preview.users.iter().map(|user| format!("  {user}")));
     }
-    note("to be kept:");
-    note(format!("  Namespace {}", extension.spec.namespace));
-    if arguments.keep_crds {
-        definitions.iter().for_each(say);
+    lines
+}
+
+fn show_preview(arguments: &Arguments, preview: &Preview) -> Result<(), Failure> {
+    if arguments.output.is_table() {
+        return lines(arguments, preview).into_iter().try_for_each(output::line);
     }
+    let mut document = serde_json::to_value(preview).map_err(|error| Failure::failed("preview", &error))?;
+    document["kind"] = "RemovalPreview".into();
+    document["name"] = arguments.name.clone().into();
+    output::value(&arguments.output, &document)
+}
+
+/// `widgets.example.com: 3 custom resources (2 in a, 1 in b)`.
+fn in_words(definition: &Definition) -> String {
+    format!("{}: {}", definition.name, counts(definition))
+}
+
+fn counts(definition: &Definition) -> String {
+    let noun = if definition.instances == 1 { "custom resource" } else { "custom resources" };
+    let place = |(namespace, count): (&String, &usize)| format!("{count} in {namespace}");
+    let places: Vec<String> = definition.namespaces.iter().filter(|(namespace, _)| !namespace.is_empty()).map(place).collect();
+    let places = if places.is_empty() { String::new() } else { format!(": {}", places.join(", ")) };
+    format!("{} {noun}{places}", definition.instances)
 }
 
 fn same(one: &Value, other: &Value) -> bool {
@@ -165,35 +206,6 @@ fn same(one: &Value, other: &Value) -> bool {
         (group, object["kind"].clone(), object["metadata"]["namespace"].clone(), object["metadata"]["name"].clone())
     };
     key(one) == key(other)
-}
-
-/// How many custom resources there are of a CRD.
-async fn instances(session: &Session, definition: &Value) -> Result<usize, Failure> {
-    let text = |path: &str| definition.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let versions = definition["spec"]["versions"].as_array();
-    let Some(version) =
-        versions.and_then(|all| all.iter().find(|version| version["served"] == true)).and_then(|version| version["name"].as_str())
-    else {
-        return Ok(0);
-    };
-    let gvk = GroupVersionKind::gvk(text("/spec/group"), version, text("/spec/names/kind"));
-    let api: Api<DynamicObject> =
-        Api::all_with(session.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, text("/spec/names/plural")));
-    let mut count = 0;
-    let mut page = ListParams::default().limit(500);
-    loop {
-        let list = match api.list_metadata(&page).await {
-            Ok(list) => list,
-            // The definition is gone already.
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(0),
-            Err(error) => return Err(refused(format!("custom resources of {}", text("/metadata/name")), &error)),
-        };
-        count += list.items.len();
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(count),
-        }
-    }
 }
 
 /// Waits until no finalizer but ours is on the extension: then no reconcile of it is under way any more (OLM1-CTRL-07).
@@ -252,27 +264,7 @@ async fn disown(session: &Session, object: &Value) -> Result<(), Failure> {
 
 /// Removes what install made for the account; an account of the user's stays.
 async fn remove_installer(session: &Session, extension: &str) -> Result<(), Failure> {
-    let ours = ListParams::default().labels(&format!("{INSTALLER_LABEL}={extension}"));
-    let client = &session.client;
-    remove_all::<ClusterRoleBinding>(session, &Api::all(client.clone()), &ours).await?;
-    remove_all::<RoleBinding>(session, &Api::all(client.clone()), &ours).await?;
-    remove_all::<ClusterRole>(session, &Api::all(client.clone()), &ours).await?;
-    remove_all::<Role>(session, &Api::all(client.clone()), &ours).await?;
-    remove_all::<ServiceAccount>(session, &Api::all(client.clone()), &ours).await
-}
-
-async fn remove_all<K>(session: &Session, api: &Api<K>, which: &ListParams) -> Result<(), Failure>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    let kind = K::kind(&());
-    for object in api.list(which).await.map_err(|error| refused(kind.to_lowercase(), &error))? {
-        let place = ObjectRef {
-            api_version: K::api_version(&()).into_owned(),
-            kind: kind.clone().into_owned(),
-            namespace: object.meta().namespace.clone().unwrap_or_default(),
-            name: object.meta().name.clone().unwrap_or_default(),
-        };
+    for place in gather::installer(session, extension).await? {
         session.writer.delete(&place, &Expect::default(), Propagation::Background).await.map_err(|error| not_written(&error))?;
     }
     Ok(())

@@ -1,0 +1,228 @@
+//! Revisions with the real controllers on the embedded API: the gate between phases, the way back, and how many are kept.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod scene;
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Request, State as Shared};
+use axum::http::Method;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use k8s_openapi::api::core::v1::Secret;
+use mainstay_apply::{ObjectRef, Patch};
+use mainstay_oci::{ClientConfig, ImageBuilder};
+use mainstay_olm_v1::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
+use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History, KEPT, State};
+use scene::{Content, files};
+use serde_json::{Value, json};
+use support::{
+    Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
+    setup,
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// The writes of the extension's account, in order: method and address.
+type Writes = Arc<Mutex<Vec<String>>>;
+
+async fn remember(Shared(writes): Shared<Writes>, request: Request, next: Next) -> Response {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        writes.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+    }
+    next.run(request).await
+}
+
+/// An embedded cluster with both controllers, a catalog of these bundles, and an account that may do everything.
+struct World {
+    api: Api,
+    writes: Writes,
+    stop: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+impl World {
+    async fn start(bundles: &[(&str, Content)]) -> Self {
+        let api = Api::start().await;
+        let stop = CancellationToken::new();
+        let (_, address) = registry(mainstay_oci::registry::Options::default(), &stop).await;
+        let mut images = Vec::new();
+        for (version, content) in bundles {
+            let files = files(version, content).into_iter().map(|(path, text)| (path, text.into_bytes()));
+            let target = format!("{address}/test/widgets:v{version}");
+            let image = api.push(ClientConfig::default(), &target, ImageBuilder::new().files(files)).await;
+            images.push((*version, format!("{address}/test/widgets@{}", image.digest.as_str())));
+        }
+        let images: Vec<(&str, &str)> = images.iter().map(|(version, image)| (*version, image.as_str())).collect();
+        let reference = format!("{address}/test/catalog:latest");
+        api.push(ClientConfig::default(), &reference, catalog_image(&catalog_text("widgets", &images))).await;
+        let writes = Writes::default();
+        let router: Router = api.server.router().layer(from_fn_with_state(writes.clone(), remember));
+        let running = tokio::spawn(setup(&api, router).open().unwrap().run(stop.clone()));
+        api.apply(catalog_object("test", &reference)).await;
+        api.until(&catalog("test"), |catalog| condition(catalog, "Serving")["status"] == "True").await;
+        api.apply(namespace("work")).await;
+        api.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "installer", "namespace": "work"}})).await;
+        api.apply(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "installer"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]}))
+            .await;
+        Self { api, writes, stop, running }
+    }
+
+    async fn wish(&self, version: Option<&str>, annotations: &Value) {
+        let mut object = extension_object("widgets", "widgets", "work");
+        object["metadata"]["annotations"] = annotations.clone();
+        if let Some(version) = version {
+            object["spec"]["source"]["catalog"]["version"] = json!(version);
+        }
+        self.api.apply(object).await;
+    }
+
+    async fn installed(&self, version: &str) -> Value {
+        let reached = |object: &Value| {
+            object["status"]["install"]["bundle"]["version"] == version && condition(object, "Progressing")["reason"] == "Succeeded"
+        };
+        self.api.until(&extension("widgets"), reached).await
+    }
+
+    async fn said(&self, reason: &str) -> String {
+        let said = |object: &Value| {
+            let progressing = condition(object, "Progressing");
+            progressing["reason"] == reason && progressing["observedGeneration"] == object["metadata"]["generation"]
+        };
+        let found = self.api.until(&extension("widgets"), said).await;
+        condition(&found, "Progressing")["message"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes the Deployment available, as its controller would.
+    async fn available(&self) {
+        let live = self.api.get(&deployment()).await.unwrap();
+        let status = json!({"observedGeneration": live["metadata"]["generation"], "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+            "availableReplicas": 1, "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": ""}]});
+        self.api.admin.update_status(&live, &status).await.unwrap();
+    }
+
+    async fn history(&self) -> History {
+        let uid = self.api.get(&extension("widgets")).await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+        let selector = format!("{}%3D{uid}", EXTENSION_LABEL.replace('/', "%2F"));
+        let request =
+            axum::http::Request::get(format!("/api/v1/namespaces/{SYSTEM}/secrets?labelSelector={selector}")).body(Vec::new()).unwrap();
+        let list: Value = self.api.admin.client().request(request).await.unwrap();
+        let secrets: Vec<Secret> = serde_json::from_value(list["items"].clone()).unwrap();
+        History::read(&secrets).unwrap()
+    }
+
+    fn position(&self, part: &str) -> Option<usize> {
+        self.writes.lock().unwrap().iter().position(|write| write.contains(part))
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.running.await.unwrap();
+        self.api.close().await;
+    }
+}
+
+fn deployment() -> ObjectRef {
+    place("apps/v1", "Deployment", "work", "widgets")
+}
+
+/// MS-RB-01, OLM1-CTRL-03, OLM1-CTRL-08, OLM1-INST-17: the webhook is registered only when its Deployment is available; until then the condition says
+/// what is waited for and the record stays pending; the Deployment's change goes on with it. A controller that starts anew goes on, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_waits_for_its_deployment() {
+    let world = World::start(&[("1.0.0", Content { webhook: true, ..Content::default() })]).await;
+    world.wish(None, &json!({})).await;
+    world.api.until(&deployment(), |live| !live.is_null()).await;
+    let said = world.said("Retrying").await;
+    assert!(said.starts_with("Deployment work/widgets is not healthy yet: "), "{said}");
+    assert!(said.contains("; ValidatingWebhookConfiguration check.example.com"), "{said}");
+    assert!(said.ends_with("comes after it for resolved bundle \"widgets.v1.0.0\" with version \"1.0.0\""), "{said}");
+    assert_eq!(world.position("validatingwebhookconfigurations"), None);
+    let history = world.history().await;
+    assert_eq!((history.revisions.len(), history.revisions[0].state), (1, State::Pending));
+    assert_eq!(history.revisions[0].notes.waits_before.as_deref(), Some("admission"));
+    let waiting = world.api.get(&extension("widgets")).await.unwrap();
+    assert_eq!(condition(&waiting, "Installed")["status"], "False");
+
+    world.available().await;
+    world.installed("1.0.0").await;
+    let order = [
+        "customresourcedefinitions/",
+        "serviceaccounts/widgets?",
+        "clusterroles/",
+        "services/",
+        "deployments/",
+        "validatingwebhookconfigurations/",
+    ];
+    let places: Vec<usize> = order.iter().map(|part| world.position(part).unwrap_or_else(|| panic!("{part}"))).collect();
+    assert!(places.is_sorted(), "{order:?}: {places:?}");
+    let history = world.history().await;
+    assert_eq!((history.revisions.len(), history.revisions[0].state), (1, State::Deployed));
+    assert_eq!(history.revisions[0].notes.waits_before, None);
+    world.end().await;
+}
+
+/// MS-RB-01, OLM1-CTRL-11: an upgrade whose Deployment does not become available in its time is rolled back as the extension asks: the objects
+/// are the old ones, the records tell it, the condition says it, and nobody tries again before the extension changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unhealthy_upgrade_is_rolled_back() {
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"a": "b"}});
+    let newer = Content { more: vec![config], fields: vec![("colour", json!({"type": "string"}))], ..Content::default() };
+    let world = World::start(&[("1.0.0", Content::default()), ("1.1.0", newer)]).await;
+    let asked = json!({ON_UNHEALTHY: "RollBack", HEALTHY_WITHIN: "1s"});
+    world.wish(Some("1.0.0"), &asked).await;
+    world.installed("1.0.0").await;
+    world.available().await;
+    world.wish(Some("1.1.0"), &asked).await;
+    let said = world.said("Blocked").await;
+    assert!(
+        said.starts_with("widgets.v1.1.0 did not become healthy within 1s: Deployment work/widgets: generation 2 is not observed yet"),
+        "{said}"
+    );
+    assert!(said.ends_with("rolled back to widgets.v1.0.0; change spec.source.catalog or the annotation to try again"), "{said}");
+    let after = world.api.get(&extension("widgets")).await.unwrap();
+    assert_eq!(after["status"]["install"]["bundle"]["version"], "1.0.0");
+    assert_eq!(condition(&after, "Progressing")["status"], "False");
+    assert_eq!(condition(&after, "Installed")["status"], "True");
+    let live = world.api.get(&deployment()).await.unwrap();
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "example.com/widgets:1.0.0");
+    world.api.gone(&place("v1", "ConfigMap", "work", "new")).await;
+    let history = world.history().await;
+    let states: Vec<(u32, State, &str)> =
+        history.revisions.iter().map(|one| (one.number, one.state, one.record.bundle.version.as_str())).collect();
+    assert_eq!(states, [(1, State::Superseded, "1.0.0"), (2, State::Failed, "1.1.0"), (3, State::Deployed, "1.0.0")]);
+    assert_eq!(history.revisions[1].notes.why.as_deref(), Some(said.as_str()));
+
+    // Drift is repaired, the newer bundle stays away; then the wish changes, and it is tried again.
+    let drift = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    world.api.admin.patch(&deployment(), "", &drift).await.unwrap();
+    world.api.until(&deployment(), |live| live["spec"]["replicas"] == 1).await;
+    assert_eq!(world.history().await.revisions.len(), 3);
+    world.wish(Some(">=1.1.0"), &json!({})).await;
+    world.installed("1.1.0").await;
+    world.end().await;
+}
+
+/// OLM1-CTRL-11, OLM1-UPG-07, MS-RB-01: twelve upgrades leave the newest ten records, one of them deployed, the others superseded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twelve_upgrades_leave_ten_records() {
+    let versions: Vec<String> = (0..13).map(|minor| format!("1.{minor}.0")).collect();
+    let bundles: Vec<(&str, Content)> = versions.iter().map(|version| (version.as_str(), Content::default())).collect();
+    let world = World::start(&bundles).await;
+    world.wish(Some("1.0.0"), &json!({})).await;
+    world.installed("1.0.0").await;
+    world.wish(None, &json!({})).await;
+    world.installed("1.12.0").await;
+    let history = world.history().await;
+    let numbers: Vec<u32> = history.revisions.iter().map(|revision| revision.number).collect();
+    assert_eq!(numbers, (4..=13).collect::<Vec<u32>>());
+    assert_eq!(numbers.len(), KEPT);
+    let deployed = history.revisions.iter().filter(|revision| revision.state == State::Deployed).count();
+    assert_eq!((deployed, history.installed().unwrap().number), (1, 13));
+    assert!(history.revisions[..9].iter().all(|revision| revision.state == State::Superseded));
+    world.end().await;
+}
