@@ -178,8 +178,9 @@ pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>],
     let reasons = proposal.reasons(ruling, &summary.rights_gained);
     let kept = proposal.kept(plans);
     if reasons.is_empty() || allowed_elsewhere(proposal, plans) {
-        // A plan that was kept for it stands until it is done, although nobody has to be asked any more.
-        return Ok(kept.map(|plan| of_kept(plan, true, Vec::new())));
+        // What was approved, or made for the change already, stands until it is done, although nobody has to be asked any more.
+        let stands = |plan: &&ChangePlan| approved(plan) || !plan.spec.summary.dependencies.is_empty();
+        return Ok(kept.filter(stands).map(|plan| of_kept(plan, true, Vec::new())));
     }
     if let Some(plan) = kept {
         return Ok(Some(of_kept(plan, approved(plan), reasons)));
@@ -258,6 +259,7 @@ pub fn marks(
         } else {
             let message = match gate {
                 Some(gate) if !gate.open => format!("change plan {} took its place", gate.name),
+                None if matches!(action, Action::Install | Action::Upgrade) => "the next change needs no approval".to_owned(),
                 _ => "the extension has moved on; this change is not the next one any more".to_owned(),
             };
             (ChangePlanPhase::Superseded, message)
