@@ -2,23 +2,25 @@
 //!
 //! ```text
 //!   <root>/unpack/<extension>/<digest>   bundles, checked at the start (OLM1-GEN-09)
-//!   <root>/pull/                         layers on their way, where no cache of blobs is set; empty between pulls
+//!   <root>/unpack/.pull/                 layers on their way, where no cache of blobs is set; empty between pulls
 //! ```
 
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::Limits;
 use mainstay_catalog_store::{CatalogStore, DirectorySource, StoredCatalog};
-use mainstay_oci::{Cache, Client, ClientConfig, Digest, Error, ErrorKind, Image, Layer, Reference, UnpackOptions, Workspace, unpack};
+use mainstay_oci::{Cache, Client, Digest, Error, ErrorKind, Image, Layer, Reference, Registries, UnpackOptions, Workspace, unpack};
+use serde_json::Value;
 
 use crate::catalog::controller::CatalogImages;
 use crate::extension::facts::PullFailure;
 use crate::extension::observe::BundleSource;
+use crate::registries::{Held, RegistrySettings};
 use crate::text::chain;
 
 /// The label that names the directory of a catalog image's content (OLM1-CAT-06).
@@ -28,50 +30,77 @@ const PARSED: usize = 4;
 
 /// Pulls and keeps images for both controllers.
 pub struct Images {
-    client: RwLock<Client>,
+    settings: RegistrySettings,
+    used: Mutex<Used>,
     catalogs: Arc<CatalogStore>,
     bundles: Cache,
     pulls: PathBuf,
     parsed: Mutex<VecDeque<(Digest, Arc<Bundle>)>>,
 }
 
+/// What the last pull was done with.
+struct Used {
+    /// Objects of the cluster with mirror rules.
+    mirrors: Vec<Value>,
+    held: Held,
+}
+
 impl Images {
     /// Opens the cache below `root` and checks it: what is whole is used again without a pull, the rest goes with a log line each.
-    pub fn open(root: &Path, catalogs: Arc<CatalogStore>, config: ClientConfig) -> Result<Self, Error> {
-        let pulls = root.join("pull");
-        let io = |source| Error::Io { path: pulls.clone(), source };
-        if pulls.exists() {
-            fs::remove_dir_all(&pulls).map_err(io)?;
-        }
-        fs::create_dir_all(&pulls).map_err(io)?;
+    pub fn open(root: &Path, catalogs: Arc<CatalogStore>, settings: RegistrySettings) -> Result<Self, Error> {
         let bundles = Cache::open(root.join("unpack"))?;
         for removed in bundles.verify()? {
             tracing::info!(path = %removed.path.display(), reason = removed.reason, "removed from the cache of unpacked bundles");
         }
-        Ok(Self { client: RwLock::new(Client::new(config)?), catalogs, bundles, pulls, parsed: Mutex::default() })
+        // What a pull that was cut off left behind is gone with the check. No extension has such a name.
+        let pulls = bundles.root().join(".pull");
+        if !settings.has_policy() {
+            tracing::info!("no policy about signatures was found; images are taken without one");
+        }
+        // A mistake in the settings is told at once, not at the first pull.
+        let used = Used { mirrors: Vec::new(), held: Held::new(settings.read(&[])?)? };
+        Ok(Self { settings, used: Mutex::new(used), catalogs, bundles, pulls, parsed: Mutex::default() })
     }
 
-    /// Uses other credentials, mirrors or authorities from the next pull on (OLM1-GEN-10, OLM1-GEN-12).
-    pub fn reconfigure(&self, config: ClientConfig) -> Result<(), Error> {
-        let client = Client::new(config)?;
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
-        Ok(())
+    /// What `registries.conf` says right now.
+    pub fn registries(&self) -> Result<Registries, Error> {
+        self.settings.registries()
     }
 
-    fn client(&self) -> Client {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Takes the mirror rules of these objects from the next pull on (OLM1-DISC-02).
+    pub fn mirror(&self, objects: Vec<Value>) {
+        self.used().mirrors = objects;
+    }
+
+    /// A client as the settings say right now (OLM1-GEN-12). Another one is made only when they have changed.
+    fn client(&self) -> Result<Client, Error> {
+        let mut used = self.used();
+        let config = self.settings.read(&used.mirrors)?;
+        if let Some(client) = used.held.for_config(&config) {
+            return Ok(client);
+        }
+        used.held = Held::new(config)?;
+        Ok(used.held.client())
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        // Every change of it is a single assignment.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The image with its layers, in a workspace that goes with the value.
     async fn pull(&self, reference: &Reference) -> Result<Pulled, Error> {
-        let client = self.client();
+        self.settings.permit(reference)?;
+        let client = self.client()?;
+        fs::create_dir_all(&self.pulls).map_err(|source| Error::Io { path: self.pulls.clone(), source })?;
         let workspace = client.workspace_in(&self.pulls)?;
         let image = client.pull(reference, workspace.store()).await?;
         Ok(Pulled { image, workspace })
     }
 
     async fn catalog(&self, reference: &Reference) -> Result<(String, StoredCatalog), PullFailure> {
-        let resolved = self.client().resolve(reference).await.map_err(|error| source(&error))?;
+        let client = self.client().map_err(|error| source(&error))?;
+        let resolved = client.resolve(reference).await.map_err(|error| source(&error))?;
         let storing = |problem: String| PullFailure { message: format!("error storing fbc: {problem}"), terminal: false };
         let digest = resolved.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
         if let Some(stored) = self.catalogs.get(&digest).map_err(|error| storing(chain(&error)))? {
@@ -117,7 +146,7 @@ impl Images {
         // Content by digest does not change, so nobody needs to be asked.
         let digest = match reference.digest() {
             Some(digest) => digest.clone(),
-            None => self.client().resolve(reference).await?.digest,
+            None => self.client()?.resolve(reference).await?.digest,
         };
         if let Some(folder) = self.bundles.get(extension, &digest)? {
             return Ok((digest, folder));

@@ -10,18 +10,23 @@
 //! The two controllers speak only through objects and the catalog's address, so they run in one process or in two (OLM1-GEN-01).
 
 pub mod catalog;
+pub mod deployment;
+pub mod endpoint;
 pub mod events;
 pub mod extension;
 pub mod gates;
 pub mod images;
 pub mod manifests;
 pub mod mirrors;
+pub mod pull_secret;
+pub mod registries;
+mod serving;
 mod setup;
 pub mod text;
 
 use serde_json::Value;
 
-pub use setup::{Ready, Setup, SetupError};
+pub use setup::{Parts, Ready, Setup, SetupError, Surroundings};
 
 /// Compares a live CRD with the one that is to replace it; the text is upstream's (OLM1-CRD-02, OLM1-CRD-03).
 pub(crate) fn crd_safety(live: &Value, wanted: &Value) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //! (OLM1-DISC-01, OLM1-DISC-02). They come after what `registries.conf` says, and count from the next pull on, for catalogs and bundles.
 //!
 //! ```text
-//!   definitions of the kinds ──► objects of those that are served ──► plan ──► Images::reconfigure, Events
+//!   definitions of the kinds ──► objects of those that are served ──► plan ──► Images::mirror, Events
 //! ```
 
 pub mod watch;

@@ -38,7 +38,7 @@ pub struct Setup {
     pub gates: FeatureGates,
     /// The namespace of the install records.
     pub system_namespace: String,
-    /// The folder of this system's caches; only `catalogs`, `unpack` and `pull` below it are touched.
+    /// The folder of this system's caches; only `catalogs` and `unpack` below it are touched.
     pub cache: PathBuf,
     /// `https://HOST:PORT` under which the router is reached (OLM1-CAT-19).
     pub external_address: String,

@@ -1,14 +1,177 @@
 //! `mainstay run`: the loops against an existing cluster (MS-CLI-04).
+//!
+//! ```text
+//!   flags ──► plan ──► health and metrics listeners ──► Leases ──► the components, and catalogd's listener
+//!                       on every replica                 one replica
+//! ```
 
-use clap::Args;
+mod flags;
+mod health;
+mod listeners;
+mod work;
 
-use crate::errors::{Exit, Failure};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{ArgAction, Args};
+use mainstay_runtime::leader::{self, Candidate, Ended};
+use mainstay_runtime::Env;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::ClusterArgs;
+use crate::errors::{Exit, Failure, note};
+use crate::logging::Format;
+use crate::runtime;
+use crate::up::Signals;
+
+use health::{Health, State};
 
 /// Arguments.
 #[derive(Debug, Args)]
-pub struct Arguments {}
+#[command(after_help = "\
+Components:
+  olm-v1               catalogd and operator-controller in one process
+  catalogd             ClusterCatalogs: unpacks and serves catalogs
+  operator-controller  ClusterExtensions: installs and upgrades
+  service-ca           serving certificates for Services
+  all                  olm-v1 and service-ca
 
-/// Runs it.
-pub fn run(_arguments: &Arguments) -> Result<(), Failure> {
-    Err(Failure::new(Exit::Usage, "run", "is being written"))
+Examples:
+  mainstay run olm-v1 --cache-path /tmp/olm-v1 --catalogs-server-addr 127.0.0.1:8443 --external-address 127.0.0.1:8443
+  mainstay run operator-controller --leader-elect --catalogd-cas-dir /var/certs
+  mainstay run catalogd --leader-elect --tls-cert tls.crt --tls-key tls.key
+
+Flags have the names and defaults of operator-controller and catalogd. Addresses are HOST:PORT or :PORT; 0 means off. With both controllers in
+one process the metrics of both are at the address of catalogd's. With --leader-elect, Leases in the system namespace decide which replica works;
+the others serve health and metrics alone. catalogd's content is served by the leader; with POD_IP set, it makes the Service of
+--external-address lead to itself.")]
+pub struct Arguments {
+    /// What to run: names, separated by commas, or all
+    #[arg(value_name = "COMPONENT", value_delimiter = ',', required = true)]
+    components: Vec<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Where metrics are served, by HTTPS [default: off; :8443, with catalogd :7443, when --tls-cert is given]
+    #[arg(long, value_name = "ADDR")]
+    metrics_bind_address: Option<String>,
+    /// Where /healthz and /readyz are served
+    #[arg(long, value_name = "ADDR", default_value = ":8081")]
+    health_probe_bind_address: String,
+    /// Accepted for compatibility: this program has no profiles to serve
+    #[arg(long, value_name = "ADDR", default_value = "0")]
+    pprof_bind_address: String,
+    /// Work only while a Lease is held
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
+    leader_elect: bool,
+    /// How long a Lease counts that is not renewed
+    #[arg(long, value_name = "DURATION", default_value = "137s")]
+    leader_elect_lease_duration: String,
+    /// How long a leader may fail to renew before it stops
+    #[arg(long, value_name = "DURATION", default_value = "107s")]
+    leader_elect_renew_deadline: String,
+    /// Between two looks at a Lease
+    #[arg(long, value_name = "DURATION", default_value = "26s")]
+    leader_elect_retry_period: String,
+    /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system]
+    #[arg(long, value_name = "NAMESPACE")]
+    system_namespace: Option<String>,
+    /// The folder of caches; only unpack and catalogs below it are touched
+    #[arg(long, alias = "cache-dir", value_name = "DIR", default_value = "/var/cache")]
+    cache_path: PathBuf,
+    /// A folder of authorities to trust for catalogd
+    #[arg(long, value_name = "DIR")]
+    catalogd_cas_dir: Option<PathBuf>,
+    /// A folder of authorities to trust for image registries
+    #[arg(long, value_name = "DIR")]
+    pull_cas_dir: Option<PathBuf>,
+    /// The serving certificate, with --tls-key; both are read again when they change
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// A Secret with credentials for every pull
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    global_pull_secret: Option<String>,
+    /// Where catalogs are served; HTTPS when --tls-cert is given [default: :8443]
+    #[arg(long, value_name = "ADDR", help_heading = "catalogd")]
+    catalogs_server_addr: Option<String>,
+    /// The address of that for others, HOST or HOST:PORT [default: catalogd-service.olmv1-system.svc]
+    #[arg(long, value_name = "ADDR", help_heading = "catalogd")]
+    external_address: Option<String>,
+    /// How often content that no catalog refers to is removed [default: 12h]
+    #[arg(long, value_name = "DURATION", help_heading = "catalogd")]
+    gc_interval: Option<String>,
+    /// Accepted for compatibility: this program has no webhook of catalogs to serve
+    #[arg(long, value_name = "PORT", help_heading = "catalogd")]
+    webhook_server_port: Option<u16>,
+    /// Gates: NAME=true|false,...
+    #[arg(long, value_name = "LIST", default_value = "")]
+    feature_gates: String,
+    /// Ignore spec.serviceAccount of extensions: install with the identity of this process, which needs the rights for that
+    #[arg(long, help_heading = "operator-controller")]
+    use_own_service_account: bool,
+    /// How lines of the log look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
+    pub log_format: Format,
 }
+
+/// Runs the components until a signal.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let plan = flags::plan(arguments)?;
+    for said in &plan.notes {
+        tracing::warn!("{said}");
+    }
+    runtime::block_on(async {
+        let mut signals = Signals::take()?;
+        let session = arguments.cluster.open().await?;
+        note(format!("cluster: {} ({})", session.context, session.server));
+        let (env, health, stop) = (Env::system(), Arc::new(Health::default()), CancellationToken::new());
+        let certificates = listeners::certificates(plan.tls.as_ref(), &stop)?;
+        let work = work::open(&plan, &session.cluster, &env)?;
+        listeners::health(plan.health.as_ref(), health.clone(), &stop).await?;
+        listeners::metrics(plan.metrics.as_ref(), certificates.clone(), env.metrics().clone(), &stop).await?;
+        let identity = leader::identity(&host());
+        let candidates: Vec<Candidate> = plan
+            .leases
+            .iter()
+            .map(|name| Candidate::new(session.client.clone(), &plan.system_namespace, name, &identity, plan.times))
+            .collect();
+        let names: Vec<&str> = plan.components.iter().map(|component| component.name()).collect();
+        tracing::info!(components = names.join(","), namespace = plan.system_namespace, leases = plan.leases.join(","), "started");
+        health.set(State::Following);
+        let failed = Arc::new(std::sync::OnceLock::new());
+        let leading = leader::lead(candidates, &stop, |working| {
+            let (health, failed) = (health.clone(), failed.clone());
+            async move {
+                if let Err(failure) = work.run(&plan, certificates, &health, working).await {
+                    // Set once: the work is done once.
+                    let _ = failed.set(failure);
+                }
+                health.set(State::Ending);
+            }
+        });
+        let ended = tokio::select! {
+            ended = leading => ended,
+            // The first signal ends politely, the second at once.
+            () = async { signals.next().await; health.set(State::Ending); stop.cancel(); signals.next().await; } => {
+                return Err(Failure::silent(Exit::Failed));
+            }
+        };
+        stop.cancel();
+        match ended {
+            Ended::Stopped => Ok(()),
+            Ended::Finished => Err(Arc::into_inner(failed)
+                .and_then(std::sync::OnceLock::into_inner)
+                .unwrap_or_else(|| Failure::new(Exit::Failed, names.join(","), "ended by itself"))),
+            Ended::Lost { .. } => Err(Failure::new(Exit::Failed, "leader election", "lost; nothing more is done by this process")
+                .hint("it is meant to be started again, as a Deployment does")),
+        }
+    })
+}
+
+/// The name of this machine or pod.
+fn host() -> String {
+    mainstay_apiserver::access::pki::host_name().unwrap_or_else(|| "mainstay".to_owned())
+}
+

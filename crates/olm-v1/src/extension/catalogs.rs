@@ -1,7 +1,8 @@
 //! operator-controller's copy of every served catalog (OLM1-CTRL-12).
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +18,8 @@ use tokio::sync::Mutex;
 use super::facts::{CatalogContent, CatalogFact};
 use super::observe::CatalogSource;
 use crate::catalog::controller::digest_of;
+use crate::registries::authorities;
+use crate::setup::SetupError;
 use crate::text::chain;
 
 /// How much content one catalog may have, in bytes.
@@ -24,17 +27,61 @@ const CONTENT_BYTES: usize = 1 << 30;
 /// How long one fetch may take.
 const FETCH: Duration = Duration::from_secs(300);
 
+/// The HTTP client for catalogs. It trusts the system's authorities, a fixed one and those of a folder, which are read anew before each fetch
+/// (OLM1-GEN-06); proxies count as the environment says.
+pub struct CatalogClient {
+    fixed: Vec<u8>,
+    folder: Option<PathBuf>,
+    held: std::sync::Mutex<Trusting>,
+}
+
+/// A client, and the authorities of the folder that it was made with.
+type Trusting = (Vec<(String, Vec<u8>)>, reqwest::Client);
+
+impl CatalogClient {
+    /// A client that trusts `fixed`, a PEM that may be empty, and what lies in `folder`.
+    pub fn new(fixed: Vec<u8>, folder: Option<PathBuf>) -> Result<Self, SetupError> {
+        let found = found(folder.as_ref())?;
+        let client = trusting(&fixed, &found)?;
+        Ok(Self { fixed, folder, held: std::sync::Mutex::new((found, client)) })
+    }
+
+    fn current(&self) -> Result<reqwest::Client, SetupError> {
+        let found = found(self.folder.as_ref())?;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.0 != found {
+            *held = (found.clone(), trusting(&self.fixed, &found)?);
+            tracing::info!("the authorities of catalogd changed");
+        }
+        Ok(held.1.clone())
+    }
+}
+
+fn found(folder: Option<&PathBuf>) -> Result<Vec<(String, Vec<u8>)>, SetupError> {
+    folder.map_or_else(|| Ok(Vec::new()), |folder| authorities(folder).map_err(SetupError::Authorities))
+}
+
+fn trusting(fixed: &[u8], found: &[(String, Vec<u8>)]) -> Result<reqwest::Client, SetupError> {
+    let mut builder = reqwest::Client::builder();
+    for pem in std::iter::once(fixed).chain(found.iter().map(|(_, pem)| pem.as_slice())) {
+        for certificate in reqwest::Certificate::from_pem_bundle(pem)? {
+            builder = builder.add_root_certificate(certificate);
+        }
+    }
+    Ok(builder.build()?)
+}
+
 /// Copies of the served catalogs, by the digest of their image.
 pub struct CatalogCache {
     catalogs: Cache,
     store: Arc<CatalogStore>,
-    client: reqwest::Client,
+    client: CatalogClient,
     fetching: Mutex<HashMap<String, Result<(), String>>>,
 }
 
 impl CatalogCache {
     /// Keeps copies in `store`. In one process with catalogd the two share a store, and nothing is fetched.
-    pub fn new(catalogs: Cache, store: Arc<CatalogStore>, client: reqwest::Client) -> Self {
+    pub fn new(catalogs: Cache, store: Arc<CatalogStore>, client: CatalogClient) -> Self {
         Self { catalogs, store, client, fetching: Mutex::default() }
     }
 
@@ -77,7 +124,8 @@ impl CatalogCache {
     async fn fetch(&self, digest: &CatalogDigest, base: &str) -> Result<StoredCatalog, String> {
         let url = format!("{base}/api/v1/all");
         let failed = |error: &reqwest::Error| format!("error: {}", chain(error));
-        let response = self.client.get(&url).timeout(FETCH).send().await.map_err(|error| failed(&error))?;
+        let client = self.client.current().map_err(|error| format!("error: {}", chain(&error)))?;
+        let response = client.get(&url).timeout(FETCH).send().await.map_err(|error| failed(&error))?;
         if response.status() != reqwest::StatusCode::OK {
             return Err(format!("error: received unexpected response status code {}", response.status().as_u16()));
         }
@@ -137,5 +185,9 @@ impl PackageSource for Content {
 
     fn package_names(&self) -> Vec<&str> {
         self.0.index().packages().map(mainstay_catalog::PackageView::name).collect()
+    }
+
+    fn providers(&self, group: &str, version: &str, kind: &str) -> Vec<&str> {
+        self.0.index().providing_packages(group, version, kind)
     }
 }

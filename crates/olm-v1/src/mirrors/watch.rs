@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind};
-use mainstay_oci::{ClientConfig, Registries};
+use mainstay_oci::Registries;
 use mainstay_runtime::{Cache, Env, Key, Outcome, Queue, Scope};
 use serde_json::Value;
 use tokio::sync::watch as signal;
@@ -26,7 +26,6 @@ const FIRST: Duration = Duration::from_secs(5);
 pub struct Mirrors {
     client: Client,
     images: Arc<Images>,
-    base: ClientConfig,
     events: Events,
     env: Env,
     known: signal::Sender<bool>,
@@ -36,7 +35,7 @@ pub struct Mirrors {
 /// Why the rules could not be looked at or used; tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
-    /// The client of registries cannot be made.
+    /// The settings that the rules are added to cannot be read.
     #[error("the mirror rules of the cluster cannot be used")]
     Images(#[from] mainstay_oci::Error),
     /// An object cannot be read.
@@ -46,15 +45,15 @@ pub enum MirrorError {
 
 /// What was done last.
 struct Told {
-    registries: Registries,
+    registries: Option<Registries>,
     refused: BTreeSet<String>,
 }
 
 impl Mirrors {
-    /// Reads with `client` and adds to `base`, with which the images were opened.
-    pub fn new(client: Client, images: Arc<Images>, base: ClientConfig, events: Events, env: Env) -> Self {
-        let told = Mutex::new(Told { registries: base.registries.clone(), refused: BTreeSet::new() });
-        Self { client, images, base, events, env, known: signal::channel(false).0, told }
+    /// Reads with `client`.
+    pub fn new(client: Client, images: Arc<Images>, events: Events, env: Env) -> Self {
+        let told = Mutex::new(Told { registries: None, refused: BTreeSet::new() });
+        Self { client, images, events, env, known: signal::channel(false).0, told }
     }
 
     /// Waits until the rules that are there at the start are in force, but not for long.
@@ -80,21 +79,24 @@ impl Mirrors {
 
     async fn reconcile(&self, watched: &[Watched], queue: &Queue<Key>) -> Result<Outcome, MirrorError> {
         let observed = observe(&self.client, watched, queue)?;
-        self.act(plan(&self.base.registries, &observed.objects)).await?;
+        let files = self.images.registries()?;
+        let plan = plan(&files, &observed.objects);
+        self.images.mirror(observed.objects);
+        self.act(&files, plan).await;
         if observed.complete {
             self.known.send_replace(true);
         }
         Ok(Outcome::Done)
     }
 
-    async fn act(&self, Plan { registries, refused }: Plan) -> Result<(), MirrorError> {
+    /// Says what has changed, and which objects are passed over.
+    async fn act(&self, files: &Registries, Plan { registries, refused }: Plan) {
         let news: Vec<Refused> = {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.registries != registries {
-                self.images.reconfigure(ClientConfig { registries: registries.clone(), ..self.base.clone() })?;
-                told.registries = registries;
+            if told.registries.as_ref().unwrap_or(files) != &registries {
                 tracing::info!("mirror rules of the cluster changed; they count from the next pull on");
             }
+            told.registries = Some(registries);
             let before = std::mem::replace(&mut told.refused, refused.iter().map(identity).collect());
             refused.into_iter().filter(|each| !before.contains(&identity(each))).collect()
         };
@@ -102,7 +104,6 @@ impl Mirrors {
             tracing::warn!(problem, "mirror rules of an object cannot be used; the object is passed over");
             self.events.warning(&object, "MirrorRulesRefused", &format!("{problem}; none of the object's rules is used")).await;
         }
-        Ok(())
     }
 }
 

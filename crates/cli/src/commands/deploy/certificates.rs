@@ -1,0 +1,86 @@
+//! Serving certificates of `mainstay deploy`: made anew each time, by an authority whose key nobody keeps.
+
+use mainstay_olm_v1::deployment::{CATALOGD_METRICS, CATALOGD_SERVICE, Certificates, OPERATOR_CONTROLLER_SERVICE};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+
+use crate::errors::Failure;
+
+/// How long they are valid.
+const YEARS: i32 = 1;
+const END: &str = "-----END CERTIFICATE-----";
+
+/// An authority and what it signs. The newest of the authorities that are `trusted` so far stays trusted, until the new certificates have
+/// reached everybody.
+pub fn make(namespace: &str, trusted: Option<&str>) -> Result<Certificates, Failure> {
+    let failed = |error: rcgen::Error| Failure::failed("serving certificates", &error);
+    let key = KeyPair::generate().map_err(failed)?;
+    let mut params = params("mainstay-deploy", Vec::new()).map_err(failed)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
+    let authority = params.self_signed(&key).map_err(failed)?;
+    let issuer = Issuer::new(params, key);
+    let sign = |services: &[&str]| -> Result<(String, String), rcgen::Error> {
+        let names = services.iter().flat_map(|service| {
+            [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local"), format!("{service}.{namespace}")]
+        });
+        let names: Vec<String> = names.collect();
+        let key = KeyPair::generate()?;
+        let mut params = self::params(&names[0], names.clone())?;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        Ok((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
+    };
+    let before = trusted.and_then(|text| text.find(END).map(|at| format!("{}\n", &text[..at + END.len()])));
+    Ok(Certificates::Given {
+        authorities: authority.pem() + &before.unwrap_or_default(),
+        catalogd: sign(&[CATALOGD_SERVICE, CATALOGD_METRICS]).map_err(failed)?,
+        operator_controller: sign(&[OPERATOR_CONTROLLER_SERVICE]).map_err(failed)?,
+    })
+}
+
+fn params(name: &str, names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = DistinguishedName::new();
+    // A common name has at most 64 characters.
+    params.distinguished_name.push(DnType::CommonName, name.chars().take(64).collect::<String>());
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    // Clocks differ: valid since yesterday.
+    let from = today.yesterday().unwrap_or(today);
+    let date = |date: jiff::civil::Date, years: i32| {
+        // No year has a 29th of February after every one of them.
+        date_time_ymd(i32::from(date.year()) + years, date.month().unsigned_abs(), date.day().unsigned_abs().min(28))
+    };
+    (params.not_before, params.not_after) = (date(from, 0), date(today, YEARS));
+    Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use super::*;
+
+    fn of(certificates: Certificates) -> (String, (String, String)) {
+        match certificates {
+            Certificates::Given { authorities, catalogd, .. } => (authorities, catalogd),
+            Certificates::ServiceCa => panic!("not made"),
+        }
+    }
+
+    /// OLM1-GEN-05, MS-CLI-04: a pair that can be served; the authority before stays trusted for one more time.
+    #[test]
+    fn a_new_authority_each_time() {
+        let (first, (chain, key)) = of(make("olm", None).unwrap());
+        mainstay_serve::Certificates::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        let (second, _) = of(make("olm", Some(&first)).unwrap());
+        assert_eq!((first.matches(END).count(), second.matches(END).count()), (1, 2));
+        assert!(second.contains(first.trim()));
+        let (third, _) = of(make("olm", Some(&second)).unwrap());
+        assert_eq!(third.matches(END).count(), 2);
+        assert!(!third.contains(first.trim()));
+    }
+}

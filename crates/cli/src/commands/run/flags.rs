@@ -1,0 +1,354 @@
+//! What the flags of `mainstay run` come to (OLM1-GEN-09): a mistake is told before anything starts.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mainstay_olm_v1::Parts;
+use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_runtime::Key;
+use mainstay_runtime::leader::Times;
+
+use super::Arguments;
+use crate::errors::{Exit, Failure};
+use crate::up::components::SYSTEM_NAMESPACE;
+
+/// The namespace of the pod that this process is in.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+const CATALOGS: &str = ":8443";
+const EXTERNAL: &str = "catalogd-service.olmv1-system.svc";
+const GC_INTERVAL: Duration = Duration::from_secs(12 * 3600);
+
+/// What can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// ClusterCatalogs.
+    Catalogd,
+    /// ClusterExtensions.
+    OperatorController,
+    /// Serving certificates.
+    ServiceCa,
+}
+
+impl Component {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Catalogd => "catalogd",
+            Self::OperatorController => "operator-controller",
+            Self::ServiceCa => "service-ca",
+        }
+    }
+
+    /// The Lease of those who run it; upstream's names, so that ours and theirs do not work at the same time.
+    pub fn lease(self) -> &'static str {
+        match self {
+            Self::Catalogd => "catalogd-operator-lock",
+            Self::OperatorController => "9c4404e7.operatorframework.io",
+            Self::ServiceCa => "service-ca-controller-lock",
+        }
+    }
+}
+
+/// Everything that is known before the cluster is asked.
+#[derive(Debug)]
+pub struct Plan {
+    pub components: BTreeSet<Component>,
+    pub health: Option<SocketAddr>,
+    pub metrics: Option<SocketAddr>,
+    pub catalogs: Option<SocketAddr>,
+    /// Certificate and key.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// With its scheme.
+    pub external_address: String,
+    pub system_namespace: String,
+    /// In the order of their names; none without `--leader-elect`.
+    pub leases: Vec<&'static str>,
+    pub times: Times,
+    pub gc_interval: Duration,
+    pub pull_secret: Option<Key>,
+    pub gates: FeatureGates,
+    pub cache: PathBuf,
+    pub catalogd_cas: Option<PathBuf>,
+    pub pull_cas: Option<PathBuf>,
+    pub use_own_service_account: bool,
+    /// What was asked for and is not there.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Which controllers of OLM v1 there are.
+    pub fn olm_v1(&self) -> Option<Parts> {
+        let has = |component| self.components.contains(&component);
+        match (has(Component::Catalogd), has(Component::OperatorController)) {
+            (true, true) => Some(Parts::Both),
+            (true, false) => Some(Parts::Catalogd),
+            (false, true) => Some(Parts::OperatorController),
+            (false, false) => None,
+        }
+    }
+}
+
+fn usage(subject: &str, problem: impl Into<String>) -> Failure {
+    Failure::new(Exit::Usage, subject, problem)
+}
+
+/// Reads the flags.
+pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
+    let components = components(&given.components)?;
+    let catalogd = components.contains(&Component::Catalogd);
+    let tls = match (&given.tls_cert, &given.tls_key) {
+        (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
+        (None, None) => None,
+        _ => return Err(usage("--tls-cert, --tls-key", "they are given only together")),
+    };
+    for (flag, is_given) in [
+        ("--catalogs-server-addr", given.catalogs_server_addr.is_some()),
+        ("--external-address", given.external_address.is_some()),
+        ("--gc-interval", given.gc_interval.is_some()),
+        ("--webhook-server-port", given.webhook_server_port.is_some()),
+    ] {
+        if is_given && !catalogd {
+            return Err(usage(flag, "it is catalogd's, which is not among the components"));
+        }
+    }
+    let operator_controller = components.contains(&Component::OperatorController);
+    for (flag, is_given) in
+        [("--catalogd-cas-dir", given.catalogd_cas_dir.is_some()), ("--use-own-service-account", given.use_own_service_account)]
+    {
+        if is_given && !operator_controller {
+            return Err(usage(flag, "it is operator-controller's, which is not among the components"));
+        }
+    }
+    let metrics = match (&given.metrics_bind_address, &tls) {
+        (Some(text), _) => address("--metrics-bind-address", text)?,
+        (None, Some(_)) => address("--metrics-bind-address", if catalogd { ":7443" } else { ":8443" })?,
+        (None, None) => None,
+    };
+    if metrics.is_some() && tls.is_none() {
+        return Err(usage("--metrics-bind-address", "it needs --tls-cert and --tls-key"));
+    }
+    let catalogs = given.catalogs_server_addr.as_deref().unwrap_or(CATALOGS);
+    let catalogs = if catalogd { address("--catalogs-server-addr", catalogs)? } else { None };
+    if catalogd && catalogs.is_none() {
+        return Err(usage("--catalogs-server-addr", "catalogd without a listener would serve nobody"));
+    }
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let external = given.external_address.as_deref().unwrap_or(EXTERNAL);
+    if external.is_empty() || external.contains(['/', ' ']) {
+        return Err(usage("--external-address", format!("expected HOST or HOST:PORT, found {external:?}")));
+    }
+    let times = Times {
+        lease: duration("--leader-elect-lease-duration", &given.leader_elect_lease_duration)?,
+        renew: duration("--leader-elect-renew-deadline", &given.leader_elect_renew_deadline)?,
+        retry: duration("--leader-elect-retry-period", &given.leader_elect_retry_period)?,
+    };
+    if given.leader_elect {
+        times.check().map_err(|problem| usage("--leader-elect", problem))?;
+    }
+    let gc_interval = given.gc_interval.as_deref().map_or(Ok(GC_INTERVAL), |text| duration("--gc-interval", text))?;
+    let mut notes = Vec::new();
+    if address("--pprof-bind-address", &given.pprof_bind_address)?.is_some() {
+        notes.push("--pprof-bind-address: this program has no profiles to serve".to_owned());
+    }
+    if given.webhook_server_port.is_some() {
+        notes.push("--webhook-server-port: this program has no webhook of catalogs to serve".to_owned());
+    }
+    for (flag, folder) in [("--catalogd-cas-dir", &given.catalogd_cas_dir), ("--pull-cas-dir", &given.pull_cas_dir)] {
+        if let Some(folder) = folder
+            && !folder.is_dir()
+        {
+            return Err(usage(flag, format!("{} is no folder", folder.display())));
+        }
+    }
+    Ok(Plan {
+        health: address("--health-probe-bind-address", &given.health_probe_bind_address)?,
+        metrics,
+        catalogs,
+        tls,
+        external_address: format!("{scheme}://{external}"),
+        system_namespace: system_namespace(given.system_namespace.as_deref(), Path::new(OWN_NAMESPACE))?,
+        leases: if given.leader_elect { components.iter().map(|component| component.lease()).collect() } else { Vec::new() },
+        times,
+        gc_interval,
+        pull_secret: given.global_pull_secret.as_deref().map(pull_secret).transpose()?,
+        gates: FeatureGates::parse(Profile::Run, &given.feature_gates)
+            .map_err(|error| Failure::of(Exit::Usage, "--feature-gates", &error))?,
+        cache: given.cache_path.clone(),
+        catalogd_cas: given.catalogd_cas_dir.clone(),
+        pull_cas: given.pull_cas_dir.clone(),
+        use_own_service_account: given.use_own_service_account,
+        components,
+        notes,
+    })
+}
+
+fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
+    let olm_v1 = [Component::Catalogd, Component::OperatorController];
+    let mut chosen = BTreeSet::new();
+    for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+        match name {
+            "olm-v1" => chosen.extend(olm_v1),
+            "all" => chosen.extend([Component::Catalogd, Component::OperatorController, Component::ServiceCa]),
+            _ => match [Component::Catalogd, Component::OperatorController, Component::ServiceCa]
+                .into_iter()
+                .find(|known| known.name() == name)
+            {
+                Some(component) => {
+                    chosen.insert(component);
+                }
+                None => {
+                    return Err(usage("components", format!("{name} cannot be run by this version of mainstay"))
+                        .hint("there are olm-v1 (catalogd and operator-controller), service-ca, and all"));
+                }
+            },
+        }
+    }
+    if chosen.is_empty() { Err(usage("components", "none is named")) } else { Ok(chosen) }
+}
+
+fn system_namespace(given: Option<&str>, own: &Path) -> Result<String, Failure> {
+    if let Some(given) = given {
+        return if given.is_empty() { Err(usage("--system-namespace", "it is empty")) } else { Ok(given.to_owned()) };
+    }
+    match std::fs::read_to_string(own) {
+        Ok(text) => Ok(text.trim().to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(SYSTEM_NAMESPACE.to_owned()),
+        Err(error) => Err(Failure::of(Exit::Usage, format!("--system-namespace, {}", own.display()), &error)),
+    }
+}
+
+fn pull_secret(text: &str) -> Result<Key, Failure> {
+    let parts: Vec<&str> = text.split('/').collect();
+    match parts.as_slice() {
+        [namespace, name] if !namespace.is_empty() && !name.is_empty() => Ok(Key::new(*namespace, *name)),
+        _ => Err(usage("--global-pull-secret", format!("expected NAMESPACE/NAME, found {text:?}"))),
+    }
+}
+
+/// An address as Go's programs write it: `HOST:PORT`, `:PORT` for all interfaces, `0` or nothing for none.
+fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, Failure> {
+    if text.is_empty() || text == "0" {
+        return Ok(None);
+    }
+    let wrong = || usage(flag, format!("expected HOST:PORT, :PORT or 0, found {text:?}"));
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse().map_err(|_| wrong())?;
+    let host = match host.trim_start_matches('[').trim_end_matches(']') {
+        "" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        "localhost" => IpAddr::from([127, 0, 0, 1]),
+        host => host.parse().map_err(|_| wrong())?,
+    };
+    Ok(Some(SocketAddr::new(host, port)))
+}
+
+/// A duration as Go writes it: `12h`, `1m30s`, `500ms`.
+fn duration(flag: &str, text: &str) -> Result<Duration, Failure> {
+    let wrong = || usage(flag, format!("expected a duration such as 90s or 1h30m, found {text:?}"));
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    if text.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let seconds = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" => 1e-6,
+            "ns" => 1e-9,
+            // Go takes a bare 0.
+            "" if text == "0" => 0.0,
+            _ => return Err(wrong()),
+        };
+        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+        total = total.checked_add(part).ok_or_else(wrong)?;
+        rest = after;
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn read(line: &str) -> Result<Plan, Failure> {
+        let words = std::iter::once("run").chain(line.split_whitespace());
+        plan(&Line::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}")).arguments)
+    }
+
+    fn refused(line: &str) -> String {
+        let failure = read(line).map(|_| ()).unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage, "{line}");
+        failure.to_line()
+    }
+
+    /// OLM1-GEN-09, OLM1-GEN-01: the defaults of both controllers, together and apart.
+    #[test]
+    fn defaults() {
+        let both = read("olm-v1").unwrap();
+        assert_eq!(both.olm_v1(), Some(Parts::Both));
+        let any = |port| Some(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port));
+        assert_eq!((both.health, both.metrics, both.catalogs), (any(8081), None, any(8443)));
+        assert_eq!(both.external_address, "http://catalogd-service.olmv1-system.svc");
+        assert_eq!((both.gc_interval, both.cache.as_path()), (Duration::from_secs(43_200), Path::new("/var/cache")));
+        assert!(both.leases.is_empty() && both.pull_secret.is_none() && both.notes.is_empty());
+        assert_eq!(both.system_namespace, "olmv1-system");
+        assert!(both.gates.on("WebhookProviderCertManager") && !both.gates.on("PreflightPermissions"));
+        let apart = read("operator-controller --tls-cert c --tls-key k --leader-elect").unwrap();
+        assert_eq!((apart.metrics, apart.catalogs, apart.olm_v1()), (any(8443), None, Some(Parts::OperatorController)));
+        assert_eq!(apart.leases, ["9c4404e7.operatorframework.io"]);
+        let seconds = Duration::from_secs;
+        assert_eq!(apart.times, Times { lease: seconds(137), renew: seconds(107), retry: seconds(26) });
+        let apart = read("catalogd --tls-cert c --tls-key k --leader-elect=true --cache-dir /c/").unwrap();
+        assert_eq!((apart.metrics, apart.catalogs, apart.cache.as_path()), (any(7443), any(8443), Path::new("/c/")));
+        assert_eq!(apart.external_address, "https://catalogd-service.olmv1-system.svc");
+        assert_eq!(read("all --leader-elect=false").unwrap().components.len(), 3);
+    }
+
+    /// OLM1-GEN-09, OLM1-GEN-08, MS-CLI-04: mistakes are told at once, with exit code 2.
+    #[test]
+    fn mistakes() {
+        assert_eq!(refused("olm-v1 --tls-cert c"), "they are given only together");
+        assert_eq!(refused("olm-v1 --metrics-bind-address :7443"), "it needs --tls-cert and --tls-key");
+        for odd in ["a", "a/b/c", "/b", "a/"] {
+            assert_eq!(refused(&format!("olm-v1 --global-pull-secret {odd}")), format!("expected NAMESPACE/NAME, found {odd:?}"));
+        }
+        assert!(refused("operator-controller --gc-interval 1h").contains("catalogd's"));
+        assert!(refused("catalogd --use-own-service-account").contains("operator-controller's"));
+        assert!(refused("olm-v1 --gc-interval 12").contains("expected a duration"));
+        assert!(refused("olm-v1 --health-probe-bind-address nowhere").contains("HOST:PORT"));
+        assert!(refused("olm-v1 --feature-gates Nonsense=true").contains("unrecognized feature gate: Nonsense"));
+        assert!(refused("olm-v1 --leader-elect --leader-elect-lease-duration 1s").contains("leaseDuration must be greater"));
+        assert!(refused("olm-v1 --pull-cas-dir /does/not/exist").contains("is no folder"));
+        assert!(refused("console").contains("cannot be run"));
+        assert_eq!(read("olm-v1 --pprof-bind-address :6060 --webhook-server-port 9443").unwrap().notes.len(), 2);
+    }
+
+    #[test]
+    fn durations_are_read_as_go_reads_them() {
+        for (text, millis) in [("1h30m", 5_400_000), ("1.5s", 1_500), ("250ms", 250), ("0", 0), ("0s", 0)] {
+            assert_eq!(duration("f", text).unwrap(), Duration::from_millis(millis), "{text}");
+        }
+        for odd in ["", "s", "-1s", "1d", "1", "99999999999999999999h"] {
+            assert!(duration("f", odd).is_err(), "{odd}");
+        }
+    }
+}

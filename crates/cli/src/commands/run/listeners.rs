@@ -1,0 +1,88 @@
+//! The listeners of `mainstay run`: health, metrics, catalogs (OLM1-GEN-05, OLM1-GEN-09).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use mainstay_runtime::metrics::{CONTENT_TYPE, Metrics};
+use mainstay_serve::{Certificates, ClientCertificates, Limits, Server, Tls};
+use tokio_util::sync::CancellationToken;
+
+use super::health::{self, Health};
+use crate::errors::Failure;
+
+/// How often certificate files are looked at.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long a request for a catalog may take to arrive (OLM1-CAT-18).
+const READ: Duration = Duration::from_secs(5);
+
+/// The serving certificate, read again when its files change.
+pub fn certificates(files: Option<&(PathBuf, PathBuf)>, stop: &CancellationToken) -> Result<Option<Certificates>, Failure> {
+    let Some((chain, key)) = files else { return Ok(None) };
+    let certificates =
+        Certificates::from_files(chain, key).map_err(|error| Failure::of(crate::errors::Exit::Usage, "--tls-cert, --tls-key", &error))?;
+    tokio::spawn(certificates.clone().follow_files(chain.clone(), key.clone(), LOOK, stop.clone()));
+    Ok(Some(certificates))
+}
+
+/// Serves `/healthz` and `/readyz`.
+pub async fn health(address: Option<&SocketAddr>, health: Arc<Health>, stop: &CancellationToken) -> Result<(), Failure> {
+    let Some(address) = address else { return Ok(()) };
+    let server = bind("--health-probe-bind-address", *address).await?;
+    tracing::info!(address = %server.address(), "health is served");
+    tokio::spawn(server.without_http2().run(health::router(health), stop.clone()));
+    Ok(())
+}
+
+/// Serves `/metrics`.
+pub async fn metrics(
+    address: Option<&SocketAddr>,
+    certificates: Option<Certificates>,
+    metrics: Arc<Metrics>,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let Some(address) = address else { return Ok(()) };
+    let server = secured(bind("--metrics-bind-address", *address).await?, certificates.as_ref())?;
+    tracing::info!(address = %server.address(), "metrics are served");
+    let page = move || {
+        let page = metrics.page();
+        async move {
+            match page {
+                Ok(page) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response(),
+                Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+            }
+        }
+    };
+    tokio::spawn(server.without_http2().run(Router::new().route("/metrics", get(page)), stop.clone()));
+    Ok(())
+}
+
+/// The listener of catalogs, bound; only a leader opens it.
+pub async fn catalogs(address: SocketAddr, certificates: Option<&Certificates>) -> Result<Server, Failure> {
+    let server = bind("--catalogs-server-addr", address).await?;
+    Ok(secured(server, certificates)?.limits(Limits { header_read: READ, ..Limits::default() }))
+}
+
+fn secured(server: Server, certificates: Option<&Certificates>) -> Result<Server, Failure> {
+    let Some(certificates) = certificates else { return Ok(server) };
+    let tls = Tls::new(certificates, ClientCertificates::Ignored).map_err(|error| Failure::failed("--tls-cert, --tls-key", &error))?;
+    Ok(server.tls(tls))
+}
+
+/// Binds; where a machine has no IPv6, all interfaces are those of IPv4.
+async fn bind(flag: &str, address: SocketAddr) -> Result<Server, Failure> {
+    let server = match Server::bind(address).await {
+        Err(mainstay_serve::Error::Bind { source, .. })
+            if address.ip().is_unspecified() && address.is_ipv6() && source.kind() != std::io::ErrorKind::AddrInUse =>
+        {
+            Server::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port())).await
+        }
+        bound => bound,
+    };
+    server.map_err(|error| Failure::failed(flag, &error))
+}

@@ -1,0 +1,150 @@
+//! The components of `mainstay run`, opened on every replica and run by the leader.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use axum::Router;
+use mainstay_oci::{ClientConfig, Settings};
+use mainstay_olm_v1::endpoint::Endpoint;
+use mainstay_olm_v1::{Ready, Setup, Surroundings};
+use mainstay_runtime::{Cluster, Env};
+use mainstay_serve::Certificates;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::flags::{Component, Plan};
+use super::health::{Health, State};
+use super::listeners;
+use crate::errors::{Exit, Failure};
+
+/// What a leader does.
+pub struct Work {
+    cluster: Cluster,
+    env: Env,
+    olm_v1: Option<Ready>,
+}
+
+/// Opens the caches and makes the clients.
+pub fn open(plan: &Plan, cluster: &Cluster, env: &Env) -> Result<Work, Failure> {
+    let olm_v1 = plan.olm_v1().map(|parts| {
+        let setup = Setup {
+            catalogd: cluster.clone(),
+            operator_controller: cluster.clone(),
+            env: env.clone(),
+            gates: plan.gates.clone(),
+            system_namespace: plan.system_namespace.clone(),
+            cache: plan.cache.clone(),
+            external_address: plan.external_address.clone(),
+            authority: Vec::new(),
+            registries: ClientConfig::default(),
+            gc_interval: plan.gc_interval,
+            ignore_service_account: plan.use_own_service_account,
+        };
+        let around = Surroundings {
+            parts,
+            files: Some(Settings::of(|name| std::env::var_os(name), Path::new("/etc"))),
+            policies: policies(),
+            pull_authorities: plan.pull_cas.clone(),
+            catalog_authorities: plan.catalogd_cas.clone(),
+            pull_secret: plan.pull_secret.clone(),
+        };
+        setup.open_in(around).map_err(|error| {
+            Failure::failed(format!("cache {}", plan.cache.display()), &error).hint("--cache-path DIR chooses another folder")
+        })
+    });
+    Ok(Work { cluster: cluster.clone(), env: env.clone(), olm_v1: olm_v1.transpose()? })
+}
+
+/// Where the policy about signatures of the container tools lies.
+fn policies() -> Vec<PathBuf> {
+    let own = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/containers/policy.json"));
+    own.into_iter().chain([PathBuf::from("/etc/containers/policy.json")]).collect()
+}
+
+impl Work {
+    /// Works until told to end, or until a part fails.
+    pub async fn run(
+        self,
+        plan: &Plan,
+        certificates: Option<Certificates>,
+        health: &Health,
+        stop: CancellationToken,
+    ) -> Result<(), Failure> {
+        health.set(State::TakingOver);
+        let mut tasks: JoinSet<Result<&'static str, Failure>> = JoinSet::new();
+        if let Some(mut ready) = self.olm_v1 {
+            let router = std::mem::take(&mut ready.router);
+            if let Some(address) = plan.catalogs {
+                serve_catalogs(router, &self.cluster, plan, address, certificates.as_ref(), &stop, &mut tasks).await?;
+            }
+            let until = stop.clone();
+            tasks.spawn(async move {
+                ready.run(until).await;
+                Ok("olm-v1")
+            });
+        }
+        if plan.components.contains(&Component::ServiceCa) {
+            let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            tasks.spawn(async move {
+                let ended = mainstay_service_ca::run(cluster, env, until).await;
+                ended.map(|()| "service-ca").map_err(|error| Failure::failed("service-ca", &error))
+            });
+        }
+        health.set(State::Leading);
+        let mut outcome = Ok(());
+        // One that ends unasked takes the others with it.
+        while let Some(ended) = tasks.join_next().await {
+            let failure = match ended {
+                Ok(Ok(_)) if stop.is_cancelled() => continue,
+                Ok(Ok(name)) => Failure::new(Exit::Failed, name, "ended by itself"),
+                Ok(Err(failure)) => failure,
+                Err(error) => Failure::failed("components", &error),
+            };
+            if outcome.is_ok() {
+                outcome = Err(failure);
+            }
+            stop.cancel();
+        }
+        outcome
+    }
+}
+
+async fn serve_catalogs(
+    router: Router,
+    cluster: &Cluster,
+    plan: &Plan,
+    address: std::net::SocketAddr,
+    certificates: Option<&Certificates>,
+    stop: &CancellationToken,
+    tasks: &mut JoinSet<Result<&'static str, Failure>>,
+) -> Result<(), Failure> {
+    let server = listeners::catalogs(address, certificates).await?;
+    let bound = server.address();
+    tracing::info!(address = %bound, external = plan.external_address, "catalogs are served");
+    let until = stop.clone();
+    tasks.spawn(async move {
+        server.run(router, until).await;
+        Ok("catalogs")
+    });
+    if let Some(endpoint) = endpoint(plan, bound.port())? {
+        let client = cluster.client().map_err(|error| Failure::failed("cluster", &error))?;
+        let until = stop.clone();
+        tasks.spawn(async move {
+            endpoint.publish(client, &until).await;
+            until.cancelled().await;
+            Ok("endpoint")
+        });
+    }
+    Ok(())
+}
+
+/// Where the Service of the external address is to lead, in a pod with leader election.
+fn endpoint(plan: &Plan, port: u16) -> Result<Option<Endpoint>, Failure> {
+    let Some(text) = std::env::var("POD_IP").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
+    let ip: IpAddr = text.parse().map_err(|_| Failure::new(Exit::Usage, "POD_IP", format!("{text:?} is no address")))?;
+    let host = plan.external_address.split("://").nth(1).unwrap_or_default();
+    let mut labels = host.split(':').next().unwrap_or_default().split('.');
+    let (Some(service), Some(namespace)) = (labels.next(), labels.next()) else { return Ok(None) };
+    let leads = !plan.leases.is_empty() && namespace == plan.system_namespace;
+    Ok(leads.then(|| Endpoint { namespace: namespace.to_owned(), service: service.to_owned(), address: ip, port }))
+}
