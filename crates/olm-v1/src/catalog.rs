@@ -7,3 +7,7 @@ pub mod controller;
 pub mod plan;
 pub mod shelf;
 pub mod status;
+
+/// What is to be said wherever a catalog is shown (OLM1-CAT-15).
+pub const REMOVED_APIS: &str =
+    "Kubernetes removes deprecated APIs; an operator that uses a removed API stops working on a platform version without it";

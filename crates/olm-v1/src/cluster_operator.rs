@@ -1,0 +1,23 @@
+//! What OpenShift's cluster operator for OLM does, where the API serves what it works on: it tells the cluster when installed bundles do
+//! not support the next platform version (OLM1-COMPAT-01 to OLM1-COMPAT-06), keeps the default catalogs (OLM1-CAT-10 to OLM1-CAT-12),
+//! and hands proxy settings and feature gates to the Deployments of both controllers (OLM1-GEN-06, OLM1-GEN-08).
+//!
+//! ```text
+//!   olms/cluster, clusterversions/version, proxies/cluster, featuregates/cluster ──┐
+//!   ClusterExtensions, their install records ──► compat ───────────────────────────┼──► conditions of olms/cluster ──► ClusterOperator olm
+//!   ClusterCatalogs ─────────────────────────► catalogs ──► applied field by field ┤
+//!   Deployments ─────────────────────────────► deployments ──► patched ────────────┘
+//! ```
+//!
+//! Everything but `controller` is a pure function of objects. On a cluster without the kinds of `operator.openshift.io` and
+//! `config.openshift.io` nothing is done.
+
+pub mod catalogs;
+pub mod compat;
+mod controller;
+pub mod deployments;
+pub mod gates;
+mod manifests;
+
+pub use controller::{Config, OperatorError, run};
+pub use manifests::{ACCOUNT, NAMESPACE, manifests};

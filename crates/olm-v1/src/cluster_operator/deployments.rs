@@ -1,0 +1,108 @@
+//! What the cluster's settings make of the controllers' Deployments (OLM1-GEN-06, OLM1-GEN-08).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::gates::{Component, argument};
+
+/// Which variables were copied, so that they are known again.
+pub const COPIED: &str = "lifecycle.mainstay.dev/copied-proxy-variables";
+const ARGUMENT: &str = "--feature-gates=";
+const VARIABLES: [(&str, &str); 3] = [("HTTP_PROXY", "httpProxy"), ("HTTPS_PROXY", "httpsProxy"), ("NO_PROXY", "noProxy")];
+
+/// Why a Deployment is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeploymentError {
+    /// Somebody else set a variable of the proxy.
+    #[error(
+        "deployment {deployment}: container {container} has the variable {variable} already; the cluster's proxy is not copied over it"
+    )]
+    Taken {
+        /// The Deployment.
+        deployment: String,
+        /// The container.
+        container: String,
+        /// The variable.
+        variable: &'static str,
+    },
+}
+
+/// The Deployment as it is to be; `None` where it is so. `proxy` is the `status` of `proxies.config.openshift.io/cluster`, `enabled` the
+/// OpenShift feature gates that are on; what is absent changes nothing.
+pub fn plan(
+    deployment: &Value,
+    component: Component,
+    proxy: Option<&Value>,
+    enabled: Option<&BTreeSet<String>>,
+) -> Result<Option<Value>, DeploymentError> {
+    let mut wanted = deployment.clone();
+    if let Some(proxy) = proxy {
+        copy(&mut wanted, proxy)?;
+    }
+    if let Some(enabled) = enabled
+        && let Some(container) = containers(&mut wanted, "containers").next()
+    {
+        let mut arguments = container.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
+        arguments.retain(|each| each.as_str().is_none_or(|text| !text.starts_with(ARGUMENT)));
+        arguments.extend(argument(component, enabled).map(Value::String));
+        set(container, "args", Value::Array(arguments));
+    }
+    Ok((wanted != *deployment).then_some(wanted))
+}
+
+/// The JSON patch that makes the Deployment so, if it is still the one that was looked at.
+pub fn patch(live: &Value, wanted: &Value) -> Value {
+    let mut operations = vec![json!({"op": "add", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]})];
+    for path in ["/metadata/annotations", "/spec/template/spec"] {
+        if let Some(value) = wanted.pointer(path).filter(|value| live.pointer(path) != Some(value)) {
+            operations.push(json!({"op": "add", "path": path, "value": value}));
+        }
+    }
+    Value::Array(operations)
+}
+
+/// Copies the proxy's values into every container. What was copied before is replaced; what is somebody else's is not.
+fn copy(deployment: &mut Value, proxy: &Value) -> Result<(), DeploymentError> {
+    let name = deployment["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let before = deployment.pointer("/metadata/annotations").and_then(|all| all.get(COPIED)).and_then(Value::as_str);
+    let before = before.unwrap_or_default().to_owned();
+    let ours: BTreeSet<String> = before.split(',').map(str::to_owned).collect();
+    let value = |field: &str| proxy.get(field).and_then(Value::as_str).filter(|value| !value.is_empty());
+    let values: Vec<(&'static str, &str)> = VARIABLES.iter().filter_map(|(name, field)| Some((*name, value(field)?))).collect();
+    for list in ["initContainers", "containers"] {
+        for container in containers(deployment, list) {
+            let mut variables = container.get("env").and_then(Value::as_array).cloned().unwrap_or_default();
+            variables.retain(|each| each["name"].as_str().is_none_or(|name| !ours.contains(name)));
+            for (variable, value) in &values {
+                if variables.iter().any(|each| each["name"] == *variable) {
+                    let container = container["name"].as_str().unwrap_or_default().to_owned();
+                    return Err(DeploymentError::Taken { deployment: name, container, variable });
+                }
+                variables.push(json!({"name": variable, "value": value}));
+            }
+            set(container, "env", Value::Array(variables));
+        }
+    }
+    let copied = values.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+    if copied != before
+        && let Some(metadata) = deployment["metadata"].as_object_mut()
+    {
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+        annotations[COPIED] = json!(copied);
+    }
+    Ok(())
+}
+
+fn containers<'a>(deployment: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> + use<'a> {
+    deployment.pointer_mut(&format!("/spec/template/spec/{list}")).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// Sets a list; an empty one where there was none stays none.
+fn set(container: &mut Value, field: &str, list: Value) {
+    if let Some(container) = container.as_object_mut()
+        && (container.contains_key(field) || list != json!([]))
+    {
+        container.insert(field.to_owned(), list);
+    }
+}

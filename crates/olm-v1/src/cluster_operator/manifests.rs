@@ -1,0 +1,46 @@
+//! The objects that the cluster operator needs: its namespace, its account, and the rights that it uses and no more.
+
+use serde_json::{Value, json};
+
+use super::controller::KINDS;
+use crate::manifests::{CATALOGD, OPERATOR_CONTROLLER};
+
+/// Where it lives.
+pub const NAMESPACE: &str = "openshift-cluster-olm-operator";
+/// The account that it runs as.
+pub const ACCOUNT: &str = "cluster-olm-operator";
+
+/// Namespace, account, roles and bindings; `system` is the namespace of both controllers.
+pub fn manifests(system: &str) -> Vec<Value> {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let named = |group: &str, resource: &str, verbs: &[&str], names: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs, "resourceNames": names});
+    let read = ["get", "list", "watch"];
+    let definitions = KINDS.map(|kind| format!("{}.{}", kind.plural, kind.group));
+    let definitions: Vec<&str> = definitions.iter().map(String::as_str).collect();
+    let cluster = [
+        named("apiextensions.k8s.io", "customresourcedefinitions", &read, &definitions),
+        rule("olm.operatorframework.io", &["clusterextensions"], &read),
+        rule("olm.operatorframework.io", &["clustercatalogs"], &["get", "list", "watch", "create", "patch"]),
+        rule("operator.openshift.io", &["olms"], &read),
+        named("operator.openshift.io", "olms/status", &["update"], &["cluster"]),
+        rule("config.openshift.io", &["clusterversions", "featuregates", "proxies"], &read),
+        rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
+        named("config.openshift.io", "clusteroperators/status", &["update"], &["olm"]),
+    ];
+    let here = [
+        rule("", &["secrets"], &["list"]),
+        rule("apps", &["deployments"], &["list", "watch"]),
+        named("apps", "deployments", &["get", "patch"], &[CATALOGD, OPERATOR_CONTROLLER]),
+    ];
+    let (version, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
+    let subject = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]);
+    let role = |kind: &str| json!({"apiGroup": group, "kind": kind, "name": ACCOUNT});
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}),
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": cluster}),
+        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT}, "roleRef": role("ClusterRole"), "subjects": subject}),
+        json!({"apiVersion": version, "kind": "Role", "metadata": {"name": ACCOUNT, "namespace": system}, "rules": here}),
+        json!({"apiVersion": version, "kind": "RoleBinding", "metadata": {"name": ACCOUNT, "namespace": system}, "roleRef": role("Role"), "subjects": subject}),
+    ]
+}
