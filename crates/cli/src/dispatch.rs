@@ -47,8 +47,12 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         ColorWhen::Always => anstream::ColorChoice::Always.write_global(),
         ColorWhen::Never => anstream::ColorChoice::Never.write_global(),
     }
-    let default = if matches!(cli.command, Command::Up(_)) { "info" } else { "error" };
-    let outcome = logging::start(cli.global.log_level.as_deref().unwrap_or(default)).and_then(|()| commands::run(cli.command));
+    let (default, format) = match &cli.command {
+        Command::Up(_) => ("info", logging::Format::Text),
+        Command::Run(arguments) => ("info", arguments.log_format),
+        _ => ("error", logging::Format::Text),
+    };
+    let outcome = logging::start(cli.global.log_level.as_deref().unwrap_or(default), format).and_then(|()| commands::run(cli.command));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => match upstream {
