@@ -4,6 +4,7 @@
 mod scene;
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -22,15 +23,49 @@ use support::{
     Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
     setup,
 };
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// The writes of the extension's account, in order: method and address.
-type Writes = Arc<Mutex<Vec<String>>>;
+/// What controllers write, and where they are killed.
+#[derive(Default)]
+struct Wire {
+    /// Method and address of each write, in order.
+    writes: Mutex<Vec<String>>,
+    /// The process ends before this write, counted from the next record that is made.
+    kill_at: Mutex<Option<usize>>,
+    counted: AtomicUsize,
+    dead: Notify,
+}
 
-async fn remember(Shared(writes): Shared<Writes>, request: Request, next: Next) -> Response {
+impl Wire {
+    fn arm(&self, at: usize) {
+        self.counted.store(0, Ordering::SeqCst);
+        *self.kill_at.lock().unwrap() = Some(at);
+    }
+
+    fn disarm(&self) {
+        *self.kill_at.lock().unwrap() = None;
+    }
+
+    /// Whether this write is not to come any more.
+    fn ends(&self, write: &str) -> bool {
+        let Some(at) = *self.kill_at.lock().unwrap() else { return false };
+        if self.counted.load(Ordering::SeqCst) == 0 && !(write.starts_with("POST") && write.contains("/secrets")) {
+            return false;
+        }
+        self.counted.fetch_add(1, Ordering::SeqCst) >= at
+    }
+}
+
+async fn remember(Shared(wire): Shared<Arc<Wire>>, request: Request, next: Next) -> Response {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        writes.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+        let write = format!("{} {}", request.method(), request.uri());
+        if wire.ends(&write) {
+            wire.dead.notify_one();
+            return std::future::pending().await;
+        }
+        wire.writes.lock().unwrap().push(write);
     }
     next.run(request).await
 }
@@ -38,16 +73,24 @@ async fn remember(Shared(writes): Shared<Writes>, request: Request, next: Next) 
 /// An embedded cluster with both controllers, a catalog of these bundles, and an account that may do everything.
 struct World {
     api: Api,
-    writes: Writes,
+    wire: Arc<Wire>,
+    registry: CancellationToken,
     stop: CancellationToken,
     running: JoinHandle<()>,
+}
+
+/// Both controllers on the wire.
+fn controllers(api: &Api, wire: &Arc<Wire>) -> (CancellationToken, JoinHandle<()>) {
+    let router: Router = api.server.router().layer(from_fn_with_state(wire.clone(), remember));
+    let stop = CancellationToken::new();
+    (stop.clone(), tokio::spawn(setup(api, router).open().unwrap().run(stop)))
 }
 
 impl World {
     async fn start(bundles: &[(&str, Content)]) -> Self {
         let api = Api::start().await;
-        let stop = CancellationToken::new();
-        let (_, address) = registry(mainstay_oci::registry::Options::default(), &stop).await;
+        let held = CancellationToken::new();
+        let (_, address) = registry(mainstay_oci::registry::Options::default(), &held).await;
         let mut images = Vec::new();
         for (version, content) in bundles {
             let files = files(version, content).into_iter().map(|(path, text)| (path, text.into_bytes()));
@@ -58,9 +101,8 @@ impl World {
         let images: Vec<(&str, &str)> = images.iter().map(|(version, image)| (*version, image.as_str())).collect();
         let reference = format!("{address}/test/catalog:latest");
         api.push(ClientConfig::default(), &reference, catalog_image(&catalog_text("widgets", &images))).await;
-        let writes = Writes::default();
-        let router: Router = api.server.router().layer(from_fn_with_state(writes.clone(), remember));
-        let running = tokio::spawn(setup(&api, router).open().unwrap().run(stop.clone()));
+        let wire = Arc::new(Wire::default());
+        let (stop, running) = controllers(&api, &wire);
         api.apply(catalog_object("test", &reference)).await;
         api.until(&catalog("test"), |catalog| condition(catalog, "Serving")["status"] == "True").await;
         api.apply(namespace("work")).await;
@@ -69,7 +111,16 @@ impl World {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "work"}]}))
             .await;
-        Self { api, writes, stop, running }
+        Self { api, wire, registry: held, stop, running }
+    }
+
+    /// Kills the controllers, and starts them anew.
+    async fn restart(&mut self) {
+        self.running.abort();
+        assert!((&mut self.running).await.is_err(), "they were killed");
+        self.stop.cancel();
+        self.wire.disarm();
+        (self.stop, self.running) = controllers(&self.api, &self.wire);
     }
 
     async fn wish(&self, version: Option<&str>, annotations: &Value) {
@@ -116,12 +167,13 @@ impl World {
     }
 
     fn position(&self, part: &str) -> Option<usize> {
-        self.writes.lock().unwrap().iter().position(|write| write.contains(part))
+        self.wire.writes.lock().unwrap().iter().position(|write| write.contains(part))
     }
 
     async fn end(self) {
         self.stop.cancel();
         self.running.await.unwrap();
+        self.registry.cancel();
         self.api.close().await;
     }
 }
@@ -134,7 +186,7 @@ fn deployment() -> ObjectRef {
 /// what is waited for and the record stays pending; the Deployment's change goes on with it. A controller that starts anew goes on, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_waits_for_its_deployment() {
-    let world = World::start(&[("1.0.0", Content { webhook: true, ..Content::default() })]).await;
+    let mut world = World::start(&[("1.0.0", Content { webhook: true, ..Content::default() })]).await;
     world.wish(None, &json!({})).await;
     world.api.until(&deployment(), |live| !live.is_null()).await;
     let said = world.said("Retrying").await;
@@ -148,6 +200,7 @@ async fn a_webhook_waits_for_its_deployment() {
     let waiting = world.api.get(&extension("widgets")).await.unwrap();
     assert_eq!(condition(&waiting, "Installed")["status"], "False");
 
+    world.restart().await;
     world.available().await;
     world.installed("1.0.0").await;
     let order = [
@@ -204,6 +257,42 @@ async fn an_unhealthy_upgrade_is_rolled_back() {
     assert_eq!(world.history().await.revisions.len(), 3);
     world.wish(Some(">=1.1.0"), &json!({})).await;
     world.installed("1.1.0").await;
+    world.end().await;
+}
+
+/// MS-OPS-03, MS-RB-01: a controller that is killed at any write of a rollback is followed by one that ends it: the old objects and no others,
+/// one deployed record, and the newer revision failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_that_is_killed_is_finished() {
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"a": "b"}});
+    let newer = Content { more: vec![config], ..Content::default() };
+    let mut world = World::start(&[("1.0.0", Content::default()), ("1.1.0", newer)]).await;
+    let asked = json!({ON_UNHEALTHY: "RollBack", HEALTHY_WITHIN: "1s"});
+    let mut kills = 0;
+    for at in [0, 1, 6, 9, 10, 11] {
+        world.wish(Some("1.0.0"), &json!({})).await;
+        world.installed("1.0.0").await;
+        world.available().await;
+        world.wish(Some("1.1.0"), &asked).await;
+        world.api.until(&extension("widgets"), |object| object["status"]["install"]["bundle"]["version"] == "1.1.0").await;
+        world.wire.arm(at);
+        tokio::select! {
+            () = world.wire.dead.notified() => kills += 1,
+            _ = world.said("Blocked") => {}
+        }
+        world.restart().await;
+        let said = world.said("Blocked").await;
+        assert!(said.contains("rolled back to widgets.v1.0.0"), "{at}: {said}");
+        let live = world.api.get(&deployment()).await.unwrap();
+        assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "example.com/widgets:1.0.0", "{at}");
+        world.api.gone(&place("v1", "ConfigMap", "work", "new")).await;
+        let history = world.history().await;
+        let [.., failed, deployed] = &history.revisions[..] else { panic!("{at}: {history:?}") };
+        assert_eq!((failed.state, deployed.state), (State::Failed, State::Deployed), "{at}");
+        assert_eq!(history.revisions.iter().filter(|revision| revision.state == State::Deployed).count(), 1, "{at}");
+        assert_eq!(history.revisions.iter().filter(|revision| revision.state == State::Pending).count(), 0, "{at}");
+    }
+    assert!(kills >= 5, "{kills} kills");
     world.end().await;
 }
 
