@@ -1,0 +1,200 @@
+//! Approvals and dependencies with the real controllers: what is kept, what wakes whom, and what the API lets nobody do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use mainstay_apply::{ObjectRef, Patch};
+use mainstay_oci::ClientConfig;
+use serde_json::{Value, json};
+use support::bench::{Bench, wish};
+use support::{catalog, catalog_image, catalog_object, condition, extension, place};
+
+fn change_plan(name: &str) -> ObjectRef {
+    place("lifecycle.mainstay.dev/v1alpha1", "ChangePlan", "", name)
+}
+
+fn policy(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": name}, "spec": spec})
+}
+
+/// The files of a bundle with one CRD and one Deployment, named after its package.
+fn files(package: &str, version: &str) -> Vec<(String, String)> {
+    let (kind, group) = (package.trim_end_matches('s'), "example.com");
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("{package}.{group}")},
+        "spec": {"group": group, "names": {"kind": kind, "plural": package}, "scope": "Namespaced", "versions": [
+            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    });
+    let csv = json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": format!("{package}.v{version}")},
+        "spec": {
+            "displayName": package, "version": version, "installModes": [{"type": "AllNamespaces", "supported": true}],
+            "customresourcedefinitions": {"owned": [{"name": format!("{package}.{group}"), "kind": kind, "version": "v1"}]},
+            "install": {"strategy": "deployment", "spec": {"deployments": [{"name": package, "spec": {
+                "replicas": 1, "selector": {"matchLabels": {"app": package}},
+                "template": {"metadata": {"labels": {"app": package}}, "spec": {"containers": [
+                    {"name": "manager", "image": format!("example.com/{package}:{version}")}
+                ]}},
+            }}]}},
+        },
+    });
+    let annotations = json!({"annotations": {"operators.operatorframework.io.bundle.package.v1": package}});
+    vec![
+        ("manifests/csv.yaml".to_owned(), csv.to_string()),
+        ("manifests/crd.yaml".to_owned(), crd.to_string()),
+        ("metadata/annotations.yaml".to_owned(), annotations.to_string()),
+    ]
+}
+
+/// A bundle of the catalog `test`: package, version, what it replaces, and the package and range that it needs.
+type Entry<'a> = (&'a str, &'a str, Option<&'a str>, Option<(&'a str, &'a str)>);
+
+/// Serves a catalog of these bundles.
+async fn serve(bench: &Bench, entries: &[Entry<'_>]) {
+    let mut blobs = Vec::new();
+    let mut packages: Vec<&str> = entries.iter().map(|entry| entry.0).collect();
+    packages.dedup();
+    for package in packages {
+        blobs.push(json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}));
+        let own = entries.iter().filter(|entry| entry.0 == package);
+        let entry = |(_, version, replaces, _): &Entry<'_>| match replaces {
+            Some(before) => json!({"name": format!("{package}.v{version}"), "replaces": format!("{package}.v{before}")}),
+            None => json!({"name": format!("{package}.v{version}")}),
+        };
+        blobs.push(json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": own.map(entry).collect::<Vec<_>>()}));
+    }
+    for (package, version, _, needs) in entries {
+        let image = bench.bundle(package, version, files(package, version)).await;
+        let mut properties = vec![json!({"type": "olm.package", "value": {"packageName": package, "version": version}})];
+        if let Some((needed, range)) = needs {
+            properties.push(json!({"type": "olm.package.required", "value": {"packageName": needed, "versionRange": range}}));
+        }
+        blobs.push(json!({"schema": "olm.bundle", "package": package, "name": format!("{package}.v{version}"), "image": image, "properties": properties}));
+    }
+    let text = blobs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    let reference = format!("{}/test/all:latest", bench.registry);
+    bench.api.push(ClientConfig::default(), &reference, catalog_image(&text)).await;
+    bench.api.apply(catalog_object("test", &reference)).await;
+    bench.api.until(&catalog("test"), |object| condition(object, "Serving")["status"] == "True").await;
+    bench.account().await;
+    bench.administrator().await;
+}
+
+/// The name of the plan that an extension waits for.
+async fn waits_for(bench: &Bench, name: &str, part: &str) -> String {
+    let (_, text) = bench.progressing(name, "Blocked", part).await;
+    text.strip_prefix("waits for approval of change plan ").unwrap().split(':').next().unwrap().to_owned()
+}
+
+async fn until_phase(bench: &Bench, name: &str, phase: &str) -> Value {
+    bench.api.until(&change_plan(name), |plan| plan["status"]["phase"] == phase).await
+}
+
+async fn approve(bench: &Bench, name: &str) {
+    let plan = bench.api.get(&change_plan(name)).await.unwrap();
+    let patch = json!({"spec": {"approvedDigest": plan["spec"]["digest"]}});
+    bench.api.admin.patch(&change_plan(name), "", &Patch::Merge(patch)).await.unwrap();
+}
+
+/// MS-POL-01, OLM1-GEN-11: an install and an upgrade wait for their approval, once each; the API refuses a forged approval and a plan
+/// that is changed; what was applied or superseded says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_wait_for_their_own_approval() {
+    let bench = Bench::start().await;
+    bench.api.apply(policy("ask", json!({"packages": ["wid*"], "approval": "Always"}))).await;
+    serve(&bench, &[("widgets", "1.0.0", None, None), ("widgets", "1.1.0", Some("1.0.0"), None), ("gadgets", "1.0.0", None, None)]).await;
+    bench.api.apply(wish("widgets", "widgets", Some("1.0.0"))).await;
+    let first = waits_for(&bench, "widgets", "install widgets.v1.0.0").await;
+    let plan = until_phase(&bench, &first, "Pending").await;
+    let live = bench.api.get(&extension("widgets")).await.unwrap();
+    assert_eq!(plan["metadata"]["ownerReferences"][0]["uid"], live["metadata"]["uid"]);
+    assert_eq!(condition(&live, "Installed")["status"], "False");
+    assert!(bench.api.get(&place("apps/v1", "Deployment", "work", "widgets")).await.is_none());
+
+    // Neither another digest nor another content is accepted.
+    for spec in [
+        json!({"approvedDigest": "sha256:0000"}),
+        json!({"digest": "sha256:0000", "approvedDigest": "sha256:0000"}),
+        json!({"to": {"version": "9.9.9"}}),
+        json!({"from": {"package": "widgets", "name": "x", "version": "1.0.0"}}),
+        json!({"summary": {"images": ["harmless"]}}),
+    ] {
+        let refused = bench.api.admin.patch(&change_plan(&first), "", &Patch::Merge(json!({"spec": spec}))).await.unwrap_err();
+        let said = refused.to_string();
+        assert!(
+            said.contains("approvedDigest must be the plan's digest") || said.contains("a plan is immutable but for its approval"),
+            "{said}"
+        );
+    }
+    approve(&bench, &first).await;
+    bench.installed("widgets", "1.0.0").await;
+    until_phase(&bench, &first, "Applied").await;
+
+    // Repairs do not wait, and the upgrade has a plan of its own.
+    let deployment = place("apps/v1", "Deployment", "work", "widgets");
+    bench.api.apply(wish("widgets", "widgets", Some("1.1.0"))).await;
+    let second = waits_for(&bench, "widgets", "change from widgets.v1.0.0 to widgets.v1.1.0").await;
+    assert_ne!(first, second);
+    bench.api.delete(&deployment).await;
+    let repaired = bench.api.until(&deployment, |object| object["metadata"]["deletionTimestamp"].is_null() && !object.is_null()).await;
+    assert_eq!(repaired["spec"]["template"]["spec"]["containers"][0]["image"], "example.com/widgets:1.0.0");
+    approve(&bench, &second).await;
+    bench.installed("widgets", "1.1.0").await;
+    until_phase(&bench, &second, "Applied").await;
+    until_phase(&bench, &first, "Applied").await;
+
+    // Without the policy the next change is not asked about, and what still waits is superseded.
+    bench.api.apply(policy("ask", json!({"packages": ["*"], "approval": "Always"}))).await;
+    bench.api.apply(wish("gadgets", "gadgets", None)).await;
+    let third = waits_for(&bench, "gadgets", "install gadgets.v1.0.0").await;
+    until_phase(&bench, &third, "Pending").await;
+    bench.api.delete(&place("lifecycle.mainstay.dev/v1alpha1", "LifecyclePolicy", "", "ask")).await;
+    bench.installed("gadgets", "1.0.0").await;
+    until_phase(&bench, &third, "Superseded").await;
+    bench.end().await;
+}
+
+/// OLM1-INST-04, MS-POL-01, MS-EXPL-05: dependencies are refused until a policy has them planned; then one approval is for all of it, and
+/// extensions that need each other's next versions upgrade together.
+#[tokio::test(flavor = "multi_thread")]
+async fn dependencies_come_with_one_approval() {
+    let bench = Bench::start().await;
+    serve(&bench, &[("gadgets", "1.0.0", None, None), ("widgets", "1.0.0", None, Some(("gadgets", ">=1.0.0")))]).await;
+    bench.api.apply(wish("widgets", "widgets", None)).await;
+    let (_, refusal) = bench.progressing("widgets", "Retrying", "").await;
+    assert_eq!(
+        refusal,
+        "validating bundle \"widgets.v1.0.0\": bundle \"widgets.v1.0.0\" has a dependency declared via property \"olm.package.required\" which is currently not supported"
+    );
+    bench.api.apply(policy("together", json!({"resolveDependencies": "Plan", "approval": "Always"}))).await;
+    let plan = waits_for(&bench, "widgets", "also installs gadgets.v1.0.0").await;
+    let kept = until_phase(&bench, &plan, "Pending").await;
+    assert_eq!(kept["spec"]["summary"]["dependencies"][0]["package"], "gadgets");
+    // What `mainstay approve` does: make what is missing, then approve.
+    let mut dependency = wish("gadgets", "gadgets", Some("1.0.0"));
+    dependency["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": plan});
+    bench.api.apply(dependency).await;
+    approve(&bench, &plan).await;
+    bench.installed("gadgets", "1.0.0").await;
+    bench.installed("widgets", "1.0.0").await;
+    until_phase(&bench, &plan, "Applied").await;
+
+    // Both need the other's next version.
+    bench.api.apply(policy("together", json!({"resolveDependencies": "Plan", "approval": "Automatic"}))).await;
+    bench.api.apply(wish("gadgets", "gadgets", Some(">=1.0.0"))).await;
+    serve(
+        &bench,
+        &[
+            ("gadgets", "1.0.0", None, None),
+            ("gadgets", "2.0.0", Some("1.0.0"), Some(("widgets", ">=2.0.0"))),
+            ("widgets", "1.0.0", None, Some(("gadgets", ">=1.0.0"))),
+            ("widgets", "2.0.0", Some("1.0.0"), Some(("gadgets", ">=2.0.0"))),
+        ],
+    )
+    .await;
+    // A change of the catalog has its tag looked at again.
+    bench.api.admin.patch(&catalog("test"), "", &Patch::Merge(json!({"spec": {"priority": 1}}))).await.unwrap();
+    bench.installed("gadgets", "2.0.0").await;
+    bench.installed("widgets", "2.0.0").await;
+    bench.end().await;
+}
