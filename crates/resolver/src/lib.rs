@@ -9,6 +9,10 @@
 //!   Catalogs -+   SEL-02    UPG-05    SEL-06 +--> Refusal     text, per-catalog facts, verified hints
 //! ```
 
+// The language of the test universes is written for whoever uses this crate.
+#[cfg(test)]
+extern crate self as mainstay_resolver;
+
 mod edges;
 mod hints;
 pub mod joint;

@@ -18,7 +18,8 @@ pub struct Obstacle {
     pub kind: ObstacleKind,
     /// In words: object first, without a hint.
     pub text: String,
-    /// Changes that lead to the newer bundle, all of them together; they were tried. Empty where no change to the request does.
+    /// Changes that lead to the newer bundle, or to the next step of the path, all of them together; they were tried. Empty where no
+    /// change to the request does, and where none is needed.
     pub changes: Vec<Change>,
     /// The installed bundle, those in between that would lead to the newer one in the order of the steps, and it; empty where the
     /// newer one could follow directly, and where there is no such path.
@@ -141,12 +142,26 @@ impl Looking<'_, '_> {
             path = way;
             bars.push((ObstacleKind::Edge, text, Change::SelfCertified));
         }
+        if let [_, next, _, ..] = path.as_slice() {
+            let moves = self.pick.is_some_and(|pick| pick.bundle.facts.name == next);
+            let newer = Some(self.choice(offer, bundle));
+            // There is a way: what keeps the extension from its steps is to blame, not that there are several.
+            if bars.len() > 1 {
+                bars.retain(|(kind, ..)| *kind != ObstacleKind::Edge);
+                let (kind, text) = joined(&bars);
+                let changes = self.leading_on(&path, bars.into_iter().map(|(.., change)| change).collect());
+                return Obstacle { newer, kind, text: format!("{text}; the next step would be {next}"), changes, path };
+            }
+            if moves {
+                let (kind, text) = joined(&bars);
+                return Obstacle { newer, kind, text: format!("{text}; {next} comes next"), changes: Vec::new(), path };
+            }
+        }
         let (kind, text, changes) = match bars.as_slice() {
             [] => self.outranked(offer, bundle),
-            [(kind, text, change)] => (*kind, text.clone(), vec![change.clone()]),
-            several => {
-                let texts: Vec<&str> = several.iter().map(|(_, text, _)| text.as_str()).collect();
-                (ObstacleKind::Several, texts.join("; "), several.iter().map(|(.., change)| change.clone()).collect())
+            bars => {
+                let (kind, text) = joined(bars);
+                (kind, text, bars.iter().map(|(.., change)| change.clone()).collect())
             }
         };
         Obstacle { newer: Some(self.choice(offer, bundle)), kind, text, changes: self.verified(offer, bundle, changes), path }
@@ -206,24 +221,38 @@ impl Looking<'_, '_> {
         graph.ways().path(name).unwrap_or_default().into_iter().map(str::to_owned).collect()
     }
 
+    /// The changes, if they lead to a step of a path.
+    fn leading_on(&self, path: &[String], changes: Vec<Change>) -> Vec<Change> {
+        let picked = decide(&self.asked.offers, &self.changed(&changes, None)).ok();
+        let leads = picked.is_some_and(|pick| path[1..].iter().any(|step| step == pick.bundle.facts.name));
+        if leads { changes } else { Vec::new() }
+    }
+
+    /// The query with changes; `exact` stands for the version that one may ask for.
+    fn changed<'q>(&'q self, changes: &[Change], exact: Option<&'q ExtensionRange>) -> Query<'q> {
+        let mut query = self.query;
+        for change in changes {
+            match change {
+                Change::AnyVersion => query.range = None,
+                Change::Version(_) => query.range = exact,
+                Change::AnyChannel => query.channels = &[],
+                Change::SelfCertified => query.policy = UpgradeConstraintPolicy::SelfCertified,
+                Change::Catalog(name) => {
+                    let offer = self.asked.offers.iter().find(|offer| offer.catalog == name);
+                    query.selected = offer.map_or(query.selected, |offer| Selected::Only(offer.catalog));
+                }
+                _ => {}
+            }
+        }
+        query
+    }
+
     /// The changes, if they lead to the bundle: by themselves, or with its version asked for besides.
     fn verified(&self, offer: &Offer<'_>, bundle: &OfferedBundle<'_>, changes: Vec<Change>) -> Vec<Change> {
         let Some(version) = bundle.facts.version else { return Vec::new() };
+        let exact = ExtensionRange::parse(version).ok();
         let leads = |changes: &[Change]| {
-            let exact = ExtensionRange::parse(version).ok();
-            let mut query = self.query;
-            let pinned = changes.contains(&Change::Version(version.to_owned()));
-            for change in changes {
-                match change {
-                    Change::AnyVersion if !pinned => query.range = None,
-                    Change::Version(_) => query.range = exact.as_ref(),
-                    Change::AnyChannel => query.channels = &[],
-                    Change::SelfCertified => query.policy = UpgradeConstraintPolicy::SelfCertified,
-                    Change::Catalog(_) => query.selected = Selected::Only(offer.catalog),
-                    _ => {}
-                }
-            }
-            let picked = decide(&self.asked.offers, &query).ok();
+            let picked = decide(&self.asked.offers, &self.changed(changes, exact.as_ref())).ok();
             picked.is_some_and(|pick| pick.offer.catalog == offer.catalog && pick.bundle.facts.name == bundle.facts.name)
         };
         if leads(&changes) {
@@ -242,4 +271,14 @@ impl Looking<'_, '_> {
         }
         if leads(&pinned) { pinned } else { Vec::new() }
     }
+}
+
+/// Bars as one: the only one's kind, or several.
+fn joined(bars: &[(ObstacleKind, String, Change)]) -> (ObstacleKind, String) {
+    let texts: Vec<&str> = bars.iter().map(|(_, text, _)| text.as_str()).collect();
+    let kind = match bars {
+        [(kind, ..)] => *kind,
+        _ => ObstacleKind::Several,
+    };
+    (kind, texts.join("; "))
 }

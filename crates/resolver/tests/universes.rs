@@ -86,10 +86,17 @@ fn agrees_with_resolve(alone: &Result<mainstay_resolver::Resolution, Box<mainsta
     }
 }
 
-/// Reads the universes of one file, checks each, and says how many there are.
-fn check(file: &str) -> usize {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/universes").join(file);
-    let text = std::fs::read_to_string(&path).unwrap();
+fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/universes").join(file)
+}
+
+fn text(file: &str) -> String {
+    std::fs::read_to_string(path(file)).unwrap()
+}
+
+/// Reads the universes of one file and checks each.
+fn check(file: &str) {
+    let text = text(file);
     let mut parts = text.split("\n== ");
     let shared = parts.next().unwrap();
     let mut written = shared.to_owned();
@@ -106,11 +113,10 @@ fn check(file: &str) -> usize {
         write!(written, "\n== {title}\n{}\n--\n{}", universe.trim_end(), found).unwrap();
     }
     if std::env::var_os("UPDATE_UNIVERSES").is_some() {
-        std::fs::write(&path, written).unwrap();
+        std::fs::write(path(file), written).unwrap();
     } else {
         assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
     }
-    count
 }
 
 /// There are at least 150 universes, and no file is forgotten.
@@ -123,7 +129,7 @@ fn all_files_are_asked() {
     let mut listed: Vec<&str> = FILES.to_vec();
     listed.sort_unstable();
     assert_eq!(files, listed);
-    let count: usize = files.iter().map(|file| check(file)).sum();
+    let count: usize = files.iter().map(|file| text(file).matches("\n== ").count()).sum();
     assert!(count >= 150, "{count} universes");
 }
 

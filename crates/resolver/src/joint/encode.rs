@@ -299,10 +299,10 @@ impl Encoding {
         self.least(wanted, &[])
     }
 
-    /// The same, with an entity taken.
-    pub(super) fn blame_with(&mut self, wanted: &BTreeSet<usize>, entity: usize) -> Option<Vec<Key>> {
-        let taken = self.lits[entity];
-        self.least(wanted, &[taken])
+    /// The same, with entities taken.
+    pub(super) fn blame_with(&mut self, wanted: &BTreeSet<usize>, entities: &[usize]) -> Option<Vec<Key>> {
+        let taken: Vec<Lit> = entities.iter().map(|at| self.lits[*at]).collect();
+        self.least(wanted, &taken)
     }
 
     fn least(&mut self, wanted: &BTreeSet<usize>, taken: &[Lit]) -> Option<Vec<Key>> {
@@ -330,5 +330,11 @@ impl Encoding {
         }
         let used = keys.iter().zip(&assumed[taken.len()..]).filter(|(_, lit)| self.solver.unsat_core_contains_var(lit.var()));
         Some(used.map(|(key, _)| key.clone()).collect())
+    }
+
+    /// Whether facts can all hold.
+    #[cfg(test)]
+    pub(super) fn all_hold(&mut self, keys: &[Key]) -> bool {
+        self.core(keys, &[]).is_none()
     }
 }

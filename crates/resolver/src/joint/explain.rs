@@ -15,7 +15,7 @@ const MOST_NAMED: usize = 4;
 /// The wide universe, in which facts are switched on and off.
 pub(super) struct Explainer<'p> {
     universe: Universe<'p>,
-    encoding: Encoding,
+    pub(super) encoding: Encoding,
 }
 
 impl<'p> Explainer<'p> {
@@ -45,13 +45,24 @@ impl<'p> Explainer<'p> {
         let Some(at) = self.universe.candidates[&wish].iter().find(same).copied() else {
             return format!("{name} would be better, but is held back");
         };
-        match self.encoding.blame_with(&wanted, at) {
-            Some(core) => {
-                let telling = Telling { input, universe: &mut self.universe, core: &core };
-                let facts = telling.chain(input.package(wish));
-                format!("{name} is held back: {}", Conflict { facts, hints: Vec::new() })
-            }
-            None => format!("{name} is held back, because what goes before it would have to be older"),
+        let told = |universe: &mut Universe<'p>, core: &[Key]| {
+            let telling = Telling { input, universe, core };
+            Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }.to_string()
+        };
+        if let Some(core) = self.encoding.blame_with(&wanted, &[at]) {
+            return format!("{name} is held back: {}", told(&mut self.universe, &core));
+        }
+        // It could be had, if wishes that go before this one had something worse.
+        let before = answer.there.iter().filter_map(|at| match answer.universe.entities[*at].role {
+            Role::Candidate { wish: other, offer, bundle } if other < wish => Some(Role::Candidate { wish: other, offer, bundle }),
+            _ => None,
+        });
+        let before: Vec<Role> = before.collect();
+        let same = (0..self.universe.entities.len()).filter(|at| before.contains(&self.universe.entities[*at].role));
+        let taken: Vec<usize> = std::iter::once(at).chain(same).collect();
+        match self.encoding.blame_with(&wanted, &taken) {
+            Some(core) => format!("{name} is held back by what goes before it: {}", told(&mut self.universe, &core)),
+            None => format!("{name} is held back, so that nothing more must be added"),
         }
     }
 }
@@ -250,9 +261,10 @@ impl Telling<'_, '_> {
         let more = match (&need.rule, meeting.is_empty()) {
             _ if need.forbids => String::new(),
             (Rule::Package { name, .. }, true) => match self.universe.pool.versions(name) {
+                none if none.is_empty() && self.universe.pool.has(name) => ", which is in no channel".to_owned(),
                 none if none.is_empty() => ", which no catalog has".to_owned(),
-                versions if versions.len() <= MOST_NAMED => format!(", of which there is only {}", versions.join(", ")),
-                versions => format!(", of which there is only {} to {}", versions[0], versions[versions.len() - 1]),
+                versions if versions.len() <= MOST_NAMED => format!(", and catalogs have only {}", versions.join(", ")),
+                versions => format!(", and catalogs have only {} to {}", versions[0], versions[versions.len() - 1]),
             },
             (Rule::Package { .. }, false) => String::new(),
             (Rule::Api(_), true) => ", which nothing provides".to_owned(),

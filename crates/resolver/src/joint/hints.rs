@@ -103,12 +103,15 @@ fn singles(problem: &Problem<'_>, request: &Request) -> Vec<Change> {
     if request.selector.as_ref().is_some_and(|selector| !selector.is_empty()) {
         changes.push(Change::AnyCatalog);
     }
-    let mut channels: BTreeSet<&str> = BTreeSet::new();
+    let (mut channels, mut catalogs) = (BTreeSet::new(), Vec::new());
     for catalog in problem.catalogs {
         let CatalogState::Content(source) = catalog.state else { continue };
         let Some(package) = source.package(&request.package) else { continue };
         channels.extend(package.channels.iter().map(|channel| channel.name));
-        changes.push(Change::Catalog(catalog.name.to_owned()));
+        catalogs.push(catalog.name);
+    }
+    if catalogs.len() > 1 {
+        changes.extend(catalogs.into_iter().map(|name| Change::Catalog(name.to_owned())));
     }
     if !request.channels.is_empty() {
         let others = channels.into_iter().filter(|name| !request.channels.iter().any(|wanted| wanted == name));

@@ -4,6 +4,8 @@ mod conflict;
 mod encode;
 mod explain;
 mod hints;
+#[cfg(test)]
+mod least;
 mod needs;
 mod pool;
 mod search;

@@ -140,9 +140,15 @@ impl<'a> Pool<'a> {
         &self.outside
     }
 
-    /// The versions of a package that were read, in order, each once.
+    /// Whether a catalog has a package.
+    pub(crate) fn has(&self, package: &str) -> bool {
+        self.packages.get(package).is_some_and(|items| !items.is_empty())
+    }
+
+    /// The versions of a package that are in a channel, in order, each once.
     pub(crate) fn versions(&self, package: &str) -> Vec<&'a str> {
         let items = self.packages.get(package).into_iter().flatten().map(|id| &self.items[*id]);
+        let items = items.filter(|item| item.place != Place::Nowhere);
         let mut found: Vec<(&Version, &'a str)> = items.filter_map(|item| Some((item.version.as_ref()?, item.facts.version?))).collect();
         found.sort();
         found.dedup();

@@ -266,15 +266,13 @@ impl<'p> Universe<'p> {
         match wishes.as_slice() {
             [] if input.problem.add_missing => Some(Vec::new()),
             [] if self.wide => Some(vec![Key::NotAsked(item.package.clone())]),
-            wishes if self.wide && wishes.iter().all(|wish| !self.candidates.contains_key(wish)) && !self.stays(&item.package) => {
-                Some(wishes.iter().map(|wish| Key::Absent(*wish)).collect())
+            // It could be there, if the wish that has the package were met or were not there.
+            wishes if self.wide && wishes.iter().all(|wish| !self.candidates.contains_key(wish)) => {
+                let keeps = |wish: &usize| input.problem.wishes[*wish].request.installed.is_some();
+                Some(wishes.iter().map(|wish| if keeps(wish) { Key::Stays(*wish) } else { Key::Absent(*wish) }).collect())
             }
             _ => None,
         }
-    }
-
-    fn stays(&self, package: &str) -> bool {
-        self.by_package.get(package).is_some_and(|all| all.iter().any(|at| matches!(self.entities[*at].role, Role::Stays(_))))
     }
 
     /// Of the needs of a bundle that stays, only those bind that are met now: what is broken already is nobody's fault.
