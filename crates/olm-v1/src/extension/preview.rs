@@ -86,6 +86,11 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     let (rights_gained, rights_lost) = rights::delta(looked.before(), looked.wanted());
     let crds = crds::changes(&looked, extra);
     let mut warnings = warnings::warnings(snapshot, plan, extra);
+    // Where the custom resources were counted, their number says more than the planner's words.
+    let counted = |warning: &str, crd: &CrdChange| {
+        crd.existing.is_some() && warning.starts_with(&format!("CustomResourceDefinition {} is not in the new bundle", crd.name))
+    };
+    warnings.retain(|warning| !crds.iter().any(|crd| counted(warning, crd)));
     warnings.extend(crds.iter().flat_map(CrdChange::warnings));
     Step {
         kind: kind(&plan.action, &objects),

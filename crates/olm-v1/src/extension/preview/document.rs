@@ -182,10 +182,10 @@ pub enum Change {
     Deleted,
     /// It is there and becomes the extension's.
     Adopted,
-    /// It is new.
-    Created,
     /// It changes.
     Changed,
+    /// It is new.
+    Created,
     /// The new bundle does not hold it, and it stays.
     Kept,
     /// It is as wanted.

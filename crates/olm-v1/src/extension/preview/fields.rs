@@ -164,7 +164,7 @@ mod tests {
                 r#".spec.containers[name=m].image: "i:1" -> "i:2""#,
                 r#".spec.containers[name=new]: nothing -> {"name":"new"}"#,
                 r#".spec.containers[name=gone]: {"name":"gone"} -> nothing"#,
-                r#".spec.old: true -> nothing"#,
+                ".spec.old: true -> nothing",
             ]
         );
         let secret = json!({"kind": "Secret", "data": {"password": "MQ=="}});

@@ -16,13 +16,16 @@ const FIELDS: usize = 6;
 /// What a person needs to know to decide about a plan (MS-POL-01). Every list is bounded.
 pub fn summary(snapshot: &Snapshot, plan: &Plan) -> ChangeSummary {
     let step = step(snapshot, plan, &Extra::default());
-    let happens = |object: &&Object| !matches!(object.change, Change::Unchanged | Change::Kept);
+    let mut objects: Vec<&Object> =
+        step.objects.iter().filter(|object| !matches!(object.change, Change::Unchanged | Change::Kept)).collect();
+    // What matters most must not be cut off.
+    objects.sort_by_key(|object| object.change);
     ChangeSummary {
         rights_gained: bounded(step.rights_gained),
         rights_lost: bounded(step.rights_lost),
         custom_resource_definitions: bounded(step.custom_resource_definitions.iter().flat_map(definition).collect()),
         images: bounded(step.images.iter().map(|image| format!("{} ({})", image.reference, image.used_by.join("; "))).collect()),
-        changes: bounded(step.objects.iter().filter(happens).map(object).collect()),
+        changes: bounded(objects.into_iter().map(object).collect()),
         dependencies: Vec::<BundleRef>::new(),
         warnings: bounded(step.warnings),
     }
