@@ -40,8 +40,8 @@ mod tests {
     #[test]
     fn long_texts_are_cut_at_a_character() {
         let text = "ä".repeat(20_000);
-        let cut = bounded(&text, "mainstay describe widgets");
-        assert!(cut.len() <= LIMIT && cut.ends_with("(40000 bytes in all; the whole text: mainstay describe widgets)"));
+        let cut = bounded(&text, "mainstay explain widgets");
+        assert!(cut.len() <= LIMIT && cut.ends_with("(40000 bytes in all; the whole text: mainstay explain widgets)"));
         assert_eq!(bounded("short", ""), "short");
     }
 }

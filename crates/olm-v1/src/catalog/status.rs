@@ -47,7 +47,7 @@ pub fn status(catalog: &ClusterCatalog, outcome: &Outcome<'_>, now: Timestamp) -
             reason: reason.to_owned(),
             message: bounded(
                 message,
-                &format!("mainstay describe clustercatalog {}", catalog.metadata.name.as_deref().unwrap_or_default()),
+                &format!("mainstay explain clustercatalog {}", catalog.metadata.name.as_deref().unwrap_or_default()),
             ),
             last_transition_time: Time(now),
             observed_generation: catalog.metadata.generation,

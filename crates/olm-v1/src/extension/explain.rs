@@ -33,7 +33,7 @@ use conditions::Conditions;
 
 pub use answer::{Action, Evidence, Explanation, Newer, State};
 pub use catalog::{CatalogFacts, explain_catalog};
-pub use cause::Cause;
+pub use cause::{Cause, candidates};
 pub use health::Observed;
 pub use package::{PackageFacts, explain_package};
 pub use text::ago;
@@ -97,13 +97,13 @@ fn situation(facts: &Facts, conditions: &Conditions<'_>) -> Explanation {
     };
     if plan.verdict != Verdict::Reached {
         let cause = Cause::of(&facts.snapshot, plan);
-        return match (&cause, pending(facts)) {
-            (Cause::Other(_), Some(change)) => words::approval(facts, change),
+        return match &cause {
+            Cause::Other(_) => held_for_approval(facts, plan).unwrap_or_else(|| words::of(facts, &cause)),
             _ => words::of(facts, &cause),
         };
     }
-    if let Some(change) = pending(facts) {
-        return words::approval(facts, change);
+    if let Some(answer) = held_for_approval(facts, plan) {
+        return answer;
     }
     if let Some(problem) = conditions.problem() {
         return if conditions.is_current() { words::tried(facts, problem) } else { words::being_looked_at(facts) };
@@ -129,7 +129,20 @@ fn not_seen(facts: &Facts) -> Explanation {
     }
 }
 
-/// The change that waits for an approval.
+/// The change that waits for an approval: as the plan itself says, or as it was kept.
+fn held_for_approval(facts: &Facts, plan: &Plan) -> Option<Explanation> {
+    let kept = pending(facts);
+    let since = kept.and_then(|change| change.metadata.creation_timestamp.as_ref()).map(|time| time.0);
+    if let Some(gate) = plan.consent.gate.as_ref().filter(|gate| !gate.open) {
+        let mut answer = words::approval(facts, &gate.name, &gate.spec, since);
+        answer.why.splice(0..0, gate.reasons.iter().cloned());
+        return Some(answer);
+    }
+    let change = kept?;
+    Some(words::approval(facts, change.metadata.name.as_deref().unwrap_or_default(), &change.spec, since))
+}
+
+/// The kept change that waits for an approval.
 fn pending(facts: &Facts) -> Option<&ChangePlan> {
     let uid = facts.snapshot.extension.metadata.uid.as_deref().unwrap_or_default();
     let waits = |plan: &&ChangePlan| {

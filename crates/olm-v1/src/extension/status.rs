@@ -28,7 +28,7 @@ pub fn status(
             kind: kind.to_owned(),
             status,
             reason: reason.to_owned(),
-            message: bounded(message, &format!("mainstay describe {}", extension.metadata.name.as_deref().unwrap_or_default())),
+            message: bounded(message, &format!("mainstay explain {}", extension.metadata.name.as_deref().unwrap_or_default())),
             last_transition_time: Time(now),
             observed_generation: generation,
         };

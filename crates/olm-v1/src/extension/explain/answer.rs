@@ -161,7 +161,6 @@ pub(super) fn word(kind: ObstacleKind) -> &'static str {
         ObstacleKind::NotServing => "catalog-not-serving",
         ObstacleKind::Tied => "equal-catalogs",
         ObstacleKind::Dependency => "dependency",
-        ObstacleKind::Version => "unreadable-version",
         ObstacleKind::Several => "several",
     }
 }

@@ -129,7 +129,7 @@ fn remedy(name: &str, image: &str, problem: &str) -> Action {
         Action::new(format!("The certificate of {registry} is not trusted: give the controller the authority that signed it."))
     } else if has(&["parsing image reference"]) {
         Action::new("The reference is none. Write it as REGISTRY/CATALOG:TAG:").command(other)
-    } else if has(&["error storing fbc", "source catalog content", ".json", ".yaml"]) {
+    } else if has(&["error storing fbc", ".json:", ".yaml:"]) {
         Action::new("The content is at fault; the message names file and rule. Check it before it is pushed again:")
             .command("mainstay catalog lint DIRECTORY")
     } else {

@@ -84,8 +84,8 @@ impl Cause {
 }
 
 /// The catalogs as the resolver takes them.
-pub(super) fn candidates(snapshot: &Snapshot) -> Vec<CandidateCatalog<'_>> {
-    snapshot.catalogs.iter().map(candidate).collect()
+pub fn candidates(catalogs: &[CatalogFact]) -> Vec<CandidateCatalog<'_>> {
+    catalogs.iter().map(candidate).collect()
 }
 
 fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
@@ -102,7 +102,7 @@ fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
 fn refused(snapshot: &Snapshot) -> Option<Cause> {
     let installed = snapshot.history.as_ref().ok().and_then(History::installed);
     let request = request(&snapshot.extension, installed)?;
-    resolve(&request, &candidates(snapshot)).err().map(Cause::Refused)
+    resolve(&request, &candidates(&snapshot.catalogs)).err().map(Cause::Refused)
 }
 
 fn after_resolution(snapshot: &Snapshot, plan: &Plan, text: &str) -> Option<Cause> {

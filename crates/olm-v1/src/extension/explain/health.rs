@@ -141,8 +141,12 @@ fn trouble(pod: &Value) -> Option<Trouble> {
                     "crash-loop",
                     format!("container {which} of pod {name} crashes again and again: {why}"),
                     format!("{reason}: {message}"),
-                    Action::new("Its log says why:")
-                        .command(format!("kubectl logs {name} --container {which} --namespace {namespace} --previous")),
+                    Action::new(if ended["reason"] == "OOMKilled" {
+                        "The limit is the package's own: ask for a version with a higher one. What it was at, its log says:"
+                    } else {
+                        "Its log says why:"
+                    })
+                    .command(format!("kubectl logs {name} --container {which} --namespace {namespace} --previous")),
                 );
             }
             "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {

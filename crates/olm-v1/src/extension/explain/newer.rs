@@ -1,6 +1,6 @@
 //! Why not upgraded? An answer for what is healthy and idle, too (MS-EXPL-04).
 
-use mainstay_resolver::{CandidateCatalog, Change, Obstacle, ObstacleKind, Request, UpgradeConstraintPolicy, resolve};
+use mainstay_resolver::{ObstacleKind, why_not_newer};
 
 use super::super::plan::request;
 use super::super::record::History;
@@ -20,8 +20,10 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
         answer.waits_for = Some(format!("the upgrade to {}, which is on its way", coming.choice.version));
         return;
     }
-    let obstacles = why_not_newer(&request, &candidates(&facts.snapshot));
-    let Some(obstacle) = obstacles.into_iter().next() else {
+    let obstacles = why_not_newer(&request, &candidates(&facts.snapshot.catalogs));
+    let unknown = obstacles.iter().filter(|obstacle| obstacle.newer.is_none()).map(|obstacle| obstacle.text.clone());
+    answer.notes.extend(unknown);
+    let Some((obstacle, newer)) = obstacles.iter().find_map(|obstacle| Some((obstacle, obstacle.newer.as_ref()?))) else {
         answer.why.push("it is the newest version in the catalogs".to_owned());
         return;
     };
@@ -29,48 +31,6 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
     if obstacle.kind == ObstacleKind::Edge && obstacle.path.len() > 1 {
         why = format!("{why}; the way there is {}", obstacle.path.join(", then "));
     }
-    let action =
-        refusal::changes(name(extension), package(extension), &obstacle.changes, &obstacle.newer.version).map(|(_, action)| action);
-    answer.newer = Some(Newer { version: obstacle.newer.version, held_back_by: word(obstacle.kind), why, action });
-}
-
-/// The newest version that is not installed, and the change that alone lets it come.
-fn why_not_newer(request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<Obstacle> {
-    let all =
-        Request { channels: Vec::new(), version: None, selector: None, policy: UpgradeConstraintPolicy::SelfCertified, ..request.clone() };
-    let Ok(newest) = resolve(&all, catalogs).map(|found| found.choice) else { return Vec::new() };
-    if request.installed.as_ref().is_some_and(|installed| installed.name == newest.bundle) {
-        return Vec::new();
-    }
-    let singles = [
-        (ObstacleKind::Range, Change::AnyVersion, Request { version: None, ..request.clone() }),
-        (ObstacleKind::Channels, Change::AnyChannel, Request { channels: Vec::new(), ..request.clone() }),
-        (ObstacleKind::NotSelected, Change::AnyCatalog, Request { selector: None, ..request.clone() }),
-        (ObstacleKind::Edge, Change::SelfCertified, Request { policy: UpgradeConstraintPolicy::SelfCertified, ..request.clone() }),
-    ];
-    let leads = |changed: &Request| {
-        let mut walker = changed.clone();
-        // A path is at most as long as a package has bundles; more steps than this nobody walks.
-        for _ in 0..64 {
-            let Ok(found) = resolve(&walker, catalogs) else { return false };
-            if found.choice == newest {
-                return true;
-            }
-            if found.stays {
-                return false;
-            }
-            walker.installed = Some(mainstay_resolver::InstalledBundle { name: found.choice.bundle, version: found.choice.version });
-        }
-        false
-    };
-    let text = |kind: ObstacleKind| match kind {
-        ObstacleKind::Range => format!("the extension asks for \"{}\"", request.version.clone().unwrap_or_default()),
-        ObstacleKind::Channels => format!("it is not reached in channel {}", request.channels.join(", ")),
-        ObstacleKind::NotSelected => "its catalog is left out by the extension's choice of catalogs".to_owned(),
-        ObstacleKind::Edge => "the catalog has no update from the installed version to it".to_owned(),
-        _ => "several things hold it back".to_owned(),
-    };
-    let one = singles.into_iter().find(|(_, _, changed)| leads(changed));
-    let (kind, changes) = one.map_or((ObstacleKind::Several, Vec::new()), |(kind, change, _)| (kind, vec![change]));
-    vec![Obstacle { newer: newest, kind, text: text(kind), changes, path: Vec::new() }]
+    let action = refusal::changes(name(extension), package(extension), &obstacle.changes, &newer.version).map(|(_, action)| action);
+    answer.newer = Some(Newer { version: newer.version.clone(), held_back_by: word(obstacle.kind), why, action });
 }

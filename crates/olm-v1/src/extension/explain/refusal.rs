@@ -93,6 +93,16 @@ fn unknown(facts: &Facts, refusal: &Refusal) -> Explanation {
             .because("the cluster has no catalog at all")
             .then(add.command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"));
     }
+    let off: Vec<&str> = refusal.catalogs.iter().filter(|report| !report.available).map(|report| report.catalog.as_str()).collect();
+    if let [only] = off.as_slice()
+        && off.len() == refusal.catalogs.len()
+    {
+        let on = json!({"spec": {"availabilityMode": "Available"}});
+        return Explanation { situation: "catalog-not-serving", ..answer }.then(
+            Action::new("The only catalog is switched off. Switch it on:")
+                .command(format!("kubectl patch clustercatalog {only} --type merge -p '{on}'")),
+        );
+    }
     let near = refusal.hints.iter().flat_map(|hint| &hint.changes).find_map(|change| match change {
         Change::Package(near) => Some(near),
         _ => None,
@@ -159,7 +169,7 @@ fn catalog_failed(facts: &Facts, catalog: &str, reason: &str) -> Explanation {
         .because("nothing is chosen while a catalog that may be used is not there: the choice could be wrong");
     match known.and_then(trouble) {
         Some(trouble) => {
-            answer.why.insert(0, format!("catalog {catalog}: {}", trouble.summary));
+            answer.why.splice(0..0, std::iter::once(format!("catalog {catalog}: {}", trouble.summary)).chain(trouble.why));
             answer.next = trouble.next;
         }
         None => {
@@ -185,21 +195,42 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
         _ => "other content",
     };
     let answer = words::held(facts, "dependency", format!("{bundle} needs {kind}, and dependencies are not installed along"));
-    let answer = answer.because(format!("the bundle says so with the property {property}"));
+    let mut answer = answer.because(format!("the bundle says so with the property {property}"));
+    answer.why.extend(needs(facts, bundle));
     let wanted = package(extension);
     let policy = json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": wanted},
         "spec": {"packages": [wanted], "resolveDependencies": "Plan"}});
     let allow = Action::new("Let what it needs be installed along with it, by a policy for this package:")
         .command(format!("echo '{policy}' | kubectl apply -f -"));
-    let mut answer = answer.then(allow);
-    answer.alternatives.push(Action::new("Look at what it needs:").command(format!("mainstay catalog show --package {wanted}")));
-    answer
+    answer.then(allow)
+}
+
+/// What a bundle says that it needs, each in words.
+fn needs(facts: &Facts, bundle: &str) -> Vec<String> {
+    let wanted = package(&facts.snapshot.extension);
+    let mut needs = BTreeSet::new();
+    for candidate in candidates(&facts.snapshot.catalogs) {
+        let CatalogState::Content(source) = candidate.state else { continue };
+        let Some(found) = source.package(wanted) else { continue };
+        for property in found.bundles.iter().filter(|found| found.name == bundle).flat_map(|found| &found.properties) {
+            let Ok(value) = serde_json::from_str::<Value>(property.value) else { continue };
+            let text = |key: &str| value[key].as_str().unwrap_or_default();
+            match property.kind {
+                "olm.package.required" => needs.insert(format!("it needs package {} {}", text("packageName"), text("versionRange"))),
+                "olm.gvk.required" => needs.insert(format!("it needs the API {} of {}/{}", text("kind"), text("group"), text("version"))),
+                "olm.constraint" => needs.insert(format!("it needs: {}", text("failureMessage"))),
+                _ => false,
+            };
+        }
+    }
+    needs.into_iter().collect()
 }
 
 /// What was tried and works: the mildest first.
 fn with_hints(answer: &mut Explanation, name: &str, package: &str, hints: &[Hint]) {
-    let mut actions: Vec<(bool, Action)> = hints.iter().filter_map(|hint| action(name, package, hint)).collect();
-    actions.sort_by_key(|(forced, _)| *forced);
+    let mut actions: Vec<(u8, Action)> =
+        hints.iter().filter_map(|hint| action(name, package, hint).map(|(forced, action)| (cost(hint, forced), action))).collect();
+    actions.sort_by_key(|(cost, _)| *cost);
     let mut actions = actions.into_iter().map(|(_, action)| action);
     if answer.next.is_none() {
         answer.next = actions.next();
@@ -213,8 +244,14 @@ fn with_hints(answer: &mut Explanation, name: &str, package: &str, hints: &[Hint
     }
 }
 
+/// How much of the wish a hint gives up: another value of a part, a whole part, the catalog's guidance.
+fn cost(hint: &Hint, forced: bool) -> u8 {
+    let whole = |change: &Change| matches!(change, Change::AnyVersion | Change::AnyChannel | Change::AnyCatalog);
+    if forced { 2 } else { u8::from(hint.changes.iter().any(whole)) }
+}
+
 /// A hint as a command, and whether it goes round the catalog's update edges.
-pub(super) fn action(name: &str, package: &str, hint: &Hint) -> Option<(bool, Action)> {
+fn action(name: &str, package: &str, hint: &Hint) -> Option<(bool, Action)> {
     let leads = hint.leads_to.as_ref()?;
     changes(name, package, &hint.changes, &leads.version)
 }
@@ -259,7 +296,7 @@ impl Offered {
     fn of(facts: &Facts) -> Self {
         let wanted = package(&facts.snapshot.extension);
         let (mut channels, mut versions) = (BTreeSet::new(), Vec::new());
-        let candidates = candidates(&facts.snapshot);
+        let candidates = candidates(&facts.snapshot.catalogs);
         for candidate in &candidates {
             let CatalogState::Content(source) = candidate.state else { continue };
             let Some(found) = source.package(wanted) else { continue };

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::{Action, Explanation};
+use super::{Action, Explanation, State};
+
+/// How many reasons a terminal shows; the forms for programs have all.
+const LINES: usize = 40;
 
 /// How long ago, in one unit.
 pub fn ago(now: Timestamp, then: Timestamp) -> String {
@@ -26,7 +29,8 @@ impl Explanation {
             let _written = writeln!(out, "  {key:<11}{value}");
         };
         if let Some((name, _)) = &self.installed {
-            fact("installed", name);
+            let stays = if self.state == State::Held && self.waits_for.is_some() { ", which stays meanwhile" } else { "" };
+            fact("installed", &format!("{name}{stays}"));
         }
         if let Some(waits_for) = &self.waits_for {
             fact("waits for", waits_for);
@@ -69,10 +73,11 @@ fn section(out: &mut String, title: &str, lines: &[String]) {
         return;
     }
     let _written = writeln!(out, "\n{title}");
-    for line in lines {
-        for part in line.lines() {
-            let _written = writeln!(out, "  {part}");
-        }
+    for line in lines.iter().take(LINES).flat_map(|line| line.lines()) {
+        let _written = writeln!(out, "  {line}");
+    }
+    if lines.len() > LINES {
+        let _written = writeln!(out, "  and {} more; -o yaml shows all", lines.len() - LINES);
     }
 }
 

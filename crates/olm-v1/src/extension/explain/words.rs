@@ -1,6 +1,7 @@
 //! Every cause in words: what happened, why, and the one thing to do.
 
-use mainstay_api::lifecycle::ChangePlan;
+use jiff::Timestamp;
+use mainstay_api::lifecycle::ChangePlanSpec;
 use mainstay_apply::{NotOurs, ObjectRef};
 use mainstay_bundle::rights::{Grant, Scope};
 use mainstay_bundle::{Bundle, Refusal, RenderError};
@@ -13,9 +14,6 @@ use super::super::permissions::Report;
 use super::super::plan::{ContentError, account_name};
 use super::conditions::Conditions;
 use super::{Action, Cause, Explanation, Facts, State, extension_subject, installed, listed, name, package, patch, refusal};
-
-/// How many rights, findings and the like are told one by one.
-const TOLD: usize = 20;
 
 impl Explanation {
     /// Adds a reason.
@@ -42,15 +40,34 @@ impl Explanation {
 /// A change that does not come to pass: nothing is installed, or what was installed stays.
 pub(super) fn held(facts: &Facts, situation: &'static str, summary: String) -> Explanation {
     let subject = extension_subject(name(&facts.snapshot.extension));
-    match installed(facts) {
-        Some((_, version)) => Explanation {
-            waits_for: Some("this to be put right; version ".to_owned() + &version + " stays meanwhile"),
-            ..Explanation::new(subject, situation, State::Held, summary)
-        },
-        None => Explanation {
-            waits_for: Some("this to be put right; then it goes on by itself".to_owned()),
-            ..Explanation::new(subject, situation, State::NotInstalled, summary)
-        },
+    let state = if installed(facts).is_some() { State::Held } else { State::NotInstalled };
+    Explanation { waits_for: Some(waits_for(situation).to_owned()), ..Explanation::new(subject, situation, state, summary) }
+}
+
+/// What has to come, by situation.
+fn waits_for(situation: &str) -> &'static str {
+    match situation {
+        "unknown-package" | "no-catalog" => "a catalog that has the package",
+        "unknown-version" => "a version that matches",
+        "unknown-channel" => "a channel of this name",
+        "no-update-edge" => "an update in the catalogs",
+        "catalog-not-serving" => "the catalog",
+        "dependency" | "dependencies" => "what it needs",
+        "account-missing" | "no-account-named" => "the account",
+        "rights-missing" => "the rights",
+        "role-missing" => "the role",
+        "object-owned" | "object-unowned" => "the object to be free",
+        "crd-unsafe" => "a version that keeps what exists",
+        "image-unavailable" => "the image",
+        "kind-not-served" => "the kind",
+        "namespace-missing" => "the namespace",
+        "approval" => "somebody's approval",
+        "quota" => "room in the quota",
+        "admission" => "the rule to allow it",
+        "webhook-unreachable" => "the webhook",
+        "rolled-back" => "another version, or another wish",
+        "server-slow" | "failed" | "unreadable-object" | "cleared" => "the next attempt, which is made by itself",
+        _ => "a change of the extension",
     }
 }
 
@@ -68,8 +85,37 @@ pub(super) fn of(facts: &Facts, cause: &Cause) -> Explanation {
         Cause::Unreadable(target, problem) => held(facts, "unreadable-object", format!("{target} could not be read"))
             .because(first_line(problem).to_owned())
             .then(grant_rights(facts, "If it is a right that is missing, grant the account what this package needs:")),
-        Cause::Other(text) => tried(facts, text),
+        Cause::Other(text) => other(facts, text),
     }
+}
+
+/// What only the planner's words tell: what is needed first, what was rolled back, wishes that contradict each other.
+fn other(facts: &Facts, text: &str) -> Explanation {
+    let name = name(&facts.snapshot.extension);
+    let advice: Vec<&str> =
+        facts.plan.iter().flat_map(|plan| &plan.warnings).filter_map(|line| line.strip_prefix("would work: ")).collect();
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    if let Some(needed) = text.strip_prefix("waits for ") {
+        return held(facts, "dependencies", format!("it needs {}", first_line(needed)))
+            .then(Action::new("See how the other extension comes along; this one goes on by itself after it:").command("mainstay list"));
+    }
+    if text.contains("rolled back") || text.contains("rolling back") {
+        let mut answer = held(facts, "rolled-back", "the newest version did not become healthy, and was rolled back".to_owned());
+        answer.why.extend(lines().map(str::to_owned));
+        return answer.then(
+            Action::new("See what happened; the version is tried again when the extension is changed, or a newer one comes:")
+                .command(format!("mainstay history {name}")),
+        );
+    }
+    if !advice.is_empty() {
+        let mut answer = held(facts, "dependencies", "there is no set of versions that fits together".to_owned());
+        answer.why.extend(lines().map(str::to_owned));
+        let mut actions = advice.into_iter().map(|line| Action::new(format!("This would work: {line}")));
+        answer.next = actions.next();
+        answer.alternatives.extend(actions);
+        return answer;
+    }
+    tried(facts, text)
 }
 
 fn no_account(facts: &Facts, account: &str) -> Explanation {
@@ -218,10 +264,7 @@ fn rights(facts: &Facts, report: &Report) -> Explanation {
     }
     let rights = if grants.len() == 1 { "a right".to_owned() } else { format!("{} rights", grants.len()) };
     let mut answer = held(facts, "rights-missing", format!("the account {account} lacks {rights} that this version needs"));
-    answer.why.extend(grants.iter().take(TOLD).cloned());
-    if grants.len() > TOLD {
-        answer.why.push(format!("and {} more (-o json has them all)", grants.len() - TOLD));
-    }
+    answer.why.extend(grants);
     answer.why.extend(unknown.iter().map(|error| format!("and perhaps more, since {error}")));
     answer.notes.extend(
         escalates(report)
@@ -329,10 +372,7 @@ fn unsafe_crds(facts: &Facts, crds: &[(String, Vec<UpgradeFinding>)]) -> Explana
         held(facts, "crd-unsafe", format!("the new version would change the CRD {names} in a way that may break existing objects"));
     for (crd, findings) in crds {
         let prefix = if crds.len() > 1 { format!("{crd}: ") } else { String::new() };
-        answer.why.extend(findings.iter().take(TOLD).map(|finding| format!("{prefix}{}", finding_in_words(finding))));
-        if findings.len() > TOLD {
-            answer.why.push(format!("{prefix}and {} more (-o json has them all)", findings.len() - TOLD));
-        }
+        answer.why.extend(findings.iter().map(|finding| format!("{prefix}{}", finding_in_words(finding))));
     }
     let answer = match (installed(facts), &facts.plan) {
         (Some((_, version)), _) => answer.then(
@@ -373,32 +413,25 @@ fn not_served(facts: &Facts, target: &ObjectRef) -> Explanation {
     .because("the kind belongs to another operator, or to another version of Kubernetes")
     .then(
         Action::new(format!("Install what serves {} first; then it goes on by itself.", target.api_version))
-            .command("mainstay catalog search"),
+            .command(format!("kubectl api-resources --api-group={}", target.group())),
     )
 }
 
-/// A change that waits for somebody's approval.
-pub(super) fn approval(facts: &Facts, change: &ChangePlan) -> Explanation {
-    let spec = &change.spec;
-    let plan = change.metadata.name.as_deref().unwrap_or_default();
+/// A change that waits for somebody's approval, as the plan says, or as it was kept.
+pub(super) fn approval(facts: &Facts, plan: &str, spec: &ChangePlanSpec, since: Option<Timestamp>) -> Explanation {
     let what = match &spec.from {
         Some(from) => format!("the upgrade from {} to {} waits for approval", from.version, spec.to.version),
         None => format!("the install of {} waits for approval", spec.to.version),
     };
     let mut answer = held(facts, "approval", what);
-    answer.waits_for = Some("somebody's approval".to_owned());
-    answer.since = change.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    answer.since = since;
     let summary = &spec.summary;
     let parts =
         [("gains the right to", &summary.rights_gained), ("touches", &summary.custom_resource_definitions), ("note", &summary.warnings)];
     for (word, lines) in parts {
-        answer.why.extend(lines.iter().take(TOLD).map(|line| format!("{word}: {line}")));
+        answer.why.extend(lines.iter().map(|line| format!("{word}: {line}")));
     }
-    answer.then(
-        Action::new("Look at the change, and approve it:")
-            .command(format!("kubectl get changeplan {plan} -o yaml"))
-            .command(format!("mainstay approve {plan}")),
-    )
+    answer.then(Action::new("This shows the change once more, asks, and lets it happen:").command(format!("mainstay approve {plan}")))
 }
 
 /// What went wrong when the change was tried: the API's own words, sorted by what helps.
@@ -415,10 +448,7 @@ pub(super) fn tried(facts: &Facts, text: &str) -> Explanation {
         "no bundles found for package",
         "not found in namespace",
     ]) {
-        return Explanation {
-            waits_for: Some("the next attempt, within a minute".to_owned()),
-            ..said("cleared", "what was in the way seems to be gone")
-        };
+        return said("cleared", "what was in the way seems to be gone");
     }
     if has(&["exceeded quota"]) {
         return said("quota", "a quota does not allow it").then(

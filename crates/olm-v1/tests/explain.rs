@@ -1,0 +1,533 @@
+//! What people are told: every situation with its state, its reasons and the one thing to do (MS-EXPL-02, MS-EXPL-04).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod scene;
+
+use std::sync::Arc;
+
+use insta::assert_snapshot;
+use jiff::Timestamp;
+use mainstay_api::lifecycle::ChangePlan;
+use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use mainstay_apply::ObjectRef;
+use mainstay_olm_v1::extension::explain::{
+    CatalogFacts, EventFact, Explanation, Facts, Observed, PackageFacts, explain, explain_catalog, explain_package,
+};
+use mainstay_olm_v1::extension::facts::{CatalogContent, Live, PullFailure};
+use mainstay_olm_v1::extension::plan::Verdict;
+use mainstay_olm_v1::extension::record::State;
+use mainstay_olm_v1::extension::status::status;
+use mainstay_resolver::{CandidateCatalog, CatalogState, Request, resolve};
+use serde_json::{Value, json};
+
+use scene::{Content, STABLE, Scene, bundle, catalog, image, rights, table};
+
+/// When everything here is asked.
+fn now() -> Timestamp {
+    Timestamp::from_second(1_700_000_300).unwrap()
+}
+
+/// A scene, and what else an explanation rests on.
+struct Case {
+    scene: Scene,
+    catalogs: Vec<Value>,
+    pods: Vec<Value>,
+    changes: Vec<Value>,
+    events: Vec<EventFact>,
+    namespace_exists: Option<bool>,
+    platform: Option<(u64, u64)>,
+    /// What the last attempt said, where it is not what the plan says.
+    attempt: Option<Verdict>,
+    missing: Option<&'static str>,
+    unseen: bool,
+}
+
+impl Case {
+    fn new() -> Self {
+        Self {
+            scene: Scene::new(),
+            catalogs: Vec::new(),
+            pods: Vec::new(),
+            changes: Vec::new(),
+            events: Vec::new(),
+            namespace_exists: Some(true),
+            platform: None,
+            attempt: None,
+            missing: None,
+            unseen: false,
+        }
+    }
+
+    fn explain(&self) -> Explanation {
+        let (_, plan, mut snapshot) = self.scene.decide();
+        let then = Timestamp::from_second(1_700_000_000).unwrap();
+        let mut extension: ClusterExtension = (*snapshot.extension).clone();
+        if !self.unseen && extension.metadata.deletion_timestamp.is_none() {
+            let verdict = self.attempt.as_ref().unwrap_or(&plan.verdict);
+            extension.status = Some(status(&extension, &plan, verdict, snapshot.history.as_ref().map_err(String::as_str), then));
+        }
+        snapshot.extension = Arc::new(extension);
+        let installed = snapshot.history.as_ref().ok().and_then(|history| history.installed().or(history.latest()));
+        let objects = installed.into_iter().flat_map(|revision| &revision.record.objects).map(|object| self.observed(object)).collect();
+        explain(&Facts {
+            plan: Ok(plan),
+            objects,
+            events: self.events.clone(),
+            catalogs: self.catalogs.iter().map(|object| serde_json::from_value::<ClusterCatalog>(object.clone()).unwrap()).collect(),
+            change_plans: self.changes.iter().map(|object| serde_json::from_value::<ChangePlan>(object.clone()).unwrap()).collect(),
+            namespace_exists: self.namespace_exists,
+            platform: self.platform,
+            now: now(),
+            snapshot,
+        })
+    }
+
+    /// An object of the scene, well unless the scene says otherwise.
+    fn observed(&self, object: &Value) -> Observed {
+        let target = ObjectRef::of(object).unwrap();
+        let live = match self.scene.live.get(&target) {
+            Some(Live::Present(live)) if self.missing != Some(target.kind.as_str()) => {
+                let mut live = (**live).clone();
+                if live["status"].is_null() {
+                    live["status"] = match target.kind.as_str() {
+                        "Deployment" => json!({"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1,
+                            "conditions": [{"type": "Available", "status": "True"}]}),
+                        "CustomResourceDefinition" => json!({"conditions": [{"type": "Established", "status": "True"}]}),
+                        _ => Value::Null,
+                    };
+                }
+                Some(live)
+            }
+            _ => None,
+        };
+        let pods = if target.kind == "Deployment" { self.pods.clone() } else { Vec::new() };
+        Observed { target, live, pods }
+    }
+}
+
+fn told(prepare: impl FnOnce(&mut Case)) -> String {
+    let mut case = Case::new();
+    prepare(&mut case);
+    case.explain().text(now())
+}
+
+/// A told case with one version installed.
+fn with(version: &str, prepare: impl FnOnce(&mut Case)) -> String {
+    told(|case| {
+        case.scene.have(version, State::Deployed);
+        prepare(case);
+    })
+}
+
+fn cluster_catalog(name: &str, mode: &str, conditions: &Value) -> Value {
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name, "creationTimestamp": "2023-11-14T22:00:00Z"},
+        "spec": {"source": {"type": "Image", "image": {"ref": "registry.example.com/catalog:v1"}}, "availabilityMode": mode},
+        "status": {"conditions": conditions}})
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2023-11-14T22:13:20Z"})
+}
+
+/// MS-EXPL-02, OLM1-SEL-10, OLM1-UPG-04: no bundle: which part of the wish no catalog meets, what each had, and a change that was tried.
+#[test]
+fn nothing_to_choose() {
+    assert_snapshot!(table(&[
+        ("a name that is nearly right", told(|case| case.scene.wish("packageName", json!("widget")))),
+        ("a name that is like none", told(|case| case.scene.wish("packageName", json!("strange")))),
+        ("no catalog at all", told(|case| case.scene.catalogs.clear())),
+        ("an unknown channel", told(|case| case.scene.wish("channels", json!(["stabel"])))),
+        ("an unknown version", told(|case| case.scene.wish("version", json!("9.x")))),
+        ("an unknown version after an install", with("1.1.0", |case| case.scene.wish("version", json!("9.x")))),
+        ("no way in the graph", with("2.0.0", |case| case.scene.wish("version", json!("1.0.0")))),
+        ("no range", told(|case| case.scene.wish("version", json!("1.2.3.4")))),
+        ("no selector", told(|case| case.scene.wish("selector", json!({"matchExpressions": [{"key": "a", "operator": "Is"}]})))),
+        ("left out by the selector", told(|case| case.scene.wish("selector", json!({"matchLabels": {"tier": "gold"}})))),
+        ("two equal catalogs", told(|case| case.scene.catalogs.push(catalog("other", STABLE)))),
+    ]));
+}
+
+/// MS-EXPL-02, OLM1-SEL-02, OLM1-CAT-08, OLM1-CAT-09: a catalog that is not there, and what is the matter with it.
+#[test]
+fn catalogs_that_do_not_answer() {
+    let pulling = condition("Progressing", "True", "Retrying", "source catalog content: registry.example.com: connection refused");
+    assert_snapshot!(table(&[
+        (
+            "not pulled",
+            told(|case| {
+                case.scene.catalogs[0].content = CatalogContent::NotServing;
+                case.catalogs =
+                    vec![cluster_catalog("main", "Available", &json!([pulling, condition("Serving", "False", "Unavailable", "")]))];
+            })
+        ),
+        (
+            "not fetched",
+            told(|case| case.scene.catalogs[0].content =
+                CatalogContent::Failed("error: received unexpected response status code 500".into()))
+        ),
+        ("switched off", told(|case| case.scene.catalogs[0].content = CatalogContent::Unavailable)),
+    ]));
+}
+
+/// MS-EXPL-02, OLM1-INST-03, OLM1-INST-04, OLM1-INST-02: content that is not installed as asked.
+#[test]
+fn content_that_is_refused() {
+    let offer = |gates: &'static str, content: Content| {
+        told(move |case| {
+            case.scene.gate(gates);
+            case.scene.offer("2.0.0", &content);
+        })
+    };
+    let modes = |modes: &[&'static str]| Content { modes: modes.to_vec(), ..Content::default() };
+    assert_snapshot!(table(&[
+        ("a dependency", told(|case| case.scene.catalogs = vec![catalog("main", &format!("{STABLE}\nneeds 2.0.0 olm.package.required"))])),
+        ("an API server", offer("", Content { api_service: true, ..Content::default() })),
+        ("webhooks", offer("WebhookProviderOpenshiftServiceCA=false", Content { webhook: true, ..Content::default() })),
+        ("only its own namespace", offer("", modes(&["OwnNamespace"]))),
+        ("only several namespaces", offer("", modes(&["MultiNamespace"]))),
+    ]));
+}
+
+/// MS-EXPL-02, OLM1-GEN-12: images that cannot be pulled.
+#[test]
+fn images() {
+    let failing = |message: &'static str, terminal: bool| {
+        with("1.1.0", move |case| {
+            case.scene.bundles.insert(image("2.0.0"), Err(PullFailure { message: message.to_owned(), terminal }));
+        })
+    };
+    assert_snapshot!(table(&[
+        ("credentials", failing("example.com/widgets:v2.0.0: 401 Unauthorized", false)),
+        ("not there", failing("example.com/widgets:v2.0.0: manifest unknown", false)),
+        ("beyond trying", failing("error parsing image reference \"x\": no", true)),
+    ]));
+}
+
+/// MS-EXPL-02, OLM1-CTRL-03, OLM1-PERM-14: accounts, rights and records.
+#[test]
+fn accounts_and_rights() {
+    let some = json!([
+        {"apiGroups": ["apiextensions.k8s.io", "", "apps"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]},
+    ]);
+    assert_snapshot!(table(&[
+        ("no account", told(|case| case.scene.account = Ok(false))),
+        (
+            "no namespace either",
+            told(|case| {
+                case.scene.account = Ok(false);
+                case.namespace_exists = Some(false);
+            })
+        ),
+        ("none named", told(|case| case.scene.extension["spec"]["serviceAccount"] = Value::Null)),
+        ("few rights", told(|case| case.scene.policy = rights(&some))),
+        ("few rights for an upgrade", with("1.1.0", |case| case.scene.policy = rights(&some))),
+        (
+            "an unknown role",
+            told(|case| {
+                let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nowhere"}, "subjects": []});
+                case.scene.offer("2.0.0", &Content { more: vec![binding], ..Content::default() });
+                let mut without_bind = some.clone();
+                without_bind.as_array_mut().unwrap().extend([
+                    json!({"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get", "list", "watch"]}),
+                    json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}),
+                    json!({"apiGroups": ["olm.operatorframework.io"], "resources": ["*"], "verbs": ["*"]}),
+                ]);
+                case.scene.policy = rights(&without_bind);
+            })
+        ),
+        ("a damaged record", told(|case| case.scene.history = Err("install record olm.v1.widgets.v2: chunk 1 of 2 is missing".to_owned()))),
+    ]));
+}
+
+/// MS-EXPL-02, OLM1-OWN-04, OLM1-CRD-01, OLM1-CRD-02, OLM1-CRD-07: objects of others, and CRDs that would lose data.
+#[test]
+fn objects_in_the_way() {
+    let owned_by = |references: Value, labels: Value| {
+        told(move |case| {
+            let files = bundle("2.0.0", &Content::default());
+            drop(files);
+            case.scene.see(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "widgets.example.com", "ownerReferences": references, "labels": labels}}));
+        })
+    };
+    let other = json!([{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": "first", "uid": "u9", "controller": true}]);
+    let csv = json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "widgets.v1", "uid": "u8", "controller": true}]);
+    let changed = |case: &mut Case| {
+        case.scene
+            .offer("2.0.0", &Content { fields: vec![("size", json!({"type": "string"}))], required: vec!["colour"], ..Content::default() });
+    };
+    assert_snapshot!(table(&[
+        ("another extension's", owned_by(other, json!({}))),
+        ("somebody else's", owned_by(csv, json!({}))),
+        ("nobody's", owned_by(json!([]), json!({}))),
+        ("an unsafe change of a CRD", with("1.1.0", changed)),
+        (
+            "a kind that is not served",
+            told(|case| {
+                let monitor = json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": {"name": "m"}});
+                case.scene.offer("2.0.0", &Content { more: vec![monitor], ..Content::default() });
+                let target = ObjectRef {
+                    api_version: "monitoring.coreos.com/v1".into(),
+                    kind: "ServiceMonitor".into(),
+                    namespace: "work".into(),
+                    name: "m".into(),
+                };
+                case.scene.live.insert(target, Live::NotServed);
+            })
+        ),
+    ]));
+}
+
+/// MS-EXPL-02, OLM1-CTRL-03, OLM1-CTRL-09: what the API said when the change was tried.
+#[test]
+fn attempts_that_failed() {
+    let said = |text: &'static str| told(move |case| case.attempt = Some(Verdict::Retrying(text.to_owned())));
+    assert_snapshot!(table(&[
+        ("a quota", said("pods \"x\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2")),
+        ("a webhook", said("admission webhook \"rules.example.com\" denied the request: no")),
+        ("a webhook that is gone", said("Internal error occurred: failed calling webhook \"rules.example.com\": connection refused")),
+        ("the namespace", said("namespaces \"work\" not found")),
+        ("a right", said("deployments.apps is forbidden: User \"system:serviceaccount:work:installer\" cannot create resource")),
+        ("something else", said("the server had a bad day")),
+        ("gone again", said("pre-authorization failed: service account requires the following permissions")),
+    ]));
+}
+
+fn pod(status: &Value) -> Value {
+    json!({"metadata": {"name": "widgets-1", "namespace": "work"}, "status": status})
+}
+
+fn waiting(reason: &str, message: &str, last: &Value) -> Value {
+    pod(&json!({"containerStatuses": [{"name": "manager", "image": "example.com/widgets:1.1.0",
+        "state": {"waiting": {"reason": reason, "message": message}}, "lastState": last}]}))
+}
+
+/// MS-EXPL-02: installed, but its pods do not run: which pod, why, and where to look.
+#[test]
+fn deployments_that_are_not_available() {
+    let unavailable = |pods: Vec<Value>, more: Value| {
+        with("2.0.0", move |case| {
+            case.pods = pods;
+            case.scene.touch("Deployment", "widgets", |object| {
+                object["status"] = json!({"replicas": 1, "updatedReplicas": 1, "availableReplicas": 0, "conditions": more});
+            });
+        })
+    };
+    let none = json!([]);
+    let terminated = |state: Value| json!({ "terminated": state });
+    assert_snapshot!(table(&[
+        ("crashes", unavailable(vec![waiting("CrashLoopBackOff", "back-off 5m0s", &terminated(json!({"exitCode": 1})))], none.clone())),
+        (
+            "memory",
+            unavailable(
+                vec![waiting("CrashLoopBackOff", "back-off", &terminated(json!({"exitCode": 137, "reason": "OOMKilled"})))],
+                none.clone()
+            )
+        ),
+        ("image", unavailable(vec![waiting("ImagePullBackOff", "Back-off pulling image", &json!({}))], none.clone())),
+        ("configuration", unavailable(vec![waiting("CreateContainerConfigError", "configmap \"x\" not found", &json!({}))], none.clone())),
+        (
+            "no node",
+            unavailable(
+                vec![pod(
+                    &json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu."}]})
+                )],
+                none.clone()
+            )
+        ),
+        (
+            "no pods",
+            unavailable(
+                Vec::new(),
+                json!([{"type": "ReplicaFailure", "status": "True", "message": "pods \"x\" is forbidden: exceeded quota"}])
+            )
+        ),
+        ("not yet", unavailable(Vec::new(), none)),
+        ("a missing object", with("2.0.0", |case| case.missing = Some("Deployment"))),
+    ]));
+}
+
+/// MS-EXPL-02, OLM1-CTRL-07, OLM1-INST-15: removal, and what holds it.
+#[test]
+fn removal() {
+    let leaving = |finalizers: Value| {
+        with("2.0.0", move |case| {
+            case.scene.extension["metadata"]["deletionTimestamp"] = json!("2023-11-14T22:13:20Z");
+            case.scene.extension["metadata"]["finalizers"] = finalizers;
+        })
+    };
+    assert_snapshot!(table(&[
+        ("the controller's part", leaving(json!(["olm.operatorframework.io/cleanup-unpack-cache"]))),
+        ("somebody else's part", leaving(json!(["example.com/backup-first"]))),
+    ]));
+}
+
+/// MS-EXPL-04, OLM1-UPG-01, OLM1-UPG-11: healthy and idle, and still not the newest: the one thing that holds it back.
+#[test]
+fn why_not_upgraded() {
+    assert_snapshot!(table(&[
+        ("the newest", with("2.0.0", |_| {})),
+        ("pinned", with("1.1.0", |case| case.scene.wish("version", json!("1.1.0")))),
+        (
+            "another channel",
+            with("1.1.0", |case| {
+                case.scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 1.1.0<1.0.0\nchannel fast: 1.1.0 2.0.0<1.1.0")];
+                case.scene.wish("channels", json!(["stable"]));
+            })
+        ),
+        ("no update edge", with("1.0.0", |case| case.scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 2.0.0<1.1.0")])),
+        (
+            "its catalog is left out",
+            with("1.1.0", |case| {
+                case.scene.catalogs = vec![catalog("main", "channel stable: 1.1.0"), catalog("other", STABLE)];
+                case.scene.wish("selector", json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "main"}}));
+            })
+        ),
+        ("on its way", with("1.1.0", |_| {})),
+        (
+            "deprecated, and a limit of the platform",
+            with("2.0.0", |case| {
+                case.scene.catalogs = vec![catalog("main", &format!("{STABLE}\ndeprecated package: use gadgets"))];
+                case.platform = Some((4, 19));
+                let annotations = &mut case.scene.history.as_mut().unwrap().revisions[0].record.csv_annotations;
+                annotations.insert("olm.properties".into(), r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.19"}]"#.into());
+            })
+        ),
+    ]));
+}
+
+/// MS-EXPL-02, MS-POL-01: a change that waits for approval; an extension that nobody has looked at; the evidence of events.
+#[test]
+fn waiting_for_people_and_controllers() {
+    let change = json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "ChangePlan", "metadata": {"name": "widgets-7f3a", "creationTimestamp": "2023-11-14T22:00:00Z"},
+        "spec": {"extension": {"name": "widgets", "uid": "uid-1"}, "digest": "sha256:7f3a", "from": {"package": "widgets", "name": "widgets.v1.1.0", "version": "1.1.0"},
+            "to": {"package": "widgets", "name": "widgets.v2.0.0", "version": "2.0.0"}, "summary": {"rightsGained": ["get on secrets"], "warnings": ["a webhook is added"]}}});
+    assert_snapshot!(table(&[
+        ("approval", with("1.1.0", |case| case.changes = vec![change])),
+        ("not looked at", told(|case| case.unseen = true)),
+        (
+            "events",
+            told(|case| {
+                case.scene.account = Ok(false);
+                case.events = (1..=7)
+                    .map(|number| EventFact {
+                        warning: true,
+                        reason: format!("Event{number}"),
+                        note: format!("note {number}\nmore"),
+                        at: Some(Timestamp::from_second(1_700_000_000 + number * 10).unwrap()),
+                    })
+                    .collect();
+            })
+        ),
+    ]));
+}
+
+/// MS-EXPL-02, OLM1-CAT-08, OLM1-CAT-09: a catalog by itself.
+#[test]
+fn catalogs() {
+    let tell = |catalog: &Value, content: Option<Result<(usize, usize), String>>, used_by: &[&str]| {
+        let facts = CatalogFacts {
+            catalog: serde_json::from_value(catalog.clone()).unwrap(),
+            content,
+            used_by: used_by.iter().map(|name| (*name).to_owned()).collect(),
+            events: Vec::new(),
+            now: now(),
+        };
+        explain_catalog(&facts).text(now())
+    };
+    let serving = || condition("Serving", "True", "Available", "Serving desired content from resolved source");
+    let failing =
+        |message: &str| json!([condition("Progressing", "True", "Retrying", message), condition("Serving", "False", "Unavailable", "")]);
+    let available = |conditions: &Value| cluster_catalog("main", "Available", conditions);
+    assert_snapshot!(table(&[
+        ("serving", tell(&available(&json!([serving()])), Some(Ok((3, 12))), &["widgets"])),
+        ("unreachable from here", tell(&available(&json!([serving()])), Some(Err("https://catalog/: connection refused".into())), &[])),
+        ("switched off", tell(&cluster_catalog("main", "Unavailable", &json!([])), None, &[])),
+        ("unpacking", tell(&available(&json!([])), None, &[])),
+        ("not there", tell(&available(&failing("source catalog content: registry.example.com/catalog:v1: manifest unknown")), None, &[])),
+        ("bad content", tell(&available(&failing("error storing fbc: main/catalog.yaml: line 3: no name")), None, &[])),
+        (
+            "older content",
+            tell(
+                &available(&json!([condition("Progressing", "True", "Retrying", "registry.example.com: 401 Unauthorized"), serving()])),
+                Some(Ok((3, 12))),
+                &[]
+            )
+        ),
+    ]));
+}
+
+/// MS-EXPL-02: a package by itself.
+#[test]
+fn packages() {
+    let tell = |package: &str, scene: &Scene, extensions: &[(&str, Option<&str>)]| {
+        let catalogs: Vec<CandidateCatalog<'_>> = scene
+            .catalogs
+            .iter()
+            .map(|fact| {
+                let CatalogContent::Held(source) = &fact.content else { panic!("no content") };
+                CandidateCatalog {
+                    name: &fact.name,
+                    labels: &fact.labels,
+                    priority: fact.priority,
+                    state: CatalogState::Content(&**source),
+                }
+            })
+            .collect();
+        let facts = PackageFacts {
+            package: package.to_owned(),
+            outcome: resolve(&Request { package: package.to_owned(), ..Request::default() }, &catalogs),
+            offers: if package == "widgets" {
+                vec![("main".into(), vec!["2.0.0".into(), "1.1.0".into(), "1.0.0".into()])]
+            } else {
+                Vec::new()
+            },
+            channels: if package == "widgets" { vec!["stable".into()] } else { Vec::new() },
+            catalogs: vec![serde_json::from_value(cluster_catalog("main", "Available", &json!([]))).unwrap()],
+            extensions: extensions.iter().map(|(name, version)| ((*name).to_owned(), version.map(str::to_owned))).collect(),
+            now: now(),
+        };
+        explain_package(&facts).text(now())
+    };
+    let scene = Scene::new();
+    let mut two = Scene::new();
+    two.catalogs.push(catalog("other", STABLE));
+    assert_snapshot!(table(&[
+        ("to be had", tell("widgets", &scene, &[])),
+        ("installed", tell("widgets", &scene, &[("widgets", Some("1.1.0"))])),
+        ("nearly", tell("widgts", &scene, &[])),
+        ("unknown", tell("strange", &scene, &[])),
+        ("two equal catalogs", tell("widgets", &two, &[])),
+    ]));
+}
+
+/// MS-EXPL-06: what a condition has to cut, an explanation still tells; a condition names the command.
+#[test]
+fn explanations_are_whole() {
+    let mut case = Case::new();
+    let rules: Vec<Value> = (0..900)
+        .map(|number| json!({"apiGroups": [format!("group-{number}.example.com")], "resources": ["things"], "verbs": ["get"]}))
+        .collect();
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "many"}, "rules": rules});
+    case.scene.offer("2.0.0", &Content { more: vec![role], ..Content::default() });
+    case.scene.policy = rights(&json!([]));
+    let (_, plan, snapshot) = case.scene.decide();
+    let written = status(&snapshot.extension, &plan, &plan.verdict, snapshot.history.as_ref().map_err(String::as_str), now());
+    let message = &written.conditions.iter().find(|condition| condition.kind == "Progressing").unwrap().message;
+    assert!(message.len() <= 32_768 && message.ends_with("mainstay explain widgets)"), "{}", &message[message.len() - 200..]);
+    let answer = serde_json::to_value(case.explain()).unwrap();
+    assert_eq!(answer["situation"], "rights-missing");
+    let told = answer["why"].to_string();
+    assert!(!message.contains("group-899") && told.contains("group-899"), "{told}");
+}
+
+/// MS-EXPL-02: the form for programs.
+#[test]
+fn as_json() {
+    let mut case = Case::new();
+    case.scene.have("1.1.0", State::Deployed);
+    case.scene.wish("version", json!("9.x"));
+    assert_snapshot!(format!("{:#}", serde_json::to_value(case.explain()).unwrap()));
+}
