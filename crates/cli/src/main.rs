@@ -21,6 +21,7 @@ mod images;
 mod logging;
 mod market;
 mod output;
+mod plans;
 mod progress;
 mod runtime;
 mod up;

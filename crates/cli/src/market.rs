@@ -1,14 +1,17 @@
 //! The catalogs of a cluster with their content, and what can be had from them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::api::{Api, ListParams};
 use mainstay_api::condition;
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
-use mainstay_catalog::{Index, Limits, MemorySource};
-use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, RefusalKind, Request, Resolution, resolve};
+use mainstay_catalog::{Index, Limits, MemorySource, PackageFacts};
+use mainstay_olm_v1::extension::facts::{CatalogContent, CatalogFact};
+use mainstay_olm_v1::extension::preview::Revision;
+use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, PackageSource, RefusalKind, Request, Resolution, resolve};
 use mainstay_runtime::Cluster;
 
 use crate::catalogs::Counter;
@@ -32,6 +35,8 @@ pub struct Stall {
     pub name: String,
     labels: BTreeMap<String, String>,
     priority: i32,
+    /// The image that its content is from, by digest.
+    resolved: String,
     /// Its content, or why there is none.
     pub content: Result<Content, Unavailable>,
 }
@@ -39,7 +44,20 @@ pub struct Stall {
 /// The content of a catalog.
 pub struct Content {
     /// Its index.
-    pub index: Index<Vec<u8>>,
+    pub index: Arc<Index<Vec<u8>>>,
+}
+
+/// An index as the planner reads it.
+struct Shared(Arc<Index<Vec<u8>>>);
+
+impl PackageSource for Shared {
+    fn package(&self, name: &str) -> Option<PackageFacts<'_>> {
+        self.0.package_facts(name)
+    }
+
+    fn package_names(&self) -> Vec<&str> {
+        PackageSource::package_names(&*self.0)
+    }
 }
 
 /// Why there is no content.
@@ -66,8 +84,10 @@ impl Market {
             let name = catalog.metadata.name.clone().unwrap_or_default();
             let mut labels = catalog.metadata.labels.clone().unwrap_or_default();
             labels.entry(NAME_LABEL.to_owned()).or_insert_with(|| name.clone());
+            let resolved = catalog.status.as_ref().and_then(|status| status.resolved_source.as_ref());
+            let resolved = resolved.map_or_else(String::new, |source| source.image.reference.clone());
             let content = content(&http, &catalog).await;
-            catalogs.push(Stall { name, labels, priority: catalog.spec.priority, content });
+            catalogs.push(Stall { name, labels, priority: catalog.spec.priority, resolved, content });
         }
         catalogs.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(Self { catalogs })
@@ -76,6 +96,41 @@ impl Market {
     /// The catalogs.
     pub fn catalogs(&self) -> &[Stall] {
         &self.catalogs
+    }
+
+    /// The catalogs as the planner reads them.
+    pub fn facts(&self) -> Vec<CatalogFact> {
+        let content = |stall: &Stall| match &stall.content {
+            Ok(content) => CatalogContent::Held(Arc::new(Shared(content.index.clone()))),
+            Err(Unavailable::Off) => CatalogContent::Unavailable,
+            Err(Unavailable::NotServing(_)) => CatalogContent::NotServing,
+            Err(Unavailable::Failed(problem)) => CatalogContent::Failed(problem.clone()),
+        };
+        let fact = |stall: &Stall| CatalogFact {
+            name: stall.name.clone(),
+            labels: stall.labels.clone(),
+            priority: stall.priority,
+            content: content(stall),
+        };
+        self.catalogs.iter().map(fact).collect()
+    }
+
+    /// What a plan that read the catalogs rests on (MS-PLAN-02).
+    pub fn revisions(&self) -> Vec<Revision> {
+        let state = |stall: &Stall| match &stall.content {
+            Ok(_) => stall.resolved.clone(),
+            Err(Unavailable::Off) => "unavailable".to_owned(),
+            Err(Unavailable::NotServing(_)) => "not serving".to_owned(),
+            Err(Unavailable::Failed(problem)) => format!("not fetched: {problem}"),
+        };
+        let labels = |stall: &Stall| stall.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+        let revision = |stall: &Stall| {
+            Revision::of(
+                format!("catalog {}", stall.name),
+                format!("{}, priority {}, labels {}", state(stall), stall.priority, labels(stall)),
+            )
+        };
+        self.catalogs.iter().map(revision).collect()
     }
 
     /// Chooses a bundle, or fails with what each catalog had to offer.
@@ -98,7 +153,7 @@ impl Market {
 impl Stall {
     fn candidate(&self) -> CandidateCatalog<'_> {
         let state = match &self.content {
-            Ok(content) => CatalogState::Content(&content.index),
+            Ok(content) => CatalogState::Content(&*content.index),
             Err(Unavailable::Off) => CatalogState::Unavailable,
             Err(Unavailable::NotServing(_)) => CatalogState::NotServing,
             Err(Unavailable::Failed(problem)) => CatalogState::Failed(problem),
@@ -144,7 +199,7 @@ async fn content(http: &reqwest::Client, catalog: &ClusterCatalog) -> Result<Con
     let index =
         mainstay_catalog::store(&source, &Limits::default(), &mut content).map_err(|error| Unavailable::Failed(error.to_string()))?;
     let index = Index::open(index, content.bytes()).map_err(|error| Unavailable::Failed(error.to_string()))?;
-    Ok(Content { index })
+    Ok(Content { index: Arc::new(index) })
 }
 
 async fn fetch(http: &reqwest::Client, url: &str) -> Result<Vec<u8>, String> {

@@ -1,14 +1,100 @@
-//! `mainstay apply-plan`: a saved plan, done (MS-PLAN-02).
+//! `mainstay apply-plan`: a saved plan is done, unless the world has moved on since (MS-PLAN-02).
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
-use crate::errors::{Exit, Failure};
+use super::{rollback, uninstall};
+use crate::cluster::{ClusterArgs, Session};
+use crate::errors::{Exit, Failure, note};
+use crate::output;
+use crate::plans::{self, Change, Planned, Saved};
+use crate::progress::{Progress, confirm};
+use crate::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]
-pub struct Arguments {}
+#[command(after_help = "\
+Examples:
+  mainstay plan upgrade beacon --out beacon.plan
+  mainstay apply-plan beacon.plan
 
-/// Runs it.
-pub fn run(_arguments: &Arguments) -> Result<(), Failure> {
-    Err(Failure::new(Exit::Usage, "apply-plan", "is being written"))
+The plan is made again from the cluster as it is. If anything that it rests on is otherwise than it was, nothing is done, and what moved
+is named (exit code 4).")]
+pub struct Arguments {
+    /// The file that mainstay plan --out wrote
+    file: PathBuf,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Do not wait until it is done
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait for each extension, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u64,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Does it.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let saved = Saved::read(&arguments.file)?;
+    runtime::block_on(async {
+        let session = arguments.cluster.open_to_change().await?;
+        let names: Vec<&str> = saved.plans.iter().map(|plan| plan.change.extension()).collect();
+        let hints = || {
+            let mut hints = vec!["what was written stays, and the cluster goes on".to_owned()];
+            hints.extend(names.iter().map(|name| format!("mainstay describe {name} shows how it stands")));
+            hints.push("mainstay plan makes a new plan from how it stands then".to_owned());
+            hints
+        };
+        runtime::until_interrupt(apply(&session, arguments, &saved), hints).await
+    })
+}
+
+async fn apply(session: &Session, arguments: &Arguments, saved: &Saved) -> Result<(), Failure> {
+    let subject = || format!("plan {}", arguments.file.display());
+    let mut all: Vec<Planned> = Vec::new();
+    for plan in &saved.plans {
+        let mut progress = Progress::start();
+        let now = match plans::plan(session, &plan.change, false, &mut progress).await {
+            Ok(now) => now,
+            // What was there when it was planned is not, or the other way round.
+            Err(failure) => {
+                return Err(Failure::new(Exit::Impossible, subject(), "the world has moved on since it was saved; nothing was done")
+                    .because(failure.to_line())
+                    .hint("mainstay plan makes a new one"));
+            }
+        };
+        drop(progress);
+        let moved = plans::compare(plan, &now);
+        if !moved.is_empty() {
+            let failure = Failure::new(Exit::Impossible, subject(), "the world has moved on since it was saved; nothing was done");
+            let failure = moved.into_iter().fold(failure, Failure::because);
+            return Err(failure.hint("mainstay plan makes a new one"));
+        }
+        if let Some(refusal) = now.refusal() {
+            return Err(refusal);
+        }
+        note(plans::show(&now.preview, &now.notes, false).trim_end());
+        all.push(now);
+    }
+    confirm("apply it?", arguments.yes)?;
+    for planned in &all {
+        carry(session, arguments, planned).await?;
+    }
+    Ok(())
+}
+
+async fn carry(session: &Session, arguments: &Arguments, planned: &Planned) -> Result<(), Failure> {
+    match &planned.change {
+        Change::Uninstall { name, keep_crds } => uninstall::perform(session, name, *keep_crds, arguments.timeout).await,
+        Change::Rollback { name, to_revision, force } => rollback::perform(session, name, *to_revision, *force, arguments.timeout).await,
+        Change::Install(_) | Change::Upgrade { .. } | Change::Object { .. } => {
+            let timeout = (!arguments.no_wait).then(|| Duration::from_secs(arguments.timeout));
+            output::line(plans::carry_out(session, planned, timeout).await?.line)
+        }
+    }
 }

@@ -1,14 +1,263 @@
-//! `mainstay plan`: what a change would do (MS-PLAN-01).
+//! `mainstay plan`: what a change would do, before it happens (MS-PLAN-01).
+//!
+//! As JSON, one document a change (a `List` of them where there are several):
+//!
+//! ```text
+//!   {"kind": "Plan", "operation": install|upgrade|rollback|uninstall|apply, "doable", "extension",
+//!    "writes":  [Object]            what the command itself writes
+//!    "installerRights": [text]      what the installer's account gets in addition
+//!    "notes": [text]                what could not be looked at
+//!    "steps": [{                    the update path: one bundle each
+//!       "kind": Nothing|Install|Upgrade|Repair|Uninstall|Refused,
+//!       "bundle", "from": {"package", "name", "version", "image", "catalog"}, "reasons": [text],
+//!       "problem": {"message", "causes", "hints", "unknownPackage"},
+//!       "objects": [{"apiVersion", "kind", "namespace", "name", "owner", "note",
+//!                    "change": Created|Changed|Adopted|Conflicting|Deleted|Kept|Unchanged|Unknown,
+//!                    "fields": [{"path", "from", "to"}], "fieldsOmitted"}],
+//!       "customResourceDefinitions": [{"name", "change", "findings", "versions", "existing": {"count", "checked", "invalid"}, "existingUnknown"}],
+//!       "rightsGained", "rightsLost": [text], "images": [{"reference", "usedBy", "digest", "size", "sizeUnknown"}],
+//!       "apiExtensions": [text], "restarts": [{"workload", "because"}], "warnings": [text],
+//!       "verification": [{"step", "askedAs", "accepted", "answer"}] }],
+//!    "revisions": [{"fact", "was", "resourceVersion"}]}
+//! ```
+//!
+//! What is empty or unknown is left out.
 
-use clap::Args;
+use std::path::{Path, PathBuf};
 
-use crate::errors::{Exit, Failure};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::install::WishArguments;
+use crate::cluster::ClusterArgs;
+use crate::errors::{Exit, Failure, note};
+use crate::output::{self, Format};
+use crate::plans::{self, Change, Planned, Saved};
+use crate::progress::Progress;
+use crate::runtime;
+
+/// The largest file of objects that is read.
+const BYTES: u64 = 16 << 20;
 
 /// Arguments.
 #[derive(Debug, Args)]
-pub struct Arguments {}
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  mainstay plan install beacon --version 1.0.x
+  mainstay plan upgrade beacon --verify           each step is sent as a dry run, too
+  mainstay plan upgrade beacon --out beacon.plan  then: mainstay apply-plan beacon.plan
+  mainstay plan uninstall beacon
+  mainstay plan rollback beacon --to-revision 2
+  mainstay plan -f extensions.yaml -o json
 
-/// Runs it.
-pub fn run(_arguments: &Arguments) -> Result<(), Failure> {
-    Err(Failure::new(Exit::Usage, "plan", "is being written"))
+Nothing is changed. Exit code 0: doable, or nothing to do; 4: not doable, and why; 3: no such package or extension."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Operation>,
+    /// A file with ClusterExtensions, and the accounts and roles beside them; - is standard input; can be repeated
+    #[arg(long, short, value_name = "FILE")]
+    file: Vec<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What is planned.
+#[derive(Debug, Subcommand)]
+enum Operation {
+    /// What mainstay install would do
+    Install {
+        #[command(flatten)]
+        wish: WishArguments,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// What mainstay upgrade would do
+    Upgrade {
+        /// The extension
+        name: String,
+        /// The versions that will do, now and later
+        #[arg(long, value_name = "RANGE")]
+        version: Option<String>,
+        /// A channel that will do; can be repeated
+        #[arg(long, value_name = "CHANNEL")]
+        channel: Vec<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// What mainstay rollback would do
+    Rollback {
+        /// The extension
+        name: String,
+        /// The revision of mainstay history to go back to
+        #[arg(long, value_name = "N")]
+        to_revision: Option<u32>,
+        /// Also what is unsafe
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// What mainstay uninstall would do
+    Uninstall {
+        /// The extension
+        name: String,
+        /// Delete its CRDs and so all custom resources of these kinds
+        #[arg(long, conflicts_with = "keep_crds")]
+        delete_crds: bool,
+        /// Keep its CRDs and all custom resources
+        #[arg(long)]
+        keep_crds: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// What every plan can be asked.
+#[derive(Clone, Debug, Default, Args)]
+struct Common {
+    /// Send each step to the server as a dry run, as the account that will act where that is possible
+    #[arg(long)]
+    verify: bool,
+    /// Save the plan for mainstay apply-plan
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Do not ask registries for digests and sizes of images
+    #[arg(long)]
+    no_sizes: bool,
+    /// table, wide, json, yaml or jsonpath=PATH
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    output: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Shows a plan.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (changes, common) = match &arguments.command {
+        Some(operation) => {
+            let (change, common) = operation.read();
+            (vec![change], common)
+        }
+        None if arguments.file.is_empty() => {
+            return Err(Failure::new(Exit::Usage, "plan", "say what is to be planned: install, upgrade, rollback, uninstall, or -f FILE"));
+        }
+        None => (objects(&arguments.file)?, &arguments.common),
+    };
+    runtime::block_on(async {
+        let session = common.cluster.open().await?;
+        let mut all = Vec::new();
+        for change in &changes {
+            let mut progress = Progress::start();
+            let mut planned = plans::plan(&session, change, !common.no_sizes, &mut progress).await?;
+            if common.verify {
+                plans::verify(&session, &mut planned, &mut progress).await;
+            }
+            drop(progress);
+            all.push(planned);
+        }
+        show(&common.output, &all)?;
+        if let Some(path) = &common.out {
+            Saved::of(&all)?.write(path)?;
+            note(format!("saved: {}; mainstay apply-plan {} does it", path.display(), path.display()));
+        }
+        verdict(&common.output, &all)
+    })
+}
+
+impl Operation {
+    fn read(&self) -> (Change, &Common) {
+        match self {
+            Self::Install { wish, common } => (Change::Install(wish.read()), common),
+            Self::Upgrade { name, version, channel, common } => {
+                (Change::Upgrade { name: name.clone(), version: version.clone(), channels: channel.clone() }, common)
+            }
+            Self::Rollback { name, to_revision, force, common } => {
+                (Change::Rollback { name: name.clone(), to_revision: *to_revision, force: *force }, common)
+            }
+            Self::Uninstall { name, delete_crds, keep_crds, common } => {
+                let keep_crds = (*delete_crds || *keep_crds).then_some(*keep_crds);
+                (Change::Uninstall { name: name.clone(), keep_crds }, common)
+            }
+        }
+    }
+}
+
+fn show(format: &Format, all: &[Planned]) -> Result<(), Failure> {
+    if format.is_table() {
+        let texts: Vec<String> = all.iter().map(|planned| plans::show(&planned.preview, &planned.notes, *format == Format::Wide)).collect();
+        return output::print(&texts.join("\n"));
+    }
+    let documents = all.iter().map(document).collect::<Result<Vec<_>, _>>()?;
+    match documents.as_slice() {
+        [only] => output::value(format, only),
+        _ => output::value(format, &json!({"kind": "List", "items": documents})),
+    }
+}
+
+fn document(planned: &Planned) -> Result<Value, Failure> {
+    let failed = |error: serde_json::Error| Failure::failed("plan", &error);
+    let mut document = serde_json::to_value(&planned.preview).map_err(failed)?;
+    document["kind"] = "Plan".into();
+    document["operation"] = planned.change.verb().into();
+    if !planned.notes.is_empty() {
+        document["notes"] = planned.notes.clone().into();
+    }
+    document["revisions"] = serde_json::to_value(&planned.revisions).map_err(failed)?;
+    Ok(document)
+}
+
+/// The exit code: what is not doable says why on stderr, where the answer was for people.
+fn verdict(format: &Format, all: &[Planned]) -> Result<(), Failure> {
+    let refusals: Vec<Failure> = all.iter().filter_map(Planned::refusal).collect();
+    if let Some(first) = refusals.into_iter().next() {
+        return Err(if format.is_table() { first } else { Failure::silent(first.exit) });
+    }
+    if all.iter().all(|planned| planned.preview.doable) {
+        return Ok(());
+    }
+    let failure = Failure::new(Exit::Impossible, "plan", "the server refuses a step; see its dry run above");
+    Err(if format.is_table() { failure } else { Failure::no() })
+}
+
+/// The changes that files ask for.
+fn objects(files: &[PathBuf]) -> Result<Vec<Change>, Failure> {
+    let mut all = Vec::new();
+    for file in files {
+        let subject = || format!("file {}", file.display());
+        let text = text(file)?;
+        for document in mainstay_yaml::stream(&text) {
+            let document = document.map_err(|error| Failure::failed(subject(), &error))?.value;
+            match document["items"].as_array() {
+                Some(items) => all.extend(items.clone()),
+                None if document.is_null() => {}
+                None => all.push(document),
+            }
+        }
+    }
+    let (extensions, with): (Vec<Value>, Vec<Value>) = all.into_iter().partition(|object| object["kind"] == "ClusterExtension");
+    if extensions.is_empty() {
+        return Err(Failure::new(Exit::Failed, "plan", "the files hold no ClusterExtension"));
+    }
+    let mut changes: Vec<Change> = extensions.into_iter().map(|extension| Change::Object { extension, with: Vec::new() }).collect();
+    // What stands beside belongs to the first: it is written once, before anything else.
+    if let Some(Change::Object { with: first, .. }) = changes.first_mut() {
+        first.clone_from(&with);
+    }
+    Ok(changes)
+}
+
+fn text(file: &Path) -> Result<String, Failure> {
+    use std::io::Read as _;
+    let failed = |error: std::io::Error| Failure::failed(format!("file {}", file.display()), &error);
+    let reader: Box<dyn std::io::Read> =
+        if file == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(std::fs::File::open(file).map_err(failed)?) };
+    let mut text = String::new();
+    reader.take(BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > BYTES {
+        return Err(Failure::new(Exit::Failed, format!("file {}", file.display()), format!("has more than {BYTES} bytes")));
+    }
+    Ok(text)
 }

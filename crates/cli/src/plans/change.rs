@@ -1,0 +1,115 @@
+//! What is asked: the same for the command that shows and the one that does.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A change of one extension.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "operation", rename_all = "camelCase")]
+pub enum Change {
+    /// A package is installed.
+    Install(InstallWish),
+    /// Another version or channel.
+    #[serde(rename_all = "camelCase")]
+    Upgrade {
+        /// The extension.
+        name: String,
+        /// The versions that will do; none lets go of a pin.
+        version: Option<String>,
+        /// The channels that will do; none leaves them.
+        channels: Vec<String>,
+    },
+    /// Back to an earlier revision.
+    #[serde(rename_all = "camelCase")]
+    Rollback {
+        /// The extension.
+        name: String,
+        /// The revision; none is the one before.
+        to_revision: Option<u32>,
+        /// Whether it may be unsafe.
+        force: bool,
+    },
+    /// Removal.
+    #[serde(rename_all = "camelCase")]
+    Uninstall {
+        /// The extension.
+        name: String,
+        /// Whether its CRDs are kept; none where nobody said.
+        keep_crds: Option<bool>,
+    },
+    /// An extension as a file has it, with the objects beside it in the file.
+    #[serde(rename_all = "camelCase")]
+    Object {
+        /// The ClusterExtension.
+        extension: Value,
+        /// What is applied before it: namespaces, accounts, roles.
+        with: Vec<Value>,
+    },
+}
+
+/// What an install is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstallWish {
+    /// The package.
+    pub package: String,
+    /// The extension's name.
+    pub name: String,
+    /// The channels that will do.
+    pub channels: Vec<String>,
+    /// The versions that will do.
+    pub version: Option<String>,
+    /// The only catalog.
+    pub catalog: Option<String>,
+    /// The namespace; none is what the bundle suggests.
+    pub namespace: Option<String>,
+    /// The only namespace that is watched.
+    pub watch_namespace: Option<String>,
+    /// An account that exists.
+    pub service_account: Option<String>,
+    /// The rights of the account that is made.
+    pub grant: Rights,
+}
+
+/// The rights of the installer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Rights {
+    /// What this bundle needs
+    #[default]
+    Minimal,
+    /// Everything
+    Admin,
+}
+
+impl Change {
+    /// The extension's name.
+    pub fn extension(&self) -> &str {
+        match self {
+            Self::Install(wish) => &wish.name,
+            Self::Upgrade { name, .. } | Self::Rollback { name, .. } | Self::Uninstall { name, .. } => name,
+            Self::Object { extension, .. } => extension["metadata"]["name"].as_str().unwrap_or_default(),
+        }
+    }
+
+    /// The package, where it is named.
+    pub fn package(&self) -> Option<&str> {
+        match self {
+            Self::Install(wish) => Some(&wish.package),
+            Self::Object { extension, .. } => extension.pointer("/spec/source/catalog/packageName").and_then(Value::as_str),
+            _ => None,
+        }
+    }
+
+    /// What it is called: `install`, `upgrade`.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Install(_) => "install",
+            Self::Upgrade { .. } => "upgrade",
+            Self::Rollback { .. } => "rollback",
+            Self::Uninstall { .. } => "uninstall",
+            Self::Object { .. } => "apply",
+        }
+    }
+}

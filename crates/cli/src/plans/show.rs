@@ -1,0 +1,157 @@
+//! A plan for people.
+
+use std::fmt::Write as _;
+
+use mainstay_olm_v1::extension::preview::{Change, CrdChange, FieldChange, Image, Kind, Object, Preview, Step};
+
+use crate::output::Table;
+
+/// Fields of one object that are shown; JSON has them all.
+const FIELDS: usize = 20;
+
+/// The plan as text; `wide` shows what stays as it is, too.
+pub fn show(preview: &Preview, notes: &[String], wide: bool) -> String {
+    let mut text = format!("ClusterExtension {}\n", preview.extension);
+    let written: Vec<&Object> = preview.writes.iter().filter(|write| wide || write.change.is_one()).collect();
+    section(&mut text, 0, "written by this command:", written.iter().flat_map(|object| lines(object)));
+    section(&mut text, 0, "rights that the installer gets:", preview.installer_rights.iter().cloned());
+    let many = preview.steps.len() > 1;
+    for (index, step) in preview.steps.iter().enumerate() {
+        let number = if many { format!("step {} of {}: ", index + 1, preview.steps.len()) } else { String::new() };
+        let _ = writeln!(text, "\n{number}{}", headline(step));
+        body(&mut text, step, wide);
+    }
+    section(&mut text, 0, "not looked at:", notes.iter().cloned());
+    let _ = writeln!(text, "\n{}", verdict(preview));
+    text
+}
+
+fn headline(step: &Step) -> String {
+    let bundle = step.bundle.as_ref().map_or_else(String::new, |bundle| {
+        let catalog = if bundle.catalog.is_empty() { String::new() } else { format!(" from catalog {}", bundle.catalog) };
+        format!("{} ({}){catalog}", bundle.name, bundle.version)
+    });
+    let from = step.from.as_ref().map_or_else(|| "nothing".to_owned(), |bundle| bundle.name.clone());
+    match step.kind {
+        Kind::Install => format!("install {bundle}"),
+        Kind::Upgrade => format!("upgrade {from} to {bundle}"),
+        Kind::Repair => format!("repair {bundle}"),
+        Kind::Nothing => format!("nothing to do: {bundle} is installed and stays"),
+        Kind::Uninstall => format!("uninstall {from}"),
+        Kind::Refused if bundle.is_empty() => "not doable: no bundle".to_owned(),
+        Kind::Refused => format!("not doable: {bundle}"),
+    }
+}
+
+fn body(text: &mut String, step: &Step, wide: bool) {
+    if let Some(problem) = &step.problem {
+        section(text, 1, "problem:", problem.message.lines().map(str::to_owned).chain(problem.causes.iter().cloned()));
+    }
+    section(text, 1, "why this bundle:", step.reasons.iter().cloned());
+    let shown: Vec<&Object> = step.objects.iter().filter(|object| wide || object.change != Change::Unchanged).collect();
+    let quiet = step.objects.len() - shown.len();
+    let quiet = (quiet > 0).then(|| format!("{quiet} unchanged"));
+    section(text, 1, "objects:", shown.into_iter().flat_map(lines).chain(quiet));
+    section(text, 1, "custom resource definitions:", step.custom_resource_definitions.iter().flat_map(definition));
+    section(text, 1, "rights that the operator gains:", step.rights_gained.iter().cloned());
+    section(text, 1, "rights that the operator loses:", step.rights_lost.iter().cloned());
+    section(text, 1, "webhooks and API services:", step.api_extensions.iter().cloned());
+    images(text, &step.images);
+    section(
+        text,
+        1,
+        "pods that start anew or end:",
+        step.restarts.iter().map(|restart| format!("{}: {}", restart.workload, restart.because)),
+    );
+    section(text, 1, "warnings:", step.warnings.iter().cloned());
+    let verified = step.verification.iter().map(|one| {
+        let verdict = match one.accepted {
+            Some(true) => "accepted",
+            Some(false) => "refused",
+            None => "not asked",
+        };
+        let answer = if one.answer.is_empty() { String::new() } else { format!(": {}", one.answer) };
+        format!("{}: {verdict} as {}{answer}", one.step, one.asked_as)
+    });
+    section(text, 1, "dry run:", verified);
+}
+
+fn section(text: &mut String, indent: usize, title: &str, lines: impl Iterator<Item = String>) {
+    let pad = "  ".repeat(indent);
+    let mut empty = true;
+    for line in lines {
+        if empty {
+            let _ = writeln!(text, "{pad}{title}");
+            empty = false;
+        }
+        let _ = writeln!(text, "{pad}  {line}");
+    }
+}
+
+fn lines(object: &Object) -> Vec<String> {
+    let owner = object.owner.as_ref().map(|owner| format!(", belongs to {owner}")).unwrap_or_default();
+    let note = if object.note.is_empty() { String::new() } else { format!(" ({})", object.note) };
+    let mut lines = vec![format!("{:<9} {}{owner}{note}", object.change, object.title())];
+    lines.extend(object.fields.iter().take(FIELDS).map(|field: &FieldChange| format!("            {field}")));
+    let more = object.fields.len().saturating_sub(FIELDS) + object.fields_omitted;
+    if more > 0 {
+        lines.push(format!("            and {more} more fields"));
+    }
+    lines
+}
+
+fn definition(change: &CrdChange) -> Vec<String> {
+    let existing = match (&change.existing, &change.existing_unknown) {
+        (Some(existing), _) if existing.count > existing.checked && existing.checked > 0 => {
+            format!(", {} custom resources, the first {} looked at", existing.count, existing.checked)
+        }
+        (Some(existing), _) => format!(", {} custom resources", existing.count),
+        (None, Some(problem)) => format!(", custom resources unknown: {problem}"),
+        (None, None) => String::new(),
+    };
+    let mut lines = vec![format!("{:<9} {}{existing}", change.change, change.name)];
+    lines.extend(change.versions.iter().map(|line| format!("            {line}")));
+    lines.extend(change.findings.iter().map(|line| format!("            unsafe: {line}")));
+    let invalid = change.existing.iter().flat_map(|existing| &existing.invalid);
+    lines.extend(invalid.map(|line| format!("            no longer valid: {line}")));
+    lines
+}
+
+fn images(text: &mut String, images: &[Image]) {
+    if images.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&["IMAGE", "SIZE", "DIGEST", "FOR"]);
+    for image in images {
+        let (size, digest) = match (&image.size, &image.size_unknown) {
+            (Some(size), _) => (weight(size.size), size.digest.chars().take(19).collect()),
+            (None, problem) => (format!("size unknown: {}", problem.as_deref().unwrap_or("not asked")), String::new()),
+        };
+        table.row([image.reference.clone(), size, digest, image.used_by.join("; ")]);
+    }
+    let _ = writeln!(text, "  images to pull:");
+    text.push_str(&table.render(4));
+}
+
+fn weight(bytes: u64) -> String {
+    match bytes {
+        0..10_240 => format!("{bytes} B"),
+        10_240..10_485_760 => format!("{} KiB", bytes / 1024),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+fn verdict(preview: &Preview) -> String {
+    if !preview.doable {
+        return "not doable".to_owned();
+    }
+    let mut counts: Vec<(Change, usize)> = Vec::new();
+    for object in preview.steps.iter().flat_map(|step| &step.objects).filter(|object| object.change.is_one()) {
+        match counts.iter_mut().find(|(change, _)| *change == object.change) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((object.change, 1)),
+        }
+    }
+    let told: Vec<String> = counts.iter().map(|(change, count)| format!("{count} to {change}")).collect();
+    if told.is_empty() { "doable: nothing changes on the cluster".to_owned() } else { format!("doable: {}", told.join(", ")) }
+}

@@ -1,0 +1,341 @@
+//! The world as this user sees it, and the controller's plan made of it. Nothing is decided here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_apply::ObjectRef;
+use mainstay_bundle::Bundle;
+use mainstay_oci::Client;
+use mainstay_olm_v1::extension::facts::{Answer, Fact, Live, PullFailure, Snapshot};
+use mainstay_olm_v1::extension::observe::{BundleSource, Observer, PolicySource};
+use mainstay_olm_v1::extension::plan::{self, Action, Plan, Verdict, account_name};
+use mainstay_olm_v1::extension::preview::{self, Extra, Revision, Step};
+use mainstay_olm_v1::extension::record::Record;
+use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_rbac::PolicyIndex;
+use serde_json::{Value, json};
+
+use super::facts::extra;
+use crate::cluster::{Session, refused};
+use crate::errors::{Exit, Failure};
+use crate::market::Market;
+use crate::progress::Progress;
+use crate::up::components::SYSTEM_NAMESPACE;
+use crate::{bundles, images};
+
+/// How often a plan may ask for facts.
+const ROUNDS: usize = 16;
+/// No path is so long; only a catalog that leads round in a circle is.
+const STEPS: usize = 100;
+
+/// Whose rights the plan counts with.
+pub enum Rights {
+    /// As the cluster has them.
+    Live,
+    /// With these objects applied: the account exists, and holds what they grant.
+    With(Vec<Value>),
+    /// Everything, to learn what is needed.
+    All,
+}
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Only what the plan needs.
+    Plan,
+    /// Custom resources, too.
+    Objects,
+    /// Also the digests and sizes of every image.
+    Everything,
+}
+
+/// One bundle of the path.
+pub struct Walked {
+    /// What people see.
+    pub step: Step,
+    /// The plan.
+    pub plan: Plan,
+}
+
+/// The facts, each fetched once.
+pub struct World<'s> {
+    pub session: &'s Session,
+    pub market: Market,
+    pub client: Client,
+    policy: Result<Arc<PolicyIndex>, String>,
+    bundles: Pulled,
+    live: HashMap<ObjectRef, Live>,
+    revisions: BTreeMap<String, Revision>,
+    pub extra: Extra,
+    pub notes: Vec<String>,
+}
+
+impl<'s> World<'s> {
+    /// Looks at catalogs, roles and the server.
+    pub async fn open(session: &'s Session, progress: &mut Progress) -> Result<Self, Failure> {
+        progress.doing("look at the cluster's catalogs and roles");
+        let (market, policy, version, system) =
+            tokio::join!(Market::open(session, None), policy(session), session.client.apiserver_version(), system(session));
+        let mut client = images::client()?;
+        if let Some(told) = progress.transfer("pull the bundle") {
+            client = client.with_progress(told);
+        }
+        let market = market?;
+        let mut notes = Vec::new();
+        if let Err(problem) = &policy {
+            notes.push(format!("whether the account may do it was not checked: {problem}"));
+        }
+        let version = version.map_err(|error| refused("server", &error))?;
+        let extra = Extra { server_version: Some(version.git_version.trim_start_matches('v').to_owned()), ..Extra::default() };
+        let mut revisions: BTreeMap<String, Revision> =
+            market.revisions().into_iter().map(|revision| (revision.fact.clone(), revision)).collect();
+        revisions.insert("cluster".to_owned(), system?);
+        let bundles = Pulled { client: client.clone(), held: Mutex::default() };
+        Ok(Self { session, market, client, policy, bundles, live: HashMap::new(), revisions, extra, notes })
+    }
+
+    fn observer(&self) -> Observer<'_> {
+        Observer {
+            own: &self.session.client,
+            account: Some(&self.session.writer),
+            bundles: &self.bundles,
+            policy: self,
+            system_namespace: SYSTEM_NAMESPACE,
+        }
+    }
+
+    /// The facts that a plan begins with.
+    pub async fn begin(&self, extension: &ClusterExtension, rights: &Rights) -> Result<Snapshot, Failure> {
+        let mut gates = FeatureGates::defaults(Profile::Up);
+        if self.policy.is_err() {
+            gates = FeatureGates::parse(Profile::Up, "PreflightPermissions=false").map_err(|error| Failure::failed("plan", &error))?;
+        }
+        let extension = Arc::new(preview::hypothetical(extension.clone()));
+        let mut snapshot = self.observer().begin(extension, gates, false, self.market.facts()).await;
+        let added = match rights {
+            Rights::Live => return Ok(snapshot),
+            Rights::With(objects) => objects.clone(),
+            Rights::All => everything(&snapshot.extension),
+        };
+        snapshot.known.account = Some(Ok(true));
+        let mut index = self.policy.as_deref().cloned().unwrap_or_default();
+        for object in &added {
+            index.apply(object).map_err(|error| Failure::failed("roles of the installer", &error))?;
+        }
+        snapshot.known.policy = Some(Arc::new(index));
+        Ok(snapshot)
+    }
+
+    /// The bundle that would be chosen, as far as one is; its content is asked for before anything on the cluster is.
+    pub async fn bundle(&mut self, extension: &ClusterExtension, progress: &mut Progress) -> Result<Option<Arc<Bundle>>, Failure> {
+        let mut snapshot = self.begin(extension, &Rights::All).await?;
+        for _ in 0..ROUNDS {
+            match plan::plan(&snapshot) {
+                Answer::Ready(_) => break,
+                Answer::Need(facts) if facts.iter().any(|fact| matches!(fact, Fact::Live(_))) => break,
+                Answer::Need(facts) => self.fetch(&mut snapshot, facts, progress).await,
+            }
+        }
+        let package = extension.spec.source.catalog.as_ref().map(|catalog| catalog.package_name.clone()).unwrap_or_default();
+        let mut held = snapshot.known.bundles.values().filter_map(|bundle| bundle.as_ref().ok());
+        Ok(held.clone().find(|bundle| bundle.package == package).or_else(|| held.next()).cloned())
+    }
+
+    /// Plans until the cluster has come to rest, one bundle after the other (OLM1-UPG-07).
+    pub async fn walk(
+        &mut self,
+        extension: &ClusterExtension,
+        rights: &Rights,
+        depth: Depth,
+        progress: &mut Progress,
+    ) -> Result<Vec<Walked>, Failure> {
+        let name = extension.metadata.name.clone().unwrap_or_default();
+        progress.doing(&format!("{name}: plan"));
+        let mut snapshot = self.begin(extension, rights).await?;
+        let mut path: Vec<Walked> = Vec::new();
+        while path.len() < STEPS {
+            let plan = self.ready(&mut snapshot, progress).await?;
+            if path.is_empty() && depth != Depth::Plan {
+                self.note_facts(&snapshot, &plan, rights);
+            }
+            let rests = plan.verdict == Verdict::Reached && !matches!(plan.action, Action::Install | Action::Upgrade);
+            if rests && !path.is_empty() {
+                break;
+            }
+            if depth != Depth::Plan {
+                let unlooked = preview::unlooked(&snapshot, &plan);
+                if !unlooked.is_empty() {
+                    self.fetch(&mut snapshot, unlooked, progress).await;
+                }
+                let wanted = preview::wanted(&snapshot, &plan);
+                extra(self.session, &self.client, wanted, depth == Depth::Everything, &mut self.extra, progress).await;
+            }
+            let step = preview::step(&snapshot, &plan, &self.extra);
+            let next = preview::advance(snapshot, &plan);
+            path.push(Walked { step, plan });
+            match next {
+                Some(next) => snapshot = next,
+                None => break,
+            }
+        }
+        Ok(path)
+    }
+
+    /// The controller's plan for a snapshot.
+    pub async fn ready(&mut self, snapshot: &mut Snapshot, progress: &mut Progress) -> Result<Plan, Failure> {
+        for _ in 0..ROUNDS {
+            match plan::plan(snapshot) {
+                Answer::Ready(plan) => return Ok(plan),
+                Answer::Need(facts) => self.fetch(snapshot, facts, progress).await,
+            }
+        }
+        let name = snapshot.extension.metadata.name.clone().unwrap_or_default();
+        Err(Failure::new(Exit::Failed, format!("clusterextension {name}"), "the plan did not come to an end"))
+    }
+
+    /// Fetches facts; live objects only once, so that all plans of one command speak of the same moment.
+    pub async fn fetch(&mut self, snapshot: &mut Snapshot, facts: Vec<Fact>, progress: &mut Progress) {
+        let mut missing = Vec::new();
+        for fact in facts {
+            match &fact {
+                Fact::Live(target) if self.live.contains_key(target) => {
+                    snapshot.known.live.insert(target.clone(), self.live[target].clone());
+                }
+                Fact::Bundle(reference) => {
+                    progress.doing(&format!("pull {reference}"));
+                    missing.push(fact);
+                }
+                _ => missing.push(fact),
+            }
+        }
+        let asked: Vec<ObjectRef> = missing
+            .iter()
+            .filter_map(|fact| match fact {
+                Fact::Live(target) => Some(target.clone()),
+                _ => None,
+            })
+            .collect();
+        self.observer().fetch(snapshot, missing).await;
+        for target in asked {
+            if let Some(live) = snapshot.known.live.get(&target) {
+                let revision = Revision::live(&target, live);
+                self.revisions.insert(revision.fact.clone(), revision);
+                self.live.insert(target, live.clone());
+            }
+        }
+    }
+
+    /// One live object, as fact of the plan.
+    pub async fn look(&mut self, target: &ObjectRef) -> Result<Option<Value>, Failure> {
+        let found = self.session.writer.get(target).await;
+        let found = match found {
+            // A namespace or a kind that is not there has no objects.
+            Err(error) if error.is_not_found() => None,
+            found => found.map_err(|error| crate::cluster::not_written(&error))?,
+        };
+        let revision = Revision::object(target.to_string(), found.as_ref());
+        self.revisions.insert(revision.fact.clone(), revision);
+        Ok(found)
+    }
+
+    fn note_facts(&mut self, snapshot: &Snapshot, plan: &Plan, rights: &Rights) {
+        let made = !matches!(rights, Rights::Live);
+        let facts = preview::revisions(snapshot).into_iter().filter(|revision| !made || revision.fact == "install records");
+        let mut all: Vec<Revision> = facts.collect();
+        all.extend(plan.record.as_ref().map(preview::rendering));
+        self.revisions.extend(all.into_iter().map(|revision| (revision.fact.clone(), revision)));
+    }
+
+    /// Everything that was looked at.
+    pub fn revisions(&self) -> Vec<Revision> {
+        self.revisions.values().cloned().collect()
+    }
+}
+
+#[async_trait]
+impl PolicySource for World<'_> {
+    async fn index(&self) -> Arc<PolicyIndex> {
+        // Where they could not be read, the check is off and nobody asks.
+        self.policy.clone().unwrap_or_default()
+    }
+}
+
+/// A role with everything for the extension's account.
+fn everything(extension: &ClusterExtension) -> Vec<Value> {
+    let name = "mainstay-plan-everything";
+    let account = json!({"kind": "ServiceAccount", "name": account_name(extension), "namespace": extension.spec.namespace});
+    let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]);
+    vec![
+        json!({"kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
+        json!({"kind": "ClusterRoleBinding", "metadata": {"name": name}, "subjects": [account],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}}),
+    ]
+}
+
+/// Roles and bindings, or why they cannot be read.
+async fn policy(session: &Session) -> Result<Arc<PolicyIndex>, String> {
+    let list = |kind: &'static str, plural: &'static str| {
+        let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
+        let api: Api<DynamicObject> = Api::all_with(session.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, plural));
+        async move {
+            let found = api.list(&ListParams::default()).await.map_err(|error| refused(plural, &error).to_line())?;
+            Ok::<_, String>((kind, found.items))
+        }
+    };
+    let (roles, cluster_roles, bindings, cluster_bindings) = tokio::try_join!(
+        list("Role", "roles"),
+        list("ClusterRole", "clusterroles"),
+        list("RoleBinding", "rolebindings"),
+        list("ClusterRoleBinding", "clusterrolebindings"),
+    )?;
+    let mut index = PolicyIndex::default();
+    for (kind, items) in [roles, cluster_roles, bindings, cluster_bindings] {
+        for item in items {
+            let mut object = serde_json::to_value(&item).map_err(|error| error.to_string())?;
+            object["kind"] = kind.into();
+            index.apply(&object).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(Arc::new(index))
+}
+
+/// Which cluster it is.
+async fn system(session: &Session) -> Result<Revision, Failure> {
+    let api: Api<Namespace> = Api::all(session.client.clone());
+    let found = api.get_metadata_opt("kube-system").await.map_err(|error| refused("namespace kube-system", &error))?;
+    let uid = found.and_then(|found| found.metadata.uid).unwrap_or_default();
+    Ok(Revision::of("cluster", format!("the one whose namespace kube-system has uid {uid}")))
+}
+
+/// Bundles that were pulled by this process, with its user's credentials.
+struct Pulled {
+    client: Client,
+    held: Mutex<HashMap<String, Arc<Bundle>>>,
+}
+
+#[async_trait]
+impl BundleSource for Pulled {
+    async fn bundle(&self, _extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure> {
+        if let Some(bundle) = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(reference) {
+            return Ok(bundle.clone());
+        }
+        let failed = |failure: &Failure| PullFailure { message: failure.to_line(), terminal: false };
+        let files = bundles::pull_with(&self.client, reference).await.map_err(|failure| failed(&failure))?;
+        let bundle = Arc::new(bundles::read(reference, &files).map_err(|failure| failed(&failure))?);
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(reference.to_owned(), bundle.clone());
+        Ok(bundle)
+    }
+
+    async fn forget(&self, _extension: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What a plan leaves recorded.
+pub fn objects(record: Option<&Record>) -> Vec<Value> {
+    record.map(|record| record.objects.clone()).unwrap_or_default()
+}
