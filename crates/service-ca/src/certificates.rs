@@ -105,7 +105,7 @@ impl Certificate {
             Err(error) => return Err(format!("the names of a certificate cannot be read: {error}")),
         };
         let public_key = parsed.public_key().subject_public_key.data.to_vec();
-        Ok(Self { common_name, from, until, names, public_key, der })
+        Ok(Self { der, common_name, from, until, names, public_key })
     }
 
     /// As PEM.

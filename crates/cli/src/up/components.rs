@@ -9,6 +9,7 @@ use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::{Expect, ObjectRef, Until, Writer};
 use mainstay_olm_v1::Setup;
+use mainstay_olm_v1::cluster_operator::{self, catalogs::openshift};
 use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Env, Kinds};
@@ -121,6 +122,14 @@ fn catalogd(extensions: &mut Extensions) {
     extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(SYSTEM_NAMESPACE, CATALOGD))));
 }
 
+fn service_ca(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(mainstay_service_ca::NAMESPACE, mainstay_service_ca::ACCOUNT))));
+}
+
+fn cluster_olm_operator(extensions: &mut Extensions) {
+    extensions.insert(TrustedIdentity(Arc::new(UserInfo::service_account(cluster_operator::NAMESPACE, cluster_operator::ACCOUNT))));
+}
+
 /// A client inside the process that may do everything.
 pub fn client(apis: &Apis) -> Result<kube::Client, Failure> {
     apis.in_process(administrator).client().map_err(|error| Failure::failed("cluster", &error))
@@ -180,7 +189,30 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         apis.serve_catalogs(std::mem::take(&mut ready.router));
         let until = stop.clone();
         tasks.spawn(async move { ready.run(until).await });
+        for object in cluster_operator::manifests(SYSTEM_NAMESPACE) {
+            apply(&writer, &object).await?;
+        }
+        // It does nothing until somebody brings OpenShift's kinds.
+        let config = cluster_operator::Config { system_namespace: SYSTEM_NAMESPACE.to_owned(), catalogs: openshift() };
+        let (of, until) = (apis.in_process(cluster_olm_operator), stop.clone());
+        tasks.spawn(async move {
+            if let Err(error) = cluster_operator::run(of, config, Env::system(), until).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the cluster operator of OLM ended");
+            }
+        });
         tell("olm-v1", "catalogs and extensions", begun.elapsed());
+        // Webhooks of bundles need certificates, so it comes with what installs them.
+        let begun = Instant::now();
+        for object in mainstay_service_ca::manifests() {
+            apply(&writer, &object).await?;
+        }
+        let (of, until) = (apis.in_process(service_ca), stop.clone());
+        tasks.spawn(async move {
+            if let Err(error) = mainstay_service_ca::run(of, Env::system(), until).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the service CA ended");
+            }
+        });
+        tell("service-ca", "certificates of Services", begun.elapsed());
     }
     for object in &options.manifests {
         apply(&writer, object).await?;

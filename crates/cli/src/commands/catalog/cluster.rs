@@ -7,6 +7,8 @@ use kube::api::{Api, DeleteParams, ListParams};
 use mainstay_api::condition;
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
 use mainstay_apply::{Expect, ObjectRef, Until};
+use mainstay_olm_v1::catalog::REMOVED_APIS;
+use mainstay_olm_v1::cluster_operator::catalogs::description;
 use serde_json::{Value, json};
 
 use crate::cluster::{ClusterArgs, Session, not_written, refused};
@@ -217,6 +219,9 @@ pub fn show(arguments: &Show) -> Result<(), Failure> {
         let reference = catalog.spec.source.image.as_ref().map(|image| image.reference.clone()).unwrap_or_default();
         let status = catalog.status.unwrap_or_default();
         output::line(format!("Name:       {}", arguments.name))?;
+        if let Some(description) = description(&arguments.name) {
+            output::line(format!("Holds:      {description}"))?;
+        }
         output::line(format!("Reference:  {reference}"))?;
         output::line(format!("Resolved:   {}", status.resolved_source.map(|source| source.image.reference).unwrap_or_default()))?;
         output::line(format!("Priority:   {}", catalog.spec.priority))?;
@@ -227,7 +232,8 @@ pub fn show(arguments: &Show) -> Result<(), Failure> {
         }
         output::print(&table.render(2))?;
         output::line("Packages:")?;
-        output::print(&package_table(&packages).render(2))
+        output::print(&package_table(&packages).render(2))?;
+        output::line(format!("note: {REMOVED_APIS}"))
     })
 }
 
