@@ -172,3 +172,31 @@ async fn slow_and_endless_clients_are_let_go_of() {
     stop.cancel();
     assert_eq!(running.await.unwrap(), Ended::Drained);
 }
+
+/// OLM1-GEN-05: a listener without HTTP/2 offers HTTP/1.1 alone, and speaks TLS 1.2 and newer.
+#[tokio::test]
+async fn without_http2() {
+    let pair = self_signed("localhost");
+    let certificates = Certificates::from_pem(pair.cert.as_bytes(), pair.key.as_bytes()).unwrap();
+    let stop = CancellationToken::new();
+    for (http2, agreed) in [(true, b"h2".as_slice()), (false, b"http/1.1".as_slice())] {
+        let server = Server::bind(ANY_PORT).await.unwrap().tls(Tls::new(&certificates, ClientCertificates::Ignored).unwrap());
+        let server = if http2 { server } else { server.without_http2() };
+        let address = server.address();
+        tokio::spawn(server.run(router(), stop.clone()));
+        let mut store = RootCertStore::empty();
+        store.add(CertificateDer::from_pem_slice(pair.cert.as_bytes()).unwrap()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS12])
+            .unwrap()
+            .with_root_certificates(store)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(agreed));
+        assert_eq!(stream.get_ref().1.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_2));
+    }
+    stop.cancel();
+}

@@ -1,10 +1,14 @@
 //! One embedded cluster: `mainstay up` as a process of its own, in a folder of its own.
+//!
+//! With `MAINSTAY_E2E_KUBECONFIG` set, tests that want nothing but an API with OLM v1 ([`Cluster::up`] without arguments) get that cluster
+//! instead, one after another, and take back what they applied. The controllers there must reach registries on the loopback of this machine:
+//! `mainstay run olm-v1` beside the tests does. Everything else starts clusters of its own, as always.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -30,57 +34,120 @@ pub struct Options<'a> {
 
 /// A running cluster. It ends with its value, and its folder goes with it.
 pub struct Cluster {
-    child: Child,
+    child: Option<Child>,
     folder: TempDir,
     server: String,
     kubeconfig: PathBuf,
     options: (Vec<String>, Vec<(String, String)>, PathBuf),
+    given: Option<Given>,
 }
 
+/// A cluster that was there before the test and stays.
+struct Given {
+    applied: Mutex<Vec<String>>,
+    _turn: Turn,
+}
+
+/// Tests on one cluster take turns: they use the same names.
+struct Turn;
+
+static TAKEN: Mutex<bool> = Mutex::new(false);
+static FREE: Condvar = Condvar::new();
+
+impl Turn {
+    fn take() -> Self {
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken {
+            taken = FREE.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken = true;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        FREE.notify_one();
+    }
+}
+
+/// The variable that names it.
+const GIVEN: &str = "MAINSTAY_E2E_KUBECONFIG";
+
 impl Cluster {
-    /// Starts `mainstay up` with more arguments and waits until it says that it is ready.
+    /// Starts `mainstay up` with more arguments and waits until it says that it is ready. Without arguments any cluster with OLM v1 will do.
     #[track_caller]
     pub fn up(arguments: &[&str]) -> Self {
+        if let (true, Some(kubeconfig)) = (arguments.is_empty(), std::env::var_os(GIVEN)) {
+            return Self::given(kubeconfig.into());
+        }
         Self::with(&Options { arguments, ..Options::default() })
     }
 
-    /// Starts a cluster with options.
+    #[track_caller]
+    fn given(kubeconfig: PathBuf) -> Self {
+        let server = std::fs::read_to_string(&kubeconfig)
+            .ok()
+            .and_then(|text| mainstay_yaml::parse(&text).ok())
+            .and_then(|config| Some(config["clusters"][0]["cluster"]["server"].as_str()?.to_owned()));
+        let Some(server) = server else { panic!("{GIVEN}={} is no kubeconfig", kubeconfig.display()) };
+        eprintln!("on the cluster of {GIVEN}: {server}");
+        let given = Given { applied: Mutex::default(), _turn: Turn::take() };
+        let options = (Vec::new(), Vec::new(), binary::mainstay().to_owned());
+        Self { child: None, folder: folder(), server, kubeconfig, options, given: Some(given) }
+    }
+
+    /// Starts a cluster of the test's own with options.
     #[track_caller]
     pub fn with(options: &Options<'_>) -> Self {
-        let folder = match tempfile::Builder::new().prefix("mainstay-e2e-").tempdir() {
-            Ok(folder) => folder,
-            Err(error) => panic!("no folder for a cluster: {error}"),
-        };
+        let folder = folder();
         let binary = options.binary.unwrap_or_else(|| binary::mainstay()).to_owned();
         let arguments = options.arguments.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let environment = options.environment.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let options = (arguments, environment, binary);
         let (child, server, kubeconfig) = start(folder.path(), &options, "127.0.0.1:0");
-        Self { child, folder, server, kubeconfig, options }
+        Self { child: Some(child), folder, server, kubeconfig, options, given: None }
     }
 
     /// Starts it again on the same data, after [`Cluster::kill`] or [`Cluster::stop`].
     #[track_caller]
     pub fn start_again(&mut self) {
-        (self.child, self.server, self.kubeconfig) = start(self.folder.path(), &self.options, "127.0.0.1:0");
+        self.start("127.0.0.1:0");
     }
 
     /// As [`Cluster::start_again`], at the same address: clients that are still there find it again.
     #[track_caller]
     pub fn come_back(&mut self) {
         let address = self.server.trim_start_matches("https://").to_owned();
-        (self.child, self.server, self.kubeconfig) = start(self.folder.path(), &self.options, &address);
+        self.start(&address);
+    }
+
+    #[track_caller]
+    fn start(&mut self, address: &str) {
+        assert!(self.given.is_none(), "the cluster of {GIVEN} is not the test's to start");
+        let (child, server, kubeconfig) = start(self.folder.path(), &self.options, address);
+        (self.child, self.server, self.kubeconfig) = (Some(child), server, kubeconfig);
+    }
+
+    #[track_caller]
+    fn child(&mut self) -> &mut Child {
+        match &mut self.child {
+            Some(child) => child,
+            None => panic!("the cluster of {GIVEN} is not the test's to end"),
+        }
     }
 
     /// Ends it as a crash would.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let child = self.child();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 
     /// Ends it politely; the exit code, absent when it did not end within five seconds.
     pub fn stop(&mut self) -> Option<i32> {
-        process::terminate(&mut self.child)
+        process::terminate(self.child())
     }
 
     /// The folder of its data.
@@ -105,7 +172,10 @@ impl Cluster {
 
     /// The process.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        match &self.child {
+            Some(child) => child.id(),
+            None => panic!("the cluster of {GIVEN} is no process of the test"),
+        }
     }
 
     /// What it wrote to standard error so far.
@@ -137,6 +207,9 @@ impl Cluster {
     /// Applies manifests and expects that they are taken.
     #[track_caller]
     pub fn apply(&self, manifests: &str) -> String {
+        if let Some(given) = &self.given {
+            given.applied.lock().unwrap_or_else(PoisonError::into_inner).push(manifests.to_owned());
+        }
         self.kubectl_with(&["apply", "-f", "-"], manifests).ok()
     }
 
@@ -182,6 +255,16 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        if let Some(given) = &self.given {
+            let applied = std::mem::take(&mut *given.applied.lock().unwrap_or_else(PoisonError::into_inner));
+            for manifests in applied.iter().rev() {
+                let gone = self.kubectl_with(&["delete", "--ignore-not-found", "--timeout=120s", "-f", "-"], manifests);
+                if gone.code != Some(0) {
+                    eprintln!("not taken back: {gone}");
+                }
+            }
+            return;
+        }
         let _ = self.stop();
         if thread::panicking() {
             let log = self.log();
@@ -191,6 +274,14 @@ impl Drop for Cluster {
                 eprintln!("  {line}");
             }
         }
+    }
+}
+
+#[track_caller]
+fn folder() -> TempDir {
+    match tempfile::Builder::new().prefix("mainstay-e2e-").tempdir() {
+        Ok(folder) => folder,
+        Err(error) => panic!("no folder for a cluster: {error}"),
     }
 }
 

@@ -4,10 +4,10 @@
 use mainstay_e2e::bundles::{
     self, Toy, catalog, condition, extension, offline, publish, push_catalog, until_installed, until_said, until_serving, write,
 };
-use mainstay_e2e::{Cluster, Registry, need_kubectl};
+use mainstay_e2e::{Cluster, Options, Registry, need_kubectl};
 use serde_json::{Value, json};
 
-/// CATLG-68, OLM1-BUILD-10, OLM1-CAT-01..05, OLM1-CAT-08..09, OLM1-CAT-13..14, MS-CLI-02, MS-CLI-05, MS-CLI-06: a catalog is added, shown, searched, moved by its tag, disabled, removed.
+/// CATLG-68, OLM1-BUILD-10, OLM1-CAT-01..05, OLM1-CAT-08..09, OLM1-CAT-13..15, MS-CLI-02, MS-CLI-05, MS-CLI-06: a catalog is added, shown, searched, moved by its tag, disabled, removed.
 #[test]
 fn a_catalog_from_beginning_to_end() {
     let Some(()) = need_kubectl() else { return };
@@ -34,7 +34,9 @@ fn a_catalog_from_beginning_to_end() {
 
     assert!(cluster.mainstay(&["catalog", "list"]).ok().contains("team"));
     assert!(cluster.mainstay(&["catalog", "search", "gadget"]).ok().contains("gadget"));
-    assert!(cluster.mainstay(&["catalog", "show", "team"]).ok().contains("gadget"));
+    let shown = cluster.mainstay(&["catalog", "show", "team"]).ok();
+    assert!(shown.contains("gadget"), "{shown}");
+    assert!(shown.contains("an operator that uses a removed API stops working on a platform version without it"), "{shown}");
 
     // The tag moves; the next poll sees it. Switching off and on asks at once.
     Toy::new("gadget", "1.1.0").write(&bundles);
@@ -167,7 +169,7 @@ fn pins_ranges_deprecations_and_drift() {
 #[test]
 fn a_kill_in_the_middle_of_an_install() {
     let Some(()) = need_kubectl() else { return };
-    let mut cluster = Cluster::up(&[]);
+    let mut cluster = Cluster::with(&Options::default());
     let registry = Registry::ours();
     let bundles = cluster.folder().join("bundles");
     Toy::new("gadget", "1.0.0").write(&bundles);
