@@ -123,7 +123,7 @@ fn issuer(secret: &Value) -> String {
     certificates(secret).get(1).map(|ca| ca.common_name.clone()).unwrap_or_default()
 }
 
-/// COP-SCA-01, COP-SCA-03: a Service gets its Secret, also after the Secret was deleted or spoilt; every kind that asks for the bundle
+/// COP-34, COP-SCA-01, COP-SCA-03: a Service gets its Secret, also after the Secret was deleted or spoilt; every kind that asks for the bundle
 /// gets it, with the loop's own rights only.
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_and_bundles_are_kept() {
