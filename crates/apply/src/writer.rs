@@ -117,12 +117,10 @@ impl Writer {
         let place = ObjectRef { api_version: version, kind: kind.kind.clone(), namespace: String::new(), name: String::new() };
         let served = self.kinds.served(kind).await.map_err(|source| WriteError::Kind { object: Box::new(place.clone()), source })?;
         let mut all: Vec<Value> = Vec::new();
-        let mut page = String::new();
+        let mut page: Option<String> = None;
         loop {
             let mut query = vec![("limit", PAGE.min(most.saturating_sub(all.len()).max(1)).to_string())];
-            if !page.is_empty() {
-                query.push(("continue", page));
-            }
+            query.extend(page.take().map(|page| ("continue", page)));
             let call = Call {
                 verb: Verb::List,
                 method: Method::GET,
@@ -133,7 +131,7 @@ impl Writer {
                 body: None,
             };
             let mut list = call.send(&self.client).await?.object;
-            page = list.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
+            page = list.pointer("/metadata/continue").and_then(Value::as_str).filter(|page| !page.is_empty()).map(str::to_owned);
             for mut item in list.get_mut("items").and_then(Value::as_array_mut).into_iter().flat_map(std::mem::take) {
                 if let Value::Object(item) = &mut item {
                     // Items of a list leave out what they all are.
@@ -142,7 +140,7 @@ impl Writer {
                 }
                 all.push(item);
             }
-            if page.is_empty() || all.len() >= most {
+            if page.is_none() || all.len() >= most {
                 return Ok(all);
             }
         }

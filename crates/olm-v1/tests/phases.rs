@@ -138,7 +138,7 @@ fn what_is_gone_is_deleted_last() {
     scene.have("1.1.0", State::Deployed);
     scene.wish("version", json!("2.0.0"));
     scene.touch("ConfigMap", "taken", |live| {
-        live["metadata"]["ownerReferences"][0] = json!({"kind": "X", "name": "x", "uid": "x", "controller": true})
+        live["metadata"]["ownerReferences"][0] = json!({"kind": "X", "name": "x", "uid": "x", "controller": true});
     });
     scene.touch("ConfigMap", "leaving", |live| live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     let (_, plan, _) = scene.decide();

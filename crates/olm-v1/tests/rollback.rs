@@ -28,7 +28,7 @@ fn widget(name: &str, spec: &Value) -> Value {
 }
 
 /// The verdict on going back from one set of objects to another, with these custom resources.
-fn verdict(from: &[Value], to: &[Value], items: Instances) -> (Class, Vec<String>) {
+fn verdict(from: &[Value], to: &[Value], items: &Instances) -> (Class, Vec<String>) {
     let found = from.iter().chain(to).filter(|object| object["kind"] == "CustomResourceDefinition");
     let mut definitions = BTreeMap::new();
     for object in found {
@@ -48,15 +48,15 @@ fn removed_fields_matter_where_there_is_data() {
         "parts": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}}});
     let (old, new) = ([crd(&json!([version("v1", true, &size)]), &["v1"])], [crd(&json!([version("v1", true, &more)]), &["v1"])]);
     let known = |items: &[Value]| Instances::Known(items.to_vec());
-    assert_eq!(verdict(&old, &old, known(&[widget("a", &json!({"size": 1}))])), (Class::Safe, vec![]));
-    assert_eq!(verdict(&new, &old, known(&[])), (Class::Safe, vec![]));
-    assert_eq!(verdict(&new, &old, known(&[widget("a", &json!({"size": 1}))])), (Class::Safe, vec![]));
+    assert_eq!(verdict(&old, &old, &known(&[widget("a", &json!({"size": 1}))])), (Class::Safe, vec![]));
+    assert_eq!(verdict(&new, &old, &known(&[])), (Class::Safe, vec![]));
+    assert_eq!(verdict(&new, &old, &known(&[widget("a", &json!({"size": 1}))])), (Class::Safe, vec![]));
     let items = [
         widget("a", &json!({"colour": "red"})),
         widget("b", &json!({"colour": "blue", "parts": [{"name": "x"}]})),
         widget("c", &json!({})),
     ];
-    let (class, risks) = verdict(&new, &old, known(&items));
+    let (class, risks) = verdict(&new, &old, &known(&items));
     assert_eq!(class, Class::Unsafe);
     let name = "CustomResourceDefinition widgets.example.com";
     assert_eq!(
@@ -67,9 +67,9 @@ fn removed_fields_matter_where_there_is_data() {
         ]
     );
     let many: Vec<Value> = (0..14).map(|number| widget(&format!("w{number}"), &json!({"colour": "red"}))).collect();
-    let (_, risks) = verdict(&new, &old, known(&many));
+    let (_, risks) = verdict(&new, &old, &known(&many));
     assert!(risks[0].contains("14 custom resources") && risks[0].ends_with("work/w9, and 4 more"), "{risks:?}");
-    let (class, risks) = verdict(&new, &old, Instances::Unreadable("forbidden".to_owned()));
+    let (class, risks) = verdict(&new, &old, &Instances::Unreadable("forbidden".to_owned()));
     assert!(class == Class::Unsafe && risks[0].ends_with("nobody knows what is lost: forbidden"), "{risks:?}");
 }
 
@@ -82,25 +82,25 @@ fn definitions_that_differ_otherwise() {
     let one = |spec: &Value| crd(&json!([version("v1", true, spec)]), &["v1"]);
     let two = crd(&json!([version("v1", false, &spec), version("v2", true, &spec)]), &["v1", "v2"]);
     let items = || Instances::Known(vec![widget("a", &json!({"size": 9}))]);
-    let (class, risks) = verdict(&[one(&spec)], &[one(&bounded)], items());
+    let (class, risks) = verdict(&[one(&spec)], &[one(&bounded)], &items());
     assert!(class == Class::Unsafe && risks[0].contains("maximum") && risks[0].contains("1 custom resource may not satisfy"), "{risks:?}");
-    assert_eq!(verdict(&[one(&spec)], &[one(&bounded)], Instances::Known(vec![])).0, Class::Safe);
+    assert_eq!(verdict(&[one(&spec)], &[one(&bounded)], &Instances::Known(vec![])).0, Class::Safe);
 
-    let (class, risks) = verdict(std::slice::from_ref(&two), &[one(&spec)], items());
+    let (class, risks) = verdict(std::slice::from_ref(&two), &[one(&spec)], &items());
     assert_eq!(class, Class::Impossible);
     assert!(risks[0].ends_with("objects are stored as v2, which the older definition lacks; the API server refuses that"), "{risks:?}");
     assert!(risks.iter().any(|risk| risk.ends_with("v2 is not served any more; its clients fail")), "{risks:?}");
 
     let both = crd(&json!([version("v1", true, &spec), version("v2", false, &spec)]), &["v1"]);
-    let (class, risks) = verdict(std::slice::from_ref(&two), std::slice::from_ref(&both), items());
+    let (class, risks) = verdict(std::slice::from_ref(&two), std::slice::from_ref(&both), &items());
     assert!(class == Class::Unsafe && risks[0].contains("objects are stored as v2; the older definition stores v1"), "{risks:?}");
 
     let mut converting = both.clone();
     converting["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://x"}}});
-    let (class, risks) = verdict(&[converting], &[both], items());
+    let (class, risks) = verdict(&[converting], &[both], &items());
     assert!(class == Class::Unsafe && risks[0].contains("the conversion webhook goes"), "{risks:?}");
 
-    let (class, risks) = verdict(&[one(&spec)], &[], items());
+    let (class, risks) = verdict(&[one(&spec)], &[], &items());
     assert_eq!(
         (class, risks),
         (
@@ -111,7 +111,7 @@ fn definitions_that_differ_otherwise() {
             ]
         )
     );
-    assert_eq!(verdict(&[one(&spec)], &[], Instances::Known(vec![])).0, Class::Safe);
+    assert_eq!(verdict(&[one(&spec)], &[], &Instances::Known(vec![])).0, Class::Safe);
 }
 
 /// MS-RB-01: an older webhook that judges otherwise, and rights that the installer lacks, make it unsafe.
@@ -137,8 +137,8 @@ fn webhooks_and_rights() {
 
 const BY: i64 = 1_700_000_000;
 
-fn time(seconds: i64) -> Option<Timestamp> {
-    Some(Timestamp::from_second(BY + seconds).unwrap())
+fn time(seconds: i64) -> Timestamp {
+    Timestamp::from_second(BY + seconds).unwrap()
 }
 
 /// 1.0.0 and then 1.1.0 installed, the latter with a time to become healthy; the clock stands so many seconds after its end.
@@ -149,8 +149,8 @@ fn upgraded(seconds: i64, newer: &Content) -> Scene {
     scene.have("1.0.0", State::Deployed);
     scene.have("1.1.0", State::Deployed);
     scene.wish("version", json!("1.1.0"));
-    scene.history.as_mut().unwrap().revisions[1].notes.healthy_by = time(0);
-    scene.now = time(seconds);
+    scene.history.as_mut().unwrap().revisions[1].notes.healthy_by = Some(time(0));
+    scene.now = Some(time(seconds));
     scene
 }
 
@@ -172,7 +172,7 @@ const WORDS: &str = "widgets.v1.1.0 did not become healthy within 2m: Deployment
 #[test]
 fn unhealthy_upgrades_are_rolled_back_where_that_is_asked_for() {
     let waiting = decide(&upgraded(-5, &Content::default()));
-    assert_eq!((waiting.action, waiting.verdict, waiting.gate.until), (Action::Reassert, Verdict::Reached, time(0)));
+    assert_eq!((waiting.action, waiting.verdict, waiting.gate.until), (Action::Reassert, Verdict::Reached, Some(time(0))));
 
     let mut healthy = upgraded(5, &Content::default());
     available(&mut healthy);
