@@ -114,7 +114,9 @@ pub struct ChangePlanSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "named by what they are")]
 pub struct ExtensionRef {
+    #[schemars(length(max = 253))]
     pub name: String,
+    #[schemars(length(max = 64))]
     pub uid: String,
 }
 
@@ -122,12 +124,17 @@ pub struct ExtensionRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "named by what they are")]
 pub struct BundleRef {
+    #[schemars(length(max = 1000))]
     pub package: String,
+    #[schemars(length(max = 1000))]
     pub name: String,
+    #[schemars(length(max = 1000))]
     pub version: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1000))]
     pub image: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1000))]
     pub catalog: String,
 }
 

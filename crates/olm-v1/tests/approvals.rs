@@ -13,7 +13,7 @@ fn change_plan(name: &str) -> ObjectRef {
     place("lifecycle.mainstay.dev/v1alpha1", "ChangePlan", "", name)
 }
 
-fn policy(name: &str, spec: Value) -> Value {
+fn policy(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": name}, "spec": spec})
 }
 
@@ -101,7 +101,7 @@ async fn approve(bench: &Bench, name: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_wait_for_their_own_approval() {
     let bench = Bench::start().await;
-    bench.api.apply(policy("ask", json!({"packages": ["wid*"], "approval": "Always"}))).await;
+    bench.api.apply(policy("ask", &json!({"packages": ["wid*"], "approval": "Always"}))).await;
     serve(&bench, &[("widgets", "1.0.0", None, None), ("widgets", "1.1.0", Some("1.0.0"), None), ("gadgets", "1.0.0", None, None)]).await;
     bench.api.apply(wish("widgets", "widgets", Some("1.0.0"))).await;
     let first = waits_for(&bench, "widgets", "install widgets.v1.0.0").await;
@@ -111,6 +111,18 @@ async fn changes_wait_for_their_own_approval() {
     assert_eq!(condition(&live, "Installed")["status"], "False");
     assert!(bench.api.get(&place("apps/v1", "Deployment", "work", "widgets")).await.is_none());
 
+    // A pattern that matches no package's name is refused.
+    for pattern in ["", "Widgets", "wid[gets", "-a"] {
+        let (code, answer) = bench
+            .ask(
+                &[],
+                "POST",
+                "/apis/lifecycle.mainstay.dev/v1alpha1/lifecyclepolicies",
+                Some(&policy("odd", &json!({"packages": [pattern]}))),
+            )
+            .await;
+        assert_eq!(code, 422, "{answer}");
+    }
     // Neither another digest nor another content is accepted.
     for spec in [
         json!({"approvedDigest": "sha256:0000"}),
@@ -144,7 +156,7 @@ async fn changes_wait_for_their_own_approval() {
     until_phase(&bench, &first, "Applied").await;
 
     // Without the policy the next change is not asked about, and what still waits is superseded.
-    bench.api.apply(policy("ask", json!({"packages": ["*"], "approval": "Always"}))).await;
+    bench.api.apply(policy("ask", &json!({"packages": ["*"], "approval": "Always"}))).await;
     bench.api.apply(wish("gadgets", "gadgets", None)).await;
     let third = waits_for(&bench, "gadgets", "install gadgets.v1.0.0").await;
     until_phase(&bench, &third, "Pending").await;
@@ -159,33 +171,39 @@ async fn changes_wait_for_their_own_approval() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dependencies_come_with_one_approval() {
     let bench = Bench::start().await;
-    serve(&bench, &[("gadgets", "1.0.0", None, None), ("widgets", "1.0.0", None, Some(("gadgets", ">=1.0.0")))]).await;
+    let gadgets = ("gadgets", "1.0.0", None, Some(("gears", ">=1.0.0")));
+    serve(&bench, &[("gears", "1.0.0", None, None), gadgets, ("widgets", "1.0.0", None, Some(("gadgets", ">=1.0.0")))]).await;
     bench.api.apply(wish("widgets", "widgets", None)).await;
     let (_, refusal) = bench.progressing("widgets", "Retrying", "").await;
     assert_eq!(
         refusal,
         "validating bundle \"widgets.v1.0.0\": bundle \"widgets.v1.0.0\" has a dependency declared via property \"olm.package.required\" which is currently not supported"
     );
-    bench.api.apply(policy("together", json!({"resolveDependencies": "Plan", "approval": "Always"}))).await;
-    let plan = waits_for(&bench, "widgets", "also installs gadgets.v1.0.0").await;
+    bench.api.apply(policy("together", &json!({"packages": ["widgets"], "resolveDependencies": "Plan", "approval": "Always"}))).await;
+    let plan = waits_for(&bench, "widgets", "also installs gears.v1.0.0, gadgets.v1.0.0").await;
     let kept = until_phase(&bench, &plan, "Pending").await;
-    assert_eq!(kept["spec"]["summary"]["dependencies"][0]["package"], "gadgets");
+    assert_eq!(kept["spec"]["summary"]["dependencies"][0]["package"], "gears");
+    bench.api.apply(policy("strict", &json!({"packages": ["g*"], "approval": "Always"}))).await;
     // What `mainstay approve` does: make what is missing, then approve.
-    let mut dependency = wish("gadgets", "gadgets", Some("1.0.0"));
-    dependency["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": plan});
-    bench.api.apply(dependency).await;
+    for package in ["gears", "gadgets"] {
+        let mut dependency = wish(package, package, Some("1.0.0"));
+        dependency["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": plan});
+        bench.api.apply(dependency).await;
+    }
     approve(&bench, &plan).await;
     bench.installed("gadgets", "1.0.0").await;
     bench.installed("widgets", "1.0.0").await;
     until_phase(&bench, &plan, "Applied").await;
 
     // Both need the other's next version.
-    bench.api.apply(policy("together", json!({"resolveDependencies": "Plan", "approval": "Automatic"}))).await;
+    bench.api.delete(&place("lifecycle.mainstay.dev/v1alpha1", "LifecyclePolicy", "", "strict")).await;
+    bench.api.apply(policy("together", &json!({"resolveDependencies": "Plan", "approval": "Automatic"}))).await;
     bench.api.apply(wish("gadgets", "gadgets", Some(">=1.0.0"))).await;
     serve(
         &bench,
         &[
-            ("gadgets", "1.0.0", None, None),
+            ("gears", "1.0.0", None, None),
+            gadgets,
             ("gadgets", "2.0.0", Some("1.0.0"), Some(("widgets", ">=2.0.0"))),
             ("widgets", "1.0.0", None, Some(("gadgets", ">=1.0.0"))),
             ("widgets", "2.0.0", Some("1.0.0"), Some(("gadgets", ">=2.0.0"))),

@@ -71,7 +71,7 @@ fn planned(text: &str) -> Scene {
 }
 
 /// Another extension, with what it has installed.
-fn peer(scene: &mut Scene, package: &str, installed: Option<&str>, more: Value) {
+fn peer(scene: &mut Scene, package: &str, installed: Option<&str>, more: &Value) {
     let mut catalog = json!({"packageName": package});
     for (key, value) in more.as_object().into_iter().flatten() {
         catalog[key] = value.clone();
@@ -153,8 +153,8 @@ fn what_is_missing_is_approved_with_the_change() {
         )
     );
     // Made along with the plan, as the command does.
-    peer(&mut scene, "gears", None, json!({"version": "1.0.0"}));
-    peer(&mut scene, "gadgets", None, json!({"version": "2.0.0"}));
+    peer(&mut scene, "gears", None, &json!({"version": "1.0.0"}));
+    peer(&mut scene, "gadgets", None, &json!({"version": "2.0.0"}));
     let waits = told(&scene);
     assert!(
         waits.starts_with("Retrying: waits for gadgets.v2.0.0 of clusterextension gadgets, gears.v1.0.0 of clusterextension gears"),
@@ -162,8 +162,8 @@ fn what_is_missing_is_approved_with_the_change() {
     );
     let mark = plan(&scene).consent.marks.pop().unwrap();
     assert_eq!((mark.name, mark.phase), (gate.name, ChangePlanPhase::Approved));
-    peer(&mut scene, "gears", Some("1.0.0"), json!({"version": "1.0.0"}));
-    peer(&mut scene, "gadgets", Some("2.0.0"), json!({"version": "2.0.0"}));
+    peer(&mut scene, "gears", Some("1.0.0"), &json!({"version": "1.0.0"}));
+    peer(&mut scene, "gadgets", Some("2.0.0"), &json!({"version": "2.0.0"}));
     assert_eq!(told(&scene), "Install widgets.v1.0.0");
 }
 
@@ -201,10 +201,10 @@ fn extensions_upgrade_together() {
     ";
     let mut scene = planned(mutual);
     scene.have("1.0.0", State::Deployed);
-    peer(&mut scene, "gadgets", Some("1.0.0"), json!({}));
+    peer(&mut scene, "gadgets", Some("1.0.0"), &json!({}));
     assert_eq!(told(&scene), "Upgrade widgets.v2.0.0");
     // The other one is pinned: nobody moves, and that is no error of this extension's neighbours.
-    peer(&mut scene, "gadgets", Some("1.0.0"), json!({"version": "1.0.0"}));
+    peer(&mut scene, "gadgets", Some("1.0.0"), &json!({"version": "1.0.0"}));
     assert_eq!(told(&scene), "Reassert widgets.v1.0.0");
 
     let one_way = "
@@ -215,10 +215,10 @@ fn extensions_upgrade_together() {
     ";
     let mut scene = planned(one_way);
     scene.have("1.0.0", State::Deployed);
-    peer(&mut scene, "gadgets", Some("1.0.0"), json!({}));
+    peer(&mut scene, "gadgets", Some("1.0.0"), &json!({}));
     assert!(told(&scene).starts_with("Retrying: waits for gadgets.v2.0.0 of clusterextension gadgets"), "{}", told(&scene));
     assert_eq!(plan(&scene).consent.meanwhile.unwrap().action, Action::Reassert);
-    peer(&mut scene, "gadgets", Some("2.0.0"), json!({}));
+    peer(&mut scene, "gadgets", Some("2.0.0"), &json!({}));
     assert_eq!(told(&scene), "Upgrade widgets.v2.0.0");
 }
 
@@ -235,8 +235,8 @@ fn blame_stays_where_it_belongs() {
     assert!(told_.starts_with("Retrying: ") && told_.contains("gadgets") && told_.contains(">=5.0.0"), "{told_}");
     // The neighbour whose wish is hopeless.
     let mut scene = planned("widgets 1.0.0\ngadgets 1.0.0");
-    peer(&mut scene, "gadgets", None, json!({"version": "9.x"}));
-    peer(&mut scene, "nonsense", None, json!({}));
+    peer(&mut scene, "gadgets", None, &json!({"version": "9.x"}));
+    peer(&mut scene, "nonsense", None, &json!({}));
     assert_eq!(told(&scene), "Install widgets.v1.0.0");
     // The dependency's catalog goes: what was resolved is not any more.
     let mut scene = planned("widgets 1.0.0 needs gadgets >=1.0.0");

@@ -7,7 +7,7 @@ use clap::Args;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use mainstay_api::lifecycle::{BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangeSummary};
-use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
+use mainstay_api::olm_v1::NAME_LABEL;
 use mainstay_apply::{ObjectRef, Patch, Step};
 use mainstay_bundle::rights::{Grant, Installer, manifests};
 use serde_json::{Value, json};
@@ -184,12 +184,12 @@ async fn besides(session: &Session, plan: &ChangePlan, progress: &mut Progress) 
                 bundle.package, bundle.version
             )));
         }
-        besides.push(beside(plan, bundle, &present, progress).await?);
+        besides.push(beside(plan, bundle, progress).await?);
     }
     Ok(besides)
 }
 
-async fn beside(plan: &ChangePlan, bundle: &BundleRef, present: &[ClusterExtension], progress: &mut Progress) -> Result<Beside, Failure> {
+async fn beside(plan: &ChangePlan, bundle: &BundleRef, progress: &mut Progress) -> Result<Beside, Failure> {
     progress.doing(&format!("{}: pull {}", bundle.name, bundle.image));
     let files = bundles::pull_with(&images::client()?, &bundle.image).await?;
     let content = bundles::read(&bundle.image, &files)?;
@@ -200,12 +200,9 @@ async fn beside(plan: &ChangePlan, bundle: &BundleRef, present: &[ClusterExtensi
     let grants = extensions::rights(&objects, name);
     let account = format!("{name}-installer");
     let installer = Installer { extension: name.clone(), service_account: account.clone(), namespace: namespace.clone() };
-    // Labels of the extension that needs it decide which policies concern it; the new one is looked after alike.
-    let labels =
-        present.iter().find(|extension| extension.name_any() == plan.spec.extension.name).map(|extension| extension.labels().clone());
     let extension = json!({
         "apiVersion": API_VERSION, "kind": "ClusterExtension",
-        "metadata": {"name": name, "annotations": {CHANGE_PLAN: plan.name_any()}, "labels": labels.unwrap_or_default()},
+        "metadata": {"name": name, "annotations": {CHANGE_PLAN: plan.name_any()}},
         "spec": {"namespace": namespace, "serviceAccount": {"name": account}, "source": {"sourceType": "Catalog", "catalog": {
             // Exactly what was shown; `mainstay upgrade` widens it.
             "packageName": bundle.package, "version": bundle.version, "selector": {"matchLabels": {NAME_LABEL: bundle.catalog}},

@@ -99,7 +99,9 @@ impl Proposal<'_> {
         let mut dependencies: Vec<&BundleRef> = dependencies.iter().collect();
         dependencies.sort_by_key(|each| (&each.package, &each.name));
         for BundleRef { package, name, version, image, catalog } in dependencies {
-            [package, name, version, image, catalog].into_iter().for_each(|text| take(text));
+            for text in [package, name, version, image, catalog] {
+                take(text);
+            }
         }
         hash.finalize().iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}"))
     }
@@ -132,13 +134,11 @@ impl Proposal<'_> {
             .installed
             .is_some_and(|installed| installed.record.bundle == self.record.bundle && installed.record.digest() == self.record.digest());
         match ruling.approval {
-            _ if repair => {}
-            Approval::Automatic => {}
-            Approval::RightsIncrease if self.installed.is_some() && !gained.is_empty() => {
+            Approval::Always if !repair => reasons.push(format!("every change waits{}", by(&ruling.approval_by))),
+            Approval::RightsIncrease if !repair && self.installed.is_some() && !gained.is_empty() => {
                 reasons.push(format!("grants more than the installed version has{}", by(&ruling.approval_by)));
             }
-            Approval::RightsIncrease => {}
-            Approval::Always => reasons.push(format!("every change waits{}", by(&ruling.approval_by))),
+            Approval::Always | Approval::RightsIncrease | Approval::Automatic => {}
         }
         reasons
     }
@@ -158,19 +158,22 @@ pub fn approved(plan: &ChangePlan) -> bool {
     plan.spec.approved_digest.as_ref() == Some(&plan.spec.digest)
 }
 
+/// The approved plan that an extension was made along with.
+pub fn made_along<'p>(extension: &ClusterExtension, plans: &'p [Arc<ChangePlan>]) -> Option<&'p ChangePlan> {
+    let name = extension.annotations().get(CHANGE_PLAN)?;
+    let package = &extension.spec.source.catalog.as_ref()?.package_name;
+    let lists = |plan: &ChangePlan| plan.spec.summary.dependencies.iter().any(|bundle| bundle.package == *package);
+    plans.iter().map(|plan| &**plan).find(|plan| plan.metadata.name.as_ref() == Some(name) && approved(plan) && lists(plan))
+}
+
 /// Whether somebody's approved plan installs this bundle along with its own: then it was seen and allowed there.
 fn allowed_elsewhere(proposal: &Proposal<'_>, plans: &[Arc<ChangePlan>]) -> bool {
     let bundle = &proposal.record.bundle;
-    let Some(name) = proposal.extension.annotations().get(CHANGE_PLAN) else { return false };
-    proposal.installed.is_none()
-        && proposal.missing.is_empty()
-        && plans.iter().filter(|plan| plan.metadata.name.as_ref() == Some(name) && approved(plan)).any(|plan| {
-            plan.spec
-                .summary
-                .dependencies
-                .iter()
-                .any(|each| [each.package.as_str(), &each.name, &each.version, &each.image] == bundle_texts(bundle))
-        })
+    let listed = |plan: &ChangePlan| {
+        let same = |each: &BundleRef| [each.package.as_str(), &each.name, &each.version, &each.image] == bundle_texts(bundle);
+        plan.spec.summary.dependencies.iter().any(same)
+    };
+    proposal.installed.is_none() && made_along(proposal.extension, plans).is_some_and(listed)
 }
 
 /// Whether the change needs an approval, and has it. `summary` tells people what it comes to.

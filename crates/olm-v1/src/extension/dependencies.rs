@@ -18,7 +18,8 @@ use mainstay_resolver::{
     CandidateCatalog, CatalogState, Choice, InstalledBundle, LabelSelector, Request, Resolution, UpgradeConstraintPolicy,
 };
 
-use super::facts::Snapshot;
+use super::approval::made_along;
+use super::facts::{Lifecycle, Snapshot};
 use super::plan::request;
 use super::policies::ruling;
 
@@ -52,8 +53,18 @@ pub struct Unsolved {
     pub advice: Vec<String>,
 }
 
+/// Whether an extension resolves together with the others: a policy says so; or it was made along with a plan of another one, and no policy
+/// refuses it.
+pub fn joins(extension: &ClusterExtension, lifecycle: &Lifecycle) -> bool {
+    let ruling = ruling(extension, &lifecycle.policies);
+    match ruling.dependencies {
+        ResolveDependencies::Plan => true,
+        ResolveDependencies::Refuse => ruling.dependencies_by.is_empty() && made_along(extension, &lifecycle.plans).is_some(),
+    }
+}
+
 /// Resolves the extension together with all others.
-pub fn together(snapshot: &Snapshot, own: Request, catalogs: &[CandidateCatalog<'_>]) -> Result<(Resolution, Dependencies), Unsolved> {
+pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<(Resolution, Dependencies), Unsolved> {
     let extension = &*snapshot.extension;
     let peers = Peers::of(snapshot, own);
     let provided = provided(snapshot, catalogs);
@@ -199,11 +210,11 @@ struct Peers {
 }
 
 impl Peers {
-    fn of(snapshot: &Snapshot, own: Request) -> Self {
-        let me = snapshot.extension.name_any();
+    fn of(snapshot: &Snapshot, own: &Request) -> Self {
+        let (me, lifecycle) = (snapshot.extension.name_any(), &snapshot.known.lifecycle);
         let mut peers = Self { wishes: Vec::new(), installed: BTreeMap::new() };
         let stays = |extension: &&ClusterExtension| extension.metadata.deletion_timestamp.is_none() && extension.name_any() != me;
-        let mut all: Vec<&ClusterExtension> = snapshot.known.lifecycle.peers.iter().map(|peer| &**peer).filter(stays).collect();
+        let mut all: Vec<&ClusterExtension> = lifecycle.peers.iter().map(|peer| &**peer).filter(stays).collect();
         all.push(&snapshot.extension);
         all.sort_by_cached_key(|extension| (extension.metadata.creation_timestamp.clone(), extension.name_any()));
         for extension in all {
@@ -221,7 +232,7 @@ impl Peers {
             if let Some(installed) = &request.installed {
                 peers.installed.insert(subject.clone(), installed.name.clone());
                 // Whoever does not resolve together with the others decides alone: for them it is as it is.
-                if ruling(extension, &snapshot.known.lifecycle.policies).dependencies == ResolveDependencies::Refuse {
+                if !joins(extension, lifecycle) {
                     request.version = Some(installed.version.clone());
                     request.channels.clear();
                     request.policy = UpgradeConstraintPolicy::SelfCertified;

@@ -19,8 +19,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::approval::{Gate, Mark};
+use super::dependencies::joins;
 use super::facts::Lifecycle;
-use super::policies::{PolicyFact, applies, ruling};
+use super::policies::{PolicyFact, applies};
 
 /// How long the first plans wait for the policies, which may ask for an approval. Later it is told that they cannot be read.
 const FIRST: Duration = Duration::from_secs(10);
@@ -63,7 +64,7 @@ impl LifecycleObjects {
             loop {
                 wake_for_policies(&copies.policies, &mut seen, &copies.extensions, &queue);
                 wake_for_plans(&copies.plans, &mut seen, &copies.extensions, &queue);
-                if !stop.run_until_cancelled(changes.changed()).await.is_some_and(|changed| changed.is_ok()) {
+                if stop.run_until_cancelled(changes.changed()).await.is_none_or(|changed| changed.is_err()) {
                     return;
                 }
             }
@@ -79,29 +80,37 @@ impl LifecycleObjects {
         if !both() {
             return Lifecycle { problem: Some("lifecyclepolicies or changeplans cannot be read".to_owned()), ..Lifecycle::default() };
         }
-        let (policies, unreadable) = policies(&self.policies);
-        let planned = plans_dependencies(&policies);
-        let (plans, _) = typed::<ChangePlan>(&self.plans);
-        let peers = if planned { self.extensions.all() } else { Vec::new() };
-        let peers = peers.iter().filter_map(|object| parse::<ClusterExtension>(object).ok()).map(Arc::new).collect();
-        Lifecycle { policies, problem: unreadable.into_iter().next(), plans: plans.into_iter().map(Arc::new).collect(), peers }
+        let (mut lifecycle, unreadable) = self.read();
+        lifecycle.problem = unreadable.into_iter().next();
+        if plans_dependencies(&lifecycle) {
+            let peers = self.extensions.all();
+            lifecycle.peers = peers.iter().filter_map(|object| parse::<ClusterExtension>(object).ok()).map(Arc::new).collect();
+        }
+        lifecycle
     }
 
     /// The extensions that resolve together with others, and so may wait for them.
     pub fn joint(&self) -> Vec<Key> {
-        let (policies, _) = policies(&self.policies);
-        if !plans_dependencies(&policies) {
+        let (lifecycle, _) = self.read();
+        if !plans_dependencies(&lifecycle) {
             return Vec::new();
         }
-        let planned = |object: &Arc<DynamicObject>| {
-            parse::<ClusterExtension>(object).is_ok_and(|extension| ruling(&extension, &policies).dependencies == ResolveDependencies::Plan)
-        };
+        let planned = |object: &Arc<DynamicObject>| parse::<ClusterExtension>(object).is_ok_and(|extension| joins(&extension, &lifecycle));
         self.extensions.all().iter().filter(|object| planned(object)).map(|object| Key::of(object)).collect()
+    }
+
+    fn read(&self) -> (Lifecycle, Vec<String>) {
+        let (policies, unreadable) = policies(&self.policies);
+        let (plans, _) = typed::<ChangePlan>(&self.plans);
+        let plans = plans.into_iter().map(Arc::new).collect();
+        (Lifecycle { policies, plans, ..Lifecycle::default() }, unreadable)
     }
 }
 
-fn plans_dependencies(policies: &[PolicyFact]) -> bool {
-    policies.iter().any(|policy| policy.spec.resolve_dependencies == Some(ResolveDependencies::Plan))
+/// Whether anybody may resolve together with others.
+fn plans_dependencies(lifecycle: &Lifecycle) -> bool {
+    let planned = |policy: &PolicyFact| policy.spec.resolve_dependencies == Some(ResolveDependencies::Plan);
+    lifecycle.policies.iter().any(planned) || lifecycle.plans.iter().any(|plan| !plan.spec.summary.dependencies.is_empty())
 }
 
 fn parse<T: DeserializeOwned>(object: &DynamicObject) -> Result<T, serde_json::Error> {

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use mainstay_api::lifecycle::ResolveDependencies;
 use mainstay_api::olm_v1::{ClusterExtension, UpgradeConstraintPolicy};
 use mainstay_bundle::{Bundle, gates};
 use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, RefusalKind, Request, Resolution, SelectorRequirement, resolve};
 use serde_json::json;
 
-use super::super::dependencies::{together, wanting};
+use super::super::dependencies::{joins, together, wanting};
 use super::super::facts::{CatalogContent, CatalogFact, Fact, Snapshot};
-use super::super::policies::ruling;
 use super::super::record::{InstalledBundle, Revision};
 use super::{Plan, Planner, Stop, Verdict};
 
@@ -22,8 +20,8 @@ impl Planner<'_> {
             return Err(self.stop(Verdict::Retrying("spec.source.catalog is missing".to_owned())));
         };
         let catalogs = candidates(snapshot);
-        if ruling(&snapshot.extension, &snapshot.known.lifecycle.policies).dependencies == ResolveDependencies::Plan {
-            return self.choose_together(request, &catalogs);
+        if joins(&snapshot.extension, &snapshot.known.lifecycle) {
+            return self.choose_together(&request, &catalogs);
         }
         match resolve(&request, &catalogs) {
             Ok(resolution) => {
@@ -40,7 +38,7 @@ impl Planner<'_> {
         }
     }
 
-    fn choose_together(&mut self, request: Request, catalogs: &[CandidateCatalog<'_>]) -> Result<(), Stop> {
+    fn choose_together(&mut self, request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<(), Stop> {
         let snapshot = self.snapshot;
         if let Some(Err(problem)) = &snapshot.known.apis {
             return Err(self.stop(Verdict::Retrying(format!("the APIs of the cluster cannot be told: {problem}"))));
