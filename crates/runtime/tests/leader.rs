@@ -1,0 +1,155 @@
+//! Leader election against a server that holds one Lease.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use mainstay_runtime::Cluster;
+use mainstay_runtime::leader::{Candidate, Ended, Times, lead};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const TIMES: Times = Times { lease: Duration::from_secs(15), renew: Duration::from_secs(10), retry: Duration::from_secs(2) };
+
+/// The Lease, and whether the server answers.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<(Option<Value>, bool)>>);
+
+type Answer = (StatusCode, Json<Value>);
+
+fn refused(code: StatusCode, reason: &str) -> Answer {
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": reason, "reason": reason, "code": code.as_u16()});
+    (code, Json(status))
+}
+
+impl Server {
+    fn write(&self, mut lease: Value, create: bool) -> Answer {
+        let mut held = self.0.lock().unwrap();
+        if held.1 {
+            return refused(StatusCode::INTERNAL_SERVER_ERROR, "InternalError");
+        }
+        let version = held.0.as_ref().map_or(0, |lease| lease["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap());
+        if create != held.0.is_none() || (!create && lease["metadata"]["resourceVersion"] != version.to_string()) {
+            return refused(StatusCode::CONFLICT, "Conflict");
+        }
+        lease["metadata"]["resourceVersion"] = (version + 1).to_string().into();
+        held.0 = Some(lease.clone());
+        (StatusCode::OK, Json(lease))
+    }
+
+    fn read(&self) -> Answer {
+        match &*self.0.lock().unwrap() {
+            (_, true) => refused(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+            (Some(lease), _) => (StatusCode::OK, Json(lease.clone())),
+            (None, _) => refused(StatusCode::NOT_FOUND, "NotFound"),
+        }
+    }
+
+    fn fail(&self, fails: bool) {
+        self.0.lock().unwrap().1 = fails;
+    }
+
+    fn holder(&self) -> String {
+        let held = self.0.lock().unwrap();
+        held.0.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str()).unwrap_or_default().to_owned()
+    }
+
+    fn candidate(&self, identity: &str) -> Candidate {
+        let base = "/apis/coordination.k8s.io/v1/namespaces/ns/leases";
+        let router = Router::new()
+            .route(base, post(|State(server): State<Self>, Json(lease): Json<Value>| async move { server.write(lease, true) }))
+            .route(
+                &format!("{base}/lock"),
+                get(|State(server): State<Self>| async move { server.read() })
+                    .put(|State(server): State<Self>, Json(lease): Json<Value>| async move { server.write(lease, false) }),
+            )
+            .with_state(self.clone());
+        let client = Cluster::Embedded { router, identity: |_| {} }.client().unwrap();
+        Candidate::new(client, "ns", "lock", identity, TIMES)
+    }
+}
+
+/// OLM1-GEN-09, MS-CLI-04: a polite end gives the Lease back after the work has ended, and another goes on at once.
+#[tokio::test(start_paused = true)]
+async fn handed_over() {
+    let (server, stop) = (Server::default(), CancellationToken::new());
+    let (begun, ended) = (CancellationToken::new(), CancellationToken::new());
+    let (started, finished, held) = (begun.clone(), ended.clone(), server.clone());
+    let (candidate, until) = (server.candidate("one"), stop.clone());
+    let one = tokio::spawn(async move {
+        lead(vec![candidate], &until, |working| async move {
+            started.cancel();
+            working.cancelled().await;
+            assert_eq!(held.holder(), "one", "the Lease is held as long as there is work");
+            finished.cancel();
+        })
+        .await
+    });
+    begun.cancelled().await;
+    let (candidate, other) = (server.candidate("two"), CancellationToken::new());
+    let (until, was_over, working_now) = (other.clone(), ended.clone(), CancellationToken::new());
+    let told = working_now.clone();
+    let two = tokio::spawn(async move {
+        lead(vec![candidate], &until, |working| async move {
+            assert!(was_over.is_cancelled(), "two work at a time");
+            told.cancel();
+            working.cancelled().await;
+        })
+        .await
+    });
+    stop.cancel();
+    assert_eq!(one.await.unwrap(), Ended::Stopped);
+    working_now.cancelled().await;
+    assert_eq!(server.holder(), "two");
+    other.cancel();
+    assert_eq!(two.await.unwrap(), Ended::Stopped);
+    assert_eq!(server.holder(), "");
+}
+
+/// OLM1-GEN-09, MS-CLI-04: who cannot renew stops before the Lease runs out; work that does not end when told to is cut off before, too.
+#[tokio::test(start_paused = true)]
+async fn lost() {
+    for (obeys, cut) in [(true, false), (false, true)] {
+        let (server, stop) = (Server::default(), CancellationToken::new());
+        let failing = server.clone();
+        let failed_at = Arc::new(Mutex::new(Instant::now()));
+        let since = failed_at.clone();
+        let ended = lead(vec![server.candidate("one")], &stop, |working| async move {
+            // The Lease has just been taken, so it counts for its whole time from here on.
+            failing.fail(true);
+            *since.lock().unwrap() = Instant::now();
+            if obeys {
+                working.cancelled().await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        })
+        .await;
+        assert_eq!(ended, Ended::Lost { cut });
+        assert!(failed_at.lock().unwrap().elapsed() < TIMES.lease, "another may work already");
+    }
+}
+
+/// MS-CLI-04: a server that is away for a while costs nobody the Lease.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_comes_back() {
+    let (server, stop) = (Server::default(), CancellationToken::new());
+    let (away, end) = (server.clone(), stop.clone());
+    let ended = lead(vec![server.candidate("one")], &stop, |working| async move {
+        away.fail(true);
+        tokio::time::sleep(TIMES.renew / 2).await;
+        away.fail(false);
+        tokio::time::sleep(TIMES.lease * 3).await;
+        assert!(!working.is_cancelled());
+        end.cancel();
+        working.cancelled().await;
+    })
+    .await;
+    assert_eq!(ended, Ended::Stopped);
+}
