@@ -2,8 +2,9 @@
 
 use mainstay_apply::{EventKind, Recorder};
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::text::chain;
+use crate::text::{chain, noted};
 
 /// Reports events; failing to report never fails the work.
 #[derive(Clone)]
@@ -32,7 +33,9 @@ impl Events {
             Ok(object) => object,
             Err(error) => return tracing::warn!(%error, reason, "an event could not be written"),
         };
-        if let Err(error) = self.recorder.record(&object, kind, reason, "Reconciling", note).await {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_lowercase();
+        let note = noted(note, format!("mainstay explain {} {}", text("/kind"), text("/metadata/name")).trim_end());
+        if let Err(error) = self.recorder.record(&object, kind, reason, "Reconciling", &note).await {
             tracing::warn!(error = %chain(&error), reason, "an event could not be written");
         }
     }

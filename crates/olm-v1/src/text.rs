@@ -3,13 +3,25 @@
 /// What a condition's message may have, in bytes (MS-EXPL-06).
 const LIMIT: usize = 32_768;
 
+/// What an event's note may have, in bytes.
+const NOTE: usize = 1_024;
+
 /// The text, cut where a condition could not hold it, with the command that shows the whole.
 pub fn bounded(text: &str, whole: &str) -> String {
-    if text.len() <= LIMIT {
+    within(LIMIT, text, whole)
+}
+
+/// The text, cut where an event could not hold it, with the command that shows the whole.
+pub fn noted(text: &str, whole: &str) -> String {
+    within(NOTE, text, whole)
+}
+
+fn within(limit: usize, text: &str, whole: &str) -> String {
+    if text.len() <= limit {
         return text.to_owned();
     }
     let end = format!("\n... ({} bytes in all; the whole text: {whole})", text.len());
-    let mut cut = LIMIT - end.len();
+    let mut cut = limit.saturating_sub(end.len());
     while !text.is_char_boundary(cut) {
         cut -= 1;
     }
@@ -43,5 +55,7 @@ mod tests {
         let cut = bounded(&text, "mainstay explain widgets");
         assert!(cut.len() <= LIMIT && cut.ends_with("(40000 bytes in all; the whole text: mainstay explain widgets)"));
         assert_eq!(bounded("short", ""), "short");
+        let cut = noted(&text, "mainstay explain widgets");
+        assert!(cut.len() <= NOTE && cut.ends_with("mainstay explain widgets)"));
     }
 }

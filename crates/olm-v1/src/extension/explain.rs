@@ -173,17 +173,22 @@ fn extension_subject(name: &str) -> String {
     format!("clusterextension {name}")
 }
 
-/// How many events are shown: the newest.
+/// How many events are shown: the newest, each once.
 const EVENTS: usize = 5;
 
 fn events(events: &[EventFact]) -> Vec<Evidence> {
-    let from = events.len().saturating_sub(EVENTS);
+    let mut newest: Vec<&EventFact> = Vec::new();
+    for event in events.iter().rev() {
+        if newest.len() < EVENTS && !newest.iter().any(|seen| seen.reason == event.reason && seen.note == event.note) {
+            newest.push(event);
+        }
+    }
     let evidence = |event: &EventFact| Evidence {
         what: format!("event {}", event.reason),
         says: words::first_line(&event.note).to_owned(),
         at: event.at,
     };
-    events[from..].iter().map(evidence).collect()
+    newest.into_iter().rev().map(evidence).collect()
 }
 
 /// Names in a sentence: `a, b and 3 more`.

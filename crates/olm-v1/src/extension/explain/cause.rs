@@ -8,9 +8,10 @@ use std::sync::Arc;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{NotOurs, ObjectRef};
 use mainstay_bundle::Bundle;
-use mainstay_rbac::UserInfo;
+use mainstay_rbac::{PolicyRule, UserInfo, parse_rules};
 use mainstay_resolver::{CandidateCatalog, CatalogState, Refusal, resolve};
 use mainstay_schema::upgrade::{self, UpgradeFinding};
+use serde_json::Value;
 
 use super::super::facts::{CatalogContent, CatalogFact, Live, PullFailure, Snapshot};
 use super::super::plan::{ContentError, Plan, Verdict, account_name, rendered, request};
@@ -41,7 +42,12 @@ pub enum Cause {
         bundle: Arc<Bundle>,
     },
     /// The account lacks rights.
-    Rights(permissions::Report),
+    Rights {
+        /// Which.
+        report: permissions::Report,
+        /// Whether some of them are what the bundle's own roles grant.
+        granting: bool,
+    },
     /// An object belongs to somebody else.
     Owned(NotOurs),
     /// CRDs would lose data; each with its findings.
@@ -73,7 +79,7 @@ impl Cause {
             Self::Refused(refusal) => text.contains(&refusal.to_string()),
             Self::Pull { failure, .. } => text.contains(&failure.message),
             Self::Content { error, .. } => text.contains(&error.to_string()),
-            Self::Rights(report) => text.contains(&report.text()),
+            Self::Rights { report, .. } => text.contains(&report.text()),
             Self::Owned(refusal) => text.contains(&refusal.to_string()),
             Self::Crds(crds) => crds.iter().all(|(name, findings)| text.contains(&upgrade::message(name, findings))),
             Self::NotServed(target) => text.contains(&format!("no matches for kind {:?}", target.kind)),
@@ -105,6 +111,18 @@ fn refused(snapshot: &Snapshot) -> Option<Cause> {
     resolve(&request, &candidates(&snapshot.catalogs)).err().map(Cause::Refused)
 }
 
+/// What the roles among the objects grant.
+fn grants(objects: &[Value]) -> Vec<PolicyRule> {
+    let roles = objects.iter().filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole");
+    roles.filter_map(|role| parse_rules(role).ok()).flatten().collect()
+}
+
+/// Whether two rules have a verb and a resource in common.
+fn overlap(one: &PolicyRule, other: &PolicyRule) -> bool {
+    let common = |one: &[String], other: &[String]| one.iter().any(|word| other.contains(word));
+    common(&one.verbs, &other.verbs) && common(&one.api_groups, &other.api_groups) && common(&one.resources, &other.resources)
+}
+
 fn after_resolution(snapshot: &Snapshot, plan: &Plan, text: &str) -> Option<Cause> {
     let image = &plan.resolution.as_ref()?.choice.image;
     let bundle = match snapshot.known.bundles.get(image)? {
@@ -119,7 +137,8 @@ fn after_resolution(snapshot: &Snapshot, plan: &Plan, text: &str) -> Option<Caus
         let extension: &ClusterExtension = &snapshot.extension;
         let user = UserInfo::service_account(&extension.spec.namespace, account_name(extension));
         let report = permissions::check(policy, &user, extension.metadata.name.as_deref().unwrap_or_default(), &objects);
-        let cause = Cause::Rights(report);
+        let granting = grants(&objects).iter().any(|granted| report.missing.values().flatten().any(|rule| overlap(rule, granted)));
+        let cause = Cause::Rights { report, granting };
         if cause.is_said_by(text) {
             return Some(cause);
         }

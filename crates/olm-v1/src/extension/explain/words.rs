@@ -78,7 +78,7 @@ pub(super) fn of(facts: &Facts, cause: &Cause) -> Explanation {
         Cause::Refused(refused) => refusal::explain(facts, refused),
         Cause::Pull { image, failure } => pull(facts, image, failure),
         Cause::Content { error, bundle } => content(facts, error, bundle),
-        Cause::Rights(report) => rights(facts, report),
+        Cause::Rights { report, granting } => rights(facts, report, *granting),
         Cause::Owned(refusal) => owned(facts, refusal),
         Cause::Crds(crds) => unsafe_crds(facts, crds),
         Cause::NotServed(target) => not_served(facts, target),
@@ -252,7 +252,7 @@ fn watch(name: &str, namespace: &str) -> Action {
 }
 
 /// OLM1-PERM-14: missing verbs, escalation and missing roles.
-fn rights(facts: &Facts, report: &Report) -> Explanation {
+fn rights(facts: &Facts, report: &Report, granting: bool) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let account = format!("{}/{}", extension.spec.namespace, account_name(extension));
     let grants: Vec<String> = grants(report).iter().map(Grant::to_string).collect();
@@ -267,8 +267,7 @@ fn rights(facts: &Facts, report: &Report) -> Explanation {
     answer.why.extend(grants);
     answer.why.extend(unknown.iter().map(|error| format!("and perhaps more, since {error}")));
     answer.notes.extend(
-        escalates(report)
-            .then(|| "some of these are what the operator's own roles grant: nobody may grant what he does not hold".to_owned()),
+        granting.then(|| "some of these are what the operator's own roles grant: nobody may grant what he does not hold".to_owned()),
     );
     answer.then(grant_rights(facts, "Grant the account what this version needs, and no more:"))
 }
@@ -288,13 +287,6 @@ fn grants(report: &Report) -> Vec<Grant> {
         })
         .collect();
     mainstay_bundle::rights::missing(&[], &grants)
-}
-
-/// Whether rights are missing that are not about objects of the bundle: those of its roles.
-fn escalates(report: &Report) -> bool {
-    let asked = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    let beyond = |verb: &String| !asked.contains(&verb.as_str());
-    report.missing.values().flatten().any(|rule| rule.verbs.iter().any(beyond) || rule.resources.iter().any(|resource| resource == "*"))
 }
 
 /// OLM1-OWN-04.
