@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_apiserver::TrustedIdentity;
+use mainstay_bundle::Bundle;
 use mainstay_olm_v1::cluster_operator::catalogs::{self, openshift};
 use mainstay_olm_v1::cluster_operator::compat::{self, Blocked, Deployed, Platform, aggregate, blocks, judge, max_version};
 use mainstay_olm_v1::cluster_operator::deployments::{self, COPIED};
@@ -67,6 +68,27 @@ fn the_newest_version_that_a_bundle_supports() {
     let error = max_version(Some(two)).unwrap_err().to_string();
     assert_eq!(error, "defining more than one \"olm.maxOpenShiftVersion\" property is not allowed, there are 2");
     assert!(max_version(Some("{}")).unwrap_err().to_string().starts_with("failed to read the annotation olm.properties: "));
+}
+
+/// OLM1-COMPAT-01: what a bundle declares in its CSV's annotation or in `metadata/properties.yaml` is what its record says later.
+#[test]
+fn a_bundle_declares_it_in_either_place() {
+    let read = |annotation: &str, more: &[(&str, &str)]| {
+        let csv = format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  name: p.v1.0.0\n  annotations: {{{annotation}}}\n\
+             spec:\n  version: 1.0.0\n  install: {{strategy: deployment, spec: {{}}}}\n"
+        );
+        let annotations = "annotations:\n  operators.operatorframework.io.bundle.package.v1: p\n";
+        let files = [("manifests/csv.yaml", csv.as_str()), ("metadata/annotations.yaml", annotations)];
+        let bundle = Bundle::read(files.into_iter().chain(more.iter().copied())).unwrap();
+        max_version(bundle.csv.annotations.get(compat::ANNOTATION).map(String::as_str))
+    };
+    let annotation = r#"olm.properties: '[{"type": "olm.maxOpenShiftVersion", "value": 4.10}]'"#;
+    let file = [("metadata/properties.yaml", "properties:\n- type: olm.maxOpenShiftVersion\n  value: \"4.19\"\n")];
+    assert_eq!(read("", &[]), Ok(None));
+    assert_eq!(read(annotation, &[]), Ok(Some(Platform { major: 4, minor: 10 })));
+    assert_eq!(read("", &file), Ok(Some(AT)));
+    assert_eq!(read(annotation, &file), Err(compat::CompatError::Several { count: 2 }));
 }
 
 /// OLM1-COMPAT-02, OLM1-COMPAT-06: only the next minor version counts; what to do is said.
