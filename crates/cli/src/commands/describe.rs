@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, ListParams};
 use mainstay_api::condition::{Condition, Status};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{Health, ObjectRef, health};
 use mainstay_olm_v1::extension::record::History;
 use serde_json::{Value, json};
 
+use super::explain::raw_events;
 use super::install::named;
-use crate::cluster::{ClusterArgs, Session, not_written, refused};
+use crate::cluster::{ClusterArgs, Session, not_written};
 use crate::commands::age;
 use crate::errors::Failure;
 use crate::extensions::{self, API_VERSION};
@@ -66,16 +66,7 @@ impl Description {
             };
             objects.push((named(object), state));
         }
-        // Events about objects without namespace are in this one.
-        let api: Api<Event> = Api::namespaced(session.client.clone(), "default");
-        let mut events = api.list(&ListParams::default()).await.map_err(|error| refused("events", &error))?.items;
-        events.retain(|event| {
-            event
-                .regarding
-                .as_ref()
-                .is_some_and(|about| about.kind.as_deref() == Some("ClusterExtension") && about.name.as_deref() == Some(name))
-        });
-        events.sort_by_key(|event| event.metadata.creation_timestamp.as_ref().map(|time| time.0));
+        let events = raw_events(session, "ClusterExtension", name).await?;
         Ok(Self { extension, history, objects, events })
     }
 

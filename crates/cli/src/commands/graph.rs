@@ -5,11 +5,12 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_catalog::graph::{Start, StartState, UpdateGraph, picture};
 use mainstay_catalog::near::nearest;
 use mainstay_catalog::{Index, PackageFacts, PackageView};
-use mainstay_graph::{Charset, Colour, Picture, TextStyle};
-use mainstay_versions::Version;
+use mainstay_graph::{Charset, Colour, Mark, Picture, TextStyle};
+use mainstay_versions::{ExtensionRange, Version};
 
 use crate::cluster::{ClusterArgs, Session};
 use crate::errors::{Exit, Failure, warn};
@@ -25,7 +26,7 @@ const NAMES: usize = 12;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mainstay graph cert-manager                               the cluster's catalogs; what is installed is marked
+  mainstay graph cert-manager                               the cluster's catalogs; what is installed, and what its extension holds back, is marked
   mainstay graph cert-manager --catalog catalog/            a directory, a file or an image; no cluster needed
   mainstay graph cert-manager --channel stable --from 1.12.2
   mainstay graph cert-manager --catalog catalog/ --out cert-manager.svg
@@ -92,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.catalog.is_empty() {
         let catalogs = catalogs::open_all(&arguments.catalog)?;
         let shelves: Vec<Shelf<'_>> = catalogs.iter().map(|catalog| Shelf { name: &catalog.name, index: &catalog.index }).collect();
-        return draw(arguments, &shelves, None);
+        return draw(arguments, &shelves, None, None);
     }
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
@@ -110,7 +111,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::new(Exit::NotFound, format!("package {}", arguments.package), "the cluster has no catalog that serves")
                 .hint("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG adds one, --catalog PATH reads one that is not on a cluster"));
         }
-        draw(arguments, &shelves, installed(&session, &arguments.package).await?)
+        let extension = extension(&session, &arguments.package).await?;
+        draw(arguments, &shelves, extension.as_ref().and_then(installed), extension.as_ref().map(Wish::of).as_ref())
     })
 }
 
@@ -120,14 +122,63 @@ struct Shelf<'a> {
     index: &'a Index<Vec<u8>>,
 }
 
-/// What a cluster has installed of the package.
-async fn installed(session: &Session, package: &str) -> Result<Option<Start>, Failure> {
-    let all = extensions::all(session).await?;
-    let bundle = all.iter().filter(|extension| extensions::package(extension) == package).find_map(extensions::installed);
-    Ok(bundle.map(|bundle| Start { version: Version::parse(&bundle.version).ok(), bundle: bundle.name, state: StartState::Installed }))
+/// The cluster's extension of the package: the one that has it installed, where there are several.
+async fn extension(session: &Session, package: &str) -> Result<Option<ClusterExtension>, Failure> {
+    let mut all = extensions::all(session).await?;
+    all.retain(|extension| extensions::package(extension) == package);
+    all.sort_by_key(|extension| extensions::installed(extension).is_none());
+    Ok(all.into_iter().next())
 }
 
-fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>) -> Result<(), Failure> {
+/// What is installed for it.
+fn installed(extension: &ClusterExtension) -> Option<Start> {
+    let bundle = extensions::installed(extension)?;
+    Some(Start { version: Version::parse(&bundle.version).ok(), bundle: bundle.name, state: StartState::Installed })
+}
+
+/// What an extension rules out.
+struct Wish {
+    name: String,
+    channels: Vec<String>,
+    version: Option<(String, ExtensionRange)>,
+}
+
+impl Wish {
+    fn of(extension: &ClusterExtension) -> Self {
+        let catalog = extension.spec.source.catalog.as_ref();
+        let version = catalog.and_then(|catalog| catalog.version.clone());
+        Self {
+            name: extension.metadata.name.clone().unwrap_or_default(),
+            channels: catalog.map(|catalog| catalog.channels.iter().map(|channel| channel.0.clone()).collect()).unwrap_or_default(),
+            // A range that cannot be read rules nothing out here; the extension's condition says so.
+            version: version.and_then(|text| ExtensionRange::parse(&text).ok().map(|range| (text, range))),
+        }
+    }
+
+    /// Marks what the extension would not take although the catalog has it.
+    fn mark(&self, graph: &UpdateGraph<'_>, drawn: &mut Picture) {
+        for (channel, panel) in graph.channels.iter().zip(&mut drawn.panels) {
+            let elsewhere = !self.channels.is_empty() && !self.channels.iter().any(|wanted| wanted == channel.name);
+            if elsewhere {
+                panel.notes.push(format!("extension {} does not follow this channel, but {}", self.name, self.channels.join(", ")));
+            }
+            for (node, shown) in channel.nodes.iter().zip(&mut panel.nodes) {
+                let outside =
+                    self.version.as_ref().filter(|(_, range)| node.version.as_ref().is_some_and(|version| !range.matches(version)));
+                if let Some((text, _)) = outside {
+                    shown.details.push(format!("held back: extension {} asks for {text}", self.name));
+                } else if elsewhere {
+                    shown.details.push("held back: another channel is asked for".to_owned());
+                } else {
+                    continue;
+                }
+                shown.marks = shown.marks.with(Mark::Blocked);
+            }
+        }
+    }
+}
+
+fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>, wish: Option<&Wish>) -> Result<(), Failure> {
     let found: Vec<(&str, PackageFacts<'_>)> =
         shelves.iter().filter_map(|shelf| Some((shelf.name, shelf.index.package_facts(&arguments.package)?))).collect();
     if found.is_empty() {
@@ -143,7 +194,7 @@ fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>) 
         Some(text) => Some(start(text, &found)?),
         None => installed,
     };
-    let picture = whole(arguments, &found, start.as_ref())?;
+    let picture = whole(arguments, &found, start.as_ref(), wish)?;
     let form = arguments.output.or_else(|| arguments.out.as_deref().and_then(Form::of)).unwrap_or(Form::Text);
     let text = write(&picture, form, arguments)?;
     match &arguments.out {
@@ -153,13 +204,21 @@ fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>) 
 }
 
 /// One picture of all catalogs that have the package.
-fn whole(arguments: &Arguments, found: &[(&str, PackageFacts<'_>)], start: Option<&Start>) -> Result<Picture, Failure> {
+fn whole(
+    arguments: &Arguments,
+    found: &[(&str, PackageFacts<'_>)],
+    start: Option<&Start>,
+    wish: Option<&Wish>,
+) -> Result<Picture, Failure> {
     let several = found.len() > 1;
     let mut whole: Option<Picture> = None;
     for (catalog, facts) in found {
         let graph = UpdateGraph::new(facts, &arguments.channel, start.cloned())
             .map_err(|error| Failure::failed(format!("catalog {catalog}"), &error))?;
         let mut drawn = picture(&graph, None);
+        if let Some(wish) = wish {
+            wish.mark(&graph, &mut drawn);
+        }
         if several {
             for panel in &mut drawn.panels {
                 panel.name = format!("{} in catalog {catalog}", panel.name);

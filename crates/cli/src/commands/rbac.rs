@@ -1,43 +1,69 @@
-//! `mainstay rbac`: the least rights that install a bundle, as objects (MS-RBAC-01).
+//! `mainstay rbac`: the least rights that install a bundle, what an upgrade would need more, and what an account has too much (MS-RBAC-01,
+//! MS-POL-02).
+
+mod compare;
+mod excess;
 
 use clap::{Args, ValueEnum};
-use mainstay_bundle::rights::{Installer, manifests};
-use mainstay_resolver::UpgradeConstraintPolicy;
+use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_bundle::Bundle;
+use mainstay_bundle::rights::{Grant, Installer, Scope, manifests, missing};
+use mainstay_olm_v1::extension::plan::{account_name, request};
+use mainstay_olm_v1::extension::record::{History, Revision};
+use mainstay_rbac::PolicyRule;
+use mainstay_resolver::{Request, UpgradeConstraintPolicy};
 use serde_json::{Value, json};
 
-use crate::cluster::ClusterArgs;
-use crate::errors::Failure;
-use crate::extensions::{self, Wanted};
+use crate::cluster::{ClusterArgs, Session};
+use crate::errors::{Exit, Failure};
+use crate::extensions;
+use crate::market::Market;
 use crate::output::{self, Format};
 use crate::progress::Progress;
-use crate::{bundles, runtime};
+use crate::{bundles, images, runtime};
 
 /// Arguments.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mainstay rbac beacon                       for the bundle that mainstay install would choose
+  mainstay rbac beacon | kubectl apply -f -  for the extension beacon, where there is one: for its account, its wish and its next version
   mainstay rbac beacon --version 1.1.0
   mainstay rbac beacon --bundle examples/bundles/beacon/1.1.0        without a cluster
-  mainstay rbac cellar --scope namespace --namespace cellar | kubectl apply -f -")]
+  mainstay rbac cellar --scope namespace --namespace cellar | kubectl apply -f -
+  mainstay rbac beacon --diff 1.0.0 1.1.0    what an upgrade would need more and less; -o yaml gives the roles for 1.1.0
+  mainstay rbac beacon --diff installed      the same from what is installed to what would come next, else the newest
+  mainstay rbac beacon --bundle DIR --bundle DIR                     the same without a cluster
+  mainstay rbac beacon --excess              what the extension's account may do beyond what the installed bundle needs
+
+-o json of a comparison gives {\"from\", \"to\", \"more\": [...], \"less\": [...], \"rights\": {\"from\": [...], \"to\": [...]}}, of --excess
+{\"extension\", \"account\", \"excess\": [...]}; a right is {\"text\", \"namespace\", \"rule\", \"from\"}.
+
+Exit codes: 0 done, 3 no such package, version or extension, 4 the bundle cannot be installed as asked.")]
 pub struct Arguments {
-    /// The package; the extension is called like it
+    /// The package, or an extension of the cluster
     package: String,
     /// The versions that will do
-    #[arg(long, value_name = "RANGE")]
+    #[arg(long, value_name = "RANGE", conflicts_with_all = ["diff", "excess"])]
     version: Option<String>,
     /// Whether the operator watches all namespaces or only its own
     #[arg(long, value_enum)]
     scope: Option<Watch>,
-    /// The operator's namespace [default: what the bundle suggests, else PACKAGE-system]
+    /// The operator's namespace [default: the extension's, else what the bundle suggests, else PACKAGE-system]
     #[arg(long, short, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// A bundle directory or image, instead of the cluster's catalogs
-    #[arg(long, value_name = "DIR|REF")]
-    bundle: Option<String>,
-    /// yaml, json or name
-    #[arg(short, long, default_value = "yaml", value_name = "FORMAT")]
-    output: Format,
+    /// A bundle directory or image, instead of the cluster's catalogs; two are compared
+    #[arg(long, value_name = "DIR|REF", num_args = 1, conflicts_with_all = ["diff", "excess", "version"])]
+    bundle: Vec<String>,
+    /// Compare two versions; `installed` is the one that the cluster has, and the second is by default what would come next
+    #[arg(long, value_name = "VERSION", num_args = 1..=2, conflicts_with = "excess")]
+    diff: Vec<String>,
+    /// What the extension's account may do beyond what the installed bundle needs
+    #[arg(long, conflicts_with_all = ["scope", "namespace"])]
+    excess: bool,
+    /// yaml, json, name or, of a comparison and of --excess, table
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -48,33 +74,188 @@ enum Watch {
     Namespace,
 }
 
-/// Prints account, roles and bindings.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let bundle = match &arguments.bundle {
-        Some(place) => bundles::open(place)?,
-        None => runtime::block_on(async {
-            let session = arguments.cluster.open().await?;
-            let wanted = Wanted {
-                package: arguments.package.clone(),
-                version: arguments.version.clone(),
-                policy: UpgradeConstraintPolicy::CatalogProvided,
-                ..Wanted::default()
-            };
-            Ok(extensions::choose(&session, &wanted, &mut Progress::start()).await?.bundle)
-        })?,
-    };
-    let suggested = bundle.facts().suggested_namespace.filter(|namespace| !namespace.is_empty());
-    let namespace = arguments.namespace.clone().or(suggested).unwrap_or_else(|| format!("{}-system", arguments.package));
-    let watch = (arguments.scope == Some(Watch::Namespace)).then_some(namespace.as_str());
-    let objects = extensions::rendered(&bundle, &namespace, watch)?;
-    let installer = Installer {
-        extension: arguments.package.clone(),
-        service_account: format!("{}-installer", arguments.package),
-        namespace: namespace.clone(),
-    };
-    let made = manifests(&extensions::rights(&objects, &arguments.package), &installer);
-    match &arguments.output {
-        Format::Yaml | Format::Table | Format::Wide => output::print(&mainstay_yaml::to_multi_string(&made)),
-        other => output::value(other, &json!({"apiVersion": "v1", "kind": "List", "items": Value::Array(made)})),
+/// Rights, and whose they are.
+struct Needs {
+    /// The bundle, for people.
+    bundle: String,
+    grants: Vec<Grant>,
+    installer: Installer,
+}
+
+impl Needs {
+    fn manifests(&self) -> Vec<Value> {
+        manifests(&self.grants, &self.installer)
     }
+}
+
+/// Prints account, roles and bindings, or a comparison.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.bundle.as_slice() {
+        [] => {}
+        [one] => return show(arguments, &of_bundle(arguments, &bundles::open(one)?, None, &[])?),
+        [from, to] => {
+            let (from, to) = (bundles::open(from)?, bundles::open(to)?);
+            let (from, to) = (of_bundle(arguments, &from, None, &[])?, of_bundle(arguments, &to, None, &[])?);
+            return compare::show(arguments.output.as_ref(), &from, &to);
+        }
+        _ => return Err(Failure::new(Exit::Usage, "--bundle", "one bundle is told, two are compared; there are more")),
+    }
+    runtime::block_on(async {
+        let session = arguments.cluster.open().await?;
+        if arguments.excess {
+            return excess::show(&session, &arguments.package, arguments.output.as_ref()).await;
+        }
+        let known = Known::read(&session, &arguments.package).await?;
+        let market = Market::open(&session, None).await?;
+        let asking = Asking { arguments, market: &market, known: known.as_ref() };
+        match arguments.diff.as_slice() {
+            [] => show(arguments, &asking.next().await?),
+            [from] => compare::show(arguments.output.as_ref(), &asking.version(from).await?, &asking.next_or_newest().await?),
+            [from, to, ..] => compare::show(arguments.output.as_ref(), &asking.version(from).await?, &asking.version(to).await?),
+        }
+    })
+}
+
+fn show(arguments: &Arguments, needs: &Needs) -> Result<(), Failure> {
+    let made = needs.manifests();
+    match arguments.output.as_ref() {
+        None | Some(Format::Yaml | Format::Table | Format::Wide) => output::print(&mainstay_yaml::to_multi_string(&made)),
+        Some(other) => output::value(other, &json!({"apiVersion": "v1", "kind": "List", "items": Value::Array(made)})),
+    }
+}
+
+/// An extension of the cluster, and what is installed for it.
+struct Known {
+    extension: ClusterExtension,
+    history: History,
+}
+
+impl Known {
+    async fn read(session: &Session, name: &str) -> Result<Option<Self>, Failure> {
+        let Some(extension) = extensions::find(session, name).await? else { return Ok(None) };
+        let history = extensions::history(session, &extension).await?;
+        Ok(Some(Self { extension, history }))
+    }
+
+    fn installed(&self) -> Option<&Revision> {
+        self.history.installed()
+    }
+}
+
+/// Questions to a cluster's catalogs.
+struct Asking<'a> {
+    arguments: &'a Arguments,
+    market: &'a Market,
+    known: Option<&'a Known>,
+}
+
+impl Asking<'_> {
+    fn package(&self) -> &str {
+        self.known.map_or(&self.arguments.package, |known| extensions::package(&known.extension))
+    }
+
+    /// The bundle that would come next: for an extension as it wishes, else as a new install would choose.
+    async fn next(&self) -> Result<Needs, Failure> {
+        let wish = self.known.and_then(|known| request(&known.extension, known.installed()));
+        let mut wanted = wish.unwrap_or_else(|| Request { package: self.package().to_owned(), ..Request::default() });
+        if let Some(version) = &self.arguments.version {
+            wanted = Request { version: Some(version.clone()), installed: None, ..wanted };
+        }
+        self.chosen(&wanted).await
+    }
+
+    /// The bundle that would come next; where none would, the newest of the catalogs.
+    async fn next_or_newest(&self) -> Result<Needs, Failure> {
+        let next = self.known.and_then(|known| request(&known.extension, known.installed()));
+        match next {
+            Some(wanted) if self.market.resolve(&wanted).is_ok_and(|resolution| !resolution.stays) => self.chosen(&wanted).await,
+            _ => {
+                let policy = UpgradeConstraintPolicy::SelfCertified;
+                self.chosen(&Request { package: self.package().to_owned(), policy, ..Request::default() }).await
+            }
+        }
+    }
+
+    /// The bundle of exactly this version, or the installed one.
+    async fn version(&self, text: &str) -> Result<Needs, Failure> {
+        if text == "installed" {
+            let revision = self.known.and_then(Known::installed).ok_or_else(|| {
+                Failure::new(Exit::NotFound, format!("clusterextension {}", self.arguments.package), "has nothing installed")
+                    .hint("mainstay list shows what is installed; --diff FROM TO compares any two versions")
+            })?;
+            let grants = extensions::rights(&revision.record.objects, &self.arguments.package);
+            let installer = installer(self.arguments, self.known.map(|known| &known.extension), None);
+            return Ok(Needs { bundle: revision.record.bundle.name.clone(), grants, installer });
+        }
+        let wanted = Request {
+            package: self.package().to_owned(),
+            version: Some(text.to_owned()),
+            policy: UpgradeConstraintPolicy::SelfCertified,
+            ..Request::default()
+        };
+        self.chosen(&wanted).await
+    }
+
+    async fn chosen(&self, wanted: &Request) -> Result<Needs, Failure> {
+        let resolution = self.market.resolve(wanted)?;
+        let image = &resolution.choice.image;
+        let mut progress = Progress::start();
+        progress.doing(&format!("{}: pull {image}", resolution.choice.bundle));
+        let bundle = bundles::read(image, &bundles::pull_with(&images::client()?, image).await?)?;
+        drop(progress);
+        let installed = self.known.and_then(Known::installed).map(|revision| revision.record.objects.as_slice()).unwrap_or_default();
+        let leaving = if self.arguments.diff.is_empty() { installed } else { &[] };
+        of_bundle(self.arguments, &bundle, self.known.map(|known| &known.extension), leaving)
+    }
+}
+
+/// What a bundle needs; `leaving` is what is installed and may have to go.
+fn of_bundle(arguments: &Arguments, bundle: &Bundle, extension: Option<&ClusterExtension>, leaving: &[Value]) -> Result<Needs, Failure> {
+    let installer = installer(arguments, extension, Some(bundle));
+    let own = (arguments.scope == Some(Watch::Namespace)).then_some(installer.namespace.as_str());
+    let watch = own.or_else(|| extension.and_then(extensions::watch_namespace));
+    let objects = extensions::rendered(bundle, &installer.namespace, watch)?;
+    let mut grants = extensions::rights(&objects, &installer.extension);
+    grants.extend(leaving.iter().filter(|object| !objects.iter().any(|other| same(object, other))).filter_map(removal));
+    Ok(Needs { bundle: bundle.csv.name.clone(), grants: missing(&[], &grants), installer })
+}
+
+fn installer(arguments: &Arguments, extension: Option<&ClusterExtension>, bundle: Option<&Bundle>) -> Installer {
+    let suggested = || bundle.and_then(|bundle| bundle.facts().suggested_namespace).filter(|namespace| !namespace.is_empty());
+    let account = extension.map(account_name).filter(|name| !name.is_empty());
+    Installer {
+        extension: arguments.package.clone(),
+        service_account: account.map_or_else(|| format!("{}-installer", arguments.package), str::to_owned),
+        namespace: extension
+            .map(|extension| extension.spec.namespace.clone())
+            .or_else(|| arguments.namespace.clone())
+            .or_else(suggested)
+            .unwrap_or_else(|| format!("{}-system", arguments.package)),
+    }
+}
+
+fn same(one: &Value, other: &Value) -> bool {
+    ["/kind", "/metadata/name", "/metadata/namespace"].iter().all(|pointer| one.pointer(pointer) == other.pointer(pointer))
+}
+
+/// The right to remove an object that the next version does not hold.
+fn removal(object: &Value) -> Option<Grant> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let row = mainstay_bundle::kinds::rendered(text("/kind"))?;
+    let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let namespace = text("/metadata/namespace");
+    let scope = if row.namespaced && !namespace.is_empty() { Scope::Namespace(namespace.to_owned()) } else { Scope::Cluster };
+    Some(Grant { scope, rule: PolicyRule::resources(&["delete", "get"], &[group], &[row.resource]).named(&[text("/metadata/name")]) })
+}
+
+/// A right for programs; `from` is the role that grants it.
+fn as_json(grant: &Grant, from: Option<&str>) -> Value {
+    let mut value = json!({"text": grant.to_string(), "rule": grant.rule});
+    if let Scope::Namespace(namespace) = &grant.scope {
+        value["namespace"] = namespace.as_str().into();
+    }
+    if let Some(from) = from {
+        value["from"] = from.into();
+    }
+    value
 }

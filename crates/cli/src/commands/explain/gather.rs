@@ -1,0 +1,197 @@
+//! The facts of an explanation, as the asking user sees them. Nothing is decided here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams};
+use mainstay_api::lifecycle::ChangePlan;
+use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use mainstay_apply::ObjectRef;
+use mainstay_olm_v1::extension::explain::{CatalogFacts, EventFact, Facts, Observed, PackageFacts, candidates};
+use mainstay_resolver::{PackageSource as _, Request, resolve};
+use mainstay_versions::Version;
+use serde_json::Value;
+
+use crate::cluster::{Session, not_written, refused};
+use crate::errors::Failure;
+use crate::extensions;
+use crate::market::{Market, Unavailable};
+use crate::plans::world::{Rights, World};
+use crate::progress::Progress;
+
+/// How long the facts of the plan may take; a registry that does not answer must not keep an explanation back.
+const PLAN: Duration = Duration::from_secs(60);
+/// Objects that are read at a time.
+const READERS: usize = 8;
+/// Pods of one Deployment that are read.
+const PODS: u32 = 50;
+
+/// Everything about an extension.
+pub async fn extension(session: &Session, extension: ClusterExtension, progress: &mut Progress) -> Result<Facts, Failure> {
+    let name = extension.metadata.name.clone().unwrap_or_default();
+    progress.doing(&format!("{name}: look at the cluster"));
+    let catalogs = catalogs(session).await?;
+    let mut world = World::open(session, progress).await?;
+    let mut snapshot = world.begin(&extension, &Rights::Live).await?;
+    let plan = match tokio::time::timeout(PLAN, world.ready(&mut snapshot, progress)).await {
+        Ok(Ok(plan)) => Ok(plan),
+        Ok(Err(failure)) => Err(failure.to_line()),
+        Err(_) => Err(format!("it took more than {} s", PLAN.as_secs())),
+    };
+    snapshot.extension = Arc::new(extension);
+    let installed = snapshot.history.as_ref().ok().and_then(|history| history.installed().or(history.latest()));
+    let targets: Vec<ObjectRef> =
+        installed.into_iter().flat_map(|revision| &revision.record.objects).filter_map(|object| ObjectRef::of(object).ok()).collect();
+    let objects = futures::stream::iter(targets).map(|target| observed(session, target)).buffered(READERS).collect::<Vec<_>>().await;
+    let namespace = &snapshot.extension.spec.namespace;
+    let namespaces: Api<Namespace> = Api::all(session.client.clone());
+    let events = events(session, "ClusterExtension", &name).await?;
+    Ok(Facts {
+        plan,
+        objects: objects.into_iter().collect::<Result<_, _>>()?,
+        events,
+        catalogs,
+        change_plans: change_plans(session).await,
+        // Who may not ask is not told.
+        namespace_exists: namespaces.get_metadata_opt(namespace).await.ok().map(|found| found.is_some()),
+        platform: platform(session).await,
+        now: Timestamp::now(),
+        snapshot,
+    })
+}
+
+/// Everything about a catalog.
+pub async fn catalog(session: &Session, name: &str) -> Result<CatalogFacts, Failure> {
+    let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+    let catalog = api.get(name).await.map_err(|error| {
+        let failure = refused(format!("clustercatalog {name}"), &error);
+        failure.hint("mainstay catalog list shows the catalogs")
+    })?;
+    let market = Market::open(session, Some(name)).await?;
+    let stall = market.catalogs().first();
+    let content = stall.and_then(|stall| match &stall.content {
+        Ok(content) => Some(Ok((content.index.packages().len(), usize::try_from(content.index.bundle_count()).unwrap_or(usize::MAX)))),
+        Err(Unavailable::Failed(problem)) => Some(Err(problem.clone())),
+        Err(Unavailable::Off | Unavailable::NotServing(_)) => None,
+    });
+    let packages: Vec<&str> =
+        stall.and_then(|stall| stall.content.as_ref().ok()).map(|content| content.index.package_names()).unwrap_or_default();
+    let used_by = extensions::all(session)
+        .await?
+        .iter()
+        .filter(|extension| packages.contains(&extensions::package(extension)))
+        .filter_map(|extension| extension.metadata.name.clone())
+        .collect();
+    let events = events(session, "ClusterCatalog", name).await?;
+    Ok(CatalogFacts { catalog, content, used_by, events, now: Timestamp::now() })
+}
+
+/// Everything about a package.
+pub async fn package(session: &Session, name: &str) -> Result<PackageFacts, Failure> {
+    let catalogs = catalogs(session).await?;
+    let market = Market::open(session, None).await?;
+    let held = market.facts();
+    let outcome = resolve(&Request { package: name.to_owned(), ..Request::default() }, &candidates(&held));
+    let (mut offers, mut channels) = (Vec::new(), Vec::new());
+    for stall in market.catalogs() {
+        let Ok(content) = &stall.content else { continue };
+        let Some(found) = content.index.package_facts(name) else { continue };
+        let mut versions: Vec<&str> = found.bundles.iter().filter_map(|bundle| bundle.version).collect();
+        versions.sort_by(|one, other| Version::parse(other).ok().cmp(&Version::parse(one).ok()));
+        offers.push((stall.name.clone(), versions.into_iter().map(str::to_owned).collect()));
+        let mut names: Vec<String> = found.channels.iter().map(|channel| channel.name.to_owned()).collect();
+        names.sort_by_key(|channel| found.default_channel != Some(channel.as_str()));
+        names.retain(|channel| !channels.contains(channel));
+        channels.extend(names);
+    }
+    let extensions = extensions::all(session)
+        .await?
+        .iter()
+        .filter(|extension| extensions::package(extension) == name)
+        .map(|extension| {
+            (extension.metadata.name.clone().unwrap_or_default(), extensions::installed(extension).map(|bundle| bundle.version))
+        })
+        .collect();
+    Ok(PackageFacts { package: name.to_owned(), outcome, offers, channels, catalogs, extensions, now: Timestamp::now() })
+}
+
+async fn catalogs(session: &Session) -> Result<Vec<ClusterCatalog>, Failure> {
+    let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+    Ok(api.list(&ListParams::default()).await.map_err(|error| refused("clustercatalogs", &error))?.items)
+}
+
+/// Changes that are held; none where the cluster has no such kind.
+async fn change_plans(session: &Session) -> Vec<ChangePlan> {
+    let api: Api<ChangePlan> = Api::all(session.client.clone());
+    api.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
+}
+
+async fn observed(session: &Session, target: ObjectRef) -> Result<Observed, Failure> {
+    let live = session.writer.get(&target).await.map_err(|error| not_written(&error))?;
+    let pods = match &live {
+        Some(live) if target.kind == "Deployment" => pods(session, &target.namespace, &live["spec"]["selector"]["matchLabels"]).await?,
+        _ => Vec::new(),
+    };
+    Ok(Observed { target, live, pods })
+}
+
+async fn pods(session: &Session, namespace: &str, labels: &Value) -> Result<Vec<Value>, Failure> {
+    let labels: Vec<String> =
+        labels.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    if labels.is_empty() {
+        return Ok(Vec::new());
+    }
+    let api: Api<Pod> = Api::namespaced(session.client.clone(), namespace);
+    let parameters = ListParams::default().labels(&labels.join(",")).limit(PODS);
+    let pods = api.list(&parameters).await.map_err(|error| refused(format!("pods in namespace {namespace}"), &error))?.items;
+    pods.iter().map(|pod| serde_json::to_value(pod).map_err(|error| Failure::failed("pod", &error))).collect()
+}
+
+/// Events about a cluster-wide object, oldest first; they are kept in namespace `default`.
+pub async fn events(session: &Session, kind: &str, name: &str) -> Result<Vec<EventFact>, Failure> {
+    let mut found = raw_events(session, kind, name).await?;
+    let at = |event: &Event| {
+        let series = event.series.as_ref().map(|series| series.last_observed_time.0);
+        series
+            .or_else(|| event.event_time.as_ref().map(|time| time.0))
+            .or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0))
+    };
+    found.sort_by_key(at);
+    let fact = |event: &Event| EventFact {
+        warning: event.type_.as_deref() == Some("Warning"),
+        reason: event.reason.clone().unwrap_or_default(),
+        note: event.note.clone().unwrap_or_default(),
+        at: at(event),
+    };
+    Ok(found.iter().map(fact).collect())
+}
+
+/// See [`events`].
+pub async fn raw_events(session: &Session, kind: &str, name: &str) -> Result<Vec<Event>, Failure> {
+    let api: Api<Event> = Api::namespaced(session.client.clone(), "default");
+    let mut found = api.list(&ListParams::default()).await.map_err(|error| refused("events", &error))?.items;
+    found.retain(|event| {
+        event.regarding.as_ref().is_some_and(|about| about.kind.as_deref() == Some(kind) && about.name.as_deref() == Some(name))
+    });
+    found.sort_by_key(|event| event.metadata.creation_timestamp.as_ref().map(|time| time.0));
+    Ok(found)
+}
+
+/// `MAJOR.MINOR` of the platform, where there is one.
+async fn platform(session: &Session) -> Option<(u64, u64)> {
+    let place = ObjectRef {
+        api_version: "config.openshift.io/v1".to_owned(),
+        kind: "ClusterVersion".to_owned(),
+        namespace: String::new(),
+        name: "version".to_owned(),
+    };
+    // A cluster without a platform does not serve the kind.
+    let version = session.writer.get(&place).await.ok().flatten()?;
+    let text = version.pointer("/status/desired/version")?.as_str()?.to_owned();
+    let mut parts = text.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}

@@ -1,0 +1,63 @@
+//! What another version would need more, and less.
+
+use std::fmt::Write as _;
+
+use mainstay_bundle::rights::{Grant, missing};
+use serde_json::{Value, json};
+
+use super::{Needs, as_json};
+use crate::errors::Failure;
+use crate::output::{self, Format};
+
+pub(super) fn show(format: Option<&Format>, from: &Needs, to: &Needs) -> Result<(), Failure> {
+    let (more, less) = (missing(&from.grants, &to.grants), missing(&to.grants, &from.grants));
+    match format {
+        None | Some(Format::Table | Format::Wide) => output::print(&text(&from.bundle, &to.bundle, &more, &less)),
+        Some(Format::Yaml) => output::print(&mainstay_yaml::to_multi_string(&to.manifests())),
+        Some(other) => {
+            let list = |grants: &[Grant]| grants.iter().map(|grant| as_json(grant, None)).collect::<Vec<Value>>();
+            let rights = json!({"from": list(&from.grants), "to": list(&to.grants)});
+            output::value(other, &json!({"from": from.bundle, "to": to.bundle, "more": list(&more), "less": list(&less), "rights": rights}))
+        }
+    }
+}
+
+fn text(from: &str, to: &str, more: &[Grant], less: &[Grant]) -> String {
+    let count = |grants: &[Grant], word: &str| match grants.len() {
+        0 => format!("nothing {word}"),
+        1 => format!("1 right {word}"),
+        many => format!("{many} rights {word}"),
+    };
+    if more.is_empty() && less.is_empty() {
+        return format!("from {from} to {to} the installer needs the same rights\n");
+    }
+    let mut out = format!("from {from} to {to} the installer needs {} and {}\n", count(more, "more"), count(less, "less"));
+    for (sign, grants) in [("+", more), ("-", less)] {
+        for grant in grants {
+            // Writing to a string does not fail.
+            let _written = writeln!(out, "  {sign} {grant}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_bundle::rights::Scope;
+    use mainstay_rbac::PolicyRule;
+
+    use super::*;
+
+    /// MS-RBAC-01: what an upgrade would need more and less, in words.
+    #[test]
+    fn comparisons_in_words() {
+        let grant = |verbs: &[&str]| Grant { scope: Scope::Cluster, rule: PolicyRule::resources(verbs, &[""], &["secrets"]) };
+        let (old, new) = ([grant(&["get", "list"])], [grant(&["get", "watch"])]);
+        let (more, less) = (missing(&old, &new), missing(&new, &old));
+        assert_eq!(
+            text("a.v1", "a.v2", &more, &less),
+            "from a.v1 to a.v2 the installer needs 1 right more and 1 right less\n  + watch on secrets\n  - list on secrets\n"
+        );
+        assert_eq!(text("a.v1", "a.v2", &[], &[]), "from a.v1 to a.v2 the installer needs the same rights\n");
+    }
+}
