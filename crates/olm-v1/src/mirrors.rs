@@ -53,13 +53,6 @@ impl MirrorKind {
     fn resource(self) -> ApiResource {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group, self.version, self.kind), self.plural)
     }
-
-    /// Whether this definition serves the kind in the version that is read here.
-    fn is_served_by(self, definition: &Value) -> bool {
-        let all = |pointer: &str| definition.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let established = all("/status/conditions").iter().any(|each| each["type"] == "Established" && each["status"] == "True");
-        established && all("/spec/versions").iter().any(|each| each["name"] == self.version && each["served"] == true)
-    }
 }
 
 /// What is to be done: nothing else is decided later.
@@ -128,21 +121,5 @@ mod tests {
         let refused: Vec<(&Value, &str)> = plan.refused.iter().map(|each| (&each.object, each.problem.as_str())).collect();
         assert_eq!(refused, [(&objects[1], "ImageTagMirrorSet b: spec.imageTagMirrors[1] has no source")]);
         assert_eq!(super::plan(&base, &[]), Plan { registries: base, refused: Vec::new() });
-    }
-
-    /// OLM1-DISC-02: a kind counts once its definition is established, in the version that is read.
-    #[test]
-    fn a_kind_is_served_by_an_established_definition() {
-        let definition = |status: &str, version: &str, served: bool| {
-            json!({"spec": {"versions": [{"name": version, "served": served}]},
-                "status": {"conditions": [{"type": "Established", "status": status}]}})
-        };
-        let [digests, _, policies] = KINDS;
-        assert!(digests.is_served_by(&definition("True", "v1", true)));
-        assert!(policies.is_served_by(&definition("True", "v1alpha1", true)));
-        assert_eq!(policies.definition(), "imagecontentsourcepolicies.operator.openshift.io");
-        for refused in [definition("False", "v1", true), definition("True", "v1", false), definition("True", "v2", true), json!({})] {
-            assert!(!digests.is_served_by(&refused), "{refused}");
-        }
     }
 }

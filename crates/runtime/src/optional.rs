@@ -22,6 +22,7 @@ struct Inner {
     definition: Cache,
     objects: Mutex<Option<Held>>,
     changed: Arc<dyn Fn() + Send + Sync>,
+    stop: CancellationToken,
 }
 
 struct Held {
@@ -44,12 +45,13 @@ impl Optional {
         let changed: Arc<dyn Fn() + Send + Sync> = Arc::new(changed);
         let definition = Cache::start(client, &ApiResource::from_gvk_with_plural(&gvk, "customresourcedefinitions"), &scope, stop);
         tell(&definition, &changed, stop);
-        Self { inner: Arc::new(Inner { client: client.clone(), resource, definition, objects: Mutex::default(), changed }) }
+        let (client, stop) = (client.clone(), stop.clone());
+        Self { inner: Arc::new(Inner { client, resource, definition, objects: Mutex::default(), changed, stop }) }
     }
 
     /// The copy of the objects; none while the kind is not served, or nothing is known of it yet.
     pub fn objects(&self) -> Option<Cache> {
-        let Inner { client, resource, definition, objects, changed } = &*self.inner;
+        let Inner { client, resource, definition, objects, changed, stop } = &*self.inner;
         let served = definition.all().iter().any(|definition| is_served_by(&definition.data, &resource.version));
         let mut held = objects.lock().unwrap_or_else(PoisonError::into_inner);
         if !served {
@@ -57,7 +59,7 @@ impl Optional {
             return None;
         }
         let start = || {
-            let stop = CancellationToken::new();
+            let stop = stop.child_token();
             let cache = Cache::start(client, resource, &Scope::default(), &stop);
             tell(&cache, changed, &stop);
             Held { cache, _stop: stop.drop_guard() }

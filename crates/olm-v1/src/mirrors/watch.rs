@@ -8,12 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
-use kube::api::{ApiResource, GroupVersionKind};
 use mainstay_oci::Registries;
-use mainstay_runtime::{Cache, Env, Key, Outcome, Queue, Scope};
+use mainstay_runtime::{Cache, Env, Key, Optional, Outcome, Queue};
 use serde_json::Value;
 use tokio::sync::watch as signal;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::{KINDS, MirrorKind, Plan, Refused, plan};
 use crate::events::Events;
@@ -67,18 +66,21 @@ impl Mirrors {
     /// Runs until `stop`.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let queue: Queue<Key> = Queue::default();
-        let watched: Arc<Vec<Watched>> = Arc::new(KINDS.map(|kind| Watched::start(&self.client, kind, &queue, &stop)).into());
+        let follow = |kind: MirrorKind| {
+            let woken = queue.clone();
+            Optional::start(&self.client, kind.resource(), &stop, move || woken.add(key()))
+        };
+        let watched = Arc::new(KINDS.map(follow));
         let (env, mirrors) = (self.env.clone(), self);
-        let woken = queue.clone();
         let reconcile = move |_: Key| {
-            let (mirrors, watched, queue) = (mirrors.clone(), watched.clone(), woken.clone());
-            async move { mirrors.reconcile(&watched, &queue).await }
+            let (mirrors, watched) = (mirrors.clone(), watched.clone());
+            async move { mirrors.reconcile(&*watched).await }
         };
         mainstay_runtime::run("mirrors", queue, 1, env, stop, reconcile).await;
     }
 
-    async fn reconcile(&self, watched: &[Watched], queue: &Queue<Key>) -> Result<Outcome, MirrorError> {
-        let observed = observe(&self.client, watched, queue)?;
+    async fn reconcile(&self, watched: &[Optional]) -> Result<Outcome, MirrorError> {
+        let observed = observe(watched)?;
         let files = self.images.registries()?;
         let plan = plan(&files, &observed.objects);
         self.images.mirror(observed.objects);
@@ -113,46 +115,6 @@ fn identity(refused: &Refused) -> String {
     format!("{} {} {}", metadata["uid"], metadata["resourceVersion"], refused.problem)
 }
 
-/// A kind with its definition, and with its objects while it is served.
-struct Watched {
-    kind: MirrorKind,
-    definition: Cache,
-    objects: Mutex<Option<Held>>,
-}
-
-struct Held {
-    cache: Cache,
-    _stop: DropGuard,
-}
-
-impl Watched {
-    fn start(client: &Client, kind: MirrorKind, queue: &Queue<Key>, stop: &CancellationToken) -> Self {
-        let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-        let scope = Scope { fields: Some(format!("metadata.name={}", kind.definition())), ..Scope::default() };
-        let resource = ApiResource::from_gvk_with_plural(&gvk, "customresourcedefinitions");
-        let definition = Cache::start(client, &resource, &scope, stop);
-        wake(&definition, queue, stop);
-        Self { kind, definition, objects: Mutex::default() }
-    }
-
-    /// The copy of the objects; none while the kind is not served.
-    fn objects(&self, client: &Client, queue: &Queue<Key>) -> Option<Cache> {
-        let served = self.definition.all().iter().any(|definition| self.kind.is_served_by(&definition.data));
-        let mut held = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        if !served {
-            *held = None;
-            return None;
-        }
-        let start = || {
-            let stop = CancellationToken::new();
-            let cache = Cache::start(client, &self.kind.resource(), &Scope::default(), &stop);
-            wake(&cache, queue, &stop);
-            Held { cache, _stop: stop.drop_guard() }
-        };
-        Some(held.get_or_insert_with(start).cache.clone())
-    }
-}
-
 /// What is known of the cluster's rules.
 struct Observed {
     /// The objects by kind and name.
@@ -162,9 +124,9 @@ struct Observed {
 }
 
 /// What can be read counts, even where something else cannot. Whatever becomes known later wakes the queue.
-fn observe(client: &Client, watched: &[Watched], queue: &Queue<Key>) -> Result<Observed, MirrorError> {
-    let caches: Vec<Cache> = watched.iter().filter_map(|each| each.objects(client, queue)).collect();
-    let complete = watched.iter().map(|each| &each.definition).chain(&caches).all(Cache::is_ready);
+fn observe(watched: &[Optional]) -> Result<Observed, MirrorError> {
+    let caches: Vec<Cache> = watched.iter().filter_map(Optional::objects).collect();
+    let complete = watched.iter().all(Optional::is_known);
     let objects = caches.iter().flat_map(Cache::all).map(|object| serde_json::to_value(&*object)).collect::<Result<_, _>>()?;
     Ok(Observed { objects, complete })
 }
@@ -172,16 +134,4 @@ fn observe(client: &Client, watched: &[Watched], queue: &Queue<Key>) -> Result<O
 /// Everything is looked at together, so there is one key.
 fn key() -> Key {
     Key::new("", "mirrors")
-}
-
-/// Wakes the queue when the first list is complete, which may be empty, and for every change.
-fn wake(cache: &Cache, queue: &Queue<Key>, stop: &CancellationToken) {
-    let woken = queue.clone();
-    cache.on_change(move |_| woken.add(key()));
-    let (cache, queue, stop) = (cache.clone(), queue.clone(), stop.clone());
-    tokio::spawn(async move {
-        if stop.run_until_cancelled(cache.ready()).await.is_some() {
-            queue.add(key());
-        }
-    });
 }
