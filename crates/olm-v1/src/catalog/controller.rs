@@ -160,7 +160,7 @@ impl Catalogs {
             generation: held.generation,
             polled: held.polled,
         });
-        match plan(&catalog, stored.as_ref(), self.env.now(), self.env.fraction()) {
+        match plan(&catalog, stored.as_ref(), &self.base(&key.name), self.env.now(), self.env.fraction()) {
             Plan::AddFinalizer => {
                 self.writer.add_finalizer(&live(&catalog)?, FINALIZER).await?;
                 Ok(Looked::Done)
@@ -168,9 +168,20 @@ impl Catalogs {
             Plan::Finalize => self.leave(&catalog, &Outcome::Leaving).await,
             Plan::Disable => self.leave(&catalog, &Outcome::Disabled).await,
             Plan::Unpack { reference, reason } => self.unpack(&catalog, &reference, reason).await,
+            Plan::Readdress => {
+                if let Some(held) = self.shelf.get(&key.name) {
+                    self.write_status(&catalog, &Outcome::Serving { held: &held, base: &self.base(&key.name) }).await?;
+                }
+                Ok(Looked::Done)
+            }
             Plan::Keep(None) => Ok(Looked::Done),
             Plan::Keep(Some(wait)) => Ok(Looked::After(wait.unsigned_abs())),
         }
+    }
+
+    /// Where clients find a catalog (OLM1-CAT-19).
+    fn base(&self, name: &str) -> String {
+        format!("{}/catalogs/{name}", self.external_address)
     }
 
     async fn unpack(&self, catalog: &ClusterCatalog, reference: &str, reason: &str) -> Result<Looked, CatalogError> {
@@ -190,9 +201,7 @@ impl Catalogs {
                     polled: self.env.now(),
                 };
                 self.shelf.put(&name, held.clone());
-                let base = format!("{}/catalogs/{name}", self.external_address);
-                let serving = Outcome::Serving { held: &held, base: &base };
-                self.write_status(catalog, &serving).await?;
+                self.write_status(catalog, &Outcome::Serving { held: &held, base: &self.base(&name) }).await?;
                 if before.is_none_or(|before| before.resolved != resolved) {
                     self.drop_unreferenced();
                     let packages = held.content.index().packages().len();

@@ -35,12 +35,14 @@ pub enum Plan {
         /// Why now.
         reason: &'static str,
     },
+    /// What is stored is right, but its status names another address than that under which it is served now.
+    Readdress,
     /// Look again later; never, without polling.
     Keep(Option<SignedDuration>),
 }
 
-/// Decides for a catalog. `stored` is `None` when nothing is served for it; `jitter` is up to 1, by chance.
-pub fn plan(catalog: &ClusterCatalog, stored: Option<&Stored>, now: Timestamp, jitter: f64) -> Plan {
+/// Decides for a catalog. `stored` is `None` when nothing is served for it, `base` where it is served; `jitter` is up to 1, by chance.
+pub fn plan(catalog: &ClusterCatalog, stored: Option<&Stored>, base: &str, now: Timestamp, jitter: f64) -> Plan {
     let finalized = catalog.metadata.finalizers.as_ref().is_some_and(|all| all.iter().any(|name| name == FINALIZER));
     if catalog.metadata.deletion_timestamp.is_some() {
         return Plan::Finalize;
@@ -60,6 +62,10 @@ pub fn plan(catalog: &ClusterCatalog, stored: Option<&Stored>, now: Timestamp, j
     }
     if resolved != Some(stored.resolved.as_str()) {
         return unpack("its status is not that of what is stored");
+    }
+    let named = catalog.status.as_ref().and_then(|status| status.urls.as_ref()).map(|urls| urls.base.as_str());
+    if named != Some(base) {
+        return Plan::Readdress;
     }
     let Some(minutes) = image.poll_interval_minutes else { return Plan::Keep(None) };
     let interval = SignedDuration::from_mins(minutes);
@@ -83,7 +89,8 @@ mod tests {
             "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
             "metadata": {"name": "c", "generation": 1, "finalizers": [FINALIZER]},
             "spec": {"source": {"type": "Image", "image": {"ref": "r.test/c:v1", "pollIntervalMinutes": 10}}},
-            "status": {"resolvedSource": {"type": "Image", "image": {"ref": "r.test/c@sha256:1"}}},
+            "status": {"resolvedSource": {"type": "Image", "image": {"ref": "r.test/c@sha256:1"}},
+                "urls": {"base": "https://here/catalogs/c"}},
         });
         mainstay_merge::merge_patch(&mut object, change);
         serde_json::from_value(object).unwrap()
@@ -96,13 +103,14 @@ mod tests {
         let ago = |minutes| now - SignedDuration::from_mins(minutes);
         let stored = |polled| Stored { resolved: "r.test/c@sha256:1".into(), reference: "r.test/c:v1".into(), generation: 1, polled };
         let unpack = |reason| Plan::Unpack { reference: "r.test/c:v1".into(), reason };
-        let ask = |change, stored: Option<Stored>| plan(&catalog(&change), stored.as_ref(), now, 1.0);
+        let ask = |change, stored: Option<Stored>| plan(&catalog(&change), stored.as_ref(), "https://here/catalogs/c", now, 1.0);
         assert_eq!(ask(json!({}), None), unpack("nothing is stored for it"));
         assert_eq!(ask(json!({}), Some(stored(ago(4)))), Plan::Keep(Some(SignedDuration::from_secs(6 * 60 + 6))));
         assert_eq!(ask(json!({}), Some(stored(ago(10)))), unpack("the poll interval has passed"));
         assert_eq!(ask(json!({"metadata": {"generation": 2}}), Some(stored(ago(1)))), unpack("its spec has changed"));
         assert_eq!(ask(json!({"status": null}), Some(stored(ago(1)))), unpack("its status is not that of what is stored"));
         assert_eq!(ask(json!({"spec": {"source": {"image": {"pollIntervalMinutes": null}}}}), Some(stored(ago(99)))), Plan::Keep(None));
+        assert_eq!(ask(json!({"status": {"urls": {"base": "https://there/catalogs/c"}}}), Some(stored(ago(1)))), Plan::Readdress);
         assert_eq!(ask(json!({"metadata": {"finalizers": null}}), None), Plan::AddFinalizer);
         assert_eq!(ask(json!({"spec": {"availabilityMode": "Unavailable"}}), None), Plan::Disable);
         assert_eq!(ask(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), None), Plan::Finalize);

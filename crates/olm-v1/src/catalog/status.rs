@@ -45,10 +45,7 @@ pub fn status(catalog: &ClusterCatalog, outcome: &Outcome<'_>, now: Timestamp) -
             kind: kind.to_owned(),
             status: holds,
             reason: reason.to_owned(),
-            message: bounded(
-                message,
-                &format!("mainstay explain clustercatalog {}", catalog.metadata.name.as_deref().unwrap_or_default()),
-            ),
+            message: bounded(message, &format!("mainstay explain clustercatalog {}", catalog.metadata.name.as_deref().unwrap_or_default())),
             last_transition_time: Time(now),
             observed_generation: catalog.metadata.generation,
         };
