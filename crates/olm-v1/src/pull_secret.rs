@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn secret(data: serde_json::Value) -> DynamicObject {
+    fn secret(data: &serde_json::Value) -> DynamicObject {
         serde_json::from_value(
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull", "namespace": "config"}, "data": data}),
         )
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn the_file_follows_the_secret() {
         let content = r#"{"auths": {"quay.example": {"auth": "YTpi"}}}"#;
-        assert_eq!(plan(Some(&secret(json!({KEY: STANDARD.encode(content)})))), Plan::Write(content.into()));
+        assert_eq!(plan(Some(&secret(&json!({KEY: STANDARD.encode(content)})))), Plan::Write(content.into()));
         assert_eq!(plan(None), Plan::Remove);
-        assert_eq!(plan(Some(&secret(json!({"other": ""})))), Plan::Leave("it has no key .dockerconfigjson".into()));
+        assert_eq!(plan(Some(&secret(&json!({"other": ""})))), Plan::Leave("it has no key .dockerconfigjson".into()));
         for odd in ["%%%", &STANDARD.encode("no JSON")] {
-            assert!(matches!(plan(Some(&secret(json!({KEY: odd})))), Plan::Leave(_)), "{odd}");
+            assert!(matches!(plan(Some(&secret(&json!({KEY: odd})))), Plan::Leave(_)), "{odd}");
         }
     }
 }

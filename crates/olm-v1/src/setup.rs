@@ -113,9 +113,12 @@ pub struct Ready {
     extensions: Option<ExtensionsReady>,
 }
 
+/// The extension controller, with the copies of catalogs that it keeps.
+type Started = (Arc<Extensions>, Arc<CatalogCache>);
+
 /// What starts the caches of the extension controller.
 struct ExtensionsReady {
-    start: Box<dyn FnOnce(&CancellationToken) -> (Arc<Extensions>, Arc<CatalogCache>) + Send>,
+    start: Box<dyn FnOnce(&CancellationToken) -> Started + Send>,
     /// How often copies that no catalog refers to are removed; never where catalogd does it.
     gc_interval: Option<Duration>,
 }

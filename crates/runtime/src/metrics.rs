@@ -134,6 +134,9 @@ impl Drop for Shown {
     }
 }
 
+/// One of the sums of a queue.
+type Sum = fn(&Counts) -> u64;
+
 #[derive(Default)]
 struct Queues {
     next: AtomicU64,
@@ -169,7 +172,7 @@ impl Collector for Queues {
             let value = i64::try_from(counts.ready).unwrap_or(i64::MAX);
             ConstGauge::new(value).encode(depth.encode_family(&Named { name })?)?;
         }
-        let sums: [(&str, &str, fn(&Counts) -> u64); 2] = [
+        let sums: [(&str, &str, Sum); 2] = [
             ("workqueue_adds", "Keys that were added", |counts| counts.added),
             ("workqueue_retries", "Keys that were added again after a failure", |counts| counts.retried),
         ];

@@ -35,7 +35,7 @@ impl Server {
             return refused(StatusCode::INTERNAL_SERVER_ERROR, "InternalError");
         }
         let version = held.0.as_ref().map_or(0, |lease| lease["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap());
-        if create != held.0.is_none() || (!create && lease["metadata"]["resourceVersion"] != version.to_string()) {
+        if create != held.0.is_none() || (!create && lease["metadata"]["resourceVersion"].as_str() != Some(&version.to_string())) {
             return refused(StatusCode::CONFLICT, "Conflict");
         }
         lease["metadata"]["resourceVersion"] = (version + 1).to_string().into();

@@ -46,6 +46,7 @@ command again replaces them (the running controllers take them over). With --ser
 
 --uninstall keeps the CRDs, and with them catalogs and extensions; as long as there are extensions it also keeps the namespace, which holds
 their records. --delete-crds removes everything, but only when there are no extensions.")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
     #[command(flatten)]
     cluster: ClusterArgs,
