@@ -10,7 +10,8 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::ObjectRef;
 use mainstay_bundle::Bundle;
 use mainstay_oci::Client;
-use mainstay_olm_v1::extension::facts::{Answer, Fact, Live, PullFailure, Snapshot};
+use mainstay_olm_v1::extension::facts::{Answer, Fact, Lifecycle, Live, PullFailure, Snapshot};
+use mainstay_olm_v1::extension::lifecycle;
 use mainstay_olm_v1::extension::observe::{BundleSource, Observer, PolicySource};
 use mainstay_olm_v1::extension::plan::{self, Action, Plan, Verdict, account_name};
 use mainstay_olm_v1::extension::preview::{self, Extra, Revision, Step};
@@ -67,6 +68,7 @@ pub struct World<'s> {
     pub market: Market,
     pub client: Client,
     policy: Result<Arc<PolicyIndex>, String>,
+    lifecycle: Lifecycle,
     bundles: Pulled,
     live: HashMap<ObjectRef, Live>,
     revisions: BTreeMap<String, Revision>,
@@ -78,8 +80,13 @@ impl<'s> World<'s> {
     /// Looks at catalogs, roles and the server.
     pub async fn open(session: &'s Session, progress: &mut Progress) -> Result<Self, Failure> {
         progress.doing("look at the cluster's catalogs and roles");
-        let (market, policy, version, system) =
-            tokio::join!(Market::open(session, None), policy(session), session.client.apiserver_version(), system(session));
+        let (market, policy, version, system, lifecycle) = tokio::join!(
+            Market::open(session, None),
+            policy(session),
+            session.client.apiserver_version(),
+            system(session),
+            lifecycle::read(&session.client)
+        );
         let mut client = images::client()?;
         if let Some(told) = progress.transfer("pull the bundle") {
             client = client.with_progress(told);
@@ -89,13 +96,17 @@ impl<'s> World<'s> {
         if let Err(problem) = &policy {
             notes.push(format!("whether the account may do it was not checked: {problem}"));
         }
+        let lifecycle = lifecycle.unwrap_or_else(|error| {
+            notes.push(format!("whether it waits for an approval or for other extensions was not checked: {}", refused("lifecyclepolicies", &error).to_line()));
+            Lifecycle::default()
+        });
         let version = version.map_err(|error| refused("server", &error))?;
         let extra = Extra { server_version: Some(version.git_version.trim_start_matches('v').to_owned()), ..Extra::default() };
         let mut revisions: BTreeMap<String, Revision> =
             market.revisions().into_iter().map(|revision| (revision.fact.clone(), revision)).collect();
         revisions.insert("cluster".to_owned(), system?);
         let bundles = Pulled { client: client.clone(), held: Mutex::default() };
-        Ok(Self { session, market, client, policy, bundles, live: HashMap::new(), revisions, extra, notes })
+        Ok(Self { session, market, client, policy, lifecycle, bundles, live: HashMap::new(), revisions, extra, notes })
     }
 
     fn observer(&self) -> Observer<'_> {
@@ -116,6 +127,7 @@ impl<'s> World<'s> {
         }
         let extension = Arc::new(preview::hypothetical(extension.clone()));
         let mut snapshot = self.observer().begin(extension, gates, false, self.market.facts()).await;
+        snapshot.known.lifecycle = self.lifecycle.clone();
         let added = match rights {
             Rights::Live => return Ok(snapshot),
             Rights::With(objects) => objects.clone(),
@@ -123,7 +135,8 @@ impl<'s> World<'s> {
         };
         snapshot.known.account = Some(Ok(true));
         let mut index = self.policy.as_deref().cloned().unwrap_or_default();
-        for object in &added {
+        let grants = |object: &&Value| object["kind"].as_str().is_some_and(|kind| kind.ends_with("Role") || kind.ends_with("RoleBinding"));
+        for object in added.iter().filter(grants) {
             index.apply(object).map_err(|error| Failure::failed("roles of the installer", &error))?;
         }
         snapshot.known.policy = Some(Arc::new(index));
@@ -206,7 +219,9 @@ impl<'s> World<'s> {
                     snapshot.known.live.insert(target.clone(), self.live[target].clone());
                 }
                 Fact::Bundle(reference) => {
-                    progress.doing(&format!("pull {reference}"));
+                    if !self.bundles.holds(reference) {
+                        progress.doing(&format!("pull {reference}"));
+                    }
                     missing.push(fact);
                 }
                 _ => missing.push(fact),
@@ -315,6 +330,12 @@ async fn system(session: &Session) -> Result<Revision, Failure> {
 struct Pulled {
     client: Client,
     held: Mutex<HashMap<String, Arc<Bundle>>>,
+}
+
+impl Pulled {
+    fn holds(&self, reference: &str) -> bool {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).contains_key(reference)
+    }
 }
 
 #[async_trait]

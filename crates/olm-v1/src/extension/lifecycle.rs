@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, Resource, ResourceExt};
 use mainstay_api::lifecycle::{ChangePlan, LifecyclePolicy, ResolveDependencies};
 use mainstay_api::olm_v1::ClusterExtension;
@@ -111,6 +111,28 @@ impl LifecycleObjects {
 fn plans_dependencies(lifecycle: &Lifecycle) -> bool {
     let planned = |policy: &PolicyFact| policy.spec.resolve_dependencies == Some(ResolveDependencies::Plan);
     lifecycle.policies.iter().any(planned) || lifecycle.plans.iter().any(|plan| !plan.spec.summary.dependencies.is_empty())
+}
+
+/// What a plan is to know, asked of the cluster once: for whoever shows plans and follows nothing. A cluster without the kinds has none.
+pub async fn read(client: &Client) -> Result<Lifecycle, kube::Error> {
+    let (policies, plans) = tokio::try_join!(all::<LifecyclePolicy>(client), all::<ChangePlan>(client))?;
+    let policies = policies.into_iter().map(|policy| PolicyFact { name: policy.name_any(), spec: policy.spec }).collect();
+    let mut lifecycle = Lifecycle { policies, plans: plans.into_iter().map(Arc::new).collect(), ..Lifecycle::default() };
+    if plans_dependencies(&lifecycle) {
+        lifecycle.peers = all::<ClusterExtension>(client).await?.into_iter().map(Arc::new).collect();
+    }
+    Ok(lifecycle)
+}
+
+async fn all<K>(client: &Client) -> Result<Vec<K>, kube::Error>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    match Api::<K>::all(client.clone()).list(&ListParams::default()).await {
+        Ok(found) => Ok(found.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 fn parse<T: DeserializeOwned>(object: &DynamicObject) -> Result<T, serde_json::Error> {

@@ -41,6 +41,9 @@ pub use summary::summary;
 pub use uninstall::{applied, uninstall};
 pub use writes::write;
 
+/// Why something is not known that nobody asked for.
+pub const NOT_ASKED: &str = "not asked";
+
 /// Facts that the plan does not rest on, and people want to know.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
@@ -123,6 +126,10 @@ fn kind(action: &Action, objects: &[Object]) -> Kind {
 
 /// Why it cannot be done; the hints of a resolution were each tried (MS-EXPL-01).
 fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
+    if plan.consent.meanwhile.is_some() {
+        // It is done once it is approved, or others have done their part: no problem, and said among the warnings.
+        return None;
+    }
     let message = match &plan.verdict {
         Verdict::Reached => return None,
         Verdict::Retrying(message) | Verdict::Blocked(message) => message.clone(),
@@ -175,7 +182,7 @@ fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
         let (size, unknown) = match extra.images.get(&reference) {
             Some(Ok(size)) => (Some(size.clone()), None),
             Some(Err(problem)) => (None, Some(problem.clone())),
-            None => (None, Some("not asked".to_owned())),
+            None => (None, Some(NOT_ASKED.to_owned())),
         };
         Image { used_by: all.remove(&reference).unwrap_or_default(), size, size_unknown: unknown, reference }
     };

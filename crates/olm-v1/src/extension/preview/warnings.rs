@@ -8,7 +8,7 @@ use mainstay_versions::Version;
 use serde_json::Value;
 
 use super::super::facts::Snapshot;
-use super::super::plan::{Action, Plan};
+use super::super::plan::{Action, Plan, Verdict};
 use super::Extra;
 
 pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<String> {
@@ -21,6 +21,12 @@ pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<S
         all.extend(deprecations.bundle.iter().map(|message| format!("bundle {} is deprecated: {message}", resolution.choice.bundle)));
     }
     all.extend(plan.warnings.iter().cloned());
+    match (&plan.consent.gate, &plan.verdict) {
+        // The ChangePlan has its name only once the cluster keeps it.
+        (Some(gate), _) if !gate.open => all.push(format!("it waits for an approval before it is done: {}", gate.reasons.join("; "))),
+        (_, Verdict::Retrying(text)) if plan.consent.meanwhile.is_some() => all.push(text.clone()),
+        _ => {}
+    }
     if matches!(plan.action, Action::Install | Action::Upgrade | Action::Report)
         && let Some(bundle) = bundle(snapshot, plan)
     {
