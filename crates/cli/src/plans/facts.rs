@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use mainstay_oci::Client;
-use mainstay_olm_v1::extension::preview::{Extra, ImageSize, Instances, Wanted};
+use mainstay_olm_v1::extension::preview::{Extra, ImageSize, Instances, NOT_ASKED, Wanted};
 use serde_json::Value;
 
 use crate::cluster::{Session, refused};
@@ -31,7 +31,7 @@ pub async fn extra(session: &Session, client: &Client, wanted: Wanted, sizes: bo
         }
     }
     if !sizes {
-        let quiet = |reference: String| (reference, Err("not asked".to_owned()));
+        let quiet = |reference: String| (reference, Err(NOT_ASKED.to_owned()));
         for (reference, size) in wanted.images.into_iter().map(quiet) {
             extra.images.entry(reference).or_insert(size);
         }

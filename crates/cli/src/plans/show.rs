@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use mainstay_olm_v1::extension::preview::{Change, CrdChange, FieldChange, Image, Kind, Object, Preview, Step};
-
-use crate::output::Table;
+use mainstay_olm_v1::extension::preview::{Change, CrdChange, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step};
 
 /// Fields of one object that are shown; JSON has them all.
 const FIELDS: usize = 20;
@@ -118,19 +116,16 @@ fn definition(change: &CrdChange) -> Vec<String> {
 }
 
 fn images(text: &mut String, images: &[Image]) {
-    if images.is_empty() {
-        return;
-    }
-    let mut table = Table::new(&["IMAGE", "SIZE", "DIGEST", "FOR"]);
-    for image in images {
-        let (size, digest) = match (&image.size, &image.size_unknown) {
-            (Some(size), _) => (weight(size.size), size.digest.chars().take(19).collect()),
-            (None, problem) => (format!("size unknown: {}", problem.as_deref().unwrap_or("not asked")), String::new()),
-        };
-        table.row([image.reference.clone(), size, digest, image.used_by.join("; ")]);
-    }
-    let _ = writeln!(text, "  images to pull:");
-    text.push_str(&table.render(4));
+    let lines = |image: &Image| {
+        let mut lines = vec![image.reference.clone(), format!("  for {}", image.used_by.join("; "))];
+        match (&image.size, image.size_unknown.as_deref()) {
+            (Some(size), _) => lines.push(format!("  {} to transfer, {}", weight(size.size), size.digest)),
+            (None, None | Some(NOT_ASKED)) => {}
+            (None, Some(problem)) => lines.push(format!("  size unknown: {problem}")),
+        }
+        lines
+    };
+    section(text, 1, "images to pull:", images.iter().flat_map(lines));
 }
 
 fn weight(bytes: u64) -> String {

@@ -22,6 +22,7 @@ pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut Pro
     progress.doing("dry run");
     let (writer, asked_as) = acting(session, planned).await;
     let writer = writer.dry();
+    let grants = !planned.preview.installer_rights.is_empty();
     for (index, (steps, shown)) in planned.path.iter().zip(&mut planned.preview.steps).enumerate() {
         for step in steps.iter().filter(|step| step.change != How::Wait) {
             let title = format!("{} {}", word(step), step.target);
@@ -30,7 +31,13 @@ pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut Pro
                 shown.verification.push(Verification { step: title, asked_as: asked_as.clone(), accepted: None, answer });
                 continue;
             }
-            shown.verification.push(asked(&writer, step, title, &asked_as, steps).await);
+            let mut verified = asked(&writer, step, title.clone(), &asked_as, steps).await;
+            if verified.refused_for_rights && grants {
+                // The account gets the right only when the plan is applied; admission can be asked all the same.
+                let user = "you (the account gets the right with this plan)";
+                verified = asked(&session.writer.dry(), step, title, user, steps).await;
+            }
+            shown.verification.push(verified.answer);
         }
     }
     planned.preview.doable &=
@@ -67,22 +74,26 @@ async fn acting(session: &Session, planned: &Planned) -> (Writer, String) {
     }
 }
 
-async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &str, all: &[ClusterStep]) -> Verification {
+/// An answer, and whether it was no for want of rights.
+struct Asked {
+    answer: Verification,
+    refused_for_rights: bool,
+}
+
+async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &str, all: &[ClusterStep]) -> Asked {
     let outcome = match &step.step {
         Step::Apply { object, force, expect } => writer.apply(object, *force, expect).await.map(drop),
         Step::Delete { object, expect, .. } => writer.delete(object, expect, Propagation::Background).await.map(drop),
         other => writer.execute(std::slice::from_ref(other), |_| {}).await.map(drop).map_err(|failed| failed.error),
     };
-    let mut verified = Verification { step: title, asked_as: asked_as.to_owned(), accepted: Some(outcome.is_ok()), answer: String::new() };
-    if let Err(error) = outcome {
-        verified.answer = mainstay_olm_v1::text::chain(&error);
-        // What an earlier step of the same plan makes is not there in a dry run.
-        if needs_another(step, all, &error) {
-            verified.accepted = None;
-            verified.answer = format!("it needs what an earlier step makes, which is not there in a dry run: {}", verified.answer);
-        }
+    let mut answer = Verification { step: title, asked_as: asked_as.to_owned(), accepted: Some(outcome.is_ok()), answer: String::new() };
+    let Err(error) = outcome else { return Asked { answer, refused_for_rights: false } };
+    answer.answer = mainstay_olm_v1::text::chain(&error);
+    if needs_another(step, all, &error) {
+        answer.accepted = None;
+        answer.answer = format!("it needs what an earlier step makes, which is not there in a dry run: {}", answer.answer);
     }
-    verified
+    Asked { answer, refused_for_rights: error.is_forbidden() }
 }
 
 /// Whether a refusal comes from the dry run itself: the namespace or the kind is made by a step before.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::object;
 use super::super::plan;
 use super::objects::Looked;
-use super::{Change, CrdChange, Existing, Extra, Instances};
+use super::{Change, CrdChange, Existing, Extra, Instances, NOT_ASKED};
 
 const KIND: &str = "CustomResourceDefinition";
 /// Instances that are named.
@@ -69,7 +69,7 @@ fn existing(name: &str, extra: &Extra, broken: impl FnOnce(&Instances) -> Vec<St
             (Some(existing), None)
         }
         Some(Err(problem)) => (None, Some(problem.clone())),
-        None => (None, Some("not asked".to_owned())),
+        None => (None, Some(NOT_ASKED.to_owned())),
     }
 }
 

@@ -50,6 +50,7 @@ impl Walk {
             }
             (Value::Array(live), Value::Array(wanted)) => self.lists(path, live, wanted, before),
             _ if holds(wanted, live) => {}
+            (_, Value::Null) => self.push(path.to_owned(), Some(live), None),
             _ => self.push(path.to_owned(), Some(live), Some(wanted)),
         }
     }

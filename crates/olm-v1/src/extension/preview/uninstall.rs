@@ -6,7 +6,7 @@ use super::super::facts::{Live, Snapshot};
 use super::super::object;
 use super::super::record::History;
 use super::objects::{api_extensions, named, restarts};
-use super::{Bundle, Change, CrdChange, Existing, Extra, Kind, Object, Problem, Step, owner, rights};
+use super::{Bundle, Change, CrdChange, Existing, Extra, Kind, NOT_ASKED, Object, Problem, Step, owner, rights};
 
 /// The step that removes the extension. `definitions` says what becomes of CRDs: kept, deleted, or nobody said. The live objects of the
 /// records must be known.
@@ -85,7 +85,7 @@ pub(super) fn definition(name: &str, change: Change, extra: &Extra) -> CrdChange
     let (existing, existing_unknown) = match extra.instances.get(name) {
         Some(Ok(instances)) => (Some(Existing { count: instances.count, ..Existing::default() }), None),
         Some(Err(problem)) => (None, Some(problem.clone())),
-        None => (None, Some("not asked".to_owned())),
+        None => (None, Some(NOT_ASKED.to_owned())),
     };
     CrdChange { name: name.to_owned(), change, existing, existing_unknown, ..CrdChange::default() }
 }
