@@ -26,9 +26,13 @@ pub fn client() -> Result<Client, Failure> {
 
 /// The user's credentials, mirrors, authorities, and cache.
 pub fn config() -> Result<ClientConfig, Failure> {
-    let settings = Settings::of(variable, Path::new("/etc"));
-    let config = settings.load().map_err(|error| failure("settings of container tools", &error))?;
+    let config = settings().load().map_err(|error| failure("settings of container tools", &error))?;
     Ok(ClientConfig { cache: cache()?, ..config })
+}
+
+/// Where the user's settings are.
+pub fn settings() -> Settings {
+    Settings::of(variable, Path::new("/etc"))
 }
 
 fn variable(name: &str) -> Option<std::ffi::OsString> {

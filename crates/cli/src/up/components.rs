@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::{Expect, ObjectRef, Until, Writer};
-use mainstay_olm_v1::Setup;
 use mainstay_olm_v1::cluster_operator::{self, catalogs::openshift};
 use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER};
+use mainstay_olm_v1::{Setup, Surroundings};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Env, Kinds};
 use serde_json::Value;
@@ -185,7 +185,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             gc_interval: GARBAGE,
             ignore_service_account: false,
         };
-        let mut ready = setup.open().map_err(|error| Failure::failed("olm-v1", &error))?;
+        // Read anew before each pull (OLM1-GEN-12).
+        let around = Surroundings { files: Some(images::settings()), ..Surroundings::default() };
+        let mut ready = setup.open_in(around).map_err(|error| Failure::failed("olm-v1", &error))?;
         apis.serve_catalogs(std::mem::take(&mut ready.router));
         let until = stop.clone();
         tasks.spawn(async move { ready.run(until).await });

@@ -1,10 +1,10 @@
 //! The components of `mainstay run`, opened on every replica and run by the leader.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use axum::Router;
-use mainstay_oci::{ClientConfig, Settings};
+use mainstay_oci::ClientConfig;
 use mainstay_olm_v1::endpoint::Endpoint;
 use mainstay_olm_v1::{Ready, Setup, Surroundings};
 use mainstay_runtime::{Cluster, Env};
@@ -16,6 +16,7 @@ use super::flags::{Component, Plan};
 use super::health::{Health, State};
 use super::listeners;
 use crate::errors::{Exit, Failure};
+use crate::images;
 
 /// What a leader does.
 pub struct Work {
@@ -42,7 +43,7 @@ pub fn open(plan: &Plan, cluster: &Cluster, env: &Env) -> Result<Work, Failure> 
         };
         let around = Surroundings {
             parts,
-            files: Some(Settings::of(|name| std::env::var_os(name), Path::new("/etc"))),
+            files: Some(images::settings()),
             policies: policies(),
             pull_authorities: plan.pull_cas.clone(),
             catalog_authorities: plan.catalogd_cas.clone(),
