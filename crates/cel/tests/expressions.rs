@@ -105,3 +105,24 @@ fn hostile_expressions_are_refused() {
     let loops = format!("{}true{}", "lists.range(1000).all(x, ".repeat(4), ")".repeat(4));
     assert_eq!(outcome(&loops), "?operation cancelled: actual cost limit exceeded");
 }
+
+/// OLM0-RES-10: constraints in catalogs have `semver_compare` besides; nobody else has it, under whatever name.
+#[test]
+fn catalogs_compare_versions() {
+    let env = Env::new().with_catalog_functions();
+    let run = |text: &str| Program::compile(text, &env).unwrap().eval(&Activation::new());
+    for (expression, expected) in [
+        ("semver_compare('1.2.3', '1.10.0')", -1),
+        ("semver_compare('1.0.0', '1.0.0+build')", 0),
+        ("semver_compare('1.0.0', '1.0.0-rc.1')", 1),
+        ("semver_compare('v1.2', '1.2.0')", 0),
+        ("[1].map(x, semver_compare('2.0.0', '1.0.0'))[0]", 1),
+    ] {
+        assert!(matches!(run(expression), Ok(Value::Int(found)) if found == expected), "{expression}");
+    }
+    assert!(run("semver_compare('one', '1.0.0')").is_err());
+    assert!(run("semver_compare(1, 2)").is_err());
+    for expression in ["semver_compare('1.0.0', '1.0.0') == 0", "@semver_compare('1.0.0', '1.0.0') == 0"] {
+        assert!(Program::compile(expression, &Env::new()).is_err(), "{expression}");
+    }
+}

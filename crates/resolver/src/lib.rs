@@ -8,6 +8,9 @@
 //!             +-- select -- filter -- pick --+
 //!   Catalogs -+   SEL-02    UPG-05    SEL-06 +--> Refusal     text, per-catalog facts, verified hints
 //! ```
+//!
+//! [`joint::solve`] does the same for many extensions at once, whose bundles may need each other. [`why_not_newer`] tells what holds a
+//! healthy extension back.
 
 // The language of the test universes is written for whoever uses this crate.
 #[cfg(test)]

@@ -108,14 +108,17 @@ impl Sampled {
                 let package = |(package, range): &(usize, &str)| {
                     format!("{{\"package\":{{\"packageName\":\"p{package}\",\"versionRange\":\"{range}\"}}}}")
                 };
-                line.push_str(&match need {
+                let text = match need {
                     Need::Package(package, range) => format!(" package=p{package}:\"{range}\""),
                     Need::Api(api) => format!(" api=A{api}.g/v1"),
                     Need::Not(api) => {
-                        format!(" constraint={{\"not\":{{\"constraints\":[{{\"gvk\":{{\"group\":\"g\",\"version\":\"v1\",\"kind\":\"A{api}\"}}}}]}}}}")
+                        format!(
+                            " constraint={{\"not\":{{\"constraints\":[{{\"gvk\":{{\"group\":\"g\",\"version\":\"v1\",\"kind\":\"A{api}\"}}}}]}}}}"
+                        )
                     }
                     Need::Any([a, b]) => format!(" constraint={{\"any\":{{\"constraints\":[{},{}]}}}}", package(a), package(b)),
-                });
+                };
+                line.push_str(&text);
             }
             if bundle.deprecated {
                 line.push_str(" deprecated");

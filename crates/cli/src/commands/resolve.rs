@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use mainstay_resolver::joint::{Added, Component, Conflict, FactKind, Problem, Wish, solve};
 use mainstay_resolver::{
     CandidateCatalog, CatalogState, InstalledBundle, Refusal, RefusalKind, Request, Resolution, UpgradeConstraintPolicy, resolve,
 };
@@ -21,19 +22,23 @@ Examples:
   mainstay resolve beacon --catalog examples/catalog
   mainstay resolve beacon --catalog catalog.json.gz --version '>=1.2 <2' --channel stable
   mainstay resolve beacon --catalog REGISTRY/CATALOG:TAG --installed beacon.v1.1.0
+  mainstay resolve beacon --catalog examples/catalog --resolve-dependencies
+  mainstay resolve beacon harbor --catalog examples/catalog --resolve-dependencies
   mainstay resolve --cases questions.jsonl --catalog catalog.json
 
 With --cases every line is {\"package\", \"version\", \"channels\", \"installed\": {\"name\", \"version\"}, \"upgradeConstraintPolicy\"};
 the answer is what -o json gives.
 
 -o json gives {\"package\", \"bundle\", \"version\", \"channels\", \"catalog\", \"image\", \"reasons\": [...]}, or
-{\"error\": {\"message\", \"causes\": [...], \"hints\": [...]}}.
+{\"error\": {\"message\", \"causes\": [...], \"hints\": [...]}}. With --resolve-dependencies there is \"added\" besides, what would have to be
+installed first, in order: [{\"package\", \"bundle\", \"version\", \"catalog\", \"image\", \"because\": [...]}]; several packages give
+{\"bundles\": [...], \"added\": [...], \"refused\": [{\"package\", \"error\"}]}.
 
 Exit codes: 0 there is a bundle, 4 there is none, 1 bad input.")]
 pub struct Arguments {
-    /// The package
-    #[arg(required_unless_present = "cases")]
-    package: Option<String>,
+    /// The package; several only with --resolve-dependencies
+    #[arg(required_unless_present = "cases", num_args = 1.., value_name = "PACKAGE")]
+    packages: Vec<String>,
     /// A directory, a file or an image with a file-based catalog; can be repeated
     #[arg(long, required = true, num_args = 1.., value_name = "PATH|REF")]
     catalog: Vec<String>,
@@ -49,8 +54,11 @@ pub struct Arguments {
     /// Whether the catalog's update edges bind
     #[arg(long, value_enum, default_value_t = Policy::CatalogProvided)]
     policy: Policy,
+    /// Follow dependencies, and show what would have to be added
+    #[arg(long)]
+    resolve_dependencies: bool,
     /// Answer many questions: a file of JSON lines, - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "package")]
+    #[arg(long, value_name = "FILE", conflicts_with = "packages")]
     cases: Option<PathBuf>,
     /// table, json, yaml or jsonpath=PATH
     #[arg(short, long, default_value = "table", value_name = "FORMAT")]
@@ -85,6 +93,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.cases {
         return cases::answer(path, |case| {
             let request = case_request(case, arguments.policy)?;
+            if arguments.resolve_dependencies {
+                let question = Question { requests: vec![request], candidates: &candidates, catalogs: &catalogs };
+                return Ok(question.one_answer());
+            }
             match resolve(&request, &candidates) {
                 Ok(resolution) => Ok(answer(&resolution, &request, &catalogs)),
                 // A question that is well asked has an answer, also when the answer is no.
@@ -92,24 +104,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         });
     }
-    let request = Request {
-        package: arguments.package.clone().unwrap_or_default(),
-        channels: arguments.channel.clone(),
-        version: arguments.version.clone(),
-        selector: None,
-        policy: arguments.policy.into(),
-        installed: arguments
-            .installed
-            .as_deref()
-            .map(|text| installed(text, arguments.package.as_deref().unwrap_or_default(), &catalogs))
-            .transpose()?,
-    };
-    match resolve(&request, &candidates) {
+    let requests = requests(arguments, &catalogs)?;
+    if arguments.resolve_dependencies {
+        return Question { requests, candidates: &candidates, catalogs: &catalogs }.show(&arguments.output);
+    }
+    let request = &requests[0];
+    match resolve(request, &candidates) {
         Ok(resolution) => {
             if arguments.output.is_table() {
-                table(&resolution, &request, &catalogs)
+                table(&[(&resolution, request)], &catalogs)?;
+                reasons(&resolution)
             } else {
-                output::value(&arguments.output, &answer(&resolution, &request, &catalogs))
+                output::value(&arguments.output, &answer(&resolution, request, &catalogs))
             }
         }
         Err(refusal) => {
@@ -121,6 +127,156 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(Failure::silent(failure.exit))
         }
     }
+}
+
+/// What is asked: one request a package, at least one.
+fn requests(arguments: &Arguments, catalogs: &[Catalog]) -> Result<Vec<Request>, Failure> {
+    let mut packages: Vec<&String> = Vec::new();
+    for package in &arguments.packages {
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+    }
+    let several = packages.len() > 1;
+    let bad = |message: &str| Failure::new(Exit::Failed, "question", message);
+    if several && !arguments.resolve_dependencies {
+        return Err(bad("several packages are resolved together only with --resolve-dependencies"));
+    }
+    if several && (arguments.version.is_some() || arguments.installed.is_some() || !arguments.channel.is_empty()) {
+        return Err(bad("--version, --channel and --installed are about one package, but several are given"));
+    }
+    let one = |package: &&String| {
+        Ok(Request {
+            package: (*package).clone(),
+            channels: arguments.channel.clone(),
+            version: arguments.version.clone(),
+            selector: None,
+            policy: arguments.policy.into(),
+            installed: arguments.installed.as_deref().map(|text| installed(text, package, catalogs)).transpose()?,
+        })
+    };
+    packages.iter().map(one).collect()
+}
+
+/// A question whose answer may need more than was asked for.
+struct Question<'q> {
+    requests: Vec<Request>,
+    candidates: &'q [CandidateCatalog<'q>],
+    catalogs: &'q [Catalog],
+}
+
+impl Question<'_> {
+    fn components(&self) -> Vec<Component> {
+        let wishes: Vec<Wish> = self
+            .requests
+            .iter()
+            .map(|request| Wish { subject: format!("package {}", request.package), request: request.clone() })
+            .collect();
+        solve(&Problem { wishes: &wishes, catalogs: self.candidates, provided: &[], add_missing: true })
+    }
+
+    fn request(&self, subject: &str) -> &Request {
+        let of = |request: &&Request| subject.strip_prefix("package ") == Some(&request.package);
+        self.requests.iter().find(of).unwrap_or(&self.requests[0])
+    }
+
+    /// Why there is no bundle for a package: as it is told without dependencies, where they have nothing to do with it.
+    fn failure(&self, subject: &str, conflict: &Conflict) -> Failure {
+        if let [fact] = conflict.facts.as_slice()
+            && fact.kind == FactKind::Refused
+            && let Err(refusal) = resolve(self.request(subject), self.candidates)
+        {
+            return refused(&refusal);
+        }
+        let failure = Failure::new(Exit::Impossible, subject, conflict.to_string());
+        conflict.hints.iter().fold(failure, |failure, hint| failure.hint(hint.to_string()))
+    }
+
+    /// The answer to a question about one package.
+    fn one_answer(&self) -> Value {
+        let mut answers = self.answers();
+        match answers.refused.pop() {
+            Some((_, failure)) => failure.to_json(),
+            None => {
+                let mut answer =
+                    answers.bundles.pop().map_or(Value::Null, |(resolution, request)| answer(&resolution, request, self.catalogs));
+                answer["added"] = answers.added.iter().map(added).collect();
+                answer
+            }
+        }
+    }
+
+    fn answers(&self) -> Answers<'_> {
+        let mut answers = Answers { bundles: Vec::new(), added: Vec::new(), refused: Vec::new() };
+        for component in self.components() {
+            match component.outcome {
+                Ok(solution) => {
+                    let chosen = solution.chosen.into_iter();
+                    answers.bundles.extend(chosen.map(|(subject, resolution)| (resolution, self.request(&subject))));
+                    answers.added.extend(solution.added);
+                }
+                Err(conflict) => {
+                    let subject = component.subjects.first().map_or("question", String::as_str);
+                    answers.refused.push((self.request(subject).package.clone(), self.failure(subject, &conflict)));
+                }
+            }
+        }
+        answers
+    }
+
+    fn show(&self, format: &Format) -> Result<(), Failure> {
+        if let ([_], false) = (self.requests.as_slice(), format.is_table()) {
+            let exit = self.answers().refused.pop().map(|(_, failure)| failure.exit);
+            output::value(format, &self.one_answer())?;
+            return exit.map_or(Ok(()), |exit| Err(Failure::silent(exit)));
+        }
+        let mut answers = self.answers();
+        if !format.is_table() {
+            let bundles: Vec<Value> =
+                answers.bundles.iter().map(|(resolution, request)| answer(resolution, request, self.catalogs)).collect();
+            let refused = answers.refused.iter().map(|(package, failure)| json!({"package": package, "error": failure.to_json()["error"]}));
+            let refused: Vec<Value> = refused.collect();
+            let added: Vec<Value> = answers.added.iter().map(added).collect();
+            output::value(format, &json!({"bundles": bundles, "added": added, "refused": refused}))?;
+            return answers.refused.pop().map_or(Ok(()), |(_, failure)| Err(Failure::silent(failure.exit)));
+        }
+        if !answers.bundles.is_empty() {
+            let rows: Vec<(&Resolution, &Request)> = answers.bundles.iter().map(|(resolution, request)| (resolution, *request)).collect();
+            table(&rows, self.catalogs)?;
+        }
+        if !answers.added.is_empty() {
+            output::line("\nadded before, in this order:")?;
+            for Added { choice, because } in &answers.added {
+                output::line(format!("  {choice}"))?;
+                because.iter().try_for_each(|because| output::line(format!("    because {because}")))?;
+            }
+        }
+        if let [(resolution, _)] = answers.bundles.as_slice() {
+            reasons(resolution)?;
+        }
+        let last = answers.refused.pop();
+        answers.refused.iter().for_each(|(_, failure)| failure.report());
+        last.map_or(Ok(()), |(_, failure)| Err(failure))
+    }
+}
+
+/// The answers to a question about several packages.
+struct Answers<'q> {
+    bundles: Vec<(Resolution, &'q Request)>,
+    added: Vec<Added>,
+    refused: Vec<(String, Failure)>,
+}
+
+fn added(added: &Added) -> Value {
+    let choice = &added.choice;
+    json!({
+        "package": choice.package,
+        "bundle": choice.bundle,
+        "version": choice.version,
+        "catalog": choice.catalog,
+        "image": choice.image,
+        "because": added.because,
+    })
 }
 
 fn case_request(case: &Value, policy: Policy) -> Result<Request, Failure> {
@@ -202,12 +358,17 @@ fn answer(resolution: &Resolution, request: &Request, catalogs: &[Catalog]) -> V
     })
 }
 
-fn table(resolution: &Resolution, request: &Request, catalogs: &[Catalog]) -> Result<(), Failure> {
-    let choice = &resolution.choice;
+fn table(rows: &[(&Resolution, &Request)], catalogs: &[Catalog]) -> Result<(), Failure> {
     let mut table = Table::new(&["PACKAGE", "BUNDLE", "VERSION", "CHANNELS", "CATALOG"]);
-    let channels = channels(resolution, request, catalogs).join(",");
-    table.row([choice.package.as_str(), &choice.bundle, &choice.version, &channels, &choice.catalog]);
-    table.print()?;
+    for (resolution, request) in rows {
+        let choice = &resolution.choice;
+        let channels = channels(resolution, request, catalogs).join(",");
+        table.row([choice.package.as_str(), &choice.bundle, &choice.version, &channels, &choice.catalog]);
+    }
+    table.print()
+}
+
+fn reasons(resolution: &Resolution) -> Result<(), Failure> {
     output::line("\nwhy:")?;
     resolution.reasons.iter().try_for_each(|reason| output::line(format!("  {reason}")))
 }

@@ -32,7 +32,7 @@ impl Encoding {
             model: Vec::new(),
             more_than: Vec::new(),
         };
-        encoding.lits = universe.entities.iter().map(|_| encoding.fresh()).collect();
+        encoding.lits = universe.entities.iter().map(|_| encoding.decided()).collect();
         encoding.roles(universe);
         encoding.packages(universe);
         encoding.needs(universe);
@@ -40,8 +40,14 @@ impl Encoding {
         encoding
     }
 
+    /// A literal that follows from others. The solver need not decide it: what it leaves open can be taken as false, because every
+    /// clause with such a literal holds then, or has made it follow.
     fn fresh(&mut self) -> Lit {
-        // Nothing is there unless it must be.
+        Lit::new(self.solver.new_var(lbool::FALSE, false), true)
+    }
+
+    /// A literal that the solver decides. Nothing is there unless it must be.
+    fn decided(&mut self) -> Lit {
         Lit::new(self.solver.new_var(lbool::FALSE, true), true)
     }
 
@@ -104,7 +110,9 @@ impl Encoding {
                 self.at_most_one(lits);
                 if owners.len() > 1 {
                     let owned = self.fresh();
-                    lits.iter().for_each(|lit| self.clause(None, [!*lit, owned]));
+                    for lit in lits {
+                        self.clause(None, [!*lit, owned]);
+                    }
                     there.push(owned);
                 }
             }
@@ -185,7 +193,9 @@ impl Encoding {
             let mut there: Vec<(Lit, bool)> = Vec::new();
             for (lits, moves) in packages.into_values() {
                 let provides = self.fresh();
-                lits.iter().for_each(|lit| self.clause(None, [!*lit, provides]));
+                for lit in lits {
+                    self.clause(None, [!lit, provides]);
+                }
                 there.push((provides, moves));
             }
             for (i, (a, one)) in there.iter().enumerate() {
@@ -237,9 +247,15 @@ impl Encoding {
         if had {
             self.clause(None, [one]);
         } else {
-            entities.iter().for_each(|at| self.clause(None, [!self.lits[*at]]));
+            self.leave_out(entities);
         }
         had
+    }
+
+    fn leave_out(&mut self, entities: &[usize]) {
+        for at in entities {
+            self.clause(None, [!self.lits[*at]]);
+        }
     }
 
     /// Takes as few of some entities as possible, for good.
@@ -247,7 +263,7 @@ impl Encoding {
         let count = |encoding: &Self| entities.iter().filter(|at| encoding.model[**at]).count();
         let mut least = count(self);
         if least == 0 {
-            entities.iter().for_each(|at| self.clause(None, [!self.lits[*at]]));
+            self.leave_out(entities);
             return;
         }
         self.count(entities, least);

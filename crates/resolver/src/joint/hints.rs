@@ -13,29 +13,36 @@ use crate::selector::LabelSelector;
 
 /// Hints that are given.
 const MOST_HINTS: usize = 8;
-/// Changes that are tried.
-const MOST_TRIED: usize = 32;
+/// Changes that are tried for one wish.
+const MOST_OF_ONE: usize = 24;
+/// Changes that are tried for all of them.
+pub(super) const MOST_TRIED: usize = 64;
 /// Label of a catalog with its own name.
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 
 /// Changes to the wish, or to those that its conflict names, that let it be met without harm to any other.
-pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, conflict: &Conflict) -> Vec<JointHint> {
+pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, conflict: &Conflict, tries: &mut usize) -> Vec<JointHint> {
     let problem = input.problem;
     let named = |wish: &usize| conflict.facts.iter().any(|fact| fact.subject.as_deref() == Some(&problem.wishes[*wish].subject));
     let others = (0..problem.wishes.len()).filter(|wish| *wish != blamed && named(wish));
     let alternatives: Vec<(usize, Vec<Change>)> =
         std::iter::once(blamed).chain(others).map(|wish| (wish, singles(problem, &problem.wishes[wish].request))).collect();
-    let mut search = Search { problem, blamed, unmet, tried: 0, hints: Vec::new() };
+    let mut search = Search { problem, blamed, unmet, tries: (*tries).min(MOST_OF_ONE), hints: Vec::new() };
     for (wish, changes) in &alternatives {
-        changes.iter().for_each(|change| search.attempt(*wish, vec![change.clone()]));
+        for change in changes {
+            search.attempt(*wish, vec![change.clone()]);
+        }
     }
     if search.hints.is_empty() {
         for (wish, changes) in &alternatives {
             for (i, first) in changes.iter().enumerate() {
-                changes[i + 1..].iter().for_each(|second| search.attempt(*wish, vec![first.clone(), second.clone()]));
+                for second in &changes[i + 1..] {
+                    search.attempt(*wish, vec![first.clone(), second.clone()]);
+                }
             }
         }
     }
+    *tries -= (*tries).min(MOST_OF_ONE) - search.tries;
     search.hints
 }
 
@@ -44,18 +51,21 @@ struct Search<'s, 'p> {
     blamed: usize,
     /// Wishes that could not be met before.
     unmet: &'s BTreeSet<usize>,
-    tried: usize,
+    /// Changes that may still be tried.
+    tries: usize,
     hints: Vec<JointHint>,
 }
 
 impl Search<'_, '_> {
     fn attempt(&mut self, wish: usize, changes: Vec<Change>) {
-        if self.tried == MOST_TRIED || self.hints.len() == MOST_HINTS {
+        if self.tries == 0 || self.hints.len() == MOST_HINTS {
             return;
         }
-        self.tried += 1;
+        self.tries -= 1;
         let mut wishes: Vec<Wish> = self.problem.wishes.to_vec();
-        changes.iter().for_each(|change| apply(change, &mut wishes[wish].request));
+        for change in &changes {
+            apply(change, &mut wishes[wish].request);
+        }
         let add_missing = self.problem.add_missing || changes.contains(&Change::AddMissing);
         let changed = Problem { wishes: &wishes, catalogs: self.problem.catalogs, provided: self.problem.provided, add_missing };
         if let Some(leads_to) = outcome(&changed, self.unmet, self.blamed, wish) {

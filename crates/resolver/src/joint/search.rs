@@ -6,9 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::conflict::Conflict;
 use super::encode::Encoding;
 use super::explain::Explainer;
+use super::pool::ItemId;
 use super::universe::{Group, Input, Role, Universe};
 use super::{Added, Component, Problem, Solution, hints};
 use crate::resolve::{Pick, Resolution, resolution};
+
+/// Wishes of which it is said what their best bundle is held back by: so many as somebody reads.
+const MOST_EXPLAINED: usize = 10;
 
 /// What was found: which wishes can not be met and why, and what is there when the others are.
 pub(super) struct Answer<'p> {
@@ -31,15 +35,16 @@ pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     }
     let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
     let unmet: BTreeSet<usize> = refused.chain(answer.blamed.keys().copied()).collect();
+    let mut tries = hints::MOST_TRIED;
     for (wish, conflict) in std::mem::take(&mut answer.blamed) {
         let Some(mut conflict) = conflict else { continue };
-        conflict.hints = hints::find(&input, wish, &unmet, &conflict);
+        conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut tries);
         components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
     }
-    let mut explainer = None;
+    let mut reasons = Reasons { explainer: None, left: MOST_EXPLAINED };
     for group in answer.universe.components(&input) {
         let subjects = group.wishes.iter().map(subject).collect();
-        let solution = solution(&input, &answer, &group, &mut explainer);
+        let solution = solution(&input, &answer, &group, &mut reasons);
         components.push((group.wishes[0], Component { subjects, outcome: Ok(solution) }));
     }
     components.sort_by_key(|(first, _)| *first);
@@ -147,14 +152,14 @@ fn best(universe: &Universe<'_>, encoding: &mut Encoding) {
     }
 }
 
-fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, explainer: &mut Option<Explainer<'p>>) -> Solution {
+fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, reasons: &mut Reasons<'p>) -> Solution {
     let universe = &answer.universe;
     let mut chosen = BTreeMap::new();
     for at in &answer.there {
         if let Role::Candidate { wish, .. } = universe.entities[*at].role
             && group.wishes.contains(&wish)
         {
-            chosen.insert(input.problem.wishes[wish].subject.clone(), chosen_resolution(input, answer, *at, explainer));
+            chosen.insert(input.problem.wishes[wish].subject.clone(), chosen_resolution(input, answer, *at, reasons));
         }
     }
     let added = order(answer).into_iter().filter(|at| {
@@ -165,7 +170,7 @@ fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, explainer
     Solution { chosen, added }
 }
 
-fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, explainer: &mut Option<Explainer<'p>>) -> Resolution {
+fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why: &mut Reasons<'p>) -> Resolution {
     let universe = &answer.universe;
     let Role::Candidate { wish, offer, bundle } = universe.entities[at].role else { unreachable!("only candidates are chosen") };
     let Ok(asked) = &input.asked[wish] else { unreachable!("a refused wish has no candidates") };
@@ -183,15 +188,30 @@ fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, expl
     let name = &resolution.choice.bundle;
     let first_reason =
         format!("{name} is the best of {} bundles that fit and go together with the others", universe.candidates[&wish].len());
-    let fixed = (0..input.asked.len()).filter(|wish| !universe.candidates.contains_key(wish)).collect();
-    let explainer = explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
-    let held = explainer.held_back(input, answer, wish, universe.entities[first].item);
+    let held = why.held_back(input, answer, wish, universe.entities[first].item);
     let mut reasons = vec![first_reason, held];
     if better > 1 {
         reasons.push(format!("{} others that would be better are held back, too", better - 1));
     }
     resolution.reasons.splice(0..1, reasons);
     resolution
+}
+
+/// What keeps wishes from their best bundles. The wide universe is built only when somebody is kept.
+struct Reasons<'p> {
+    explainer: Option<Explainer<'p>>,
+    left: usize,
+}
+
+impl<'p> Reasons<'p> {
+    fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId) -> String {
+        if self.left == 0 {
+            return format!("{} is held back by what has to go together", answer.universe.pool.item(best).label);
+        }
+        self.left -= 1;
+        let fixed = (0..input.asked.len()).filter(|wish| !answer.universe.candidates.contains_key(wish)).collect();
+        self.explainer.get_or_insert_with(|| Explainer::new(input, &fixed)).held_back(input, answer, wish, best)
+    }
 }
 
 /// Everything that is there, what is needed before what needs it; by package where they need each other.

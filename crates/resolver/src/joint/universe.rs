@@ -282,10 +282,7 @@ impl<'p> Universe<'p> {
         let met = |need: &NeedId| {
             let meeting = self.pool.meeting(*need);
             let there = |item: &ItemId| installed.values().any(|other| other == item) || self.pool.outside().contains(item);
-            match self.pool.need(*need).forbids {
-                true => !meeting.iter().any(|item| *item != own && there(item)),
-                false => meeting.iter().any(there),
-            }
+            if self.pool.need(*need).forbids { !meeting.iter().any(|item| *item != own && there(item)) } else { meeting.iter().any(there) }
         };
         self.entities[at].needs = needs.into_iter().filter(met).collect();
         self.entities[at].broken.clear();
@@ -296,13 +293,6 @@ impl<'p> Universe<'p> {
         let names: Vec<&String> = self.by_package.keys().collect();
         let number: HashMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
         let mut root: Vec<usize> = (0..names.len()).collect();
-        fn find(root: &mut [usize], mut at: usize) -> usize {
-            while root[at] != at {
-                root[at] = root[root[at]];
-                at = root[at];
-            }
-            at
-        }
         let package = |entity: usize| number[self.pool.item(self.entities[entity].item).package.as_str()];
         let mut join = |a: usize, b: usize| {
             let (a, b) = (find(&mut root, a), find(&mut root, b));
@@ -341,4 +331,13 @@ impl<'p> Universe<'p> {
 pub(super) struct Group {
     pub(super) wishes: Vec<usize>,
     pub(super) packages: BTreeSet<String>,
+}
+
+/// The first of the packages that were joined with one.
+fn find(root: &mut [usize], mut at: usize) -> usize {
+    while root[at] != at {
+        root[at] = root[root[at]];
+        at = root[at];
+    }
+    at
 }
