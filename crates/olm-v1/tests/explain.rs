@@ -408,6 +408,15 @@ fn waiting_for_people_and_controllers() {
         ("approval", with("1.1.0", |case| case.changes = vec![change])),
         ("not looked at", told(|case| case.unseen = true)),
         (
+            "another problem than before",
+            told(|case| {
+                case.scene.wish("version", json!("9.x"));
+                let note = "no bundles found for package \"widgets\" matching version \"9.x\"".to_owned();
+                let since = Timestamp::from_second(1_700_000_290).ok();
+                case.events = vec![EventFact { warning: true, reason: "Retrying".to_owned(), note, since, at: since }];
+            })
+        ),
+        (
             "events",
             told(|case| {
                 case.scene.account = Ok(false);
@@ -416,6 +425,7 @@ fn waiting_for_people_and_controllers() {
                         warning: true,
                         reason: format!("Event{number}"),
                         note: format!("note {number}\nmore"),
+                        since: None,
                         at: Some(Timestamp::from_second(1_700_000_000 + number * 10).unwrap()),
                     })
                     .collect();

@@ -67,6 +67,9 @@ pub struct EventFact {
     pub warning: bool,
     pub reason: String,
     pub note: String,
+    /// When it was first reported.
+    pub since: Option<Timestamp>,
+    /// When it was last reported.
     pub at: Option<Timestamp>,
 }
 
@@ -75,11 +78,18 @@ pub fn explain(facts: &Facts) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let conditions = Conditions::of(extension);
     let mut answer = situation(facts, &conditions);
-    answer.since = answer.since.or_else(|| conditions.since());
+    answer.since = answer.since.or_else(|| reported(facts, &conditions)).or_else(|| conditions.since());
     answer.installed = installed(facts);
     answer.evidence.extend(conditions.evidence());
     answer.evidence.extend(events(&facts.events));
     answer
+}
+
+/// Since when the present problem is reported: a condition's time moves only with its status, not with its message.
+fn reported(facts: &Facts, conditions: &Conditions<'_>) -> Option<Timestamp> {
+    let problem = words::first_line(conditions.problem()?);
+    let same = facts.events.iter().filter(|event| words::first_line(&event.note) == problem);
+    same.filter_map(|event| event.since).max().filter(|since| Some(*since) > conditions.since())
 }
 
 /// The first of these that holds, in the order in which one hides the next.
