@@ -378,3 +378,38 @@ proptest::proptest! {
         }
     }
 }
+
+/// OLM1-FBC-09, OLM1-FBC-12: the fields of packages and bundles: those that may be left out may be, the required ones are missed by name,
+/// and all of them are read.
+#[test]
+fn fields_of_packages_and_bundles() {
+    let package = "{\"schema\":\"olm.package\",\"name\":\"a\",\"defaultChannel\":\"c\"";
+    let channel = "{\"schema\":\"olm.channel\",\"package\":\"a\",\"name\":\"c\",\"entries\":[{\"name\":\"a.v1\"}]}";
+    let bundle = "{\"schema\":\"olm.bundle\",\"package\":\"a\",\"name\":\"a.v1\",\"image\":\"q.io/a/a:v1\",\"properties\":[{\"type\":\"olm.package\",\
+                  \"value\":{\"packageName\":\"a\",\"version\":\"1.0.0\"}}]";
+    let checked = |package: &str, bundle: &str| {
+        let catalog = load(&format!("{package}}}\n{channel}\n{bundle}}}\n"))?;
+        validate(&catalog).map_err(|error| error.to_string())?;
+        Ok::<_, String>(catalog)
+    };
+    let least = checked(package, bundle).unwrap();
+    assert_eq!((least.packages.len(), least.bundles.len()), (1, 1));
+    let full = checked(
+        &format!("{package},\"description\":\"words\",\"icon\":{{\"base64data\":\"PHN2Zy8+\",\"mediatype\":\"image/svg+xml\"}},\"properties\":[{{\"type\":\"x\",\"value\":1}}]"),
+        &format!("{bundle},\"relatedImages\":[{{\"image\":\"q.io/a/b:v1\"}},{{\"name\":\"b\",\"image\":\"q.io/a/c:v1\"}}]"),
+    )
+    .unwrap();
+    let images: Vec<&str> = full.bundles[0].related_images.iter().map(|image| image.image.as_str()).collect();
+    assert_eq!(images, ["q.io/a/b:v1", "q.io/a/c:v1"]);
+    for (package, bundle) in [
+        (package.replace("\"name\":\"a\"", "\"name\":\"\""), bundle.to_owned()),
+        (package.replace("\"defaultChannel\":\"c\"", "\"defaultChannel\":\"\""), bundle.to_owned()),
+        (package.replace("\"defaultChannel\":\"c\"", "\"defaultChannel\":\"other\""), bundle.to_owned()),
+        (package.to_owned(), bundle.replace("\"image\":\"q.io/a/a:v1\",", "")),
+        (package.to_owned(), bundle.replace("\"package\":\"a\"", "\"package\":\"\"")),
+        (package.to_owned(), bundle.replace("\"name\":\"a.v1\"", "\"name\":\"\"")),
+    ] {
+        let refused = checked(&package, &bundle);
+        assert!(refused.is_err(), "{package}\n{bundle}");
+    }
+}
