@@ -10,7 +10,6 @@ use mainstay_bundle::Bundle;
 use mainstay_bundle::rights::{Grant, Installer, Scope, manifests, missing};
 use mainstay_olm_v1::extension::plan::{account_name, request};
 use mainstay_olm_v1::extension::record::{History, Revision};
-use mainstay_rbac::PolicyRule;
 use mainstay_resolver::{Request, UpgradeConstraintPolicy};
 use serde_json::{Value, json};
 
@@ -204,19 +203,20 @@ impl Asking<'_> {
         let bundle = bundles::read(image, &bundles::pull_with(&images::client()?, image).await?)?;
         drop(progress);
         let installed = self.known.and_then(Known::installed).map(|revision| revision.record.objects.as_slice()).unwrap_or_default();
-        let leaving = if self.arguments.diff.is_empty() { installed } else { &[] };
-        of_bundle(self.arguments, &bundle, self.known.map(|known| &known.extension), leaving)
+        // Until the next version is installed, the present one has to be kept, too.
+        let kept = if self.arguments.diff.is_empty() { installed } else { &[] };
+        of_bundle(self.arguments, &bundle, self.known.map(|known| &known.extension), kept)
     }
 }
 
-/// What a bundle needs; `leaving` is what is installed and may have to go.
-fn of_bundle(arguments: &Arguments, bundle: &Bundle, extension: Option<&ClusterExtension>, leaving: &[Value]) -> Result<Needs, Failure> {
+/// What a bundle needs, with what `kept` needs: the objects that are installed.
+fn of_bundle(arguments: &Arguments, bundle: &Bundle, extension: Option<&ClusterExtension>, kept: &[Value]) -> Result<Needs, Failure> {
     let installer = installer(arguments, extension, Some(bundle));
     let own = (arguments.scope == Some(Watch::Namespace)).then_some(installer.namespace.as_str());
     let watch = own.or_else(|| extension.and_then(extensions::watch_namespace));
     let objects = extensions::rendered(bundle, &installer.namespace, watch)?;
     let mut grants = extensions::rights(&objects, &installer.extension);
-    grants.extend(leaving.iter().filter(|object| !objects.iter().any(|other| same(object, other))).filter_map(removal));
+    grants.extend(extensions::rights(kept, &installer.extension));
     Ok(Needs { bundle: bundle.csv.name.clone(), grants: missing(&[], &grants), installer })
 }
 
@@ -232,20 +232,6 @@ fn installer(arguments: &Arguments, extension: Option<&ClusterExtension>, bundle
             .or_else(suggested)
             .unwrap_or_else(|| format!("{}-system", arguments.package)),
     }
-}
-
-fn same(one: &Value, other: &Value) -> bool {
-    ["/kind", "/metadata/name", "/metadata/namespace"].iter().all(|pointer| one.pointer(pointer) == other.pointer(pointer))
-}
-
-/// The right to remove an object that the next version does not hold.
-fn removal(object: &Value) -> Option<Grant> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let row = mainstay_bundle::kinds::rendered(text("/kind"))?;
-    let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
-    let namespace = text("/metadata/namespace");
-    let scope = if row.namespaced && !namespace.is_empty() { Scope::Namespace(namespace.to_owned()) } else { Scope::Cluster };
-    Some(Grant { scope, rule: PolicyRule::resources(&["delete", "get"], &[group], &[row.resource]).named(&[text("/metadata/name")]) })
 }
 
 /// A right for programs; `from` is the role that grants it.

@@ -165,6 +165,7 @@ pub async fn events(session: &Session, kind: &str, name: &str) -> Result<Vec<Eve
         warning: event.type_.as_deref() == Some("Warning"),
         reason: event.reason.clone().unwrap_or_default(),
         note: event.note.clone().unwrap_or_default(),
+        since: event.event_time.as_ref().map(|time| time.0).or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0)),
         at: at(event),
     };
     Ok(found.iter().map(fact).collect())
