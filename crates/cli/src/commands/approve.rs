@@ -232,11 +232,15 @@ fn show(plan: &ChangePlan, besides: &[Beside]) {
     ];
     for (title, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
         note(format!("{title}:"));
-        lines.iter().for_each(|line| note(format!("  {line}")));
+        for line in lines {
+            note(format!("  {line}"));
+        }
     }
     if !dependencies.is_empty() {
         note("installed along with it:");
-        dependencies.iter().for_each(|bundle| note(format!("  {} ({}) from catalog {}", bundle.name, bundle.version, bundle.catalog)));
+        for bundle in dependencies {
+            note(format!("  {} ({}) from catalog {}", bundle.name, bundle.version, bundle.catalog));
+        }
     }
     for Beside { bundle, namespace, grants, steps } in besides {
         note(format!("to be made for {} in namespace {namespace}:", bundle.name));
@@ -246,7 +250,9 @@ fn show(plan: &ChangePlan, besides: &[Beside]) {
             }
         }
         note(format!("rights of the installer of {}:", bundle.package));
-        grants.iter().for_each(|grant| note(format!("  {grant}")));
+        for grant in grants {
+            note(format!("  {grant}"));
+        }
     }
     for warning in warnings {
         crate::errors::warn(&format!("clusterextension {}", spec.extension.name), warning);

@@ -85,7 +85,7 @@ impl<'s> World<'s> {
             policy(session),
             session.client.apiserver_version(),
             system(session),
-            lifecycle::read(&session.client)
+            Box::pin(lifecycle::read(&session.client))
         );
         let mut client = images::client()?;
         if let Some(told) = progress.transfer("pull the bundle") {

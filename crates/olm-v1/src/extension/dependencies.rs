@@ -109,7 +109,7 @@ pub fn wanting(own: Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<String> {
     for component in solved {
         match component.outcome {
             Ok(solution) => {
-                lines.extend(solution.added.iter().map(|added| format!("{}: {} would do", added.because.join("; "), added.choice)))
+                lines.extend(solution.added.iter().map(|added| format!("{}: {} would do", added.because.join("; "), added.choice)));
             }
             Err(conflict) => lines.push(conflict.to_string()),
         }
