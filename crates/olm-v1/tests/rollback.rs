@@ -220,6 +220,26 @@ fn unsafe_ways_are_not_gone() {
     assert_eq!(decide(&scene).verdict, Verdict::Blocked(WORDS.to_owned()));
 }
 
+/// MS-RB-01: an attempt that still stands before its webhooks has its time as well: it is rolled back to what is installed, or says why not.
+#[test]
+fn an_attempt_at_the_gate_has_its_time_too() {
+    let webhook = Content { webhook: true, ..Content::default() };
+    let mut scene = upgraded(5, &webhook);
+    let latest = &mut scene.history.as_mut().unwrap().revisions[1];
+    (latest.state, latest.notes.waits_before) = (State::Pending, Some("admission".to_owned()));
+    scene.history.as_mut().unwrap().revisions[0].state = State::Deployed;
+    let back = decide(&scene);
+    assert_eq!(back.verdict, Verdict::Blocked(WORDS.to_owned()));
+    assert!(back.steps.iter().any(|step| step.target.kind == "ValidatingWebhookConfiguration"), "what is not in the older one goes");
+
+    let mut only = upgraded(5, &webhook);
+    only.history.as_mut().unwrap().revisions.remove(0);
+    let latest = &mut only.history.as_mut().unwrap().revisions[0];
+    (latest.state, latest.notes.waits_before) = (State::Pending, Some("admission".to_owned()));
+    let Verdict::Blocked(words) = decide(&only).verdict else { panic!() };
+    assert!(words.ends_with("there is no earlier revision to go back to"), "{words}");
+}
+
 /// MS-RB-01: what was rolled back is not tried again until the extension, its annotation or the bundle changes; drift is repaired meanwhile; a
 /// rollback that was left half-way goes on.
 #[test]

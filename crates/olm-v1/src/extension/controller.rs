@@ -360,9 +360,14 @@ impl Extensions {
                     }
                     _ => {}
                 }
-                (plan.verdict.clone(), true)
+                // An attempt that was stuck has come to its end after all.
+                let ended = plan.action == Action::Upgrade && plan.gate.rolled_back.is_none();
+                (if ended { Verdict::Reached } else { plan.verdict.clone() }, true)
             }
             // What was applied is watched: its becoming healthy wakes the extension.
+            Err(ActError::Waiting(_)) if matches!(plan.verdict, Verdict::Blocked(_)) && plan.gate.rolled_back.is_none() => {
+                (plan.verdict.clone(), true)
+            }
             Err(error @ ActError::Waiting(_)) => (Verdict::Retrying(with_bundle(&error.to_string(), resolution)), true),
             Err(error) => (Verdict::Retrying(with_bundle(&chain(&error), resolution)), false),
         }

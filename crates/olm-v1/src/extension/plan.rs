@@ -163,7 +163,8 @@ impl Planner<'_> {
         }
         self.permitted(&record.objects)?;
         let action = steps::action(history, &record);
-        if let (Action::Reassert, Some(why)) = (&action, stuck) {
+        // Another bundle is a way out; the same one stays where it is.
+        if let Some(why) = stuck.filter(|_| action == Action::Reassert || history.latest().is_some_and(|latest| latest.record == record)) {
             verdict = Verdict::Blocked(why);
         }
         let gone = steps::vanished(history, &record);
