@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use mainstay_e2e::bundles::{Toy, catalog, extension, offline, publish, until_installed, until_serving, write};
+use mainstay_e2e::bundles::{Toy, catalog, extension, offline, publish, until_installed, until_said, until_serving, write};
 use mainstay_e2e::client::{JSON, Target};
 use mainstay_e2e::{Cluster, Registry, eventually, mainstay, need_kubectl, run, terminate};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -55,7 +55,7 @@ struct World {
 
 impl World {
     fn start() -> Self {
-        let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes", "--fault", "example.com/gadget:1.1.0=slow-start=4s"]);
+        let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
         let image = ["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1"];
         // A server cannot say anything of objects in a namespace that is not there.
         cluster.kubectl(&["create", "namespace", OLM]).ok();
@@ -179,6 +179,21 @@ fn get_secure(world: &World, address: &str, path: &str) -> anyhow::Result<(u16, 
     })
 }
 
+/// A policy that lets nobody write the settings of a version.
+fn held(version: &str) -> String {
+    let expression = format!("!has(object.data) || !('version' in object.data) || object.data['version'] != '{version}'");
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]});
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "held"},
+        "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression, "message": "held by the test"}]},
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "held"},
+        "spec": {"policyName": "held", "validationActions": ["Deny"]},
+    });
+    format!("{policy}\n{binding}")
+}
+
 /// MS-CLI-04, OLM1-GEN-01, OLM1-GEN-05, OLM1-GEN-06, OLM1-GEN-09, OLM1-GEN-11, OLM1-CAT-18, MS-OPS-01: four processes that know nothing but the
 /// tokens of the deployed accounts install and upgrade. Leaders that are killed in the middle are followed by the others, the API goes and
 /// comes back, and in the end everything is as it is where nothing went wrong.
@@ -216,16 +231,15 @@ fn leaders_change_in_the_middle() {
     world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
     until_installed(&world.cluster, "gadget", "1.0.0");
 
-    // The pods of the new version take their time; meanwhile the leader dies.
+    // The upgrade cannot come to its end, and in the middle of it the leader dies.
     let working = world.leader(OPERATOR_CONTROLLER.1, &controllers);
+    world.cluster.apply(&held("1.1.0"));
     let upgrade = r#"{"spec": {"source": {"catalog": {"version": "1.1.0"}}}}"#;
     world.cluster.kubectl(&["patch", "clusterextension", "gadget", "--type=merge", "-p", upgrade]).ok();
-    let image = |object: &Value| object["spec"]["template"]["spec"]["containers"][0]["image"].clone();
-    world
-        .cluster
-        .until("the upgrade has begun", &["deployment", "-n", "gadgets", "gadget"], |object| image(object) == "example.com/gadget:1.1.0");
+    until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "held by the test");
     controllers[working].child.kill().unwrap();
     controllers[working].child.wait().unwrap();
+    world.cluster.kubectl_with(&["delete", "-f", "-"], &held("1.1.0")).ok();
     let extension = until_installed(&world.cluster, "gadget", "1.1.0");
     assert_eq!(extension["status"]["install"]["bundle"]["name"], "gadget.v1.1.0");
     assert_eq!(world.leader(OPERATOR_CONTROLLER.1, &controllers), 1 - working, "the other one has finished it");
@@ -291,7 +305,7 @@ fn settings_change_while_it_runs() {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
     let _replica = Replica { child: command.spawn().unwrap(), log: log.clone(), health: 0, metrics, external: String::new() };
     let says = |name: &str, word: &str| {
-        mainstay_e2e::bundles::until_said(&world.cluster, "clustercatalog", name, "Progressing", word);
+        until_said(&world.cluster, "clustercatalog", name, "Progressing", word);
     };
 
     world.cluster.apply(&catalog("locked", &wanted, None));
