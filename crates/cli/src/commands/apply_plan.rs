@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             hints.push("mainstay plan makes a new plan from how it stands then".to_owned());
             hints
         };
-        runtime::until_interrupt(apply(&session, arguments, &saved), hints).await
+        runtime::until_interrupt(Box::pin(apply(&session, arguments, &saved)), hints).await
     })
 }
 

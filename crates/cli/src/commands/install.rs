@@ -108,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 format!("mainstay uninstall {name} undoes it"),
             ]
         };
-        runtime::until_interrupt(install(&session, arguments, wish), hints).await
+        runtime::until_interrupt(Box::pin(install(&session, arguments, wish)), hints).await
     })
 }
 

@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 format!("before, {back} was installed with version {}", pinned.as_deref().unwrap_or("not pinned")),
             ]
         };
-        runtime::until_interrupt(upgrade(&session, arguments), hints).await
+        runtime::until_interrupt(Box::pin(upgrade(&session, arguments)), hints).await
     })
 }
 

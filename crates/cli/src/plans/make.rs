@@ -30,11 +30,11 @@ pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mu
     let depth = if sizes { Depth::Everything } else { Depth::Objects };
     let mut making = Making { world: World::open(session, progress).await?, depth, progress };
     match change {
-        Change::Install(wish) => making.install(change, wish).await,
-        Change::Upgrade { name, version, channels } => making.upgrade(change, name, version.as_deref(), channels).await,
-        Change::Rollback { name, to_revision, force } => making.rollback(change, name, *to_revision, *force).await,
-        Change::Uninstall { name, keep_crds } => making.uninstall(change, name, *keep_crds).await,
-        Change::Object { extension, with } => making.object(change, extension, with).await,
+        Change::Install(wish) => Box::pin(making.install(change, wish)).await,
+        Change::Upgrade { name, version, channels } => Box::pin(making.upgrade(change, name, version.as_deref(), channels)).await,
+        Change::Rollback { name, to_revision, force } => Box::pin(making.rollback(change, name, *to_revision, *force)).await,
+        Change::Uninstall { name, keep_crds } => Box::pin(making.uninstall(change, name, *keep_crds)).await,
+        Change::Object { extension, with } => Box::pin(making.object(change, extension, with)).await,
     }
 }
 
