@@ -67,7 +67,7 @@ impl Cause {
             Verdict::NoAccount { account, .. } => return Self::Account(account.clone()),
             Verdict::Unreadable(problem) => return Self::Record(problem.clone()),
             Verdict::Retrying(text) | Verdict::Blocked(text) => text.as_str(),
-            other => return Self::Other(format!("{other:?}")),
+            Verdict::Reached => return Self::Other("nothing is in the way".to_owned()),
         };
         let cause = if plan.resolution.is_none() { refused(snapshot) } else { after_resolution(snapshot, plan, text) };
         cause.filter(|cause| cause.is_said_by(text)).unwrap_or_else(|| Self::Other(text.to_owned()))

@@ -74,13 +74,12 @@ fn counted(facts: &Facts, report: &CatalogReport) -> String {
     }
     let mut line = format!("catalog {catalog}: has the package; of its {bundles} versions");
     if channeled {
-        line.push_str(&format!(" {in_channels} are in the channels asked for,"));
+        line = format!("{line} {in_channels} are in the channels asked for,");
     }
     if ranged {
-        line.push_str(&format!(" {in_range} match the range,"));
+        line = format!("{line} {in_range} match the range,");
     }
-    line.push_str(&format!(" {matching} can be installed now"));
-    line
+    format!("{line} {matching} can be installed now")
 }
 
 fn unknown(facts: &Facts, refusal: &Refusal) -> Explanation {
@@ -167,16 +166,12 @@ fn catalog_failed(facts: &Facts, catalog: &str, reason: &str) -> Explanation {
     let known = facts.catalogs.iter().find(|found| found.metadata.name.as_deref() == Some(catalog));
     let mut answer = words::held(facts, "catalog-not-serving", format!("catalog {catalog} cannot be asked"))
         .because("nothing is chosen while a catalog that may be used is not there: the choice could be wrong");
-    match known.and_then(trouble) {
-        Some(trouble) => {
-            answer.why.splice(0..0, std::iter::once(format!("catalog {catalog}: {}", trouble.summary)).chain(trouble.why));
-            answer.next = trouble.next;
-        }
-        None => {
-            answer.why.insert(0, format!("catalog {catalog}: {}", words::first_line(reason)));
-            answer.next =
-                Some(Action::new("See what the catalog waits for:").command(format!("mainstay explain clustercatalog {catalog}")));
-        }
+    if let Some(trouble) = known.and_then(trouble) {
+        answer.why.splice(0..0, std::iter::once(format!("catalog {catalog}: {}", trouble.summary)).chain(trouble.why));
+        answer.next = trouble.next;
+    } else {
+        answer.why.insert(0, format!("catalog {catalog}: {}", words::first_line(reason)));
+        answer.next = Some(Action::new("See what the catalog waits for:").command(format!("mainstay explain clustercatalog {catalog}")));
     }
     let off = json!({"spec": {"availabilityMode": "Unavailable"}});
     answer.alternatives.push(
@@ -273,10 +268,7 @@ pub(super) fn changes(name: &str, package: &str, changes: &[Change], leads_to: &
                 forced = true;
                 ("upgradeConstraintPolicy", json!("SelfCertified"), "Go round the catalog's update edges".to_owned())
             }
-            Change::Package(_) => return None,
-            // What this version of the program does not know it does not advise.
-            #[allow(unreachable_patterns, reason = "the resolver may learn of further changes")]
-            _ => return None,
+            Change::Package(_) | Change::AddMissing => return None,
         };
         wish.insert(key.to_owned(), value);
         words.push(if words.is_empty() { text } else { text.to_lowercase() });
