@@ -195,15 +195,12 @@ impl Question<'_> {
     /// The answer to a question about one package.
     fn one_answer(&self) -> Value {
         let mut answers = self.answers();
-        match answers.refused.pop() {
-            Some((_, failure)) => failure.to_json(),
-            None => {
-                let mut answer =
-                    answers.bundles.pop().map_or(Value::Null, |(resolution, request)| answer(&resolution, request, self.catalogs));
-                answer["added"] = answers.added.iter().map(added).collect();
-                answer
-            }
+        if let Some((_, failure)) = answers.refused.pop() {
+            return failure.to_json();
         }
+        let mut answer = answers.bundles.pop().map_or(Value::Null, |(resolution, request)| answer(&resolution, request, self.catalogs));
+        answer["added"] = answers.added.iter().map(added).collect();
+        answer
     }
 
     fn answers(&self) -> Answers<'_> {
