@@ -31,6 +31,7 @@ Examples:
   mainstay uninstall beacon --delete-crds    custom resources are deleted, too
 
 Where custom resources exist, one of the two has to be said (exit code 4 otherwise). The namespace stays.")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
     /// The extension
     pub name: String,

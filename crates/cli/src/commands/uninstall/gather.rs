@@ -60,7 +60,7 @@ pub(super) async fn preview(
                 Ok(found) => dependents.extend(found.into_iter().filter(|object| object["metadata"]["ownerReferences"].is_array())),
                 // The preview is worth something without them.
                 Err(failure) => {
-                    warn(&kind.to_lowercase(), &format!("what was made for custom resources is not counted: {}", failure.to_line()))
+                    warn(&kind.to_lowercase(), &format!("what was made for custom resources is not counted: {}", failure.to_line()));
                 }
             }
         }
