@@ -114,12 +114,12 @@ async fn answer(session: &Session, subject: &Subject) -> Result<Explanation, Fai
     let mut progress = Progress::start();
     match subject {
         Subject::Any(name) => match extensions::find(session, name).await? {
-            Some(extension) => Ok(explain(&gather::extension(session, extension, &mut progress).await?)),
+            Some(extension) => Ok(explain(&Box::pin(gather::extension(session, extension, &mut progress)).await?)),
             None => package(session, name, true).await,
         },
         Subject::Extension(name) => {
             let extension = extensions::get(session, name).await?;
-            Ok(explain(&gather::extension(session, extension, &mut progress).await?))
+            Ok(explain(&Box::pin(gather::extension(session, extension, &mut progress)).await?))
         }
         Subject::Catalog(name) => Ok(explain_catalog(&gather::catalog(session, name).await?)),
         Subject::Package(name) => package(session, name, false).await,
