@@ -24,7 +24,7 @@ impl fmt::Display for Grant {
 }
 
 /// `deployments.apps/status`, as Kubernetes writes it.
-fn qualified(resource: &str, group: &str) -> String {
+pub(crate) fn qualified(resource: &str, group: &str) -> String {
     match resource.split_once('/') {
         Some((resource, subresource)) => format!("{resource}.{group}/{subresource}"),
         None => format!("{resource}.{group}"),

@@ -60,7 +60,7 @@ pub fn rule_in_words(rule: &PolicyRule) -> String {
         ("*", Some("")) => "every core resource".to_owned(),
         ("*", Some(group)) => format!("everything of {group}"),
         (resource, Some("*")) => format!("{resource} of any group"),
-        (resource, Some(group)) if !group.is_empty() => format!("{resource}.{group}"),
+        (resource, Some(group)) if !group.is_empty() => crate::words::qualified(resource, group),
         (resource, _) => resource.to_owned(),
     };
     let resources: Vec<String> = rule.resources.iter().map(named).collect();
