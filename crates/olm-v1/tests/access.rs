@@ -1,5 +1,5 @@
 //! The API of an extension and of its custom resources, as the people of a cluster meet it: definitions, defaults, rules, and rights.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value)]
 
 mod scene;
 mod support;
