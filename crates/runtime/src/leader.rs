@@ -208,7 +208,8 @@ pub enum Ended {
     },
 }
 
-/// Works once every Lease is held, and no longer than that. The work is told to end by its token, and cut off when another process might
+/// Works once every Lease is held, and no longer than that. Leases are taken one after the other, in the order given: two processes that want
+/// the same ones, each with the first that the other is waiting for, would wait for ever. The work is told to end by its token, and cut off when another process might
 /// begin otherwise. Leases are given back after the work has ended.
 pub async fn lead<W: Future<Output = ()>>(
     candidates: Vec<Candidate>,
@@ -219,15 +220,26 @@ pub async fn lead<W: Future<Output = ()>>(
     let spare = candidates.iter().map(|candidate| candidate.times.lease.saturating_sub(candidate.times.renew)).min();
     let patience = spare.map_or(Duration::MAX, |spare| spare.mul_f64(0.8));
     let (lost, release) = (CancellationToken::new(), CancellationToken::new());
+    // Nobody waits for a Lease any more when another one is lost.
+    let waiting = stop.child_token();
+    let mut before: Option<CancellationToken> = None;
     let (tell, mut elected) = tokio::sync::mpsc::channel(candidates.len().max(1));
     let mut missing = candidates.len();
     let mut keeping = JoinSet::new();
     for mut candidate in candidates {
-        let (stop, lost, release, tell) = (stop.clone(), lost.clone(), release.clone(), tell.clone());
+        let (waiting, lost, release, tell) = (waiting.clone(), lost.clone(), release.clone(), tell.clone());
+        let held = CancellationToken::new();
+        let turn = before.replace(held.clone());
         keeping.spawn(async move {
-            if !candidate.elected(&stop).await {
+            if let Some(turn) = turn
+                && waiting.run_until_cancelled(turn.cancelled()).await.is_none()
+            {
                 return;
             }
+            if !candidate.elected(&waiting).await {
+                return;
+            }
+            held.cancel();
             // Nobody listens any more when the end was asked for meanwhile.
             let _ = tell.send(()).await;
             candidate.hold(&release).await;
@@ -264,6 +276,7 @@ pub async fn lead<W: Future<Output = ()>>(
             () = stop.cancelled() => break Ended::Stopped,
         }
     };
+    waiting.cancel();
     release.cancel();
     while let Some(kept) = keeping.join_next().await {
         if let Err(error) = kept {

@@ -1,5 +1,5 @@
 //! Leader election against a server that holds one Lease.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -152,4 +152,39 @@ async fn a_server_that_comes_back() {
     })
     .await;
     assert_eq!(ended, Ended::Stopped);
+}
+
+/// MS-CLI-04: of several Leases the next is taken when the one before is held, so that two processes never wait for each other; a Lease that
+/// is lost meanwhile ends the waiting.
+#[tokio::test(start_paused = true)]
+async fn one_after_the_other() {
+    let (first, second, stop) = (Server::default(), Server::default(), CancellationToken::new());
+    let mut other = first.candidate("other");
+    assert!(other.elected(&stop).await);
+    let (both, begun, until) = (vec![first.candidate("one"), second.candidate("one")], CancellationToken::new(), stop.clone());
+    let told = begun.clone();
+    let one = tokio::spawn(async move {
+        lead(both, &until, |working| async move {
+            told.cancel();
+            working.cancelled().await;
+        })
+        .await
+    });
+    tokio::time::sleep(TIMES.retry * 3).await;
+    assert_eq!(second.holder(), "", "the second is not taken while the first is somebody else's");
+    other.resign().await;
+    begun.cancelled().await;
+    assert_eq!((first.holder(), second.holder()), ("one".to_owned(), "one".to_owned()));
+
+    let (own, waited_for) = (Server::default(), second.candidate("two"));
+    let losing = vec![own.candidate("two"), waited_for];
+    let failing = own.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(TIMES.retry * 2).await;
+        assert_eq!(failing.holder(), "two");
+        failing.fail(true);
+    });
+    assert_eq!(lead(losing, &stop, |_| async { panic!("it never had both") }).await, Ended::Lost { cut: false });
+    stop.cancel();
+    assert_eq!(one.await.unwrap(), Ended::Stopped);
 }
