@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::manifests::{CATALOGD, OPERATOR_CONTROLLER, manifests, own_namespace};
+use crate::manifests::{Accounts, CATALOGD, COMBINED, OPERATOR_CONTROLLER, manifests_for, own_namespace};
 
 /// The label by which everything is found again.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "mainstay-deploy");
@@ -14,6 +14,8 @@ pub const CATALOGD_SERVICE: &str = "catalogd-service";
 pub const OPERATOR_CONTROLLER_SERVICE: &str = "operator-controller-service";
 /// The Service of catalogd's metrics.
 pub const CATALOGD_METRICS: &str = "catalogd-metrics";
+/// The Role, and its binding, that let the global pull secret be read; both are in the secret's namespace.
+pub const PULL_SECRET_ROLE: &str = "mainstay-global-pull-secret";
 /// The ConfigMap with the authorities that signed the serving certificates.
 pub const AUTHORITIES: &str = "olmv1-ca";
 
@@ -50,6 +52,8 @@ pub struct Deployment {
     pub namespace: String,
     /// The program's image.
     pub image: String,
+    /// Whether both controllers are one program with one account.
+    pub combined: bool,
     /// How many of each.
     pub replicas: u32,
     /// Who makes certificates.
@@ -64,7 +68,7 @@ pub struct Deployment {
     pub own_service_account: bool,
 }
 
-/// One of the two programs.
+/// One of the programs.
 struct Program<'a> {
     name: &'a str,
     account: &'a str,
@@ -79,19 +83,19 @@ impl Deployment {
     /// Everything but the CRDs, in the order in which it is applied.
     pub fn objects(&self) -> Vec<Value> {
         let namespace = &self.namespace;
-        let mut objects = manifests(namespace);
+        let mut objects = manifests_for(namespace, self.accounts());
         for object in &mut objects {
             if object["kind"] == "Namespace" {
                 // The pods keep to it, so the server may insist.
                 object["metadata"]["labels"] = json!({"pod-security.kubernetes.io/enforce": "restricted"});
             }
         }
-        objects.extend(own_namespace(namespace));
+        objects.extend(own_namespace(namespace, self.accounts()));
         objects.extend(self.rights());
         objects.extend(self.secrets());
         objects.extend(self.services());
         objects.extend(self.network_policies());
-        for program in [self.catalogd(), self.operator_controller()] {
+        for program in self.programs() {
             objects.push(json!({
                 "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
                 "metadata": {"name": program.name, "namespace": namespace},
@@ -106,6 +110,20 @@ impl Deployment {
             object["metadata"]["labels"][MANAGED_BY.0] = MANAGED_BY.1.into();
         }
         objects
+    }
+
+    fn accounts(&self) -> Accounts {
+        if self.combined { Accounts::COMBINED } else { Accounts::SEPARATE }
+    }
+
+    fn programs(&self) -> Vec<Program<'static>> {
+        let (mut catalogd, operator_controller) = (self.catalogd(), self.operator_controller());
+        if !self.combined {
+            return vec![catalogd, operator_controller];
+        }
+        // It listens where catalogd does; operator-controller alone listens for metrics, which are the same ones.
+        catalogd.arguments.extend(operator_controller.arguments);
+        vec![Program { name: COMBINED, account: COMBINED, component: "olm-v1", ..catalogd }]
     }
 
     fn catalogd(&self) -> Program<'static> {
@@ -143,9 +161,7 @@ impl Deployment {
     fn rights(&self) -> Vec<Value> {
         let mut objects = Vec::new();
         if let Some((namespace, name)) = &self.pull_secret {
-            let role = "mainstay-global-pull-secret";
-            let subjects = [CATALOGD, OPERATOR_CONTROLLER]
-                .map(|account| json!({"kind": "ServiceAccount", "name": account, "namespace": self.namespace}));
+            let (role, subjects) = (PULL_SECRET_ROLE, self.accounts().subjects(&self.namespace));
             objects.push(json!({
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": role, "namespace": namespace},
                 "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": ["get", "list", "watch"]}],
@@ -161,7 +177,7 @@ impl Deployment {
                 "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
                 "metadata": {"name": "operator-controller-cluster-admin"},
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-                "subjects": [{"kind": "ServiceAccount", "name": OPERATOR_CONTROLLER, "namespace": self.namespace}],
+                "subjects": [{"kind": "ServiceAccount", "name": self.accounts().operator_controller, "namespace": self.namespace}],
             }));
         }
         objects
@@ -175,12 +191,15 @@ impl Deployment {
                     json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
                         "metadata": {"name": name, "namespace": namespace}, "data": {"tls.crt": STANDARD.encode(certificate), "tls.key": STANDARD.encode(key)}})
                 };
-                vec![
+                let mut all = vec![
                     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": AUTHORITIES, "namespace": namespace},
                         "data": {"ca.crt": authorities}}),
                     secret("catalogd-service-cert", catalogd),
-                    secret("operator-controller-cert", operator_controller),
-                ]
+                ];
+                if !self.combined {
+                    all.push(secret("operator-controller-cert", operator_controller));
+                }
+                all
             }
             Certificates::ServiceCa => vec![json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
@@ -204,17 +223,16 @@ impl Deployment {
             service
         };
         let port = |name: &str, port: u16, target: u16| json!({"name": name, "port": port, "targetPort": target, "protocol": "TCP"});
-        vec![
+        let mut all = vec![
             // Without a selector: it leads to the leader, which says so itself.
             service(CATALOGD_SERVICE, None, json!([port("https", 443, CATALOGS)]), Some("catalogd-service-cert")),
-            service(CATALOGD_METRICS, Some(CATALOGD), json!([port("metrics", 7443, CATALOGD_METRICS_PORT)]), None),
-            service(
-                OPERATOR_CONTROLLER_SERVICE,
-                Some(OPERATOR_CONTROLLER),
-                json!([port("metrics", 8443, OPERATOR_CONTROLLER_METRICS_PORT)]),
-                Some("operator-controller-cert"),
-            ),
-        ]
+            service(CATALOGD_METRICS, Some(self.programs()[0].name), json!([port("metrics", 7443, CATALOGD_METRICS_PORT)]), None),
+        ];
+        if !self.combined {
+            let ports = json!([port("metrics", 8443, OPERATOR_CONTROLLER_METRICS_PORT)]);
+            all.push(service(OPERATOR_CONTROLLER_SERVICE, Some(OPERATOR_CONTROLLER), ports, Some("operator-controller-cert")));
+        }
+        all
     }
 
     /// Nothing comes in but to the ports that are served; the way out is open, because registries may be anywhere.
@@ -226,15 +244,16 @@ impl Deployment {
                 "spec": {"podSelector": {"matchLabels": pods}, "policyTypes": ["Ingress", "Egress"], "ingress": [{"ports": ports}], "egress": [{}]},
             })
         };
-        vec![
-            json!({
-                "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-                "metadata": {"name": "default-deny-all-traffic", "namespace": self.namespace},
-                "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
-            }),
-            policy(CATALOGD, selector(CATALOGD), &[CATALOGS, CATALOGD_METRICS_PORT]),
-            policy(OPERATOR_CONTROLLER, selector(OPERATOR_CONTROLLER), &[OPERATOR_CONTROLLER_METRICS_PORT]),
-        ]
+        let nothing = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": {"name": "default-deny-all-traffic", "namespace": self.namespace},
+            "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+        });
+        let of = |program: Program<'_>| {
+            let ports: Vec<u16> = program.ports.iter().map(|(_, port)| *port).chain([program.metrics]).collect();
+            policy(program.name, selector(program.name), &ports)
+        };
+        std::iter::once(nothing).chain(self.programs().into_iter().map(of)).collect()
     }
 
     fn workload(&self, program: &Program<'_>) -> Value {
@@ -310,6 +329,7 @@ impl Deployment {
         // The service that a certificate is for is the one with the catalogs, also where another one leads to the metrics.
         [(CATALOGD_METRICS, CATALOGD_SERVICE), (OPERATOR_CONTROLLER_SERVICE, OPERATOR_CONTROLLER_SERVICE)]
             .into_iter()
+            .take(self.programs().len())
             .map(|(service, named)| {
                 let authority = match self.certificates {
                     Certificates::Given { .. } => "ca.crt",
@@ -345,6 +365,7 @@ mod tests {
         Deployment {
             namespace: "olm".into(),
             image: "registry.example/mainstay:1".into(),
+            combined: false,
             replicas: 2,
             certificates: Certificates::Given { authorities: "ca".into(), catalogd: pair(), operator_controller: pair() },
             service_monitor: false,
@@ -384,6 +405,59 @@ mod tests {
         }
         assert!(of_kind(&objects, "ServiceMonitor").is_empty());
         assert!(objects.iter().all(|object| object["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1));
+    }
+
+    /// MS-CLI-04, OLM1-GEN-01, OLM1-GEN-11: combined, there is one Deployment with one account, which has the roles of both and nothing else;
+    /// every Service, policy and monitor is about its pods.
+    #[test]
+    fn one_deployment_with_one_account() {
+        let both =
+            Deployment { combined: true, service_monitor: true, pull_secret: Some(("config".into(), "pull".into())), ..deployment() };
+        let objects = both.objects();
+        let programs = of_kind(&objects, "Deployment");
+        assert_eq!((programs.len(), &programs[0]["metadata"]["name"]), (1, &json!("mainstay-olm-v1")));
+        let pod = &programs[0]["spec"]["template"]["spec"];
+        assert_eq!((&programs[0]["spec"]["replicas"], &pod["serviceAccountName"]), (&json!(2), &json!("mainstay-olm-v1")));
+        let arguments = pod["containers"][0]["args"].to_string();
+        for argument in ["\"run\",\"olm-v1\"", "--catalogd-cas-dir=/var/ca-certs", "--external-address=catalogd-service.olm.svc"] {
+            assert!(arguments.contains(argument), "{argument} is missing: {arguments}");
+        }
+        assert_eq!(of_kind(&objects, "ServiceAccount").len(), 1);
+        let account = json!([{"kind": "ServiceAccount", "name": "mainstay-olm-v1", "namespace": "olm"}]);
+        let mut bound: Vec<&str> = Vec::new();
+        for binding in of_kind(&objects, "ClusterRoleBinding").into_iter().chain(of_kind(&objects, "RoleBinding")) {
+            assert_eq!(binding["subjects"], account);
+            bound.extend(binding["roleRef"]["name"].as_str());
+        }
+        bound.sort_unstable();
+        let wanted = [
+            "catalogd-manager-role",
+            "catalogd-own-namespace",
+            "mainstay-global-pull-secret",
+            "operator-controller-manager-role",
+            "operator-controller-manager-role",
+            "operator-controller-own-namespace",
+        ];
+        assert_eq!(bound, wanted);
+        let services: Vec<_> = of_kind(&objects, "Service").into_iter().map(|object| &object["spec"]["selector"]).collect();
+        assert_eq!(services, [&Value::Null, &selector("mainstay-olm-v1")]);
+        assert_eq!((of_kind(&objects, "ServiceMonitor").len(), of_kind(&objects, "Secret").len()), (1, 1));
+        let policy = of_kind(&objects, "NetworkPolicy").into_iter().find(|policy| policy["metadata"]["name"] == "mainstay-olm-v1");
+        assert_eq!(policy.map(|policy| policy["spec"]["ingress"][0]["ports"].to_string().matches("port\"").count()), Some(2));
+    }
+
+    /// OLM1-GEN-11: beyond the row, nobody may touch an object by any name but Leases and slices that do not exist yet.
+    #[test]
+    fn own_objects_are_named() {
+        let objects = deployment().objects();
+        let own = of_kind(&objects, "Role")
+            .into_iter()
+            .filter(|role| role["metadata"]["name"].as_str().is_some_and(|name| name.ends_with("own-namespace")));
+        let rules: Vec<&Value> = own.flat_map(|role| role["rules"].as_array().into_iter().flatten()).collect();
+        assert!(rules.len() >= 5, "{rules:?}");
+        for rule in rules {
+            assert!(rule["resourceNames"].is_array() || rule["verbs"] == json!(["create"]), "{rule}");
+        }
     }
 
     /// OLM1-GEN-11, OLM1-API-07: nobody is cluster-admin, unless the named account is to be ignored.

@@ -25,12 +25,17 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+/// The name of the slice of a Service.
+pub fn slice_of(service: &str) -> String {
+    format!("{service}-leader")
+}
+
 impl Endpoint {
     /// The slice.
     pub fn slice(&self) -> Value {
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": format!("{}-leader", self.service), "namespace": self.namespace, "labels": {
+            "metadata": {"name": slice_of(&self.service), "namespace": self.namespace, "labels": {
                 "kubernetes.io/service-name": self.service, "endpointslice.kubernetes.io/managed-by": "mainstay",
             }},
             "addressType": if self.address.is_ipv6() { "IPv6" } else { "IPv4" },
@@ -42,7 +47,7 @@ impl Endpoint {
     /// Writes the slice; tried again until it is written or the end is asked for.
     pub async fn publish(&self, client: Client, stop: &CancellationToken) {
         let api: Api<EndpointSlice> = Api::namespaced(client, &self.namespace);
-        let name = format!("{}-leader", self.service);
+        let name = slice_of(&self.service);
         let parameters = PatchParams::apply("catalogd").force();
         let slice = Patch::Apply(self.slice());
         loop {

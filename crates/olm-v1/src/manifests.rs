@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::deployment::CATALOGD_SERVICE;
+use crate::endpoint::slice_of;
 use crate::mirrors::{KINDS, MirrorKind};
 
 /// operator-controller's account.
@@ -9,19 +11,56 @@ pub const OPERATOR_CONTROLLER: &str = "operator-controller-controller-manager";
 /// catalogd's account.
 pub const CATALOGD: &str = "catalogd-controller-manager";
 
+/// operator-controller's Lease; upstream's name, so that ours and theirs do not work at the same time.
+pub const OPERATOR_CONTROLLER_LEASE: &str = "9c4404e7.operatorframework.io";
+/// catalogd's Lease; upstream's name, too.
+pub const CATALOGD_LEASE: &str = "catalogd-operator-lock";
+/// The account of both in one process.
+pub const COMBINED: &str = "mainstay-olm-v1";
+
+/// Which accounts the controllers have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accounts {
+    /// operator-controller's.
+    pub operator_controller: &'static str,
+    /// catalogd's.
+    pub catalogd: &'static str,
+}
+
+impl Accounts {
+    /// One each.
+    pub const SEPARATE: Self = Self { operator_controller: OPERATOR_CONTROLLER, catalogd: CATALOGD };
+    /// One for both, with the rights of both and no others.
+    pub const COMBINED: Self = Self { operator_controller: COMBINED, catalogd: COMBINED };
+
+    /// Each once.
+    fn names(self) -> Vec<&'static str> {
+        if self.operator_controller == self.catalogd { vec![self.catalogd] } else { vec![self.operator_controller, self.catalogd] }
+    }
+
+    /// As subjects of a binding, each once.
+    pub fn subjects(self, namespace: &str) -> Vec<Value> {
+        self.names().into_iter().map(|name| subject(name, namespace)).collect()
+    }
+}
+
 const GROUP: &str = "olm.operatorframework.io";
 const LIFECYCLE: &str = "lifecycle.mainstay.dev";
 
 /// Namespace, accounts, roles and bindings; the CRDs come from `mainstay-api`.
 pub fn manifests(namespace: &str) -> Vec<Value> {
+    manifests_for(namespace, Accounts::SEPARATE)
+}
+
+/// The same for these accounts. OLM1-GEN-11 lists what operator-controller may; whatever goes beyond that says why.
+pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let read = ["get", "list", "watch"];
     let events = rule("events.k8s.io", &["events"], &["create", "patch"]);
     let everything = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-        account(namespace, OPERATOR_CONTROLLER),
-        account(namespace, CATALOGD),
+    let mut all = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})];
+    all.extend(accounts.names().into_iter().map(|name| account(namespace, name)));
+    all.extend([
         cluster_role(
             "operator-controller-manager-role",
             &[
@@ -30,19 +69,23 @@ pub fn manifests(namespace: &str) -> Vec<Value> {
                 rule(GROUP, &["clusterextensions/finalizers"], &["update"]),
                 rule(GROUP, &["clustercatalogs"], &read),
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get"]),
-                // What the cluster's owners decide, and the changes that wait for them; of whether it has the kinds, too.
+                // Beyond the list, because of LifecyclePolicies and approvals: what the cluster's owners decide, and the changes that
+                // wait for them. It makes those and says how they are; what they say is never changed, and who approves is somebody else.
                 rule(LIFECYCLE, &["lifecyclepolicies"], &read),
-                rule(LIFECYCLE, &["changeplans"], &["get", "list", "watch", "create", "update", "patch"]),
-                rule(LIFECYCLE, &["changeplans/status"], &["update", "patch"]),
+                rule(LIFECYCLE, &["changeplans"], &["get", "list", "watch", "create"]),
+                rule(LIFECYCLE, &["changeplans/status"], &["update"]),
+                // Beyond the list: a cluster may get or lose these two kinds at any time. Of other definitions nothing is listed.
                 json!({"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["list", "watch"],
                     "resourceNames": ["lifecyclepolicies.lifecycle.mainstay.dev", "changeplans.lifecycle.mainstay.dev"]}),
                 rule("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterroles", "clusterrolebindings"], &["list", "watch"]),
+                // Beyond the list, as upstream: to say of a named account that it is missing, which a refused token does not say.
                 rule("", &["serviceaccounts"], &["get"]),
                 rule("", &["serviceaccounts/token"], &["create"]),
+                // Beyond the list: what was done is told by Events (OLM1-CTRL-15).
                 events.clone(),
             ],
         ),
-        binding("operator-controller-manager-rolebinding", "operator-controller-manager-role", namespace, OPERATOR_CONTROLLER),
+        binding("operator-controller-manager-rolebinding", "operator-controller-manager-role", namespace, accounts.operator_controller),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": "operator-controller-manager-role", "namespace": namespace},
@@ -52,7 +95,7 @@ pub fn manifests(namespace: &str) -> Vec<Value> {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "metadata": {"name": "operator-controller-manager-rolebinding", "namespace": namespace},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator-controller-manager-role"},
-            "subjects": [{"kind": "ServiceAccount", "name": OPERATOR_CONTROLLER, "namespace": namespace}],
+            "subjects": [subject(accounts.operator_controller, namespace)],
         }),
         cluster_role(
             "catalogd-manager-role",
@@ -68,20 +111,32 @@ pub fn manifests(namespace: &str) -> Vec<Value> {
                     "resourceNames": KINDS.map(MirrorKind::definition)}),
             ],
         ),
-        binding("catalogd-manager-rolebinding", "catalogd-manager-role", namespace, CATALOGD),
+        binding("catalogd-manager-rolebinding", "catalogd-manager-role", namespace, accounts.catalogd),
         cluster_role("operator-controller-clusterextension-editor-role", &[rule(GROUP, &["clusterextensions"], &everything)]),
         cluster_role("operator-controller-clusterextension-viewer-role", &[rule(GROUP, &["clusterextensions"], &read)]),
-    ]
+    ]);
+    all
 }
 
 /// What a controller needs in its own namespace on a real cluster besides: its Lease, and for catalogd the way from its Service to the leader
 /// (OLM1-CAT-18).
-pub fn own_namespace(namespace: &str) -> Vec<Value> {
-    let verbs = ["get", "create", "update", "patch"];
-    let leases = json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs});
-    // OpenShift lets addresses of pods be written only by who may write restricted ones.
-    let slices = json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices", "endpointslices/restricted"], "verbs": verbs});
-    [("operator-controller-own-namespace", OPERATOR_CONTROLLER, vec![leases.clone()]), ("catalogd-own-namespace", CATALOGD, vec![leases, slices])]
+pub fn own_namespace(namespace: &str, accounts: Accounts) -> Vec<Value> {
+    // Objects to be created cannot be limited by name; everything else is.
+    let only = |group: &str, resource: &str, name: &str, verbs: &[&str]| {
+        [
+            json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]}),
+            json!({"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": verbs}),
+        ]
+    };
+    let lease = |name: &str| only("coordination.k8s.io", "leases", name, &["get", "update"]);
+    let slice = only("discovery.k8s.io", "endpointslices", &slice_of(CATALOGD_SERVICE), &["get", "patch"]);
+    // OpenShift lets addresses of pods be written only by who may create restricted ones.
+    let restricted = json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices/restricted"], "verbs": ["create"]});
+    let catalogd: Vec<Value> = lease(CATALOGD_LEASE).into_iter().chain(slice).chain([restricted]).collect();
+    [
+        ("operator-controller-own-namespace", accounts.operator_controller, lease(OPERATOR_CONTROLLER_LEASE).to_vec()),
+        ("catalogd-own-namespace", accounts.catalogd, catalogd),
+    ]
         .into_iter()
         .flat_map(|(name, account, rules)| {
             [
@@ -89,7 +144,7 @@ pub fn own_namespace(namespace: &str) -> Vec<Value> {
                 json!({
                     "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name, "namespace": namespace},
                     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-                    "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+                    "subjects": [subject(account, namespace)],
                 }),
             ]
         })
@@ -113,6 +168,10 @@ fn binding(name: &str, role: &str, namespace: &str, account: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        "subjects": [subject(account, namespace)],
     })
+}
+
+fn subject(account: &str, namespace: &str) -> Value {
+    json!({"kind": "ServiceAccount", "name": account, "namespace": namespace})
 }

@@ -34,12 +34,15 @@ const PLATFORM: &str = "config.openshift.io";
 Examples:
   mainstay deploy --image REGISTRY/mainstay:1.0
   mainstay deploy --image REGISTRY/mainstay:1.0 --dry-run
+  mainstay deploy --image REGISTRY/mainstay:1.0 --combined
   mainstay deploy --image REGISTRY/mainstay:1.0 -o yaml > mainstay.yaml
   mainstay deploy --uninstall
 
 The image is what `mainstay image build --push REF` writes. Two Deployments are made, operator-controller and catalogd, each with an account of
 its own that has the rights it needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they
-name.
+name. With --combined it is one Deployment that runs `mainstay run olm-v1`, with one account that has the rights of both.
+
+Running the command again brings a deployment to what the flags say: what an earlier run made and this one does not want is removed.
 
 Serving certificates are made by this command, with an authority whose key is thrown away: they are valid for a year, and running the
 command again replaces them (the running controllers take them over). With --service-ca openshift the cluster's service CA makes and renews them.
@@ -59,6 +62,9 @@ pub struct Arguments {
     /// The image of this program
     #[arg(long, value_name = "REF", required_unless_present = "uninstall")]
     image: Option<String>,
+    /// Both controllers in one Deployment, mainstay-olm-v1, with one account that has the rights of both
+    #[arg(long)]
+    combined: bool,
     /// How many of each controller; one of them works
     #[arg(long, value_name = "N", default_value_t = 2)]
     replicas: u32,
@@ -81,7 +87,7 @@ pub struct Arguments {
     #[arg(long)]
     force_conflicts: bool,
     /// Remove what this command made
-    #[arg(long, conflicts_with_all = ["image", "output", "service_ca", "service_monitor"])]
+    #[arg(long, conflicts_with_all = ["image", "output", "combined", "service_ca", "service_monitor"])]
     uninstall: bool,
     /// With --uninstall: the CRDs, too, and with them all catalogs
     #[arg(long, requires = "uninstall")]
@@ -157,17 +163,23 @@ async fn deploy(arguments: &Arguments, session: &Session) -> Result<(), Failure>
             writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| not_written(&error))?;
         }
     }
+    let objects = wanted.objects();
+    remove::remove_made(&writer, &arguments.namespace, &objects).await?;
     let mut unasked = 0;
-    for object in wanted.objects() {
+    for object in &objects {
         // A server cannot be asked about objects in a namespace that is not there.
         if writer.is_dry() && namespace.is_none() && object["metadata"]["namespace"] == arguments.namespace.as_str() {
+            output::print(&format!("{} not checked by the server (dry run)\n", name(object)))?;
             unasked += 1;
             continue;
         }
-        apply(&writer, &object, arguments.force_conflicts).await?;
+        apply(&writer, object, arguments.force_conflicts).await?;
     }
     if unasked > 0 {
-        note(format!("{unasked} objects in namespace {} were not asked about: the namespace is not there yet", arguments.namespace));
+        note(format!(
+            "namespace {} is not there yet, so the server cannot check what goes into it: {unasked} objects that would be created",
+            arguments.namespace
+        ));
     }
     if !writer.is_dry() {
         note(format!("hint: kubectl -n {} get deployments shows when they are ready", arguments.namespace));
@@ -196,6 +208,7 @@ fn wanted(arguments: &Arguments, service_monitor: bool, trusted: Option<&str>) -
     Ok(Deployment {
         namespace: arguments.namespace.clone(),
         image: arguments.image.clone().unwrap_or_default(),
+        combined: arguments.combined,
         replicas: arguments.replicas,
         certificates,
         service_monitor,

@@ -129,8 +129,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let (env, health, stop) = (Env::system(), Arc::new(Health::default()), CancellationToken::new());
         let certificates = listeners::certificates(plan.tls.as_ref(), &stop)?;
         let work = work::open(&plan, &session.cluster, &env)?;
-        listeners::health(plan.health.as_ref(), health.clone(), &stop).await?;
-        listeners::metrics(plan.metrics.as_ref(), certificates.clone(), env.metrics().clone(), &stop).await?;
+        // Whoever looks after this process is told that it ends until it has ended.
+        let listening = CancellationToken::new();
+        let _ended_last = listening.clone().drop_guard();
+        listeners::health(plan.health.as_ref(), health.clone(), &listening).await?;
+        listeners::metrics(plan.metrics.as_ref(), certificates.clone(), env.metrics().clone(), &listening).await?;
         let identity = leader::identity(&host());
         let candidates: Vec<Candidate> = plan
             .leases

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::api::GroupVersionKind;
 use mainstay_apply::{Expect, ObjectRef, Propagation, Until, WriteError, Writer};
-use mainstay_olm_v1::deployment::{Certificates, Deployment, MANAGED_BY};
+use mainstay_olm_v1::deployment::{Certificates, Deployment, MANAGED_BY, PULL_SECRET_ROLE};
 use mainstay_runtime::KindError;
 use serde_json::Value;
 
@@ -31,24 +31,7 @@ pub async fn remove(writer: &Writer, namespace: &str, delete_crds: bool) -> Resu
             delete(writer, &place("olm.operatorframework.io/v1", "ClusterCatalog", "", &name), true).await?;
         }
     }
-    for object in made(namespace).iter().rev() {
-        let place = ObjectRef::of(object).map_err(|error| Failure::failed("manifests", &error))?;
-        if place.kind == "Namespace" {
-            continue;
-        }
-        let live = match writer.get(&place).await {
-            Ok(live) => live,
-            Err(error) if not_served(&error) => None,
-            Err(error) => return Err(not_written(&error)),
-        };
-        let Some(live) = live else { continue };
-        if live["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1 {
-            note(format!("{place} stays: mainstay deploy did not make it"));
-            continue;
-        }
-        // Whoever works must have ended before its rights go.
-        delete(writer, &place, place.kind == "Deployment").await?;
-    }
+    remove_made(writer, namespace, &[]).await?;
     let home = place("v1", "Namespace", "", namespace);
     let made_here = writer.get(&home).await.map_err(|error| not_written(&error))?;
     match made_here {
@@ -72,20 +55,68 @@ pub async fn remove(writer: &Writer, namespace: &str, delete_crds: bool) -> Resu
     Ok(())
 }
 
-/// Everything that a deployment may consist of.
+/// Removes what an earlier run made and `wanted` does not have: the other shape, or a right that is no longer asked for. Deployments go first,
+/// and are waited for: they give their Leases back while they still may.
+pub async fn remove_made(writer: &Writer, namespace: &str, wanted: &[Value]) -> Result<(), Failure> {
+    let wanted = places(wanted)?;
+    let mut made = places(&made(namespace))?;
+    made.sort_by_key(|place| place.kind == "Deployment");
+    made.splice(0..0, rights_elsewhere(writer, namespace).await?);
+    for place in made.into_iter().rev().filter(|old| old.kind != "Namespace" && !wanted.iter().any(|new| new.same(old))) {
+        let live = match writer.get(&place).await {
+            Ok(live) => live,
+            Err(error) if not_served(&error) => None,
+            Err(error) => return Err(not_written(&error)),
+        };
+        let Some(live) = live else { continue };
+        if live["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1 {
+            if wanted.is_empty() {
+                note(format!("{place} stays: mainstay deploy did not make it"));
+            }
+            continue;
+        }
+        // Whoever works must have ended before its rights go.
+        delete(writer, &place, place.kind == "Deployment").await?;
+    }
+    Ok(())
+}
+
+/// The right to read the global pull secret lies beside that secret, in a namespace that only the live objects tell.
+async fn rights_elsewhere(writer: &Writer, namespace: &str) -> Result<Vec<ObjectRef>, Failure> {
+    let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", "RoleBinding");
+    let all = writer.list(&gvk, usize::MAX).await.map_err(|error| not_written(&error))?;
+    let ours = all.iter().filter(|binding| {
+        let subjects = binding["subjects"].as_array().map(Vec::as_slice).unwrap_or_default();
+        binding["metadata"]["name"] == PULL_SECRET_ROLE
+            && binding["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1
+            && subjects.iter().all(|subject| subject["namespace"] == namespace)
+    });
+    let places = ours.flat_map(|binding| {
+        let home = binding["metadata"]["namespace"].as_str().unwrap_or_default();
+        ["Role", "RoleBinding"].map(|kind| place("rbac.authorization.k8s.io/v1", kind, home, PULL_SECRET_ROLE))
+    });
+    Ok(places.collect())
+}
+
+fn places(objects: &[Value]) -> Result<Vec<ObjectRef>, Failure> {
+    objects.iter().map(|object| ObjectRef::of(object).map_err(|error| Failure::failed("manifests", &error))).collect()
+}
+
+/// Everything that a deployment may consist of, but for what lies in other namespaces.
 fn made(namespace: &str) -> Vec<Value> {
     let pair = || (String::new(), String::new());
-    Deployment {
+    let shape = |combined| Deployment {
         namespace: namespace.to_owned(),
         image: String::new(),
+        combined,
         replicas: 0,
         certificates: Certificates::Given { authorities: String::new(), catalogd: pair(), operator_controller: pair() },
         service_monitor: true,
         pull_secret: None,
         feature_gates: String::new(),
         own_service_account: true,
-    }
-    .objects()
+    };
+    [shape(true), shape(false)].iter().flat_map(Deployment::objects).collect()
 }
 
 async fn names(writer: &Writer, kind: &str) -> Result<Vec<String>, Failure> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mainstay_olm_v1::Parts;
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_olm_v1::manifests::{CATALOGD_LEASE, OPERATOR_CONTROLLER_LEASE};
 use mainstay_runtime::Key;
 use mainstay_runtime::leader::Times;
 
@@ -44,8 +45,8 @@ impl Component {
     /// The Lease of those who run it; upstream's names, so that ours and theirs do not work at the same time.
     pub fn lease(self) -> &'static str {
         match self {
-            Self::Catalogd => "catalogd-operator-lock",
-            Self::OperatorController => "9c4404e7.operatorframework.io",
+            Self::Catalogd => CATALOGD_LEASE,
+            Self::OperatorController => OPERATOR_CONTROLLER_LEASE,
             Self::ServiceCa => "service-ca-controller-lock",
         }
     }
