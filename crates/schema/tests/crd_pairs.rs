@@ -125,6 +125,60 @@ fn the_fixture_gives_exactly_the_lines() {
     );
 }
 
+/// OLM1-CRD-09: every message that is made has the frame once, at its beginning, and nothing of the older frame; one function makes it.
+#[test]
+fn the_older_frame_is_never_made() {
+    let new_frame = |name: &str, old: &Value, new: &Value| {
+        let Err(findings) = upgrade::check(old, new) else { return false };
+        let message = upgrade::message(name, &findings);
+        assert!(message.starts_with(&format!("validating upgrade for CRD \"{name}\": ")), "{message}");
+        assert_eq!(message.matches("validating upgrade for CRD").count(), 1, "{message}");
+        for old_words in ["failed: CustomResourceDefinition", "failed upgrade safety validation", "validation failed:"] {
+            assert!(!message.contains(old_words), "{message}");
+        }
+        // The older frame writes steps into arrays as `[*]`; a schema's patterns, which end a line, may hold anything.
+        assert!(findings.iter().all(|finding| !finding.path.contains("[*]")), "{message}");
+        true
+    };
+    let mut dropped = sample();
+    dropped["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].as_object_mut().unwrap().remove("pollInterval");
+    assert!(new_frame("samples.test.example.com", &sample(), &dropped));
+
+    // The words of the frame stand in one place of the product.
+    let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut places = Vec::new();
+    let mut folders: Vec<PathBuf> =
+        std::fs::read_dir(&sources).unwrap().map(|entry| entry.unwrap().path().join("src")).filter(|path| path.is_dir()).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("failed: CustomResourceDefinition"), "{}", path.display());
+                places.extend((0..text.matches("validating upgrade for CRD").count()).map(|_| path.clone()));
+            }
+        }
+    }
+    assert_eq!(places.len(), 1, "{places:?}");
+    assert!(places[0].ends_with("schema/src/upgrade.rs"), "{places:?}");
+
+    let Some(folder) = folder() else {
+        return;
+    };
+    let index: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("index.json")).unwrap()).unwrap();
+    let mut refused = 0;
+    for pair in index.as_array().unwrap() {
+        let read = |name: &str| -> Value {
+            let text = std::fs::read_to_string(folder.join(pair["dir"].as_str().unwrap()).join(name)).unwrap();
+            mainstay_yaml::parse(&text.replace("!!merge <<:", "<<:")).unwrap()
+        };
+        refused += usize::from(new_frame(pair["crd"].as_str().unwrap(), &read("old.yaml"), &read("new.yaml")));
+    }
+    assert_eq!(refused, 60);
+}
+
 /// OLM1-CRD-06: served versions are compared in Kubernetes' order, and what the old CRD did already is left out.
 #[test]
 fn served_versions_are_compared_with_each_other() {
