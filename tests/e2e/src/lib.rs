@@ -22,7 +22,7 @@ pub mod replay;
 pub use binary::mainstay;
 pub use cluster::{Cluster, Options};
 pub use data::{shared, unpacked};
-pub use process::{Output, eventually, peak_memory, resident_memory, run, terminate};
+pub use process::{Output, eventually, peak_memory, resident_memory, run, signal, terminate};
 pub use registry::Registry;
 
 /// A kubectl that is new enough, or none.

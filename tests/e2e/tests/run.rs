@@ -7,17 +7,23 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_e2e::bundles::{Toy, catalog, extension, offline, publish, until_installed, until_said, until_serving, write};
 use mainstay_e2e::client::{JSON, Target};
 use mainstay_e2e::{Cluster, Registry, eventually, mainstay, need_kubectl, run, terminate};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 
 const OLM: &str = "olm";
 const CATALOGD: (&str, &str) = ("catalogd-controller-manager", "catalogd-operator-lock");
 const OPERATOR_CONTROLLER: (&str, &str) = ("operator-controller-controller-manager", "9c4404e7.operatorframework.io");
+/// The account of both in one process.
+const COMBINED: &str = "mainstay-olm-v1";
 /// Long enough for a busy machine to renew in, short enough to wait for.
 const TIMES: [&str; 3] = ["--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=1s"];
 const LONG: Duration = Duration::from_secs(120);
@@ -54,14 +60,17 @@ struct World {
 }
 
 impl World {
-    fn start() -> Self {
+    fn start(deployment: &str, flags: &[&str]) -> Self {
         let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
-        let image = ["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1"];
+        let image = [&["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1"], flags].concat();
         // A server cannot say anything of objects in a namespace that is not there.
+        let unasked = cluster.mainstay(&[&image[..], &["--dry-run"]].concat()).exits(0);
+        assert!(unasked.contains(&format!("deployment/{deployment} in olm not checked by the server (dry run)")), "{unasked}");
+        assert!(unasked.contains("namespace olm is not there yet"), "{unasked}");
         cluster.kubectl(&["create", "namespace", OLM]).ok();
         let asked = cluster.mainstay(&[&image[..], &["--dry-run"]].concat()).ok();
-        assert!(asked.contains("deployment/catalogd-controller-manager in olm created (dry run)"), "{asked}");
-        assert!(cluster.get(&["deployment", "-n", OLM, CATALOGD.0]).is_none(), "a dry run keeps nothing");
+        assert!(asked.contains(&format!("deployment/{deployment} in olm created (dry run)")), "{asked}");
+        assert!(cluster.get(&["deployment", "-n", OLM, deployment]).is_none(), "a dry run keeps nothing");
         cluster.mainstay(&image).ok();
         let world = Self { cluster };
         world.certificates();
@@ -110,9 +119,10 @@ impl World {
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{health}"));
         command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}")).arg("--tls-cert").arg(cert).arg("--tls-key").arg(key);
         let external = format!("127.0.0.1:{catalogs}");
-        if component == "catalogd" {
+        if component != "operator-controller" {
             command.arg(format!("--catalogs-server-addr={external}")).arg(format!("--external-address={external}"));
-        } else {
+        }
+        if component != "catalogd" {
             command.arg("--catalogd-cas-dir").arg(cas);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
@@ -179,6 +189,22 @@ fn get_secure(world: &World, address: &str, path: &str) -> anyhow::Result<(u16, 
     })
 }
 
+/// What a listener agrees to with a client that offers HTTP/2 and HTTP/1.1 over TLS 1.2.
+fn agreed(world: &World, address: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(world.file("cas/ca.crt"))?)?;
+    let versions = [&rustls::version::TLS12];
+    let mut config = rustls::ClientConfig::builder_with_protocol_versions(&versions).with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(address).await?;
+        let name = ServerName::try_from("127.0.0.1")?;
+        let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        Ok(stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec))
+    })
+}
+
 /// A policy that lets nobody write the settings of a version.
 fn held(version: &str) -> String {
     let expression = format!("!has(object.data) || !('version' in object.data) || object.data['version'] != '{version}'");
@@ -194,13 +220,98 @@ fn held(version: &str) -> String {
     format!("{policy}\n{binding}")
 }
 
+/// An upgrade that cannot come to its end, the leader killed in the middle of it, the hindrance gone. Who has been killed?
+fn killed_in_the_middle(world: &World, lease: &str, replicas: &mut [Replica]) -> usize {
+    let working = world.leader(lease, replicas);
+    world.cluster.apply(&held("1.1.0"));
+    let upgrade = r#"{"spec": {"source": {"catalog": {"version": "1.1.0"}}}}"#;
+    world.cluster.kubectl(&["patch", "clusterextension", "gadget", "--type=merge", "-p", upgrade]).ok();
+    until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "held by the test");
+    replicas[working].child.kill().unwrap();
+    replicas[working].child.wait().unwrap();
+    world.cluster.kubectl_with(&["delete", "-f", "-"], &held("1.1.0")).ok();
+    working
+}
+
+/// What was made is what is made where nothing goes wrong.
+fn as_undisturbed(world: &World) {
+    let disturbed = world.made("gadget");
+    assert!(disturbed.len() >= 5, "{disturbed:#?}");
+    world.cluster.kubectl(&["delete", "clusterextension", "gadget", "--wait"]).ok();
+    world.cluster.until_gone(&["deployment", "-n", "gadgets", "gadget"]);
+    world.cluster.apply(&mainstay_e2e::bundles::extension("gadget", "gadgets", "gadget", "1.1.0", None));
+    until_installed(&world.cluster, "gadget", "1.1.0");
+    assert_eq!(disturbed, world.made("gadget"));
+}
+
+/// MS-CLI-04, OLM1-GEN-01, OLM1-GEN-09, OLM1-GEN-11, MS-OPS-01: two processes of `mainstay run olm-v1` that know nothing but the token of the one
+/// account of `mainstay deploy --combined`. The leader is killed in the middle of an upgrade, the other one finishes it, serves the catalogs, and
+/// in the end everything is as it is where nothing went wrong. A signal ends politely: both Leases are given back, and whoever looks is told.
+/// A second one ends at once.
+#[test]
+fn two_processes_with_one_account() {
+    let Some(()) = need_kubectl() else { return };
+    let world = World::start(COMBINED, &["--combined"]);
+    let registry = Registry::ours();
+    let source = world.file("bundles");
+    for version in ["1.0.0", "1.1.0"] {
+        Toy::new("gadget", version).write(&source);
+    }
+    let reference = publish(&registry, &source, world.cluster.folder(), "latest");
+    let mut both: Vec<Replica> = (0..2).map(|number| world.replica("olm-v1", COMBINED, number)).collect();
+    world.cluster.apply(&catalog("real", &reference, None));
+    until_serving(&world.cluster, "real");
+    assert_eq!(world.leader(CATALOGD.1, &both), world.leader(OPERATOR_CONTROLLER.1, &both), "one process has both Leases");
+    world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
+    until_installed(&world.cluster, "gadget", "1.0.0");
+
+    let killed = killed_in_the_middle(&world, OPERATOR_CONTROLLER.1, &mut both);
+    let other = 1 - killed;
+    until_installed(&world.cluster, "gadget", "1.1.0");
+    assert_eq!((world.leader(CATALOGD.1, &both), world.leader(OPERATOR_CONTROLLER.1, &both)), (other, other));
+    let base = format!("https://{}/catalogs/real", both[other].external);
+    world.cluster.until("the other one serves", &["clustercatalog", "real"], |object| object["status"]["urls"]["base"] == base);
+    assert_eq!(get_secure(&world, &both[other].external, "/catalogs/real/api/v1/all").unwrap().0, 200);
+    as_undisturbed(&world);
+
+    // Nobody may do what the rows do not list: neither foreign Secrets nor foreign Leases.
+    let own = world.kubeconfig(COMBINED).to_string_lossy().into_owned();
+    for asked in
+        [["get", "secrets", "default"], ["update", "leases", OLM], ["create", "deployments", OLM], ["patch", "changeplans", "default"]]
+    {
+        let answer = world.cluster.kubectl(&["--kubeconfig", &own, "auth", "can-i", asked[0], asked[1], "-n", asked[2]]).exits(1);
+        assert!(answer.contains("no"), "{asked:?}: {answer}");
+    }
+
+    // While the Leases cannot be given back, the process is on its way out.
+    let pid = both[other].child.id();
+    mainstay_e2e::signal(world.cluster.pid(), "STOP");
+    mainstay_e2e::signal(pid, "TERM");
+    eventually("it says that it ends", LONG, || match get(both[other].health, "/readyz") {
+        Ok(text) if text.contains("503") && text.contains("ending") => Ok(()),
+        answer => Err(format!("{answer:?}")),
+    });
+    mainstay_e2e::signal(pid, "TERM");
+    let status = both[other].child.wait().unwrap();
+    mainstay_e2e::signal(world.cluster.pid(), "CONT");
+    assert_eq!(status.code(), Some(1), "the second signal ends at once");
+
+    let mut third = world.replica("olm-v1", COMBINED, 2);
+    world.leader(OPERATOR_CONTROLLER.1, std::slice::from_ref(&third));
+    assert_eq!(terminate(&mut third.child), Some(0));
+    for name in [CATALOGD.1, OPERATOR_CONTROLLER.1] {
+        let lease = world.cluster.get(&["lease", "-n", OLM, name]).unwrap();
+        assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), "", "{lease:#}");
+    }
+}
+
 /// MS-CLI-04, OLM1-GEN-01, OLM1-GEN-05, OLM1-GEN-06, OLM1-GEN-09, OLM1-GEN-11, OLM1-CAT-18, MS-OPS-01: four processes that know nothing but the
 /// tokens of the deployed accounts install and upgrade. Leaders that are killed in the middle are followed by the others, the API goes and
 /// comes back, and in the end everything is as it is where nothing went wrong.
 #[test]
 fn leaders_change_in_the_middle() {
     let Some(()) = need_kubectl() else { return };
-    let mut world = World::start();
+    let mut world = World::start(CATALOGD.0, &[]);
     let registry = Registry::ours();
     let source = world.file("bundles");
     for version in ["1.0.0", "1.1.0"] {
@@ -231,15 +342,7 @@ fn leaders_change_in_the_middle() {
     world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
     until_installed(&world.cluster, "gadget", "1.0.0");
 
-    // The upgrade cannot come to its end, and in the middle of it the leader dies.
-    let working = world.leader(OPERATOR_CONTROLLER.1, &controllers);
-    world.cluster.apply(&held("1.1.0"));
-    let upgrade = r#"{"spec": {"source": {"catalog": {"version": "1.1.0"}}}}"#;
-    world.cluster.kubectl(&["patch", "clusterextension", "gadget", "--type=merge", "-p", upgrade]).ok();
-    until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "held by the test");
-    controllers[working].child.kill().unwrap();
-    controllers[working].child.wait().unwrap();
-    world.cluster.kubectl_with(&["delete", "-f", "-"], &held("1.1.0")).ok();
+    let working = killed_in_the_middle(&world, OPERATOR_CONTROLLER.1, &mut controllers);
     let extension = until_installed(&world.cluster, "gadget", "1.1.0");
     assert_eq!(extension["status"]["install"]["bundle"]["name"], "gadget.v1.1.0");
     assert_eq!(world.leader(OPERATOR_CONTROLLER.1, &controllers), 1 - working, "the other one has finished it");
@@ -260,14 +363,7 @@ fn leaders_change_in_the_middle() {
     });
     assert_eq!(world.leader(OPERATOR_CONTROLLER.1, &controllers), 1 - working);
 
-    // As where nothing went wrong.
-    let disturbed = world.made("gadget");
-    assert!(disturbed.len() >= 5, "{disturbed:#?}");
-    world.cluster.kubectl(&["delete", "clusterextension", "gadget", "--wait"]).ok();
-    world.cluster.until_gone(&["deployment", "-n", "gadgets", "gadget"]);
-    world.cluster.apply(&mainstay_e2e::bundles::extension("gadget", "gadgets", "gadget", "1.1.0", None));
-    until_installed(&world.cluster, "gadget", "1.1.0");
-    assert_eq!(disturbed, world.made("gadget"));
+    as_undisturbed(&world);
 
     // A polite end gives the Lease back at once.
     assert_eq!(terminate(&mut controllers[1 - working].child), Some(0));
@@ -294,10 +390,11 @@ fn settings_change_while_it_runs() {
     let conf = world.file("registries.conf");
     write(&conf, "");
     let mut command = world.cluster.command(mainstay());
-    let metrics = free();
+    let (metrics, catalogs) = (free(), free());
     command.args(["run", "catalogd", "--global-pull-secret", "config/pull", "--health-probe-bind-address=0"]);
     command.arg("--kubeconfig").arg(world.kubeconfig(CATALOGD.0)).args(["--system-namespace", OLM]);
-    command.arg("--cache-path").arg(world.file("cache")).args(["--catalogs-server-addr=127.0.0.1:0", "--external-address=127.0.0.1"]);
+    command.arg("--cache-path").arg(world.file("cache")).arg("--external-address=127.0.0.1");
+    command.arg(format!("--catalogs-server-addr=127.0.0.1:{catalogs}"));
     command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"));
     command.arg("--tls-cert").arg(world.file("tls.crt")).arg("--tls-key").arg(world.file("tls.key"));
     command.env("CONTAINERS_REGISTRIES_CONF", &conf);
@@ -334,6 +431,16 @@ fn settings_change_while_it_runs() {
     assert!(status == 200 && page.contains("controller_runtime_active_workers"), "{page}");
     world.certificates();
     eventually("the new certificate is served", LONG, || get_secure(&world, &address, "/metrics").map_err(|error| format!("{error:#}")));
+
+    // Neither listener answers without encryption, and metrics are not to be had over HTTP/2.
+    let served = format!("127.0.0.1:{catalogs}");
+    assert_eq!(get_secure(&world, &served, "/catalogs/locked/api/v1/all").unwrap().0, 200);
+    for (address, port, protocol) in [(&address, metrics, "http/1.1"), (&served, catalogs, "h2")] {
+        assert_eq!(agreed(&world, address).unwrap().as_deref(), Some(protocol.as_bytes()), "{address}");
+        for path in ["/metrics", "/catalogs/locked/api/v1/all"] {
+            assert!(!get(port, path).is_ok_and(|answer| answer.contains(" 200 OK")), "{address} answers {path} without encryption");
+        }
+    }
 }
 
 /// Pushes the bundles and their catalog to a registry with a door.
@@ -374,6 +481,20 @@ fn deployed_and_removed() {
     for (name, _) in [CATALOGD, OPERATOR_CONTROLLER] {
         cluster.until("the pods run", &["deployment", "-n", OLM, name], |object| object["status"]["readyReplicas"] == 2);
     }
+    // Another shape and another right: what is not wanted any more goes.
+    cluster.kubectl(&["create", "namespace", "config"]).ok();
+    let more = ["deploy", "--image", "example.com/mainstay:2", "--namespace", OLM, "--combined", "--use-own-service-account"];
+    cluster.mainstay(&[&more[..], &["--global-pull-secret", "config/pull"]].concat()).ok();
+    assert!(cluster.get(&["deployment", "-n", OLM, COMBINED]).is_some() && cluster.get(&["deployment", "-n", OLM, CATALOGD.0]).is_none());
+    assert!(cluster.get(&["serviceaccount", "-n", OLM, CATALOGD.0]).is_none());
+    assert!(cluster.get(&["rolebinding", "-n", "config", "mainstay-global-pull-secret"]).is_some());
+    let (admin, secret) =
+        (["clusterrolebinding", "operator-controller-cluster-admin"], ["role", "-n", "config", "mainstay-global-pull-secret"]);
+    assert!(cluster.get(&admin).is_some() && cluster.get(&secret).is_some());
+    cluster.mainstay(&["deploy", "--image", "example.com/mainstay:2", "--namespace", OLM, "--global-pull-secret", "config/pull"]).ok();
+    assert!(cluster.get(&admin).is_none(), "nobody is cluster-admin any more");
+    assert!(cluster.get(&secret).is_some() && cluster.get(&["deployment", "-n", OLM, COMBINED]).is_none());
+
     cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
     let refused = cluster.mainstay(&["deploy", "--uninstall", "--delete-crds", "--namespace", OLM]).exits(4);
     assert!(refused.contains("gadget"), "{refused}");
@@ -381,6 +502,10 @@ fn deployed_and_removed() {
     assert!(left.contains("holds the records of 1 extensions"), "{left}");
     assert!(cluster.get(&["deployment", "-n", OLM, CATALOGD.0]).is_none());
     assert!(cluster.get(&["clusterrole", "catalogd-manager-role"]).is_none());
+    assert!(
+        cluster.get(&secret).is_none() && cluster.get(&["rolebinding", "-n", "config", secret[3]]).is_none(),
+        "rights elsewhere go, too"
+    );
     assert!(cluster.get(&["crd", "clusterextensions.olm.operatorframework.io"]).is_some());
     cluster.kubectl(&["delete", "clusterextension", "gadget"]).ok();
     cluster.mainstay(&["deploy", "--uninstall", "--delete-crds", "--namespace", OLM]).ok();
