@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::api::{Api, ApiResource, ListParams};
-use kube::discovery::Discovery;
 use kube::{Client, ResourceExt};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{ObjectRef, WriteError, Writer};
@@ -129,25 +129,17 @@ impl Observer<'_> {
 
     /// Everything that the server serves. What has no CRD belongs to the server itself, or to another one behind it.
     async fn apis(&self) -> Result<Vec<ApiFact>, String> {
-        let found = Discovery::new(self.own.clone()).run().await.map_err(|error| chain(&error))?;
         let mut kinds: BTreeMap<String, Vec<ApiResource>> = BTreeMap::new();
-        for group in found.groups() {
-            for version in group.versions() {
-                for (resource, _) in group.versioned_resources(version) {
-                    kinds.entry(format!("{}.{}", resource.plural, resource.group)).or_default().push(resource);
-                }
-            }
+        for resource in self.served().await.map_err(|error| chain(&error))? {
+            kinds.entry(format!("{}.{}", resource.plural, resource.group)).or_default().push(resource);
         }
         let definitions: Api<CustomResourceDefinition> = Api::all(self.own.clone());
         let owned = |(name, resources): (String, Vec<ApiResource>)| {
             let definitions = definitions.clone();
             async move {
                 // The group of the oldest kinds has no name, and no CRD can have it.
-                let definition = if name.ends_with('.') {
-                    None
-                } else {
-                    definitions.get_metadata_opt(&name).await.map_err(|error| chain(&error))?
-                };
+                let definition =
+                    if name.ends_with('.') { None } else { definitions.get_metadata_opt(&name).await.map_err(|error| chain(&error))? };
                 let labels = definition.as_ref().map(|found| found.labels().clone()).unwrap_or_default();
                 let of_extension = labels.get(OWNER_KIND_LABEL).is_some_and(|kind| kind == "ClusterExtension");
                 let extension = labels.get(OWNER_NAME_LABEL).filter(|_| of_extension).cloned();
@@ -161,6 +153,26 @@ impl Observer<'_> {
         };
         let facts: Result<Vec<Vec<ApiFact>>, String> = futures::stream::iter(kinds).map(owned).buffered(READERS).try_collect().await;
         Ok(facts?.concat())
+    }
+
+    /// The resources of every group and version, without their subresources. Groups come and go with CRDs: one that is gone when its
+    /// resources are asked for is not there.
+    async fn served(&self) -> Result<Vec<ApiResource>, kube::Error> {
+        let client = self.own;
+        let core = client.list_core_api_versions().await?.versions;
+        let groups = client.list_api_groups().await?.groups;
+        let named = groups.into_iter().flat_map(|group| group.versions).map(|version| (true, version.group_version));
+        let asked = core.into_iter().map(|version| (false, version)).chain(named);
+        let ask = |(named, version): (bool, String)| async move {
+            let list = if named { client.list_api_group_resources(&version).await } else { client.list_core_api_resources(&version).await };
+            match list {
+                Ok(list) => Ok(list.resources.into_iter().filter_map(|resource| served(&version, &resource)).collect()),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+                Err(error) => Err(error),
+            }
+        };
+        let found: Vec<Vec<ApiResource>> = futures::stream::iter(asked).map(ask).buffered(READERS).try_collect().await?;
+        Ok(found.concat())
     }
 
     async fn live(&self, target: &ObjectRef) -> Live {
@@ -179,4 +191,15 @@ impl Observer<'_> {
             Err(error) => Live::Unreadable(chain(&error)),
         }
     }
+}
+
+fn served(group_version: &str, resource: &APIResource) -> Option<ApiResource> {
+    let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+    (!resource.name.contains('/')).then(|| ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: group_version.to_owned(),
+        kind: resource.kind.clone(),
+        plural: resource.name.clone(),
+    })
 }
