@@ -15,6 +15,7 @@
 mod error;
 mod events;
 mod health;
+mod managed;
 mod object;
 mod order;
 mod owner;

@@ -8,6 +8,7 @@ use kube::core::WatchEvent;
 use mainstay_runtime::{Kinds, Served};
 use serde_json::{Value, json};
 
+use crate::managed::adopted;
 use crate::owner::asks_to_be_kept;
 use crate::request::{Answer, Call, collection, path, with_query};
 use crate::{Effect, Health, ObjectError, ObjectRef, Owner, Until, Verb, WriteError, health};
@@ -154,8 +155,21 @@ impl Writer {
         Ok(call.send(&self.client).await?.object)
     }
 
-    /// Makes the object, or makes its fields as given, by server-side apply.
+    /// Makes the object, or makes its fields as given, by server-side apply. What the same manager made by [`Writer::create`] counts as
+    /// applied: fields that are not given any more go.
     pub async fn apply(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
+        let (applied, effect) = self.apply_once(object, force, expect).await?;
+        let Some(managed) = adopted(&applied, &self.manager).filter(|_| !self.dry_run) else { return Ok((applied, effect)) };
+        let mut meta_patch = json!({"managedFields": managed});
+        for (key, value) in Expect::exactly(&applied).members() {
+            meta_patch[key] = Value::String(value.clone());
+        }
+        self.patch(&ObjectRef::of(object)?, "", &Patch::Merge(json!({"metadata": meta_patch}))).await?;
+        let (applied, _) = self.apply_once(object, force, &Expect::uid_of(&applied)).await?;
+        Ok((applied, Effect::Applied))
+    }
+
+    async fn apply_once(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
         let place = ObjectRef::of(object)?;
         let served = self.served(&place).await?;
         let mut body = object.clone();

@@ -204,12 +204,12 @@ async fn a_webhook_waits_for_its_deployment() {
     world.available().await;
     world.installed("1.0.0").await;
     let order = [
-        "customresourcedefinitions/",
-        "serviceaccounts/widgets?",
-        "clusterroles/",
-        "services/",
-        "deployments/",
-        "validatingwebhookconfigurations/",
+        "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions?",
+        "POST /api/v1/namespaces/work/serviceaccounts?",
+        "POST /apis/rbac.authorization.k8s.io/v1/clusterroles?",
+        "POST /api/v1/namespaces/work/services?",
+        "POST /apis/apps/v1/namespaces/work/deployments?",
+        "POST /apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?",
     ];
     let places: Vec<usize> = order.iter().map(|part| world.position(part).unwrap_or_else(|| panic!("{part}"))).collect();
     assert!(places.is_sorted(), "{order:?}: {places:?}");

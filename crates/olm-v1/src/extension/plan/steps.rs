@@ -71,10 +71,12 @@ pub(super) fn steps(
     let mut gated = false;
     for object in &record.objects {
         let target = object::place(object);
-        let (change, expect) = match live.get(&target) {
-            Live::Present(found) if object::holds(object, found) => (Change::Same, Expect::uid_of(found)),
-            Live::Present(found) => (Change::Update, Expect::uid_of(found)),
-            _ => (Change::Create, Expect::default()),
+        let apply = |expect| Step::Apply { object: object.clone(), force: true, expect };
+        let (change, step) = match live.get(&target) {
+            Live::Present(found) if object::holds(object, found) => (Change::Same, apply(Expect::uid_of(found))),
+            Live::Present(found) => (Change::Update, apply(Expect::uid_of(found))),
+            // What somebody else made since is his: an apply would take it over (OLM1-OWN-01).
+            _ => (Change::Create, Step::Create(object.clone())),
         };
         let phase = phase(&target.kind);
         // An upgrade applies everything once: fields that the new content dropped are only let go of by applying.
@@ -88,7 +90,7 @@ pub(super) fn steps(
             gated = true;
             steps.extend(probes(record));
         }
-        steps.push(Planned { target: target.clone(), step: Step::Apply { object: object.clone(), force: true, expect }, change });
+        steps.push(Planned { target: target.clone(), step, change });
         if target.kind == "CustomResourceDefinition" {
             let step = Step::Wait { object: target.clone(), until: Until::Healthy, timeout: ESTABLISHED };
             definitions.push(Planned { step, target, change: Change::Wait });
