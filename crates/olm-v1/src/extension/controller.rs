@@ -109,7 +109,13 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
     cache.ready().await;
     extensions.catalog_cache.ready().await;
     let queue: Queue<Key> = Queue::new(BACKOFF);
-    let watches = Watches::new(queue.clone(), extensions.writer.client().clone(), extensions.accounts.clone(), extensions.kinds.clone());
+    let watches = Watches::new(
+        queue.clone(),
+        extensions.writer.client().clone(),
+        extensions.accounts.clone(),
+        extensions.kinds.clone(),
+        stop.clone(),
+    );
     let woken = queue.clone();
     cache.on_change(move |change| {
         if wakes(change)

@@ -18,12 +18,15 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObject
 use kube::runtime::watcher::{self, Event};
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_runtime::{Accounts, Key, Kinds, Queue};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A watch is opened again before the token that it was opened with ends.
 const LIFE: Duration = Duration::from_secs(45 * 60);
 /// How long to wait after nobody could watch, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// How many are asked at once whether they can watch; the others wait a moment each.
+const AT_ONCE: u32 = 8;
 
 /// Who watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,7 @@ struct Inner {
     accounts: Accounts,
     kinds: Kinds,
     held: Mutex<HashMap<GroupVersionKind, Held>>,
+    stop: CancellationToken,
 }
 
 struct Held {
@@ -55,9 +59,9 @@ struct Held {
 }
 
 impl Watches {
-    /// Wakes extensions through the queue.
-    pub fn new(queue: Queue<Key>, own: Client, accounts: Accounts, kinds: Kinds) -> Self {
-        Self { inner: Arc::new(Inner { queue, own, accounts, kinds, held: Mutex::default() }) }
+    /// Wakes extensions through the queue, until `stop`.
+    pub fn new(queue: Queue<Key>, own: Client, accounts: Accounts, kinds: Kinds, stop: CancellationToken) -> Self {
+        Self { inner: Arc::new(Inner { queue, own, accounts, kinds, held: Mutex::default(), stop }) }
     }
 
     /// Ends an extension's watches.
@@ -76,7 +80,7 @@ impl Watches {
         });
         for gvk in wanted {
             let watch = held.entry(gvk.clone()).or_insert_with(|| {
-                let stop = CancellationToken::new();
+                let stop = self.inner.stop.child_token();
                 tokio::spawn(follow(self.inner.clone(), gvk.clone(), stop.clone()));
                 Held { followers: BTreeMap::new(), _stop: stop.drop_guard() }
             });
@@ -101,6 +105,10 @@ impl Inner {
         after.or_else(|| followers.iter().next()).map(|(name, identity)| (name.clone(), identity.clone(), again))
     }
 
+    fn followers(&self, gvk: &GroupVersionKind) -> HashSet<String> {
+        self.held().get(gvk).map(|watch| watch.followers.keys().cloned().collect()).unwrap_or_default()
+    }
+
     async fn client(&self, identity: &Identity) -> Result<Client, String> {
         match identity {
             Identity::Own => Ok(self.own.clone()),
@@ -117,7 +125,7 @@ impl Inner {
 /// Keeps the watch of a kind open until `stop`.
 async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, stop: CancellationToken) {
     let mut known = Known::default();
-    let (mut last, mut pause) = (None::<String>, PAUSE.0);
+    let (mut last, mut pause, mut refused) = (None::<String>, PAUSE.0, 0_u32);
     while let Some((name, identity, around)) = inner.next_follower(&gvk, last.as_deref()) {
         if around && last.is_some() {
             // Everybody was asked.
@@ -125,7 +133,11 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, stop: CancellationToke
                 return;
             }
             pause = (pause * 2).min(PAUSE.1);
+            refused = 0;
+        } else if refused >= AT_ONCE && stop.run_until_cancelled(tokio::time::sleep(PAUSE.0)).await.is_none() {
+            return;
         }
+        let began = Instant::now();
         let opened = async {
             let client = inner.client(&identity).await?;
             Ok::<_, String>(Api::all_with(client, &inner.resource(&gvk).await?))
@@ -134,18 +146,20 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, stop: CancellationToke
         let outcome = match opened {
             Ok(api) => tokio::select! {
                 () = stop.cancelled() => return,
-                outcome = tokio::time::timeout(LIFE, watch(api, &inner.queue, &mut known)) => outcome,
+                outcome = tokio::time::timeout(LIFE, watch(api, &inner, &gvk, &mut known)) => outcome,
             },
             Err(problem) => Ok(problem),
         };
         match outcome {
             // Its life ended in good order: the same identity goes on, with a new token.
-            Err(_) => pause = PAUSE.0,
+            Err(_) => (pause, refused) = (PAUSE.0, 0),
             Ok(problem) => {
                 tracing::debug!(kind = gvk.kind, follower = name, problem, "a watch broke and is opened again");
                 inner.kinds.forget(&gvk);
-                if std::mem::take(&mut known.fresh) {
-                    pause = PAUSE.0;
+                refused = refused.saturating_add(1);
+                // Whoever may list but not watch gets a list each time, and nothing more.
+                if std::mem::take(&mut known.fresh) || began.elapsed() >= PAUSE.1 {
+                    (pause, refused) = (PAUSE.0, 0);
                 }
                 last = Some(name);
             }
@@ -154,7 +168,7 @@ async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, stop: CancellationToke
 }
 
 /// Watches until something goes wrong; what.
-async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, queue: &Queue<Key>, known: &mut Known) -> String {
+async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, inner: &Inner, gvk: &GroupVersionKind, known: &mut Known) -> String {
     let labels = format!("{OWNER_KIND_LABEL}=ClusterExtension,{OWNER_NAME_LABEL}");
     let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default().labels(&labels)));
     loop {
@@ -169,12 +183,17 @@ async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, queue: &Queue<Key>, k
                 known.listed(&object);
                 continue;
             }
-            Some(Ok(Event::InitDone)) => known.listed_all(),
+            Some(Ok(Event::InitDone)) => {
+                let first = known.seen.is_none();
+                let woken = known.listed_all();
+                // Nobody knows what happened between what they applied and the first list, which may have been long refused.
+                if first { inner.followers(gvk) } else { woken }
+            }
             Some(Ok(Event::Apply(object))) => known.changed(&object),
             Some(Ok(Event::Delete(object))) => known.deleted(&object),
         };
         for extension in woken {
-            queue.add(Key::new("", extension));
+            inner.queue.add(Key::new("", extension));
         }
     }
 }
@@ -184,7 +203,7 @@ async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, queue: &Queue<Key>, k
 struct Known {
     seen: Option<HashMap<Key, (String, String)>>,
     listing: Option<HashMap<Key, (String, String)>>,
-    /// Whether something was heard since it was last asked.
+    /// Whether a change was heard of since it was last asked.
     fresh: bool,
 }
 
@@ -202,9 +221,8 @@ impl Known {
         }
     }
 
-    /// The first list wakes nobody; a later one, after a break, whoever has objects that are new, changed or gone.
+    /// The first list tells of no change; a later one, after a break, of whoever has objects that are new, changed or gone.
     fn listed_all(&mut self) -> HashSet<String> {
-        self.fresh = true;
         let now = self.listing.take().unwrap_or_default();
         let woken = match &self.seen {
             None => HashSet::new(),
