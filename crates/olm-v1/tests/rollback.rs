@@ -6,7 +6,9 @@ mod scene;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use mainstay_olm_v1::extension::facts::PullFailure;
 use mainstay_olm_v1::extension::plan::{Action, HEALTHY_WITHIN, ON_UNHEALTHY, Plan, Verdict};
+use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::{Notes, Revision, State};
 use mainstay_olm_v1::extension::rollback::{About, Class, Instances, Question, concerned, judge};
 use scene::{Content, Scene};
@@ -238,6 +240,32 @@ fn an_attempt_at_the_gate_has_its_time_too() {
     (latest.state, latest.notes.waits_before) = (State::Pending, Some("admission".to_owned()));
     let Verdict::Blocked(words) = decide(&only).verdict else { panic!() };
     assert!(words.ends_with("there is no earlier revision to go back to"), "{words}");
+}
+
+/// MS-RB-01, MS-POL-01: the time to become healthy runs on while another change waits for an approval or cannot be pulled, so that somebody
+/// looks at its end; then it goes back, for which nobody is asked.
+#[test]
+fn the_time_runs_whatever_else_waits() {
+    let waiting = |seconds: i64| {
+        let mut scene = upgraded(seconds, &Content::default());
+        scene.offer("2.0.0", &Content::default());
+        scene.wish("version", json!("2.0.0"));
+        let spec = serde_json::from_value(json!({"approval": "Always"})).unwrap();
+        scene.lifecycle.policies = vec![PolicyFact { name: "all".to_owned(), spec }];
+        scene
+    };
+    let held = decide(&waiting(-5)).consent.meanwhile.expect("it waits for an approval");
+    assert!(matches!(held.verdict, Verdict::Blocked(_)), "{:?}", held.verdict);
+    assert_eq!(held.gate.until, Some(time(0)));
+    let back = decide(&waiting(5));
+    assert!(back.gate.rolled_back.is_some() && back.consent.gate.is_none() && back.consent.meanwhile.is_none(), "{back:?}");
+
+    let mut gone = waiting(-5);
+    let terminal = PullFailure { message: "no such image".to_owned(), terminal: true };
+    gone.bundles.insert(scene::image("2.0.0"), Err(terminal));
+    let gone = decide(&gone);
+    assert!(matches!(gone.verdict, Verdict::Blocked(_)), "{:?}", gone.verdict);
+    assert_eq!(gone.gate.until, Some(time(0)));
 }
 
 /// MS-RB-01: what was rolled back is not tried again until the extension, its annotation or the bundle changes; drift is repaired meanwhile; a

@@ -311,7 +311,7 @@ impl Extensions {
             // A direct successor is one step; the next one may be waiting (OLM1-UPG-07).
             Verdict::Reached if matches!(plan.action, Action::Install | Action::Upgrade) => Outcome::After(Duration::ZERO),
             // A time in which the new Deployments have to become healthy runs.
-            Verdict::Reached if plan.gate.until.is_some() => Outcome::After(self.left(&plan)),
+            Verdict::Reached | Verdict::Blocked(_) if plan.gate.until.is_some() => Outcome::After(self.left(&plan)),
             // The attempt waits for its workloads; their watch wakes it, and so does the end of their time.
             Verdict::Retrying(_) if applied && plan.gate.until.is_some() => Outcome::After(self.left(&plan).min(LOOK)),
             Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,

@@ -113,7 +113,7 @@ pub enum Verdict {
 
 /// Decides for the snapshot, or says which facts are missing.
 pub fn plan(snapshot: &Snapshot) -> Answer<Plan> {
-    let mut planner = Planner { snapshot, resolution: None, dependencies: None };
+    let mut planner = Planner { snapshot, resolution: None, dependencies: None, gate: Gate::default() };
     match planner.decide() {
         Ok(plan) => Answer::Ready(plan),
         Err(Stop::Need(facts)) => Answer::Need(facts),
@@ -132,6 +132,8 @@ struct Planner<'a> {
     resolution: Option<Resolution>,
     /// What others have to do with the choice; nothing where the extension resolves alone.
     dependencies: Option<Dependencies>,
+    /// How the newest revision's health stands; it is looked at whatever else is decided.
+    gate: Gate,
 }
 
 impl Planner<'_> {
@@ -152,6 +154,7 @@ impl Planner<'_> {
             Outlook::Well(gate) => (gate, None),
             Outlook::Stuck(gate, why) => (gate, Some(why)),
         };
+        self.gate = gate;
         self.choose(history.installed())?;
         let bundle = self.bundle()?;
         let objects = self.rendered(&bundle)?;
@@ -173,7 +176,7 @@ impl Planner<'_> {
         warnings.extend(complaint);
         let at_gate = steps::stands_at_gate(history, &record);
         let steps = steps::steps(&action, &record, &gone, &live, &self.owner(), at_gate);
-        let plan = Plan { action, steps, record: Some(record), warnings, gate, ..self.report(verdict) };
+        let plan = Plan { action, steps, record: Some(record), warnings, ..self.report(verdict) };
         self.consented(plan, history, &live)
     }
 
@@ -224,7 +227,7 @@ impl Planner<'_> {
             record: None,
             verdict,
             warnings: Vec::new(),
-            gate: Gate::default(),
+            gate: self.gate.clone(),
             consent: Consent::default(),
         }
     }
