@@ -9,7 +9,7 @@ use mainstay_apply::{Effect, Expect, Failed, ObjectRef, Owner, Patch, Propagatio
 use serde_json::Value;
 
 use super::plan::{Action, Change, GATED, Plan, Planned};
-use super::record::{self, History, KEPT, Notes, RecordError, Revision, State};
+use super::record::{self, History, Notes, RecordError, Revision, State};
 use crate::text::chain;
 
 /// The field manager of everything that is applied.
@@ -185,10 +185,7 @@ impl Actor<'_> {
                 }
             }
         }
-        let installed = history.installed().map(|revision| revision.number);
-        while history.revisions.len() > KEPT {
-            // However many attempts failed since, what is installed stays known.
-            let Some(at) = history.revisions.iter().position(|revision| Some(revision.number) != installed) else { break };
+        while let Some(at) = history.surplus() {
             let oldest = history.revisions.remove(at);
             self.remove_record(oldest.number).await?;
         }

@@ -242,6 +242,17 @@ impl History {
         self.revisions.iter().rev().filter(|revision| revision.number < number).find(was_deployed)
     }
 
+    /// The oldest revision beyond those that are kept. However many attempts failed since, what is installed stays known, and what a
+    /// rollback leads back to.
+    pub fn surplus(&self) -> Option<usize> {
+        if self.revisions.len() <= KEPT {
+            return None;
+        }
+        let installed = self.installed().map(|revision| revision.number);
+        let earlier = installed.and_then(|number| self.before(number)).map(|revision| revision.number);
+        self.revisions.iter().position(|revision| ![installed, earlier].contains(&Some(revision.number)))
+    }
+
     /// Reads the Secrets of one extension.
     pub fn read(secrets: &[Secret]) -> Result<Self, RecordError> {
         let mut firsts = Vec::new();
@@ -403,5 +414,21 @@ mod tests {
         all.retain(|secret| secret.metadata.name.as_deref() != Some("olm.v1.widgets.v2.1"));
         let error = History::read(&all).unwrap_err();
         assert_eq!(error.to_string(), "install record olm.v1.widgets.v2: chunk 1 of 2 is missing");
+    }
+
+    /// OLM1-CTRL-11, MS-RB-01: ten revisions are kept; what is installed and what a rollback leads back to are among them, however many
+    /// attempts failed between.
+    #[test]
+    fn the_way_back_is_kept() {
+        let mut revisions = vec![example(1, State::Superseded, "old"), example(2, State::Superseded, "good")];
+        revisions.extend((3..=11).map(|number| example(number, State::Failed, "bad")));
+        revisions.push(example(12, State::Deployed, "new"));
+        let mut history = History { revisions };
+        while let Some(at) = history.surplus() {
+            history.revisions.remove(at);
+        }
+        let numbers: Vec<u32> = history.revisions.iter().map(|revision| revision.number).collect();
+        assert_eq!(numbers, [2, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        assert_eq!(history.before(12).map(|revision| revision.number), Some(2));
     }
 }
