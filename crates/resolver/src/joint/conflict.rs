@@ -6,7 +6,11 @@ use crate::hints::Change;
 use crate::refusal::Refusal;
 use crate::resolve::Choice;
 
-/// Facts that can not all hold; without any one of them there would be an answer (MS-EXPL-01). `Display` is the readable chain.
+/// Facts that are told one by one, besides the last one, to which they lead.
+const MOST_TOLD: usize = 11;
+
+/// Facts that can not all hold; without any one of them there would be an answer (MS-EXPL-01), as long as there are not hundreds.
+/// `Display` is the readable chain: the first facts, how many more there are, and the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The facts, each following from the ones before.
@@ -83,11 +87,17 @@ impl fmt::Display for Conflict {
         // That somebody wants something is said only where nothing else is to be said.
         let telling = |fact: &&Fact| fact.kind != FactKind::Wanted;
         let told = if self.facts.iter().any(|fact| telling(&fact)) { telling } else { |_: &&Fact| true };
-        for (i, fact) in self.facts.iter().filter(told).enumerate() {
-            f.write_str(if i == 0 { "" } else { "; " })?;
-            f.write_str(&fact.text)?;
+        let told: Vec<&str> = self.facts.iter().filter(told).map(|fact| fact.text.as_str()).collect();
+        let Some((last, others)) = told.split_last() else { return Ok(()) };
+        for text in others.iter().take(MOST_TOLD) {
+            write!(f, "{text}; ")?;
         }
-        Ok(())
+        match others.len().saturating_sub(MOST_TOLD) {
+            0 => {}
+            1 => f.write_str("1 fact more; at last ")?,
+            more => write!(f, "{more} facts more; at last ")?,
+        }
+        f.write_str(last)
     }
 }
 

@@ -1,12 +1,15 @@
-//! The universe as a question for the solver of Boolean formulas. Nothing outside of this file knows of it.
+//! The universe as a question for the solver of Boolean formulas: its rules. Nothing outside of this module knows of the solver.
+
+mod blame;
+mod take;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use batsat::{BasicSolver, Lit, SolverInterface, lbool};
 
-use super::needs::Api;
+use self::blame::Witnesses;
 use super::pool::NeedId;
-use super::universe::{Key, Role, Universe};
+use super::universe::{Key, Kind, Role, Universe};
 
 /// A set of bundles to look for.
 pub(super) struct Encoding {
@@ -19,6 +22,9 @@ pub(super) struct Encoding {
     model: Vec<bool>,
     /// By number of additions: there are more than so many.
     more_than: Vec<Lit>,
+    /// By switch: what its fact says, where facts are switched.
+    says: HashMap<Lit, Vec<Vec<Lit>>>,
+    witnesses: Witnesses,
 }
 
 impl Encoding {
@@ -31,6 +37,8 @@ impl Encoding {
             guarded: universe.wide,
             model: Vec::new(),
             more_than: Vec::new(),
+            says: HashMap::new(),
+            witnesses: Witnesses::default(),
         };
         encoding.lits = universe.entities.iter().map(|_| encoding.decided()).collect();
         encoding.roles(universe);
@@ -53,6 +61,9 @@ impl Encoding {
 
     fn clause(&mut self, guard: Option<Lit>, lits: impl IntoIterator<Item = Lit>) {
         let mut clause: Vec<Lit> = guard.map(|guard| !guard).into_iter().chain(lits).collect();
+        if let (true, Some(guard)) = (self.guarded, guard) {
+            self.says.entry(guard).or_default().push(clause[1..].to_vec());
+        }
         // A clause that can never hold leaves the solver without any answer, which the next question tells.
         self.solver.add_clause_reuse(&mut clause);
     }
@@ -178,18 +189,20 @@ impl Encoding {
         }
     }
 
-    /// An API has one provider (OLM1-OWN-02); what stays besides each other already is not questioned.
+    /// A group and kind has one provider: all its versions are one CRD (OLM1-OWN-02). What stays besides each other already is not
+    /// questioned.
     fn providers(&mut self, universe: &Universe<'_>) {
-        let mut providers: BTreeMap<&Api, BTreeMap<&str, (Vec<Lit>, bool)>> = BTreeMap::new();
+        let mut providers: BTreeMap<Kind, BTreeMap<&str, (Vec<Lit>, bool)>> = BTreeMap::new();
         for (at, entity) in universe.entities.iter().enumerate() {
             let item = universe.pool.item(entity.item);
-            for api in &item.provides {
-                let (lits, moves) = providers.entry(api).or_default().entry(&item.package).or_default();
+            let kinds: BTreeSet<Kind> = item.provides.iter().map(Kind::of).collect();
+            for kind in kinds {
+                let (lits, moves) = providers.entry(kind).or_default().entry(&item.package).or_default();
                 lits.push(self.lits[at]);
                 *moves |= !matches!(entity.role, Role::Stays(_));
             }
         }
-        for (api, packages) in providers.into_iter().filter(|(_, packages)| packages.len() > 1) {
+        for (kind, packages) in providers.into_iter().filter(|(_, packages)| packages.len() > 1) {
             let mut there: Vec<(Lit, bool)> = Vec::new();
             for (lits, moves) in packages.into_values() {
                 let provides = self.fresh();
@@ -199,158 +212,11 @@ impl Encoding {
                 there.push((provides, moves));
             }
             for (i, (a, one)) in there.iter().enumerate() {
-                for (b, other) in there[i + 1..].iter().filter(|(_, other)| *one || *other) {
-                    debug_assert!(*one || *other);
-                    let guard = self.guard(Key::OneProvider(api.clone()));
+                for (b, _) in there[i + 1..].iter().filter(|(_, other)| *one || *other) {
+                    let guard = self.guard(Key::OneProvider(kind.clone()));
                     self.clause(guard, [!*a, !*b]);
                 }
             }
         }
-    }
-
-    /// Whether the wishes can all have a bundle, with whatever was demanded before.
-    pub(super) fn possible(&mut self, wanted: &BTreeSet<usize>) -> bool {
-        let wanted: Vec<Lit> = wanted.iter().filter_map(|wish| self.guard(Key::Wanted(*wish))).collect();
-        self.ask(&wanted)
-    }
-
-    fn ask(&mut self, assumed: &[Lit]) -> bool {
-        if self.solver.solve_limited(assumed) != lbool::TRUE {
-            return false;
-        }
-        self.model = self.lits.iter().map(|lit| self.solver.value_lit(*lit) == lbool::TRUE).collect();
-        true
-    }
-
-    /// From now on the wishes must have a bundle.
-    pub(super) fn demand(&mut self, wanted: &BTreeSet<usize>) {
-        for wish in wanted {
-            let guard = self.guard(Key::Wanted(*wish));
-            self.clause(None, guard);
-        }
-    }
-
-    /// Takes an entity for good, if it can be had.
-    pub(super) fn take(&mut self, entity: usize) -> bool {
-        let lit = self.lits[entity];
-        let had = self.model[entity] || self.ask(&[lit]);
-        self.clause(None, [if had { lit } else { !lit }]);
-        had
-    }
-
-    /// Takes one of some entities for good, if one can be had.
-    pub(super) fn take_one_of(&mut self, entities: &[usize]) -> bool {
-        let one = self.fresh();
-        let lits: Vec<Lit> = std::iter::once(!one).chain(entities.iter().map(|at| self.lits[*at])).collect();
-        self.clause(None, lits);
-        let had = entities.iter().any(|at| self.model[*at]) || self.ask(&[one]);
-        if had {
-            self.clause(None, [one]);
-        } else {
-            self.leave_out(entities);
-        }
-        had
-    }
-
-    fn leave_out(&mut self, entities: &[usize]) {
-        for at in entities {
-            self.clause(None, [!self.lits[*at]]);
-        }
-    }
-
-    /// Takes as few of some entities as possible, for good.
-    pub(super) fn take_few_of(&mut self, entities: &[usize]) {
-        let count = |encoding: &Self| entities.iter().filter(|at| encoding.model[**at]).count();
-        let mut least = count(self);
-        if least == 0 {
-            self.leave_out(entities);
-            return;
-        }
-        self.count(entities, least);
-        while least > 0 {
-            let fewer = !self.more_than[least - 1];
-            if !self.ask(&[fewer]) {
-                break;
-            }
-            least = count(self);
-        }
-        let bound = !self.more_than[least];
-        self.clause(None, [bound]);
-    }
-
-    /// `more_than[k]` holds whenever more than `k` of the entities are there, for every `k` up to `most`.
-    fn count(&mut self, entities: &[usize], most: usize) {
-        let mut before: Vec<Lit> = Vec::new();
-        for at in entities {
-            let lit = self.lits[*at];
-            let after: Vec<Lit> = (0..=most.min(before.len())).map(|_| self.fresh()).collect();
-            for (k, more) in after.iter().enumerate() {
-                if let Some(already) = before.get(k) {
-                    self.clause(None, [!*already, *more]);
-                }
-                match k.checked_sub(1) {
-                    None => self.clause(None, [!lit, *more]),
-                    Some(fewer) => self.clause(None, [!lit, !before[fewer], *more]),
-                }
-            }
-            before = after;
-        }
-        // So many can not be reached.
-        while before.len() <= most {
-            let never = self.fresh();
-            self.clause(None, [!never]);
-            before.push(never);
-        }
-        self.more_than = before;
-    }
-
-    /// What is there in the last answer.
-    pub(super) fn there(&self) -> Vec<usize> {
-        (0..self.model.len()).filter(|at| self.model[*at]).collect()
-    }
-
-    /// A least set of facts that can not all hold together with the wishes; none when they can. Deterministic: facts are left out in their
-    /// order, and one is kept only if the others can all hold without it.
-    pub(super) fn blame(&mut self, wanted: &BTreeSet<usize>) -> Option<Vec<Key>> {
-        self.least(wanted, &[])
-    }
-
-    /// The same, with entities taken.
-    pub(super) fn blame_with(&mut self, wanted: &BTreeSet<usize>, entities: &[usize]) -> Option<Vec<Key>> {
-        let taken: Vec<Lit> = entities.iter().map(|at| self.lits[*at]).collect();
-        self.least(wanted, &taken)
-    }
-
-    fn least(&mut self, wanted: &BTreeSet<usize>, taken: &[Lit]) -> Option<Vec<Key>> {
-        let keys: Vec<Key> =
-            self.guards.keys().filter(|key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish))).cloned().collect();
-        let mut core = self.core(&keys, taken)?;
-        // The wishes come first in the order and are tried first: what is left explains itself without them.
-        let mut at = 0;
-        while at < core.len() {
-            let mut fewer = core.clone();
-            fewer.remove(at);
-            match self.core(&fewer, taken) {
-                Some(smaller) => core = smaller,
-                None => at += 1,
-            }
-        }
-        Some(core)
-    }
-
-    /// Those of the facts that the solver used to find that they can not all hold.
-    fn core(&mut self, keys: &[Key], taken: &[Lit]) -> Option<Vec<Key>> {
-        let assumed: Vec<Lit> = taken.iter().copied().chain(keys.iter().map(|key| self.guards[key])).collect();
-        if self.ask(&assumed) {
-            return None;
-        }
-        let used = keys.iter().zip(&assumed[taken.len()..]).filter(|(_, lit)| self.solver.unsat_core_contains_var(lit.var()));
-        Some(used.map(|(key, _)| key.clone()).collect())
-    }
-
-    /// Whether facts can all hold.
-    #[cfg(test)]
-    pub(super) fn all_hold(&mut self, keys: &[Key]) -> bool {
-        self.core(keys, &[]).is_none()
     }
 }

@@ -7,7 +7,7 @@ use super::encode::Encoding;
 use super::needs::{Rule, Targets};
 use super::pool::{ItemId, NeedId};
 use super::search::Answer;
-use super::universe::{Input, Key, Role, Universe};
+use super::universe::{Input, Key, Kind, Role, Universe};
 
 /// Bundles that are named one by one.
 const MOST_NAMED: usize = 4;
@@ -26,16 +26,16 @@ impl<'p> Explainer<'p> {
     }
 
     /// Why a wish can not be met together with others that can.
-    pub(super) fn conflict(&mut self, input: &Input<'p>, wish: usize, wanted: &BTreeSet<usize>) -> Conflict {
+    pub(super) fn conflict(&mut self, input: &Input<'p>, wish: usize, wanted: &BTreeSet<usize>, questions: &mut usize) -> Conflict {
         // The narrow universe had no answer, and the wide one with all its facts is the same; the wish alone stands for a core that is
         // not there.
-        let core = self.encoding.blame(wanted).unwrap_or_else(|| vec![Key::Wanted(wish)]);
+        let core: BTreeSet<Key> = self.encoding.blame(wanted, questions).unwrap_or_else(|| vec![Key::Wanted(wish)]).into_iter().collect();
         let telling = Telling { input, universe: &mut self.universe, core: &core };
         Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }
     }
 
     /// Why a wish did not get its best bundle.
-    pub(super) fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId) -> String {
+    pub(super) fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId, questions: &mut usize) -> String {
         let name = answer.universe.pool.item(best).label.clone();
         let wanted: BTreeSet<usize> = answer.universe.candidates.keys().copied().collect();
         let same = |at: &&usize| {
@@ -45,12 +45,13 @@ impl<'p> Explainer<'p> {
         let Some(at) = self.universe.candidates[&wish].iter().find(same).copied() else {
             return format!("{name} would be better, but is held back");
         };
-        let told = |universe: &mut Universe<'p>, core: &[Key]| {
-            let telling = Telling { input, universe, core };
+        let told = |universe: &mut Universe<'p>, core: Vec<Key>| {
+            let core = core.into_iter().collect();
+            let telling = Telling { input, universe, core: &core };
             Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }.to_string()
         };
-        if let Some(core) = self.encoding.blame_with(&wanted, &[at]) {
-            return format!("{name} is held back: {}", told(&mut self.universe, &core));
+        if let Some(core) = self.encoding.blame_with(&wanted, &[at], questions) {
+            return format!("{name} is held back: {}", told(&mut self.universe, core));
         }
         // It could be had, if wishes that go before this one had something worse.
         let before = answer.there.iter().filter_map(|at| match answer.universe.entities[*at].role {
@@ -60,8 +61,8 @@ impl<'p> Explainer<'p> {
         let before: Vec<Role> = before.collect();
         let same = (0..self.universe.entities.len()).filter(|at| before.contains(&self.universe.entities[*at].role));
         let taken: Vec<usize> = std::iter::once(at).chain(same).collect();
-        match self.encoding.blame_with(&wanted, &taken) {
-            Some(core) => format!("{name} is held back by what goes before it: {}", told(&mut self.universe, &core)),
+        match self.encoding.blame_with(&wanted, &taken, questions) {
+            Some(core) => format!("{name} is held back by what goes before it: {}", told(&mut self.universe, core)),
             None => format!("{name} is held back, so that nothing more must be added"),
         }
     }
@@ -71,28 +72,39 @@ impl<'p> Explainer<'p> {
 struct Telling<'t, 'p> {
     input: &'t Input<'p>,
     universe: &'t mut Universe<'p>,
-    core: &'t [Key],
+    core: &'t BTreeSet<Key>,
 }
 
 impl Telling<'_, '_> {
     /// The facts in the order in which one leads to the next, beginning with those about a package.
     fn chain(mut self, first: &str) -> Vec<Fact> {
-        let mut left: Vec<Key> = self.core.to_vec();
+        // Facts about a package, and those that are told once their packages are known.
+        let (mut left, mut shared): (BTreeMap<String, Vec<Key>>, Vec<Key>) = Default::default();
+        for key in self.core {
+            match self.about(key) {
+                Some(package) => left.entry(package).or_default().push(key.clone()),
+                None => shared.push(key.clone()),
+            }
+        }
         let mut facts = Vec::new();
         let mut seen: BTreeSet<String> = BTreeSet::from([first.to_owned()]);
         let mut queue: VecDeque<String> = VecDeque::from([first.to_owned()]);
-        while !left.is_empty() {
+        while !left.is_empty() || !shared.is_empty() {
             let told: Vec<Key> = match queue.pop_front() {
-                Some(package) => left.extract_if(.., |key| self.about(key).as_deref() == Some(&package)).collect(),
-                // Nothing leads on: the next fact begins again.
-                None => vec![left.remove(0)],
+                Some(package) => left.remove(&package).unwrap_or_default(),
+                // Nothing leads on: what is left begins again.
+                None => match left.keys().next().cloned() {
+                    Some(package) => {
+                        seen.insert(package.clone());
+                        queue.push_back(package);
+                        continue;
+                    }
+                    None => std::mem::take(&mut shared),
+                },
             };
-            // Two bundles that provide one API are told once both are known.
-            let known = |key: &mut Key| {
-                matches!(key, Key::OneProvider(_)) && self.packages(key).iter().filter(|package| seen.contains(*package)).count() > 1
-            };
-            let shared: Vec<Key> = left.extract_if(.., known).collect();
-            for key in told.into_iter().chain(shared) {
+            let known = |key: &mut Key| self.packages(key).iter().filter(|package| seen.contains(*package)).count() > 1;
+            let known: Vec<Key> = shared.extract_if(.., known).collect();
+            for key in told.into_iter().chain(known) {
                 queue.extend(self.packages(&key).into_iter().filter(|package| seen.insert(package.clone())));
                 facts.push(self.fact(&key));
             }
@@ -120,8 +132,9 @@ impl Telling<'_, '_> {
                 packages.extend(targets.packages.into_iter().map(str::to_owned));
                 packages
             }
-            Key::OneProvider(api) => {
-                let provides = |at: &usize| self.universe.pool.item(self.universe.entities[*at].item).provides.contains(api);
+            Key::OneProvider(kind) => {
+                let provides =
+                    |at: &usize| self.universe.pool.item(self.universe.entities[*at].item).provides.iter().any(|api| kind.is_of(api));
                 let all = (0..self.universe.entities.len()).filter(|at| self.live(*at) && provides(at));
                 all.map(|at| self.package(at).to_owned()).collect()
             }
@@ -201,15 +214,39 @@ impl Telling<'_, '_> {
                     format!("{names} {} a dependency that can not be met: {reason}", if several { "have" } else { "has" }),
                 )
             }
-            Key::OneProvider(api) => {
-                let provides =
-                    |at: &usize| self.live(*at) && self.universe.pool.item(self.universe.entities[*at].item).provides.contains(api);
-                let packages = self.packages(key);
-                let names = packages.iter().map(|package| self.named(self.of_package(package).filter(provides)).0);
-                let names: Vec<String> = names.collect();
-                bare(FactKind::OneProvider, format!("API {api} can have one provider, and {} provide it", names.join(" and ")))
+            Key::OneProvider(kind) => {
+                let provides = |at: &usize| {
+                    self.live(*at) && self.universe.pool.item(self.universe.entities[*at].item).provides.iter().any(|api| kind.is_of(api))
+                };
+                let of_package = |package: &String| self.of_package(package).filter(&provides).collect::<Vec<usize>>();
+                let packages: Vec<Vec<usize>> = self.packages(key).iter().map(of_package).collect();
+                bare(FactKind::OneProvider, self.one_provider(kind, packages))
             }
         }
+    }
+
+    /// That bundles of several packages provide one kind; its versions are told where they are not the same.
+    fn one_provider(&self, kind: &Kind, packages: Vec<Vec<usize>>) -> String {
+        let versions = |entities: &[usize]| {
+            let all = entities.iter().flat_map(|at| &self.universe.pool.item(self.universe.entities[*at].item).provides);
+            all.filter(|api| kind.is_of(api)).map(|api| api.version.as_str()).collect::<BTreeSet<&str>>()
+        };
+        let all: BTreeSet<&str> = packages.iter().flat_map(|entities| versions(entities)).collect();
+        let provider = |entities: Vec<usize>| {
+            let told = if all.len() > 1 {
+                format!(" ({})", versions(&entities).into_iter().collect::<Vec<_>>().join(", "))
+            } else {
+                String::new()
+            };
+            format!("{}{told}", self.named(entities.into_iter()).0)
+        };
+        let Kind { group, kind: name } = kind;
+        let what = match (all.len(), all.first()) {
+            (1, Some(version)) => format!("{name}.{group}/{version}"),
+            _ => format!("{name}.{group}"),
+        };
+        let names: Vec<String> = packages.into_iter().map(provider).collect();
+        format!("API {what} can have one provider, and {} provide it", names.join(" and "))
     }
 
     fn of_package(&self, package: &str) -> impl Iterator<Item = usize> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::conflict::{Conflict, JointHint};
-use super::search::answer;
+use super::search::{answer, together};
 use super::universe::{Input, Role};
 use super::{Problem, Wish};
 use crate::hints::Change;
@@ -16,20 +16,35 @@ const MOST_HINTS: usize = 8;
 /// Changes that are tried for one wish.
 const MOST_OF_ONE: usize = 24;
 /// Changes that are tried for all of them.
-pub(super) const MOST_TRIED: usize = 64;
+const MOST_TRIED: usize = 64;
+/// Bundles that are gone through for all of them: a change among thousands of bundles costs as much as many among a few.
+const MOST_BUNDLES: usize = 8000;
 /// Label of a catalog with its own name.
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 
+/// What may still be tried for the hints of one problem.
+pub(super) struct Effort {
+    changes: usize,
+    bundles: usize,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { changes: MOST_TRIED, bundles: MOST_BUNDLES }
+    }
+}
+
 /// Changes to the wish, or to those that its conflict names, that let it be met without harm to any other.
-pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, conflict: &Conflict, tries: &mut usize) -> Vec<JointHint> {
+pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, conflict: &Conflict, effort: &mut Effort) -> Vec<JointHint> {
     let problem = input.problem;
     let named = |wish: &usize| conflict.facts.iter().any(|fact| fact.subject.as_deref() == Some(&problem.wishes[*wish].subject));
     let others = (0..problem.wishes.len()).filter(|wish| *wish != blamed && named(wish));
     let alternatives: Vec<(usize, Vec<Change>)> =
         std::iter::once(blamed).chain(others).map(|wish| (wish, singles(problem, &problem.wishes[wish].request))).collect();
-    let mut search = Search { problem, blamed, unmet, tries: (*tries).min(MOST_OF_ONE), hints: Vec::new() };
+    let mut search = Search { input, blamed, unmet, effort, left: MOST_OF_ONE, hints: Vec::new() };
     for (wish, changes) in &alternatives {
-        for change in changes {
+        // Whether bundles may be added is asked once, and not of every wish.
+        for change in changes.iter().filter(|change| *wish == blamed || **change != Change::AddMissing) {
             search.attempt(*wish, vec![change.clone()]);
         }
     }
@@ -42,57 +57,68 @@ pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, co
             }
         }
     }
-    *tries -= (*tries).min(MOST_OF_ONE) - search.tries;
     search.hints
 }
 
 struct Search<'s, 'p> {
-    problem: &'s Problem<'p>,
+    input: &'s Input<'p>,
     blamed: usize,
     /// Wishes that could not be met before.
     unmet: &'s BTreeSet<usize>,
-    /// Changes that may still be tried.
-    tries: usize,
+    effort: &'s mut Effort,
+    /// Changes that may still be tried for this wish.
+    left: usize,
     hints: Vec<JointHint>,
 }
 
 impl Search<'_, '_> {
     fn attempt(&mut self, wish: usize, changes: Vec<Change>) {
-        if self.tries == 0 || self.hints.len() == MOST_HINTS {
+        if self.left == 0 || self.effort.changes == 0 || self.effort.bundles == 0 || self.hints.len() == MOST_HINTS {
             return;
         }
-        self.tries -= 1;
-        let mut wishes: Vec<Wish> = self.problem.wishes.to_vec();
+        self.left -= 1;
+        self.effort.changes -= 1;
+        let problem = self.input.problem;
+        let mut wishes: Vec<Wish> = problem.wishes.to_vec();
         for change in &changes {
             apply(change, &mut wishes[wish].request);
         }
-        let add_missing = self.problem.add_missing || changes.contains(&Change::AddMissing);
-        let changed = Problem { wishes: &wishes, catalogs: self.problem.catalogs, provided: self.problem.provided, add_missing };
-        if let Some(leads_to) = outcome(&changed, self.unmet, self.blamed, wish) {
-            self.hints.push(JointHint { subject: self.problem.wishes[wish].subject.clone(), changes, leads_to });
+        let add_missing = problem.add_missing || changes.contains(&Change::AddMissing);
+        let changed = Problem { wishes: &wishes, catalogs: problem.catalogs, provided: problem.provided, add_missing };
+        if let Some(leads_to) = self.outcome(&self.input.changed(&changed, wish), wish) {
+            self.hints.push(JointHint { subject: problem.wishes[wish].subject.clone(), changes, leads_to });
         }
     }
-}
 
-/// What the blamed and the changed wish get and what is added, when nobody is worse off than before.
-fn outcome(problem: &Problem<'_>, unmet: &BTreeSet<usize>, blamed: usize, changed: usize) -> Option<Vec<Choice>> {
-    let input = Input::read(problem);
-    let answer = answer(&input, false);
-    let still = |wish: usize| input.asked[wish].is_err() || answer.blamed.contains_key(&wish);
-    if still(blamed) || (0..problem.wishes.len()).any(|wish| still(wish) && !unmet.contains(&wish)) {
-        return None;
-    }
-    let (mut of_blamed, mut of_changed, mut added) = (Vec::new(), Vec::new(), Vec::new());
-    for at in &answer.there {
-        let entity = &answer.universe.entities[*at];
-        match entity.role {
-            Role::Candidate { wish, .. } if wish == blamed => of_blamed.push(entity.item),
-            Role::Candidate { wish, .. } if wish == changed => of_changed.push(entity.item),
-            Role::Addable if answer.needed_by(*at, &[blamed, changed]) => added.push(entity.item),
-            _ => {}
+    /// What the blamed and the changed wish get and what is added, when nobody is worse off than before.
+    fn outcome(&mut self, input: &Input<'_>, changed: usize) -> Option<Vec<Choice>> {
+        let (unmet, blamed) = (self.unmet, self.blamed);
+        let wanted: BTreeSet<usize> = (0..input.asked.len()).filter(|wish| *wish == blamed || !unmet.contains(wish)).collect();
+        // Most changes lead nowhere, which one question tells.
+        if wanted.iter().any(|wish| input.asked[*wish].is_err()) {
+            return None;
         }
+        let (possible, bundles) = together(input, &wanted);
+        self.effort.bundles = self.effort.bundles.saturating_sub(bundles);
+        if !possible {
+            return None;
+        }
+        let answer = answer(input, None);
+        if wanted.iter().any(|wish| answer.blamed.contains_key(wish)) {
+            return None;
+        }
+        let (mut of_blamed, mut of_changed, mut added) = (Vec::new(), Vec::new(), Vec::new());
+        for at in &answer.there {
+            let entity = &answer.universe.entities[*at];
+            match entity.role {
+                Role::Candidate { wish, .. } if wish == blamed => of_blamed.push(entity.item),
+                Role::Candidate { wish, .. } if wish == changed => of_changed.push(entity.item),
+                Role::Addable if answer.needed_by(*at, &[blamed, changed]) => added.push(entity.item),
+                _ => {}
+            }
+        }
+        Some(of_blamed.into_iter().chain(of_changed).chain(added).map(|item| answer.universe.pool.choice(item)).collect())
     }
-    Some(of_blamed.into_iter().chain(of_changed).chain(added).map(|item| answer.universe.pool.choice(item)).collect())
 }
 
 /// Changes of one part of a request, for each part that it has.

@@ -38,7 +38,7 @@ fn check(world: &language::World) -> usize {
     let mut explained = 0;
     for wish in open {
         wanted.insert(wish);
-        let Some(core) = Explainer::new(&input, &fixed).encoding.blame(&wanted) else { continue };
+        let Some(core) = Explainer::new(&input, &fixed).encoding.blame(&wanted, &mut usize::MAX.clone()) else { continue };
         explained += 1;
         wanted.remove(&wish);
         // Each question is put to a solver that was asked nothing before.

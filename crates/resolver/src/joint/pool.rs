@@ -35,6 +35,10 @@ pub(crate) struct Pool<'a> {
     meeting: HashMap<NeedId, Vec<ItemId>>,
     /// Things that are there and are no bundle.
     outside: Vec<ItemId>,
+    /// What comes from no catalog.
+    strangers: Vec<ItemId>,
+    /// What provides an API.
+    providers: HashMap<Api, Vec<ItemId>>,
 }
 
 /// A bundle, or something else that provides APIs.
@@ -105,6 +109,8 @@ impl<'a> Pool<'a> {
             apis: HashMap::new(),
             meeting: HashMap::new(),
             outside: Vec::new(),
+            strangers: Vec::new(),
+            providers: HashMap::new(),
         };
         let mut by: BTreeMap<&str, Vec<Api>> = BTreeMap::new();
         for api in provided {
@@ -123,8 +129,13 @@ impl<'a> Pool<'a> {
         let facts = BundleFacts::default();
         let place = Place::Nowhere;
         self.meeting.clear();
+        let id = self.items.len();
+        self.strangers.push(id);
+        for api in &provides {
+            self.providers.entry(api.clone()).or_default().push(id);
+        }
         self.items.push(Item { catalog: None, package, facts, version, label, provides, place, properties: OnceCell::new() });
-        self.items.len() - 1
+        id
     }
 
     pub(crate) fn item(&self, id: ItemId) -> &Item<'a> {
@@ -230,6 +241,9 @@ impl<'a> Pool<'a> {
             let label = format!("{package} {}", facts.version.unwrap_or(facts.name));
             let package = package.to_owned();
             let properties = OnceCell::new();
+            for api in &provides {
+                self.providers.entry(api.clone()).or_default().push(self.items.len());
+            }
             self.items.push(Item { catalog: Some(catalog), package, facts, version, label, provides, place, properties });
         }
         begin..self.items.len()
@@ -297,15 +311,21 @@ impl<'a> Pool<'a> {
         let rule = &self.needs[need].rule;
         let mut targets = Targets::default();
         rule.targets(&mut targets);
-        let found: Vec<ItemId> = if targets.anything || !targets.apis.is_empty() {
-            (0..self.items.len()).filter(|id| rule.holds(&self.items[*id])).collect()
+        let mut candidates: Vec<ItemId> = if targets.anything {
+            (0..self.items.len()).collect()
         } else {
             targets.packages.sort_unstable();
             targets.packages.dedup();
-            let listed = targets.packages.iter().filter_map(|name| self.packages.get(*name)).flatten().copied();
-            let strangers = (0..self.items.len()).filter(|id| self.items[*id].catalog.is_none());
-            listed.chain(strangers).filter(|id| rule.holds(&self.items[*id])).collect()
+            let listed = targets.packages.iter().filter_map(|name| self.packages.get(*name)).flatten();
+            let providers = targets.apis.iter().filter_map(|api| self.providers.get(*api)).flatten();
+            let strangers = self.strangers.iter().filter(|_| !targets.packages.is_empty());
+            listed.chain(strangers).chain(providers).copied().collect()
         };
+        if !targets.apis.is_empty() {
+            candidates.sort_unstable();
+            candidates.dedup();
+        }
+        let found: Vec<ItemId> = candidates.into_iter().filter(|id| rule.holds(&self.items[*id])).collect();
         self.meeting.insert(need, found.clone());
         found
     }

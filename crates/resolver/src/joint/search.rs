@@ -14,6 +14,10 @@ use crate::resolve::{Pick, Resolution, resolution};
 /// Wishes of which it is said what their best bundle is held back by: so many as somebody reads.
 const MOST_EXPLAINED: usize = 10;
 
+/// Questions to the solver with which explanations of one problem are made least; each fact of an explanation costs one. Somebody reads
+/// the first few; the rest of hundreds need only be true.
+const MOST_QUESTIONS: usize = 600;
+
 /// What was found: which wishes can not be met and why, and what is there when the others are.
 pub(super) struct Answer<'p> {
     pub(super) universe: Universe<'p>,
@@ -24,7 +28,8 @@ pub(super) struct Answer<'p> {
 
 pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     let input = Input::read(problem);
-    let mut answer = answer(&input, true);
+    let mut questions = MOST_QUESTIONS;
+    let mut answer = answer(&input, Some(&mut questions));
     let subject = |wish: &usize| problem.wishes[*wish].subject.clone();
     let mut components: Vec<(usize, Component)> = Vec::new();
     for (wish, asked) in input.asked.iter().enumerate() {
@@ -35,13 +40,13 @@ pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     }
     let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
     let unmet: BTreeSet<usize> = refused.chain(answer.blamed.keys().copied()).collect();
-    let mut tries = hints::MOST_TRIED;
+    let mut effort = hints::Effort::default();
     for (wish, conflict) in std::mem::take(&mut answer.blamed) {
         let Some(mut conflict) = conflict else { continue };
-        conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut tries);
+        conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut effort);
         components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
     }
-    let mut reasons = Reasons { explainer: None, left: MOST_EXPLAINED };
+    let mut reasons = Reasons { explainer: None, left: MOST_EXPLAINED, questions };
     for group in answer.universe.components(&input) {
         let subjects = group.wishes.iter().map(subject).collect();
         let solution = solution(&input, &answer, &group, &mut reasons);
@@ -76,8 +81,15 @@ impl Answer<'_> {
     }
 }
 
+/// Whether wishes can all be met, whatever becomes of the others; and how many bundles were gone through.
+pub(super) fn together(input: &Input<'_>, wanted: &BTreeSet<usize>) -> (bool, usize) {
+    let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
+    let mut universe = Universe::build(input, &refused.collect(), false);
+    (Encoding::of(&mut universe).possible(wanted), universe.entities.len())
+}
+
 /// Finds the wishes that can be met together, and meets them in the best way.
-pub(super) fn answer<'p>(input: &Input<'p>, explain: bool) -> Answer<'p> {
+pub(super) fn answer<'p>(input: &Input<'p>, mut explain: Option<&mut usize>) -> Answer<'p> {
     let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
     let mut fixed: BTreeSet<usize> = refused.collect();
     let mut blamed = BTreeMap::new();
@@ -100,9 +112,9 @@ pub(super) fn answer<'p>(input: &Input<'p>, explain: bool) -> Answer<'p> {
             if encoding.possible(&accepted) {
                 continue;
             }
-            let conflict = explain.then(|| {
+            let conflict = explain.as_deref_mut().map(|questions| {
                 let explainer = explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
-                explainer.conflict(input, wish, &accepted)
+                explainer.conflict(input, wish, &accepted, questions)
             });
             accepted.remove(&wish);
             blamed.insert(wish, conflict);
@@ -201,6 +213,7 @@ fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why:
 struct Reasons<'p> {
     explainer: Option<Explainer<'p>>,
     left: usize,
+    questions: usize,
 }
 
 impl<'p> Reasons<'p> {
@@ -210,7 +223,8 @@ impl<'p> Reasons<'p> {
         }
         self.left -= 1;
         let fixed = (0..input.asked.len()).filter(|wish| !answer.universe.candidates.contains_key(wish)).collect();
-        self.explainer.get_or_insert_with(|| Explainer::new(input, &fixed)).held_back(input, answer, wish, best)
+        let explainer = self.explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
+        explainer.held_back(input, answer, wish, best, &mut self.questions)
     }
 }
 

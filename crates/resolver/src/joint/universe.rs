@@ -4,6 +4,7 @@
 //! each with the facts that bar it, so that it can be told which facts are to blame.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 use mainstay_versions::Version;
 
@@ -18,7 +19,7 @@ use crate::resolve::{Asked, Offer, OfferedBundle, Query, in_channels, in_range, 
 pub(super) struct Input<'p> {
     pub(super) problem: &'p Problem<'p>,
     /// By wish: what is asked, or why that has no answer even alone.
-    pub(super) asked: Vec<Result<Asked<'p>, Box<Refusal>>>,
+    pub(super) asked: Vec<Result<Rc<Asked<'p>>, Rc<Refusal>>>,
 }
 
 /// A reason that is switched on and off when somebody is to blame.
@@ -40,8 +41,25 @@ pub(super) enum Key {
     Need(String, NeedId),
     /// The bundles of a package whose needs can not be read; why.
     Broken(String, String),
-    /// An API has one provider.
-    OneProvider(Api),
+    /// A group and kind has one provider.
+    OneProvider(Kind),
+}
+
+/// Group and kind of an API: one CRD, whatever its versions.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Kind {
+    pub(super) group: String,
+    pub(super) kind: String,
+}
+
+impl Kind {
+    pub(super) fn of(api: &Api) -> Self {
+        Self { group: api.group.clone(), kind: api.kind.clone() }
+    }
+
+    pub(super) fn is_of(&self, api: &Api) -> bool {
+        self.group == api.group && self.kind == api.kind
+    }
 }
 
 /// A bundle in a role.
@@ -81,23 +99,31 @@ pub(super) struct Universe<'p> {
 impl<'p> Input<'p> {
     /// Reads every wish by itself.
     pub(super) fn read(problem: &'p Problem<'p>) -> Self {
-        let one = |wish: &'p super::Wish| {
-            let bare = |kind| Box::new(Refusal { kind, catalogs: Vec::new(), hints: Vec::new() });
-            let asked = Asked::read(&wish.request, problem.catalogs).map_err(bare)?;
-            let failure = match asked.pick() {
-                Ok(pick) => unreadable(&pick.bundle.facts),
-                Err(kind) => Some(kind),
-            };
-            match failure {
-                Some(kind) => Err(asked.refusal(kind, problem.catalogs)),
-                None => Ok(asked),
-            }
-        };
-        Self { problem, asked: problem.wishes.iter().map(one).collect() }
+        Self { problem, asked: problem.wishes.iter().map(|wish| read(problem, wish)).collect() }
+    }
+
+    /// The same with one wish changed; the others were read before.
+    pub(super) fn changed(&self, problem: &'p Problem<'p>, wish: usize) -> Self {
+        let mut asked = self.asked.clone();
+        asked[wish] = read(problem, &problem.wishes[wish]);
+        Self { problem, asked }
     }
 
     pub(super) fn package(&self, wish: usize) -> &'p str {
         &self.problem.wishes[wish].request.package
+    }
+}
+
+fn read<'p>(problem: &Problem<'p>, wish: &'p super::Wish) -> Result<Rc<Asked<'p>>, Rc<Refusal>> {
+    let bare = |kind| Rc::new(Refusal { kind, catalogs: Vec::new(), hints: Vec::new() });
+    let asked = Asked::read(&wish.request, problem.catalogs).map_err(bare)?;
+    let failure = match asked.pick() {
+        Ok(pick) => unreadable(&pick.bundle.facts),
+        Err(kind) => Some(kind),
+    };
+    match failure {
+        Some(kind) => Err(asked.refusal(kind, problem.catalogs).into()),
+        None => Ok(Rc::new(asked)),
     }
 }
 
@@ -298,7 +324,7 @@ impl<'p> Universe<'p> {
             let (a, b) = (find(&mut root, a), find(&mut root, b));
             root[a.max(b)] = a.min(b);
         };
-        let mut providers: HashMap<&Api, usize> = HashMap::new();
+        let mut providers: HashMap<(&str, &str), usize> = HashMap::new();
         let mut joined: HashSet<(usize, NeedId)> = HashSet::new();
         for (at, entity) in self.entities.iter().enumerate() {
             let own = package(at);
@@ -307,7 +333,7 @@ impl<'p> Universe<'p> {
                 meeting.into_iter().flatten().for_each(|other| join(own, package(*other)));
             }
             for api in &self.pool.item(entity.item).provides {
-                join(own, *providers.entry(api).or_insert(own));
+                join(own, *providers.entry((&api.group, &api.kind)).or_insert(own));
             }
         }
         let mut groups: BTreeMap<usize, Group> = BTreeMap::new();

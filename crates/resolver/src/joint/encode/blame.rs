@@ -1,0 +1,84 @@
+//! Which facts can not all hold.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use batsat::{Lit, SolverInterface, lbool};
+
+use super::super::universe::Key;
+use super::Encoding;
+
+/// Answers in which all but one fact of an explanation hold, by the fact that was left out. One fact is often needed by many wishes in the
+/// same way, and what was found for the first of them shows it for the others without a search.
+#[derive(Default)]
+pub(super) struct Witnesses(HashMap<Lit, Vec<Vec<lbool>>>);
+
+impl Encoding {
+    /// A least set of facts that can not all hold together with the wishes; none when they can. Deterministic: facts are left out in their
+    /// order, and one is kept only if the others can all hold without it.
+    ///
+    /// Each fact costs a question to the solver, which `questions` counts down. When there are none left, the facts that the solver used
+    /// are the answer: they can not all hold either, but one or the other may be needless.
+    pub(in super::super) fn blame(&mut self, wanted: &BTreeSet<usize>, questions: &mut usize) -> Option<Vec<Key>> {
+        self.least(wanted, &[], questions)
+    }
+
+    /// The same, with entities taken.
+    pub(in super::super) fn blame_with(&mut self, wanted: &BTreeSet<usize>, entities: &[usize], questions: &mut usize) -> Option<Vec<Key>> {
+        let taken: Vec<Lit> = entities.iter().map(|at| self.lits[*at]).collect();
+        self.least(wanted, &taken, questions)
+    }
+
+    fn least(&mut self, wanted: &BTreeSet<usize>, taken: &[Lit], questions: &mut usize) -> Option<Vec<Key>> {
+        let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
+        let facts: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key)).map(|(_, lit)| *lit).collect();
+        let mut core = self.core(&facts, taken)?;
+        // The wishes come first in the order and are tried first: what is left explains itself without them.
+        let mut at = 0;
+        while at < core.len() && *questions > 0 {
+            let left_out = core[at];
+            let fewer = [&core[..at], &core[at + 1..]].concat();
+            if self.witnessed(left_out, taken.iter().chain(&fewer)) {
+                at += 1;
+                continue;
+            }
+            *questions -= 1;
+            match self.core(&fewer, taken) {
+                Some(smaller) => core = smaller,
+                None => {
+                    let model = self.solver.get_model().to_vec();
+                    self.witnesses.0.entry(left_out).or_default().push(model);
+                    at += 1;
+                }
+            }
+        }
+        let core: HashSet<Lit> = core.into_iter().collect();
+        Some(self.guards.iter().filter(|(_, lit)| core.contains(lit)).map(|(key, _)| key.clone()).collect())
+    }
+
+    /// Whether all of this holds in an answer that was found when the same fact was left out.
+    fn witnessed<'l>(&self, left_out: Lit, all: impl Iterator<Item = &'l Lit> + Clone) -> bool {
+        let models = self.witnesses.0.get(&left_out).into_iter().flatten();
+        models.into_iter().any(|model| {
+            let is = |lit: &Lit| model.get(lit.var().idx() as usize) == Some(if lit.sign() { &lbool::TRUE } else { &lbool::FALSE });
+            // A fact holds, be it switched on or not, where all that it says does.
+            let holds = |lit: &Lit| is(lit) || self.says.get(lit).is_some_and(|says| says.iter().all(|clause| clause.iter().any(is)));
+            all.clone().all(holds)
+        })
+    }
+
+    /// Those of the facts, in their order, that the solver used to find that they can not all hold; none when they can.
+    fn core(&mut self, facts: &[Lit], taken: &[Lit]) -> Option<Vec<Lit>> {
+        let assumed: Vec<Lit> = taken.iter().chain(facts).copied().collect();
+        if self.solver.solve_limited(&assumed) == lbool::TRUE {
+            return None;
+        }
+        Some(facts.iter().copied().filter(|lit| self.solver.unsat_core_contains_var(lit.var())).collect())
+    }
+
+    /// Whether facts can all hold.
+    #[cfg(test)]
+    pub(in super::super) fn all_hold(&mut self, keys: &[Key]) -> bool {
+        let facts: Vec<Lit> = keys.iter().map(|key| self.guards[key]).collect();
+        self.core(&facts, &[]).is_none()
+    }
+}

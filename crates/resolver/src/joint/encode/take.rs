@@ -1,0 +1,116 @@
+//! Which bundles are there: one decision after the other, each for good.
+
+use std::collections::BTreeSet;
+
+use batsat::{Lit, SolverInterface, lbool};
+
+use super::super::universe::Key;
+use super::Encoding;
+
+impl Encoding {
+    /// Whether the wishes can all have a bundle, with whatever was demanded before.
+    pub(in super::super) fn possible(&mut self, wanted: &BTreeSet<usize>) -> bool {
+        let wanted: Vec<Lit> = wanted.iter().filter_map(|wish| self.guard(Key::Wanted(*wish))).collect();
+        self.ask(&wanted)
+    }
+
+    fn ask(&mut self, assumed: &[Lit]) -> bool {
+        if self.solver.solve_limited(assumed) != lbool::TRUE {
+            return false;
+        }
+        self.model = self.lits.iter().map(|lit| self.solver.value_lit(*lit) == lbool::TRUE).collect();
+        true
+    }
+
+    /// Whether what was taken already leaves a literal out, which needs no search to know.
+    fn settled_out(&self, lit: Lit) -> bool {
+        self.solver.value_lvl_0(lit) == lbool::FALSE
+    }
+
+    /// From now on the wishes must have a bundle.
+    pub(in super::super) fn demand(&mut self, wanted: &BTreeSet<usize>) {
+        for wish in wanted {
+            let guard = self.guard(Key::Wanted(*wish));
+            self.clause(None, guard);
+        }
+    }
+
+    /// Takes an entity for good, if it can be had.
+    pub(in super::super) fn take(&mut self, entity: usize) -> bool {
+        let lit = self.lits[entity];
+        let had = self.model[entity] || !self.settled_out(lit) && self.ask(&[lit]);
+        self.clause(None, [if had { lit } else { !lit }]);
+        had
+    }
+
+    /// Takes one of some entities for good, if one can be had.
+    pub(in super::super) fn take_one_of(&mut self, entities: &[usize]) -> bool {
+        let one = self.fresh();
+        let lits: Vec<Lit> = std::iter::once(!one).chain(entities.iter().map(|at| self.lits[*at])).collect();
+        self.clause(None, lits);
+        let had = entities.iter().any(|at| self.model[*at]) || !self.settled_out(one) && self.ask(&[one]);
+        if had {
+            self.clause(None, [one]);
+        } else {
+            self.leave_out(entities);
+        }
+        had
+    }
+
+    fn leave_out(&mut self, entities: &[usize]) {
+        for at in entities {
+            self.clause(None, [!self.lits[*at]]);
+        }
+    }
+
+    /// Takes as few of some entities as possible, for good.
+    pub(in super::super) fn take_few_of(&mut self, entities: &[usize]) {
+        let count = |encoding: &Self| entities.iter().filter(|at| encoding.model[**at]).count();
+        let mut least = count(self);
+        if least == 0 {
+            self.leave_out(entities);
+            return;
+        }
+        self.count(entities, least);
+        while least > 0 {
+            let fewer = !self.more_than[least - 1];
+            if !self.ask(&[fewer]) {
+                break;
+            }
+            least = count(self);
+        }
+        let bound = !self.more_than[least];
+        self.clause(None, [bound]);
+    }
+
+    /// `more_than[k]` holds whenever more than `k` of the entities are there, for every `k` up to `most`.
+    fn count(&mut self, entities: &[usize], most: usize) {
+        let mut before: Vec<Lit> = Vec::new();
+        for at in entities {
+            let lit = self.lits[*at];
+            let after: Vec<Lit> = (0..=most.min(before.len())).map(|_| self.fresh()).collect();
+            for (k, more) in after.iter().enumerate() {
+                if let Some(already) = before.get(k) {
+                    self.clause(None, [!*already, *more]);
+                }
+                match k.checked_sub(1) {
+                    None => self.clause(None, [!lit, *more]),
+                    Some(fewer) => self.clause(None, [!lit, !before[fewer], *more]),
+                }
+            }
+            before = after;
+        }
+        // So many can not be reached.
+        while before.len() <= most {
+            let never = self.fresh();
+            self.clause(None, [!never]);
+            before.push(never);
+        }
+        self.more_than = before;
+    }
+
+    /// What is there in the last answer.
+    pub(in super::super) fn there(&self) -> Vec<usize> {
+        (0..self.model.len()).filter(|at| self.model[*at]).collect()
+    }
+}
