@@ -200,3 +200,74 @@ async fn without_http2() {
     }
     stop.cancel();
 }
+
+/// A `ClientHello` of TLS up to this version, which a server of TLS 1.2 can otherwise agree to.
+fn hello(version: [u8; 2]) -> Vec<u8> {
+    let mut body = version.to_vec();
+    body.extend([7; 32]);
+    body.push(0);
+    // Suites: TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA of the old versions, and with AES_128_GCM_SHA256 that of TLS 1.2.
+    body.extend([0, 4, 0xc0, 0x09, 0xc0, 0x2b]);
+    body.extend([1, 0]);
+    // Extensions: ecdsa_secp256r1_sha256, secp256r1, uncompressed points.
+    body.extend([0, 22]);
+    body.extend([0, 13, 0, 4, 0, 2, 4, 3]);
+    body.extend([0, 10, 0, 4, 0, 2, 0, 23]);
+    body.extend([0, 11, 0, 2, 1, 0]);
+    let length = u8::try_from(body.len()).unwrap();
+    let mut record = vec![22, 3, 1, 0, length + 4, 1, 0, 0, length];
+    record.extend(body);
+    record
+}
+
+/// OLM1-GEN-05: who speaks at most TLS 1.1 is told that the version is too old; without encryption there is no answer, but with a
+/// certificate only. The certificate is read again when its files change.
+#[tokio::test]
+async fn old_and_plain_clients_are_refused_and_files_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (chain, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    let put = |pair: &Pair| {
+        std::fs::write(&chain, &pair.cert).unwrap();
+        std::fs::write(&key, &pair.key).unwrap();
+    };
+    let (first, second) = (self_signed("localhost"), self_signed("localhost"));
+    put(&first);
+    let certificates = Certificates::from_files(&chain, &key).unwrap();
+    let stop = CancellationToken::new();
+    tokio::spawn(certificates.clone().follow_files(chain.clone(), key.clone(), Duration::from_millis(5), stop.clone()));
+    let server = Server::bind(ANY_PORT).await.unwrap().tls(Tls::new(&certificates, ClientCertificates::Ignored).unwrap());
+    let address = server.address();
+    tokio::spawn(server.run(router(), stop.clone()));
+
+    // A fatal alert: protocol_version; or a ServerHello.
+    for (version, record, said) in [([3, 1], 21, Some([2, 70])), ([3, 2], 21, Some([2, 70])), ([3, 3], 22, None)] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&hello(version)).await.unwrap();
+        let mut answer = [0; 7];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer[0], record, "{version:?}: {answer:?}");
+        assert!(said.is_none_or(|said| answer[5..] == said), "{version:?}: {answer:?}");
+    }
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /who HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    // The connection may be reset, since not all that was sent was read.
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+
+    let shown = async |root: &Pair| {
+        let stream = TcpStream::connect(address).await.unwrap();
+        client(&[root], None).connect(ServerName::try_from("localhost").unwrap(), stream).await.is_ok()
+    };
+    assert!(shown(&first).await && !shown(&second).await);
+    put(&second);
+    while !shown(&second).await {
+        tokio::task::yield_now().await;
+    }
+    assert!(!shown(&first).await, "the one before is not shown any more");
+    // Half a pair is not taken: what was read before stays.
+    std::fs::write(&key, "half").unwrap();
+    tokio::task::yield_now().await;
+    assert!(shown(&second).await);
+    stop.cancel();
+}
