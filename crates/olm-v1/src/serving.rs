@@ -29,6 +29,10 @@ type Durations = Family<Code, Histogram, fn() -> Histogram>;
 
 /// The routes, measured and bounded.
 pub(crate) fn measured(router: Router, metrics: &Metrics) -> Router {
+    bounded(router, metrics, WRITE)
+}
+
+fn bounded(router: Router, metrics: &Metrics, write: Duration) -> Router {
     let make: fn() -> Histogram = || Histogram::new(SECONDS);
     let durations = Durations::new_with_constructor(make);
     metrics.register(|registry| {
@@ -40,7 +44,7 @@ pub(crate) fn measured(router: Router, metrics: &Metrics) -> Router {
             let begun = Instant::now();
             let response = next.run(request).await;
             let code = response.status().as_u16();
-            response.map(|body| Body::new(Timed { body, code, begun, durations, end: Box::pin(tokio::time::sleep_until(begun + WRITE)) }))
+            response.map(|body| Body::new(Timed { body, code, begun, durations, end: Box::pin(tokio::time::sleep_until(begun + write)) }))
         }
     }))
 }
@@ -77,5 +81,78 @@ impl HttpBody for Timed {
 impl Drop for Timed {
     fn drop(&mut self) {
         self.durations.get_or_create(&Code { code: self.code }).observe(self.begun.elapsed().as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use axum::body::to_bytes;
+    use axum::http::{Method, StatusCode, header};
+    use mainstay_catalog::{Limits, MemorySource};
+    use mainstay_catalog_serve::content::{self, Catalogs, Queries};
+    use mainstay_catalog_store::{CatalogStore, StoredCatalog};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    struct One(StoredCatalog);
+
+    impl Catalogs for One {
+        fn catalog(&self, name: &str) -> Option<StoredCatalog> {
+            (name == "team").then(|| self.0.clone())
+        }
+    }
+
+    /// OLM1-CAT-18: every answer is counted once, when it ends, under its own code.
+    #[tokio::test]
+    async fn answers_are_counted_by_their_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = CatalogStore::open(folder.path()).unwrap();
+        let source = MemorySource::of("all.jsonl", br#"{"schema":"olm.package","name":"web","defaultChannel":"stable"}"#.to_vec());
+        let catalog = store.put(&format!("sha256:{}", "a".repeat(64)).parse().unwrap(), &source, &Limits::default()).unwrap();
+        let metrics = Metrics::default();
+        let router = measured(content::router(std::sync::Arc::new(One(catalog)), Queries::Answered), &metrics);
+        let ask = async |method: Method, path: &str, tag: Option<&str>| {
+            let mut request = Request::builder().method(method).uri(path);
+            if let Some(tag) = tag {
+                request = request.header(header::IF_NONE_MATCH, tag);
+            }
+            let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            let (parts, body) = response.into_parts();
+            to_bytes(body, 1 << 20).await.unwrap();
+            (parts.status, parts.headers.get(header::ETAG).map(|tag| tag.to_str().unwrap().to_owned()))
+        };
+        let (status, tag) = ask(Method::GET, "/catalogs/team/api/v1/all", None).await;
+        assert_eq!(status, StatusCode::OK);
+        for _ in 0..2 {
+            assert_eq!(ask(Method::GET, "/catalogs/team/api/v1/all", tag.as_deref()).await.0, StatusCode::NOT_MODIFIED);
+        }
+        for _ in 0..3 {
+            assert_eq!(ask(Method::GET, "/catalogs/other/api/v1/all", None).await.0, StatusCode::NOT_FOUND);
+        }
+        for _ in 0..4 {
+            assert_eq!(ask(Method::POST, "/catalogs/team/api/v1/all", None).await.0, StatusCode::METHOD_NOT_ALLOWED);
+        }
+        let page = metrics.page().unwrap();
+        assert!(page.contains("# TYPE catalogd_http_request_duration_seconds histogram"), "{page}");
+        for (code, times) in [(200, 1), (304, 2), (404, 3), (405, 4)] {
+            let line = format!("catalogd_http_request_duration_seconds_count{{code=\"{code}\"}} {times}\n");
+            assert!(page.contains(&line), "{line} is missing: {page}");
+        }
+    }
+
+    /// OLM1-CAT-18: an answer that goes on and on is cut; catalogd's listener cuts after five minutes.
+    #[tokio::test]
+    async fn an_answer_without_end_is_cut() {
+        assert_eq!(WRITE, Duration::from_mins(5));
+        let endless =
+            || Router::new().fallback(|| async { Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>()) });
+        let ask = |router: Router| router.oneshot(Request::new(Body::empty()));
+        let response = ask(bounded(endless(), &Metrics::default(), Duration::from_millis(1))).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        let error = to_bytes(response.into_body(), 1 << 20).await.unwrap_err();
+        assert!(format!("{error:?}").contains("TimedOut"), "{error:?}");
     }
 }

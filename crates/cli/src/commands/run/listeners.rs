@@ -65,7 +65,11 @@ pub async fn metrics(
 /// The listener of catalogs, bound; only a leader opens it.
 pub async fn catalogs(address: SocketAddr, certificates: Option<&Certificates>) -> Result<Server, Failure> {
     let server = bind("--catalogs-server-addr", address).await?;
-    Ok(secured(server, certificates)?.limits(Limits { header_read: READ, ..Limits::default() }))
+    Ok(secured(server, certificates)?.limits(reading()))
+}
+
+fn reading() -> Limits {
+    Limits { header_read: READ, ..Limits::default() }
 }
 
 fn secured(server: Server, certificates: Option<&Certificates>) -> Result<Server, Failure> {
@@ -85,4 +89,16 @@ async fn bind(flag: &str, address: SocketAddr) -> Result<Server, Failure> {
         bound => bound,
     };
     server.map_err(|error| Failure::failed(flag, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OLM1-CAT-18: a request for a catalog has five seconds to arrive; that the listener keeps to its limit is shown in mainstay-serve.
+    #[test]
+    fn catalogs_are_asked_for_within_five_seconds() {
+        assert_eq!(reading().header_read, Duration::from_secs(5));
+        assert_ne!(reading().header_read, Limits::default().header_read, "the limit is catalogd's own");
+    }
 }
