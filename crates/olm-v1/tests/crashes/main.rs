@@ -1,0 +1,129 @@
+//! Whatever happens on the way between the controllers and the API, at any moment of an install, an upgrade and a removal: what is left is
+//! what an undisturbed run leaves. `RUST_LOG=crashes=info` tells which schedule runs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+#[path = "../scene/mod.rs"]
+mod scene;
+#[path = "../support/mod.rs"]
+mod support;
+mod wire;
+mod world;
+
+use mainstay_runtime::Env;
+use wire::{Answer, Fault};
+use world::{Left, Schedule, World};
+
+const UNDISTURBED: Schedule = Schedule { seed: 0, install: Fault::None, upgrade: Fault::None, removal: Fault::None, skew: [0, 0] };
+
+/// How many writes the largest change has, and some to spare.
+const WRITES: usize = 22;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
+}
+
+/// A schedule from its seed alone.
+fn schedule(seed: u64) -> Schedule {
+    let chance = Env::new(Still, seed);
+    let below = |limit: usize| usize::try_from(chance.random() % limit as u64).unwrap();
+    let answer = || Answer::ALL[below(Answer::ALL.len())];
+    let fault = |writes: usize| match below(16) {
+        0..=3 => Fault::KilledBefore(below(writes)),
+        4..=6 => Fault::KilledAfter(below(writes)),
+        7..=9 => Fault::Writes { at: below(writes), count: 1 + below(3), answer: answer() },
+        10..=11 => Fault::Reads { at: below(40), count: 1 + below(3), answer: answer() },
+        12 => Fault::Watches { pieces: below(4) },
+        13..=14 => Fault::Replaced { at: below(writes) },
+        _ => Fault::None,
+    };
+    let skew = || [0, 0, 0, 86_400, -86_400, 5][below(6)];
+    Schedule { seed, install: fault(WRITES), upgrade: fault(WRITES), removal: fault(3), skew: [skew(), skew()] }
+}
+
+struct Still;
+
+impl mainstay_runtime::Clock for Still {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::UNIX_EPOCH
+    }
+}
+
+fn assert_same(found: &[Left; 3], wanted: &[Left; 3], schedule: &Schedule) {
+    for ((found, wanted), stage) in found.iter().zip(wanted).zip(["install", "upgrade", "removal"]) {
+        let again = format!("{schedule:?}, after {stage}; again with: SEED={} SCHEDULES=1", schedule.seed);
+        assert_eq!(found.extension, wanted.extension, "{again}");
+        let numbers =
+            |left: &Left| left.records.iter().map(|record| format!("{} {}", record["version"], record["state"])).collect::<Vec<_>>();
+        assert_eq!(numbers(found), numbers(wanted), "{again}");
+        assert_eq!(found.records, wanted.records, "{again}");
+        let places = |left: &Left| {
+            left.objects.iter().map(|object| format!("{} {}", object["kind"], object["metadata"]["name"])).collect::<Vec<_>>()
+        };
+        assert_eq!(places(found), places(wanted), "{again}");
+        assert_eq!(found.objects, wanted.objects, "{again}");
+    }
+}
+
+/// Runs schedules in a few clusters at a time, each on its own thread.
+fn run(schedules: &[Schedule]) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..CLUSTERS {
+            scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let world = World::start().await;
+                    let wanted = world.run(&UNDISTURBED).await;
+                    while let Some(schedule) = schedules.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst)) {
+                        tracing::info!(?schedule, "begins");
+                        let found = world.run(schedule).await;
+                        tracing::info!(seed = schedule.seed, "ended");
+                        assert_same(&found, &wanted, schedule);
+                    }
+                    world.end().await;
+                });
+            });
+        }
+    });
+}
+
+/// Clusters at a time.
+const CLUSTERS: usize = 2;
+/// Schedules of a run that asks for no number.
+const FEW: u64 = 20;
+
+/// MS-OPS-03, OLM1-CTRL-09, OLM1-CTRL-11, OLM1-INST-14: the process ends before and after every single write of an install, an upgrade and
+/// a removal; the next one finishes it.
+#[test]
+fn a_kill_at_every_write_is_mended() {
+    let kills = |at: usize| {
+        let seed = at as u64;
+        [
+            Schedule {
+                seed,
+                install: Fault::KilledBefore(at),
+                upgrade: Fault::KilledBefore(at),
+                removal: Fault::KilledBefore(at),
+                ..UNDISTURBED
+            },
+            Schedule {
+                seed,
+                install: Fault::KilledAfter(at),
+                upgrade: Fault::KilledAfter(at),
+                removal: Fault::KilledAfter(at),
+                ..UNDISTURBED
+            },
+        ]
+    };
+    run(&(0..WRITES).flat_map(kills).collect::<Vec<_>>());
+}
+
+/// MS-OPS-03, OLM1-CTRL-09, OLM1-CTRL-11, OLM1-INST-14: random schedules of conflicts, throttling, errors, time-outs, cut connections, lost
+/// watches, kills, wrong clocks, and leaders that are replaced and whose writes arrive late. What is left is always what an undisturbed run
+/// leaves: objects, records and status. `SCHEDULES=N` runs N instead of 20, `SEED=S` begins elsewhere.
+#[test]
+fn random_faults_leave_what_an_undisturbed_run_leaves() {
+    let (first, count) = (number("SEED").unwrap_or(1), number("SCHEDULES").unwrap_or(FEW));
+    run(&(first..first.saturating_add(count)).map(schedule).collect::<Vec<_>>());
+    eprintln!("{count} schedules from seed {first}");
+}
