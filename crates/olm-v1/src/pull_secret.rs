@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +69,8 @@ pub fn plan(secret: Option<&DynamicObject>) -> Plan {
 impl PullSecret {
     /// Watches with `client`; the file lies in a folder that only this user can enter, and goes with the value.
     pub fn new(client: Client, secret: Key, env: Env) -> Result<Self, PullSecretError> {
-        // Its mode is 0700.
-        let folder = tempfile::Builder::new().prefix("mainstay-auth-").tempdir()?;
+        let own = fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("mainstay-auth-").permissions(own).tempdir()?;
         Ok(Self { client, secret, env, folder })
     }
 
@@ -175,5 +176,28 @@ mod tests {
         for odd in ["%%%", &STANDARD.encode("no JSON")] {
             assert!(matches!(plan(Some(&secret(&json!({KEY: odd})))), Plan::Leave(_)), "{odd}");
         }
+    }
+
+    /// OLM1-GEN-10: written for this user alone; left as it is, also where nothing is, when the Secret makes no sense; removed with the Secret.
+    #[test]
+    fn the_file_is_private() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        let cluster = mainstay_runtime::Cluster::Embedded { router: axum::Router::new(), identity: |_| {} };
+        let kept = PullSecret::new(cluster.client().unwrap(), Key::new("config", "pull"), Env::system()).unwrap();
+        let (file, read) = (kept.auth_file(), || fs::read(kept.auth_file()).ok());
+        kept.act(Plan::Leave("it has no key".into())).unwrap();
+        assert_eq!(read(), None);
+        kept.act(Plan::Write(b"one".to_vec())).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((read(), mode(&file), mode(file.parent().unwrap())), (Some(b"one".to_vec()), 0o600, 0o700));
+        kept.act(Plan::Leave("it has no key".into())).unwrap();
+        assert_eq!(read(), Some(b"one".to_vec()));
+        kept.act(Plan::Remove).unwrap();
+        assert_eq!(read(), None);
+        kept.act(Plan::Remove).unwrap();
+        let folder = file.parent().unwrap().to_owned();
+        drop(kept);
+        assert!(!folder.exists());
     }
 }
