@@ -9,7 +9,7 @@ use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_apply::{ObjectRef, Until};
 use mainstay_bundle::rights::{ExtensionRef, Grant, derive};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
-use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History};
+use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History, Record};
 use mainstay_resolver::{InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
 use serde_json::Value;
 
@@ -198,4 +198,18 @@ pub async fn settle(
             .map_err(|error| not_written(&error).hint(format!("{bundle} is installed; mainstay describe {name} shows its objects")))?;
     }
     Ok(extension)
+}
+
+/// The other extensions with what they have installed.
+pub async fn others(session: &Session, but: &str) -> Result<Vec<(String, Record)>, Failure> {
+    let mut others = Vec::new();
+    for other in all(session).await? {
+        let name = other.metadata.name.clone().unwrap_or_default();
+        if name != but
+            && let Some(installed) = history(session, &other).await?.installed()
+        {
+            others.push((name, installed.record.clone()));
+        }
+    }
+    Ok(others)
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use mainstay_api::lifecycle::{ChangePlan, ChangePlanPhase};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
-use mainstay_olm_v1::extension::dependencies::{ApiFact, dependents};
+use mainstay_olm_v1::extension::dependencies::{ApiFact, dependents, needed_by};
 use mainstay_olm_v1::extension::facts::{CatalogContent, CatalogFact};
 use mainstay_olm_v1::extension::plan::{Action, Plan, Verdict};
 use mainstay_olm_v1::extension::policies::PolicyFact;
+use mainstay_olm_v1::extension::preview::{self, Extra, Kind};
 use mainstay_olm_v1::extension::record::State;
 use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, ModelSource};
@@ -117,9 +118,19 @@ fn dependencies_are_refused_by_default() {
     scene.lifecycle.policies.clear();
     let refusal = "Retrying: validating bundle \"widgets.v1.0.0\": bundle \"widgets.v1.0.0\" has a dependency declared via property \"olm.package.required\" which is currently not supported";
     assert_eq!(told(&scene), refusal);
-    let warnings = plan(&scene).warnings;
-    assert!(warnings.iter().any(|line| line.contains("gadgets")), "{warnings:?}");
-    assert!(warnings.last().unwrap().contains("resolveDependencies: Plan"), "{warnings:?}");
+    peer(&mut scene, "gears", Some("1.0.0"), &json!({}));
+    let (_, plan, snapshot) = scene.decide();
+    let problem = preview::step(&snapshot, &plan, &Extra::default()).problem.unwrap();
+    assert!(refusal.ends_with(&problem.message), "{problem:?}");
+    assert_eq!(
+        problem.causes,
+        [
+            "gadgets.v2.0.0 requires package gears >=1.0.0: clusterextension gears has installed 1.0.0",
+            "widgets.v1.0.0 requires package gadgets >=2.0.0: not installed; gadgets.v2.0.0 (2.0.0) from catalog main would do",
+        ]
+    );
+    let hints = problem.hints.join("\n");
+    assert!(hints.contains("resolveDependencies: Plan") && hints.ends_with(" | kubectl apply -f -"), "{hints}");
     let both = [json!({"resolveDependencies": "Plan"}), json!({"resolveDependencies": "Refuse"})];
     scene.lifecycle.policies = both.map(|spec| PolicyFact { name: "p".to_owned(), spec: serde_json::from_value(spec).unwrap() }).into();
     assert_eq!(told(&scene), refusal, "who refuses wins");
@@ -133,6 +144,21 @@ fn what_is_missing_is_approved_with_the_change() {
     let (asked, waiting, _) = scene.decide();
     assert!(asked.contains(&"APIs".to_owned()), "{asked:?}");
     let gate = waiting.consent.gate.clone().unwrap();
+    let step = preview::step(&scene.decide().2, &waiting, &Extra::default());
+    let along: Vec<_> = step.dependencies.iter().map(|each| (each.bundle.name.as_str(), each.because.join("; "))).collect();
+    let because = |text: &str| text.to_owned();
+    assert_eq!(
+        along,
+        [
+            ("gears.v1.0.0", because("gadgets.v2.0.0 requires package gears >=1.0.0")),
+            ("gadgets.v2.0.0", because("widgets.v1.0.0 requires package gadgets >=2.0.0")),
+        ]
+    );
+    let approval = step.approval.unwrap();
+    assert_eq!((approval.change_plan, approval.reasons), (None, vec!["also installs gears.v1.0.0, gadgets.v2.0.0".to_owned()]));
+    assert_eq!((step.kind, step.problem), (Kind::Install, None));
+    let said = &gate.spec.summary.warnings[0];
+    assert_eq!(said, "gears.v1.0.0 comes along: gadgets.v2.0.0 requires package gears >=1.0.0");
     let names: Vec<&str> = gate.spec.summary.dependencies.iter().map(|bundle| bundle.name.as_str()).collect();
     assert_eq!(names, ["gears.v1.0.0", "gadgets.v2.0.0"], "dependencies first");
     assert_eq!(
@@ -269,4 +295,14 @@ fn dependents_are_known() {
     assert_eq!(who("gadgets"), ["widgets"]);
     assert!(who("gears").contains(&"gadgets".to_owned()));
     assert!(who("widgets").is_empty());
+
+    let text = format!("{PAIR}\nboats 1.0.0 uses Sail\nsails 1.0.0 gives Sail");
+    let mut scene = planned(&text);
+    scene.extension["spec"]["source"]["catalog"]["packageName"] = json!("sails");
+    scene.wish("version", json!("9.x"));
+    peer(&mut scene, "gadgets", Some("2.0.0"), &json!({}));
+    peer(&mut scene, "boats", Some("1.0.0"), &json!({}));
+    let needed = needed_by(&scene.decide().2);
+    assert_eq!(needed.iter().map(|each| each.extension.as_str()).collect::<Vec<_>>(), ["boats"], "{needed:?}");
+    assert!(needed[0].needs[0].starts_with("boats.v1.0.0 requires ") && needed[0].needs[0].contains("Sail"), "{needed:?}");
 }

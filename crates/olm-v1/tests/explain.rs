@@ -10,13 +10,17 @@ use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::ObjectRef;
+use mainstay_olm_v1::cluster_operator::compat::Platform;
+use mainstay_olm_v1::extension::dependencies::ApiFact;
 use mainstay_olm_v1::extension::explain::{
     CatalogFacts, EventFact, Explanation, Facts, Observed, PackageFacts, explain, explain_catalog, explain_package,
 };
 use mainstay_olm_v1::extension::facts::{CatalogContent, Live, PullFailure};
 use mainstay_olm_v1::extension::plan::Verdict;
+use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::State;
 use mainstay_olm_v1::extension::status::status;
+use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, Request, resolve};
 use serde_json::{Value, json};
 
@@ -35,7 +39,7 @@ struct Case {
     changes: Vec<Value>,
     events: Vec<EventFact>,
     namespace_exists: Option<bool>,
-    platform: Option<(u64, u64)>,
+    platform: Option<Platform>,
     /// What the last attempt said, where it is not what the plan says.
     attempt: Option<Verdict>,
     missing: Option<&'static str>,
@@ -390,7 +394,7 @@ fn why_not_upgraded() {
             "deprecated, and a limit of the platform",
             with("2.0.0", |case| {
                 case.scene.catalogs = vec![catalog("main", &format!("{STABLE}\ndeprecated package: use gadgets"))];
-                case.platform = Some((4, 19));
+                case.platform = Some(Platform { major: 4, minor: 19 });
                 let annotations = &mut case.scene.history.as_mut().unwrap().revisions[0].record.csv_annotations;
                 annotations.insert("olm.properties".into(), r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.19"}]"#.into());
             })
@@ -540,4 +544,26 @@ fn as_json() {
     case.scene.have("1.1.0", State::Deployed);
     case.scene.wish("version", json!("9.x"));
     assert_snapshot!(format!("{:#}", serde_json::to_value(case.explain()).unwrap()));
+}
+
+/// MS-EXPL-04, MS-EXPL-05: where dependencies are followed, an installed bundle is not held back by what it needs.
+#[test]
+fn what_is_installed_is_not_held_back() {
+    let mut case = Case::new();
+    case.scene.have("2.0.0", State::Deployed);
+    case.scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 1.1.0<1.0.0 2.0.0<1.1.0\nneeds 2.0.0 olm.gvk.required")];
+    let (group, kind) = ("example.org".to_owned(), "Gadget".to_owned());
+    let provided = Provided { group, version: "v1".to_owned(), kind, by: "somebody".to_owned() };
+    case.scene.apis = Ok(vec![ApiFact { provided, extension: None }]);
+    let spec = serde_json::from_value(json!({"resolveDependencies": "Plan"})).unwrap();
+    case.scene.lifecycle.policies = vec![PolicyFact { name: "p".to_owned(), spec }];
+    let answer = case.explain();
+    assert_eq!((answer.situation, answer.newer), ("healthy", None));
+    assert_eq!(answer.why, ["it is the newest version in the catalogs"]);
+    // Something newer that does not fit together with the rest is held back by just that.
+    let mut older = case;
+    older.scene.catalogs = vec![catalog("main", "channel stable: 2.0.0 3.0.0<2.0.0\nneeds 3.0.0 olm.package.required")];
+    let newer = older.explain().newer.unwrap();
+    assert_eq!((newer.version.as_str(), newer.held_back_by, &newer.action), ("3.0.0", "dependency", &None));
+    assert!(newer.why.contains("gadgets"), "{newer:?}");
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::Bundle;
+use mainstay_olm_v1::cluster_operator::compat::Platform;
 use mainstay_olm_v1::extension::facts::{Answer, Fact, Live, Snapshot};
 use mainstay_olm_v1::extension::plan::{Plan, plan};
 use mainstay_olm_v1::extension::preview::{self, Change, Extra, ImageSize, Instances, Kind, Revision, Step};
@@ -304,6 +305,22 @@ fn warnings() {
         scene.bundles.insert(image("2.0.0"), Ok(changed("2.0.0", |csv| csv["spec"]["minKubeVersion"] = json!("1.33.0"))));
     });
     assert_eq!(fits.warnings, Vec::<String>::new());
+    // OLM1-COMPAT-02, OLM1-COMPAT-03, OLM1-COMPAT-06: where the platform's version is known, it is said what the bundle does to its update.
+    let on = |minor: u64, value: &'static str| {
+        let extra = Extra { platform: Some(Platform { major: 4, minor }), ..Extra::default() };
+        let step = step_with(&extra, |scene| {
+            let properties = format!(r#"[{{"type": "olm.maxOpenShiftVersion", "value": {value}}}]"#);
+            let bundle = changed("2.0.0", |csv| csv["metadata"]["annotations"] = json!({"olm.properties": properties}));
+            scene.bundles.insert(image("2.0.0"), Ok(bundle));
+        });
+        step.warnings.join("; ")
+    };
+    assert_eq!(
+        on(19, "4.10"),
+        "the bundle supports platform versions up to 4.10, so updating the platform to 4.20 is blocked: update the extension to a version that has a valid path and supports 4.20, or remove it; then retry the platform update"
+    );
+    assert!(on(18, "\"4.19\"").starts_with("the bundle supports OpenShift up to 4.19"), "{}", on(18, "\"4.19\""));
+    assert!(on(18, "\"v4.19\"").contains("cannot be told: invalid \"olm.maxOpenShiftVersion\" property"));
 }
 
 /// MS-PLAN-01, MS-EXPL-01: what cannot be done says why, and hints that were tried; a package that nobody has is told apart.
@@ -316,6 +333,29 @@ fn refusals() {
     let unknown = step_with(&Extra::default(), |scene| scene.wish("packageName", json!("nothing")));
     assert!(unknown.problem.unwrap().unknown_package);
     assert_snapshot!(told(&step));
+}
+
+/// MS-PLAN-01: what cannot be done changes nothing: over an installed version, too, neither objects nor rights nor images are told.
+#[test]
+fn what_is_refused_changes_nothing() {
+    let change = |scene: &mut Scene| {
+        scene.have("1.0.0", State::Deployed);
+        scene.wish("version", json!("9.x"));
+    };
+    let mut scene = Scene::new();
+    change(&mut scene);
+    let (_, plan, snapshot) = scene.decide();
+    let rights = |scene: &mut Scene| {
+        change(scene);
+        scene.wish("version", json!("2.0.0"));
+        scene.policy = scene::rights(&json!([]));
+    };
+    for step in [step_with(&Extra::default(), change), step_with(&Extra::default(), rights)] {
+        assert!(step.problem.is_some() && step.kind == Kind::Refused && step.from.is_some(), "{step:#?}");
+        let told = Step { problem: None, reasons: Vec::new(), bundle: None, from: None, ..step };
+        assert_eq!(told, Step { kind: Kind::Refused, ..Step::default() });
+    }
+    assert!(preview::summary(&snapshot, &plan).is_empty());
 }
 
 /// Walks as the cluster would: plan, do, plan again, until it rests.
@@ -426,6 +466,15 @@ fn a_removal() {
         ("they stay", removal(Some(true), &two)),
         ("there are none", removal(None, &instances(&[]))),
     ]));
+    let needs = ["clusterextension harbor: harbor.v1.0.0 requires package widgets >=1.0.0".to_owned()];
+    let step = Step { kind: Kind::Uninstall, ..Step::default() };
+    let asked = preview::needed(step.clone(), &needs, false);
+    let problem = asked.problem.unwrap();
+    assert_eq!((problem.message.as_str(), &problem.causes[..]), ("other extensions need it", &needs[..]));
+    assert!(problem.hints[0].starts_with("--even-if-needed "), "{problem:?}");
+    let forced = preview::needed(step.clone(), &needs, true);
+    assert_eq!((forced.problem, forced.warnings.len()), (None, 1));
+    assert_eq!(preview::needed(step.clone(), &[], false), step);
 }
 
 /// MS-POL-01: the same in lines for an object, each list and line bounded.

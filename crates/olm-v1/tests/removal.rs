@@ -6,8 +6,9 @@ mod scene;
 use std::collections::BTreeMap;
 
 use mainstay_apply::ObjectRef;
+use mainstay_olm_v1::extension::dependencies::Dependent;
 use mainstay_olm_v1::extension::record::{InstalledBundle, Record};
-use mainstay_olm_v1::extension::removal::{Counted, Facts, preview};
+use mainstay_olm_v1::extension::removal::{Counted, Facts, needed_by, preview};
 use scene::Scene;
 use serde_json::{Value, json};
 
@@ -42,7 +43,7 @@ fn what_goes_and_what_stays() {
         objects: &objects,
         package: "widgets",
         instances: BTreeMap::from([("widgets.example.com".to_owned(), vec!["a".to_owned(), "b".to_owned(), "a".to_owned()])]),
-        dependents: &dependents,
+        operands: &dependents,
         installer: std::slice::from_ref(&account),
         namespace: "work",
         ..Facts::default()
@@ -88,11 +89,20 @@ fn who_else_uses_it() {
     let webhooks = [hook("theirs", "example.com"), hook("elsewhere", "example.org")];
     let facts =
         Facts { objects: &objects, package: "widgets", others: &others, webhooks: &webhooks, namespace: "work", ..Facts::default() };
+    let told = [Dependent { extension: "told".to_owned(), needs: vec!["told.v1 requires package widgets >=1.0.0".to_owned()] }];
+    let needs = needed_by(&objects, "widgets", &others, &told);
+    assert_eq!(
+        needs,
+        [
+            "clusterextension told: told.v1 requires package widgets >=1.0.0",
+            "clusterextension declares: gadgets.v1 requires package widgets >=1.0.0",
+            "clusterextension declares: gadgets.v1 requires example.com/v1 Widget",
+        ]
+    );
+    assert_eq!(preview(&Facts { needed_by: &needs, ..facts.clone() }).needed_by, needs);
     assert_eq!(
         preview(&facts).users,
         [
-            "ClusterExtension declares (gadgets.v1): needs package widgets >=1.0.0",
-            "ClusterExtension declares (gadgets.v1): needs example.com/v1 Widget",
             "ClusterExtension touches (gadgets.v1): its operator may read or write widgets.example.com",
             "ValidatingWebhookConfiguration theirs: is called for widgets.example.com",
         ]

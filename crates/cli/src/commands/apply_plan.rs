@@ -90,7 +90,9 @@ async fn apply(session: &Session, arguments: &Arguments, saved: &Saved) -> Resul
 
 async fn carry(session: &Session, arguments: &Arguments, planned: &Planned) -> Result<(), Failure> {
     match &planned.change {
-        Change::Uninstall { name, keep_crds } => uninstall::perform(session, name, *keep_crds, arguments.timeout).await,
+        Change::Uninstall { name, keep_crds, even_if_needed } => {
+            Box::pin(uninstall::perform(session, name, *keep_crds, *even_if_needed, arguments.timeout)).await
+        }
         Change::Rollback { name, to_revision, force } => rollback::perform(session, name, *to_revision, *force, arguments.timeout).await,
         Change::Install(_) | Change::Upgrade { .. } | Change::Object { .. } => {
             let timeout = (!arguments.no_wait).then(|| Duration::from_secs(arguments.timeout));

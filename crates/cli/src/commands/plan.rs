@@ -10,6 +10,8 @@
 //!    "steps": [{                    the update path: one bundle each
 //!       "kind": Nothing|Install|Upgrade|Repair|Uninstall|Refused,
 //!       "bundle", "from": {"package", "name", "version", "image", "catalog"}, "reasons": [text],
+//!       "dependencies": [{"bundle", "because": [text]}]   what is installed along with it
+//!       "approval": {"changePlan", "reasons": [text]}      what it waits for, where somebody has to be asked
 //!       "problem": {"message", "causes", "hints", "unknownPackage"},
 //!       "objects": [{"apiVersion", "kind", "namespace", "name", "owner", "note",
 //!                    "change": Created|Changed|Adopted|Conflicting|Deleted|Kept|Unchanged|Unknown,
@@ -110,6 +112,9 @@ enum Operation {
         /// Keep its CRDs and all custom resources
         #[arg(long)]
         keep_crds: bool,
+        /// Also when other extensions need it
+        #[arg(long)]
+        even_if_needed: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -177,9 +182,9 @@ impl Operation {
             Self::Rollback { name, to_revision, force, common } => {
                 (Change::Rollback { name: name.clone(), to_revision: *to_revision, force: *force }, common)
             }
-            Self::Uninstall { name, delete_crds, keep_crds, common } => {
+            Self::Uninstall { name, delete_crds, keep_crds, even_if_needed, common } => {
                 let keep_crds = (*delete_crds || *keep_crds).then_some(*keep_crds);
-                (Change::Uninstall { name: name.clone(), keep_crds }, common)
+                (Change::Uninstall { name: name.clone(), keep_crds, even_if_needed: *even_if_needed }, common)
             }
         }
     }

@@ -30,6 +30,8 @@ Examples:
   mainstay uninstall beacon --keep-crds      custom resources stay, with their definitions
   mainstay uninstall beacon --delete-crds    custom resources are deleted, too
 
+  mainstay uninstall beacon --even-if-needed although other extensions need it
+
 Where custom resources exist, one of the two has to be said (exit code 4 otherwise). The namespace stays.")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
@@ -41,6 +43,9 @@ pub struct Arguments {
     /// Keep its CRDs and all custom resources
     #[arg(long)]
     pub keep_crds: bool,
+    /// Also when other extensions need it
+    #[arg(long)]
+    pub even_if_needed: bool,
     /// Only show what would happen
     #[arg(long)]
     pub dry_run: bool,
@@ -69,11 +74,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Does what a plan of it says.
-pub async fn perform(session: &Session, name: &str, keep_crds: Option<bool>, timeout: u64) -> Result<(), Failure> {
+pub async fn perform(session: &Session, name: &str, keep_crds: Option<bool>, even_if_needed: bool, timeout: u64) -> Result<(), Failure> {
     let arguments = Arguments {
         name: name.to_owned(),
         delete_crds: keep_crds == Some(false),
         keep_crds: keep_crds == Some(true),
+        even_if_needed,
         dry_run: false,
         output: Format::Table,
         yes: true,
@@ -94,7 +100,7 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
             objects.push(object.clone());
         }
     }
-    let preview = gather::preview(session, arguments, &extension, &objects).await?;
+    let preview = Box::pin(gather::preview(session, arguments, &extension, &objects)).await?;
     if arguments.dry_run {
         return show_preview(arguments, &preview);
     }
@@ -107,6 +113,11 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
         );
         let failure = preview.used().fold(failure, |failure, definition| failure.because(in_words(definition)));
         return Err(failure.hint("--keep-crds keeps the definitions and the custom resources").hint("--delete-crds deletes both"));
+    }
+    if !preview.needed_by.is_empty() && !arguments.even_if_needed {
+        let failure = Failure::new(Exit::Impossible, format!("clusterextension {name}"), "other extensions need it");
+        let failure = preview.needed_by.iter().fold(failure, |failure, need| failure.because(need.as_str()));
+        return Err(failure.hint("--even-if-needed removes it all the same; what needs it may stop working"));
     }
     confirm(&format!("uninstall {name}?"), arguments.yes)?;
 
@@ -170,6 +181,10 @@ fn lines(arguments: &Arguments, preview: &Preview) -> Vec<String> {
             let place = if operands.namespace.is_empty() { String::new() } else { format!(" in namespace {}", operands.namespace) };
             lines.push(format!("  {} {}{place}", operands.count, operands.kind));
         }
+    }
+    if !preview.needed_by.is_empty() {
+        lines.push("needed by:".to_owned());
+        lines.extend(preview.needed_by.iter().map(|need| format!("  {need}")));
     }
     if !preview.users.is_empty() {
         lines.push("used by others:".to_owned());

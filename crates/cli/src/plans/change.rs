@@ -37,6 +37,9 @@ pub enum Change {
         name: String,
         /// Whether its CRDs are kept; none where nobody said.
         keep_crds: Option<bool>,
+        /// Whether it is removed although other extensions need it.
+        #[serde(default)]
+        even_if_needed: bool,
     },
     /// An extension as a file has it, with the objects beside it in the file.
     #[serde(rename_all = "camelCase")]

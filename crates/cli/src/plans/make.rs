@@ -33,7 +33,9 @@ pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mu
         Change::Install(wish) => Box::pin(making.install(change, wish)).await,
         Change::Upgrade { name, version, channels } => Box::pin(making.upgrade(change, name, version.as_deref(), channels)).await,
         Change::Rollback { name, to_revision, force } => Box::pin(making.rollback(change, name, *to_revision, *force)).await,
-        Change::Uninstall { name, keep_crds } => Box::pin(making.uninstall(change, name, *keep_crds)).await,
+        Change::Uninstall { name, keep_crds, even_if_needed } => {
+            Box::pin(making.uninstall(change, name, *keep_crds, *even_if_needed)).await
+        }
         Change::Object { extension, with } => Box::pin(making.object(change, extension, with)).await,
     }
 }
@@ -196,7 +198,7 @@ impl Making<'_, '_> {
         self.planned(change, &typed, writes, Vec::new(), path).await
     }
 
-    async fn uninstall(&mut self, change: &Change, name: &str, keep_crds: Option<bool>) -> Result<Planned, Failure> {
+    async fn uninstall(&mut self, change: &Change, name: &str, keep_crds: Option<bool>, even_if_needed: bool) -> Result<Planned, Failure> {
         let live = self.existing(name).await?;
         let typed = read(&live)?;
         let mut snapshot = self.world.begin(&typed, &Counted::Live).await?;
@@ -209,7 +211,9 @@ impl Making<'_, '_> {
                 self.world.extra.instances.insert(target.name.clone(), found);
             }
         }
-        let step = preview::uninstall(&snapshot, &self.world.extra, keep_crds);
+        let others = extensions::others(self.world.session, name).await?;
+        let needs = self.world.needed_by(&mut snapshot, &others, self.progress).await;
+        let step = preview::needed(preview::uninstall(&snapshot, &self.world.extra, keep_crds), &needs, even_if_needed);
         let preview = Preview { extension: name.to_owned(), doable: step.problem.is_none(), steps: vec![step], ..Preview::default() };
         Ok(Planned {
             change: change.clone(),
@@ -219,7 +223,7 @@ impl Making<'_, '_> {
             objects: Vec::new(),
             account: (typed.spec.namespace.clone(), account_name(&typed).to_owned()),
             revisions: self.world.revisions(),
-            notes: Vec::new(),
+            notes: self.world.notes.clone(),
         })
     }
 

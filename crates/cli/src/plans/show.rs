@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use mainstay_olm_v1::extension::preview::{Change, CrdChange, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step};
+use mainstay_olm_v1::extension::preview::{
+    Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step,
+};
 
 /// Fields of one object that are shown; JSON has them all.
 const FIELDS: usize = 20;
@@ -46,6 +48,11 @@ fn body(text: &mut String, step: &Step, wide: bool) {
         section(text, 1, "problem:", problem.message.lines().map(str::to_owned).chain(problem.causes.iter().cloned()));
     }
     section(text, 1, "why this bundle:", step.reasons.iter().cloned());
+    if let Some(approval) = &step.approval {
+        let approve = approval.change_plan.iter().map(|name| format!("mainstay approve {name} shows and approves it"));
+        section(text, 1, "waits for an approval:", approval.reasons.iter().cloned().chain(approve));
+    }
+    section(text, 1, "installed along with it:", step.dependencies.iter().flat_map(dependency));
     let shown: Vec<&Object> = step.objects.iter().filter(|object| wide || object.change != Change::Unchanged).collect();
     let quiet = step.objects.len() - shown.len();
     let quiet = (quiet > 0).then(|| format!("{quiet} unchanged"));
@@ -72,6 +79,13 @@ fn body(text: &mut String, step: &Step, wide: bool) {
         format!("{}: {verdict} as {}{answer}", one.step, one.asked_as)
     });
     section(text, 1, "dry run:", verified);
+}
+
+fn dependency(dependency: &Dependency) -> Vec<String> {
+    let Bundle { name, version, catalog, .. } = &dependency.bundle;
+    let mut lines = vec![format!("{name} ({version}) from catalog {catalog}")];
+    lines.extend(dependency.because.iter().map(|need| format!("  {need}")));
+    lines
 }
 
 fn section(text: &mut String, indent: usize, title: &str, lines: impl Iterator<Item = String>) {

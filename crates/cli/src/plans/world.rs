@@ -10,12 +10,14 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::ObjectRef;
 use mainstay_bundle::Bundle;
 use mainstay_oci::Client;
+use mainstay_olm_v1::cluster_operator::compat::Platform;
 use mainstay_olm_v1::extension::facts::{Answer, Fact, Lifecycle, Live, PullFailure, Snapshot};
 use mainstay_olm_v1::extension::lifecycle;
 use mainstay_olm_v1::extension::observe::{BundleSource, Observer, PolicySource};
 use mainstay_olm_v1::extension::plan::{self, Action, Plan, Verdict, account_name};
 use mainstay_olm_v1::extension::preview::{self, Extra, Revision, Step};
-use mainstay_olm_v1::extension::record::Record;
+use mainstay_olm_v1::extension::record::{History, Record};
+use mainstay_olm_v1::extension::{dependencies, removal};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use mainstay_rbac::PolicyIndex;
 use serde_json::{Value, json};
@@ -23,7 +25,7 @@ use serde_json::{Value, json};
 use super::facts::extra;
 use crate::cluster::{Session, refused};
 use crate::errors::{Exit, Failure};
-use crate::market::Market;
+use crate::market::{Market, Unavailable};
 use crate::progress::Progress;
 use crate::up::components::SYSTEM_NAMESPACE;
 use crate::{bundles, images};
@@ -80,12 +82,13 @@ impl<'s> World<'s> {
     /// Looks at catalogs, roles and the server.
     pub async fn open(session: &'s Session, progress: &mut Progress) -> Result<Self, Failure> {
         progress.doing("look at the cluster's catalogs and roles");
-        let (market, policy, version, system, lifecycle) = tokio::join!(
+        let (market, policy, version, system, lifecycle, platform) = tokio::join!(
             Market::open(session, None),
             policy(session),
             session.client.apiserver_version(),
             system(session),
-            Box::pin(lifecycle::read(&session.client))
+            Box::pin(lifecycle::read(&session.client)),
+            platform(session)
         );
         let mut client = images::client()?;
         if let Some(told) = progress.transfer("pull the bundle") {
@@ -97,11 +100,18 @@ impl<'s> World<'s> {
             notes.push(format!("whether the account may do it was not checked: {problem}"));
         }
         let lifecycle = lifecycle.unwrap_or_else(|error| {
-            notes.push(format!("whether it waits for an approval or for other extensions was not checked: {}", refused("lifecyclepolicies", &error).to_line()));
+            notes.push(format!(
+                "whether it waits for an approval or for other extensions was not checked: {}",
+                refused("lifecyclepolicies", &error).to_line()
+            ));
             Lifecycle::default()
         });
         let version = version.map_err(|error| refused("server", &error))?;
-        let extra = Extra { server_version: Some(version.git_version.trim_start_matches('v').to_owned()), ..Extra::default() };
+        let platform = platform.unwrap_or_else(|problem| {
+            notes.push(format!("the platform's version is not known: {problem}"));
+            None
+        });
+        let extra = Extra { platform, server_version: Some(version.git_version.trim_start_matches('v').to_owned()), ..Extra::default() };
         let mut revisions: BTreeMap<String, Revision> =
             market.revisions().into_iter().map(|revision| (revision.fact.clone(), revision)).collect();
         revisions.insert("cluster".to_owned(), system?);
@@ -257,6 +267,22 @@ impl<'s> World<'s> {
         Ok(found)
     }
 
+    /// The extensions that need this one, in words; `others` are those that have something installed.
+    pub async fn needed_by(&mut self, snapshot: &mut Snapshot, others: &[(String, Record)], progress: &mut Progress) -> Vec<String> {
+        progress.doing("look at who needs it");
+        self.fetch(snapshot, vec![Fact::Apis], progress).await;
+        if let Some(Err(problem)) = &snapshot.known.apis {
+            self.notes.push(format!("which APIs would be there without it is not known: {problem}"));
+        }
+        let silent =
+            self.market.catalogs().iter().filter(|stall| matches!(stall.content, Err(Unavailable::NotServing(_) | Unavailable::Failed(_))));
+        self.notes.extend(silent.map(|stall| format!("catalog {} cannot be asked who needs it", stall.name)));
+        let objects: Vec<Value> =
+            snapshot.history.iter().flat_map(History::may_be_live).flat_map(|revision| revision.record.objects.iter().cloned()).collect();
+        let package = snapshot.extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name);
+        removal::needed_by(&objects, package, others, &dependencies::needed_by(snapshot))
+    }
+
     fn note_facts(&mut self, snapshot: &Snapshot, plan: &Plan, rights: &Rights) {
         let made = !matches!(rights, Rights::Live);
         let facts = preview::revisions(snapshot).into_iter().filter(|revision| !made || revision.fact == "install records");
@@ -316,6 +342,22 @@ async fn policy(session: &Session) -> Result<Arc<PolicyIndex>, String> {
         }
     }
     Ok(Arc::new(index))
+}
+
+/// The platform's version; none where the cluster has no platform.
+async fn platform(session: &Session) -> Result<Option<Platform>, String> {
+    let place = ObjectRef {
+        api_version: "config.openshift.io/v1".to_owned(),
+        kind: "ClusterVersion".to_owned(),
+        namespace: String::new(),
+        name: "version".to_owned(),
+    };
+    match session.writer.get(&place).await {
+        Ok(Some(found)) => Platform::of(&found).map_err(|error| error.to_string()),
+        Ok(None) => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(crate::cluster::not_written(&error).to_line()),
+    }
 }
 
 /// Which cluster it is.

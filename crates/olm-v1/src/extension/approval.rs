@@ -33,6 +33,17 @@ pub struct Consent {
     pub marks: Vec<Mark>,
     /// What may be done while the plan itself may not: what is installed is kept as it is.
     pub meanwhile: Option<Box<Plan>>,
+    /// What is installed along with it, dependencies first.
+    pub along: Vec<Along>,
+}
+
+/// A bundle that nobody asked for yet, and that a change needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Along {
+    /// The bundle.
+    pub bundle: BundleRef,
+    /// Who needs it, and what for.
+    pub because: Vec<String>,
 }
 
 /// A change that needs an approval, or has it.
@@ -207,7 +218,7 @@ pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>],
         digest,
         from: proposal.installed.map(|revision| bundle(&revision.record.bundle, "")),
         to: bundle(&proposal.record.bundle, proposal.catalog),
-        summary: ChangeSummary { dependencies: proposal.missing.to_vec(), ..summary.clone() }.bounded(),
+        summary: summary.clone(),
         approved_digest: None,
     };
     Ok(Some(Gate { name, spec, kept: false, open: false, reasons }))

@@ -9,6 +9,7 @@
 //! extension whose wish it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use mainstay_api::lifecycle::{BundleRef, ResolveDependencies};
@@ -18,7 +19,7 @@ use mainstay_resolver::{
     CandidateCatalog, CatalogState, Choice, InstalledBundle, LabelSelector, Request, Resolution, UpgradeConstraintPolicy,
 };
 
-use super::approval::made_along;
+use super::approval::{Along, made_along};
 use super::facts::{Lifecycle, Snapshot};
 use super::plan::request;
 use super::policies::ruling;
@@ -36,13 +37,18 @@ pub struct ApiFact {
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
     /// Bundles that it needs and nobody asked for yet, dependencies first.
-    pub missing: Vec<BundleRef>,
-    /// Who needs what, and what for.
-    pub reasons: Vec<String>,
+    pub missing: Vec<Along>,
     /// What other extensions have to install first: `gadgets.v2.0.0 of clusterextension gadgets`.
     pub waits: Vec<String>,
     /// The bundle that every other extension gets, by package.
     pub others: BTreeMap<String, String>,
+}
+
+impl Dependencies {
+    /// The bundles that nobody asked for yet.
+    pub fn bundles(&self) -> Vec<BundleRef> {
+        self.missing.iter().map(|along| along.bundle.clone()).collect()
+    }
 }
 
 /// Why the extension gets no bundle, and what would work.
@@ -92,42 +98,74 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
     let mine = |added: &&Added| needs.as_ref().is_none_or(|needs| needs.contains(&added.choice.package));
     let added: Vec<&Added> = solution.added.iter().filter(mine).collect();
     let dependencies = Dependencies {
-        missing: added.iter().map(|added| bundle_ref(&added.choice)).collect(),
-        reasons: added.iter().map(|added| format!("{}: {}", added.choice, added.because.join("; "))).collect(),
+        missing: added.iter().map(|added| Along { bundle: bundle_ref(&added.choice), because: added.because.clone() }).collect(),
         waits: waits(&solution, &subject, &resolution.choice, &peers, needs.as_ref(), &closure),
         others,
     };
     Ok((resolution, dependencies))
 }
 
-/// What a bundle that is refused for its dependencies needs, in words (OLM1-INST-04).
-pub fn wanting(own: Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<String> {
-    let package = own.package.clone();
-    let wishes = [Wish { subject: package.clone(), request: own }];
+/// What a bundle that is refused for its dependencies needs, and which of it is there, in words (OLM1-INST-04).
+pub fn wanting(snapshot: &Snapshot, own: Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<String> {
+    let wishes = [Wish { subject: own.package.clone(), request: own }];
     let solved = solve(&Problem { wishes: &wishes, catalogs, provided: &[], add_missing: true });
     let mut lines = Vec::new();
     for component in solved {
         match component.outcome {
             Ok(solution) => {
-                lines.extend(solution.added.iter().map(|added| format!("{}: {} would do", added.because.join("; "), added.choice)));
+                for added in &solution.added {
+                    let there = there(snapshot, &added.choice);
+                    lines.extend(added.because.iter().map(|need| format!("{need}: {there}")));
+                }
             }
             Err(conflict) => lines.push(conflict.to_string()),
         }
     }
-    if !lines.is_empty() {
-        lines
-            .push(format!("a LifecyclePolicy with resolveDependencies: Plan for package {package} makes what is missing part of the plan"));
-    }
     lines
 }
 
+/// Whether an extension has installed a package, in words.
+fn there(snapshot: &Snapshot, choice: &Choice) -> String {
+    let of_package =
+        |peer: &&Arc<ClusterExtension>| peer.spec.source.catalog.as_ref().is_some_and(|catalog| catalog.package_name == choice.package);
+    let installed = snapshot.known.lifecycle.peers.iter().filter(of_package).find_map(|peer| {
+        let bundle = &peer.status.as_ref()?.install.as_ref()?.bundle;
+        Some(format!("clusterextension {} has installed {}", peer.name_any(), bundle.version))
+    });
+    installed.unwrap_or_else(|| format!("not installed; {choice} would do"))
+}
+
+/// The policy with which a package's dependencies are installed along with it, as a command.
+pub fn following(package: &str) -> String {
+    let policy = serde_json::json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": package},
+        "spec": {"packages": [package], "resolveDependencies": "Plan"}});
+    format!("echo '{policy}' | kubectl apply -f -")
+}
+
 /// An extension that needs something of another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Dependent {
     /// The extension.
     pub extension: String,
     /// What it needs, in words.
     pub needs: Vec<String>,
+}
+
+/// Who would miss an extension: the others with what they say that they have installed, and the APIs that nobody but it provides.
+pub fn needed_by(snapshot: &Snapshot) -> Vec<Dependent> {
+    let Some(catalog) = &snapshot.extension.spec.source.catalog else { return Vec::new() };
+    let own = snapshot.extension.name_any();
+    let installed = |peer: &Arc<ClusterExtension>| {
+        let bundle = &peer.status.as_ref()?.install.as_ref()?.bundle;
+        let package = peer.spec.source.catalog.as_ref()?.package_name.clone();
+        let (bundle, version) = (bundle.name.clone(), bundle.version.clone());
+        let choice = Choice { catalog: String::new(), package, bundle, version, image: String::new() };
+        Some((peer.name_any(), choice))
+    };
+    let others: Vec<(String, Choice)> =
+        snapshot.known.lifecycle.peers.iter().filter(|peer| peer.name_any() != own).filter_map(installed).collect();
+    let catalogs = super::explain::candidates(&snapshot.catalogs);
+    dependents(&catalog.package_name, &others, &catalogs, &provided(snapshot, &catalogs))
 }
 
 /// Who would miss a package: of the extensions with what they have installed, those whose bundles need it, directly or through others.

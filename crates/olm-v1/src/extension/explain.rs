@@ -29,6 +29,7 @@ use serde_json::Value;
 
 use super::facts::Snapshot;
 use super::plan::{Plan, Verdict};
+use crate::cluster_operator::compat::Platform;
 use conditions::Conditions;
 
 pub use answer::{Action, Evidence, Explanation, Newer, State};
@@ -54,8 +55,8 @@ pub struct Facts {
     pub change_plans: Vec<ChangePlan>,
     /// Whether the extension's namespace exists, where that could be asked.
     pub namespace_exists: Option<bool>,
-    /// `MAJOR.MINOR` of the platform, where the cluster has one (OLM1-COMPAT-01).
-    pub platform: Option<(u64, u64)>,
+    /// The platform's version, where the cluster has one (OLM1-COMPAT-02).
+    pub platform: Option<Platform>,
     /// Now.
     pub now: Timestamp,
 }

@@ -26,19 +26,22 @@ use mainstay_apply::Owner;
 use mainstay_resolver::RefusalKind;
 use serde_json::Value;
 
+use super::dependencies::following;
 use super::explain::Cause;
 use super::facts::{Fact, Snapshot};
 use super::object;
 use super::plan::{Action, Plan, Verdict};
 use super::record::History;
+use crate::cluster_operator::compat::Platform;
 
 pub use advance::{advance, hypothetical, prepared};
 pub use document::{
-    Bundle, Change, CrdChange, Existing, FieldChange, Image, ImageSize, Kind, Object, Preview, Problem, Restart, Step, Verification,
+    Approval, Bundle, Change, CrdChange, Dependency, Existing, FieldChange, Image, ImageSize, Kind, Object, Preview, Problem, Restart,
+    Step, Verification,
 };
 pub use revisions::{Revision, moved, rendering, revisions};
 pub use summary::summary;
-pub use uninstall::{applied, uninstall};
+pub use uninstall::{applied, needed, uninstall};
 pub use writes::write;
 
 /// Why something is not known that nobody asked for.
@@ -53,6 +56,8 @@ pub struct Extra {
     pub images: BTreeMap<String, Result<ImageSize, String>>,
     /// The server's version, `1.33.1`.
     pub server_version: Option<String>,
+    /// The platform's version, where the cluster has one (OLM1-COMPAT-02).
+    pub platform: Option<Platform>,
 }
 
 /// The custom resources of a CRD.
@@ -85,10 +90,18 @@ pub fn wanted(snapshot: &Snapshot, plan: &Plan) -> Wanted {
 /// What one plan does.
 pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     let looked = objects::Looked::at(snapshot, plan);
-    let objects = looked.objects();
-    let (rights_gained, rights_lost) = rights::delta(looked.before(), looked.wanted());
-    let crds = crds::changes(&looked, extra);
+    let (mut objects, mut crds) = (looked.objects(), crds::changes(&looked, extra));
+    let (mut rights_gained, mut rights_lost) = (Vec::new(), Vec::new());
+    if plan.action == Action::Report {
+        // Nothing changes: only what is in the way is told.
+        objects.retain(|object| object.change == Change::Conflicting);
+        crds.retain(|crd| !crd.findings.is_empty());
+    } else {
+        (rights_gained, rights_lost) = rights::delta(looked.before(), looked.wanted());
+    }
+    let problem = problem(snapshot, plan);
     let mut warnings = warnings::warnings(snapshot, plan, extra);
+    warnings.retain(|warning| problem.as_ref().is_none_or(|problem| !problem.causes.contains(warning)));
     // Where the custom resources were counted, their number says more than the planner's words.
     let counted = |warning: &str, crd: &CrdChange| {
         crd.existing.is_some() && warning.starts_with(&format!("CustomResourceDefinition {} is not in the new bundle", crd.name))
@@ -100,7 +113,9 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
         bundle: plan.resolution.as_ref().map(Bundle::of),
         from: snapshot.history.as_ref().ok().and_then(History::installed).map(|revision| Bundle::installed(&revision.record.bundle)),
         reasons: plan.resolution.as_ref().map(|resolution| resolution.reasons.clone()).unwrap_or_default(),
-        problem: problem(snapshot, plan),
+        problem,
+        dependencies: dependencies(plan),
+        approval: approval(plan),
         restarts: objects::restarts(&objects),
         api_extensions: objects::api_extensions(&objects),
         objects,
@@ -122,6 +137,15 @@ fn kind(action: &Action, objects: &[Object]) -> Kind {
         Action::Finalize(_) => Kind::Uninstall,
         Action::Report => Kind::Refused,
     }
+}
+
+fn dependencies(plan: &Plan) -> Vec<Dependency> {
+    plan.consent.along.iter().map(|along| Dependency { bundle: Bundle::named(&along.bundle), because: along.because.clone() }).collect()
+}
+
+fn approval(plan: &Plan) -> Option<Approval> {
+    let gate = plan.consent.gate.as_ref().filter(|gate| !gate.open)?;
+    Some(Approval { change_plan: gate.kept.then(|| gate.name.clone()), reasons: gate.reasons.clone() })
 }
 
 /// Why it cannot be done; the hints of a resolution were each tried (MS-EXPL-01).
@@ -146,6 +170,14 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
         Cause::Refused(refusal) => {
             problem.causes = refusal.catalogs.iter().map(ToString::to_string).collect();
             problem.hints = refusal.hints.iter().map(ToString::to_string).collect();
+            if let RefusalKind::UnsupportedDependency { .. } = refusal.kind {
+                let package = snapshot.extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name);
+                problem.causes.clone_from(&plan.warnings);
+                problem.hints.push(format!(
+                    "a LifecyclePolicy with resolveDependencies: Plan for package {package} makes what is missing part of the plan"
+                ));
+                problem.hints.push(following(package));
+            }
             problem.unknown_package =
                 matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
         }
@@ -160,7 +192,7 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
 
 /// The bundle's image, and those that its Deployments run; all are pulled unless they are on the machine already.
 fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
-    if !matches!(plan.action, Action::Install | Action::Upgrade | Action::Report) {
+    if !matches!(plan.action, Action::Install | Action::Upgrade) {
         return Vec::new();
     }
     let looked = objects::Looked::at(snapshot, plan);
@@ -189,7 +221,7 @@ fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
     order.into_iter().map(image).collect()
 }
 
-/// Which live objects a refused plan was about, and did not come to look at: with them the preview shows every object.
+/// Which live objects a refused plan was about, and did not come to look at: with them the preview shows everything that is in the way.
 pub fn unlooked(snapshot: &Snapshot, plan: &Plan) -> Vec<Fact> {
     let looked = objects::Looked::at(snapshot, plan);
     let targets = looked.wanted().iter().map(object::place).chain(looked.gone());

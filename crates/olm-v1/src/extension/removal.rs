@@ -6,6 +6,7 @@ use mainstay_apply::{ObjectRef, delete_order};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::dependencies::Dependent;
 use super::object;
 use super::record::Record;
 
@@ -21,9 +22,11 @@ pub struct Facts<'a> {
     /// The custom resources of each CRD, by its name: the namespace of each, empty for cluster-wide ones.
     pub instances: BTreeMap<String, Vec<String>>,
     /// Objects of others that may have been made for custom resources: whatever has an owner.
-    pub dependents: &'a [Value],
+    pub operands: &'a [Value],
     /// The other extensions: name, and what they have installed.
     pub others: &'a [(String, Record)],
+    /// The extensions that need it, as [`needed_by`] tells.
+    pub needed_by: &'a [String],
     /// All webhook configurations of the cluster.
     pub webhooks: &'a [Value],
     /// What install made for the account.
@@ -44,6 +47,8 @@ pub struct Preview {
     pub definitions: Vec<Definition>,
     /// What was made for custom resources, and goes and stays with them.
     pub operands: Vec<Counted>,
+    /// Extensions that need it: its package or its APIs.
+    pub needed_by: Vec<String>,
     /// Who else uses it.
     pub users: Vec<String>,
     /// The account and rights that install made, deleted at the end.
@@ -106,7 +111,8 @@ pub fn preview(facts: &Facts<'_>) -> Preview {
         deleted: deleted.iter().map(ToString::to_string).collect(),
         kept,
         definitions,
-        operands: operands(&crds, facts.dependents),
+        operands: operands(&crds, facts.operands),
+        needed_by: facts.needed_by.to_vec(),
         users: users(&crds, facts),
         installer: facts.installer.iter().map(ToString::to_string).collect(),
     }
@@ -128,12 +134,23 @@ fn operands(crds: &[&Value], dependents: &[Value]) -> Vec<Counted> {
     counts.into_iter().map(|((kind, namespace), count)| Counted { kind, namespace, count }).collect()
 }
 
-/// Who else uses the package or its APIs: extensions that say so or whose operators may touch the custom resources, and webhooks.
+/// Extensions that would miss it: as the catalogs tell, and where these are silent, as the installed bundles say themselves.
+pub fn needed_by(objects: &[Value], package: &str, others: &[(String, Record)], dependents: &[Dependent]) -> Vec<String> {
+    let crds: Vec<&Value> = objects.iter().filter(|object| is_crd(object)).collect();
+    let told = |each: &Dependent| each.needs.iter().map(|need| format!("clusterextension {}: {need}", each.extension)).collect::<Vec<_>>();
+    let mut lines: Vec<String> = dependents.iter().flat_map(told).collect();
+    for (name, record) in others.iter().filter(|(name, _)| !dependents.iter().any(|each| each.extension == *name)) {
+        let needs = needs(record, package, &crds);
+        lines.extend(needs.into_iter().map(|what| format!("clusterextension {name}: {} requires {what}", record.bundle.name)));
+    }
+    lines
+}
+
+/// Who else uses its APIs: extensions whose operators may touch the custom resources, and webhooks.
 fn users(crds: &[&Value], facts: &Facts<'_>) -> Vec<String> {
     let mut users = Vec::new();
     for (name, record) in facts.others {
-        let needs = needs(record, facts.package, crds);
-        if needs.is_empty() {
+        if needs(record, facts.package, crds).is_empty() {
             for crd in crds.iter().filter(|crd| record.objects.iter().any(|object| may_touch(object, crd))) {
                 users.push(format!(
                     "ClusterExtension {name} ({}): its operator may read or write {}",
@@ -141,8 +158,6 @@ fn users(crds: &[&Value], facts: &Facts<'_>) -> Vec<String> {
                     text(&crd["metadata"]["name"])
                 ));
             }
-        } else {
-            users.extend(needs.into_iter().map(|what| format!("ClusterExtension {name} ({}): needs {what}", record.bundle.name)));
         }
     }
     for configuration in facts.webhooks {

@@ -58,7 +58,7 @@ pub async fn extension(session: &Session, extension: ClusterExtension, progress:
         change_plans: change_plans(session).await,
         // Who may not ask is not told.
         namespace_exists: namespaces.get_metadata_opt(namespace).await.ok().map(|found| found.is_some()),
-        platform: platform(session).await,
+        platform: world.extra.platform,
         now: Timestamp::now(),
         snapshot,
     })
@@ -180,19 +180,4 @@ pub async fn raw_events(session: &Session, kind: &str, name: &str) -> Result<Vec
     });
     found.sort_by_key(|event| event.metadata.creation_timestamp.as_ref().map(|time| time.0));
     Ok(found)
-}
-
-/// `MAJOR.MINOR` of the platform, where there is one.
-async fn platform(session: &Session) -> Option<(u64, u64)> {
-    let place = ObjectRef {
-        api_version: "config.openshift.io/v1".to_owned(),
-        kind: "ClusterVersion".to_owned(),
-        namespace: String::new(),
-        name: "version".to_owned(),
-    };
-    // A cluster without a platform does not serve the kind.
-    let version = session.writer.get(&place).await.ok().flatten()?;
-    let text = version.pointer("/status/desired/version")?.as_str()?.to_owned();
-    let mut parts = text.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

@@ -16,6 +16,8 @@ use crate::cluster::{Session, not_written, refused};
 use crate::commands::install::INSTALLER_LABEL;
 use crate::errors::{Failure, warn};
 use crate::extensions;
+use crate::plans::world::{Rights, World};
+use crate::progress::Progress;
 
 /// Kinds that operators make for custom resources.
 const OPERANDS: [(&str, &str, &str); 10] = [
@@ -53,11 +55,11 @@ pub(super) async fn preview(
             instances.insert(name.to_owned(), found.iter().map(namespace).collect::<Vec<String>>());
         }
     }
-    let mut dependents = Vec::new();
+    let mut operands = Vec::new();
     if instances.values().any(|found| !found.is_empty()) {
         for (group, version, kind) in OPERANDS {
             match metadata(session, &ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))).await {
-                Ok(found) => dependents.extend(found.into_iter().filter(|object| object["metadata"]["ownerReferences"].is_array())),
+                Ok(found) => operands.extend(found.into_iter().filter(|object| object["metadata"]["ownerReferences"].is_array())),
                 // The preview is worth something without them.
                 Err(failure) => {
                     warn(&kind.to_lowercase(), &format!("what was made for custom resources is not counted: {}", failure.to_line()));
@@ -65,15 +67,13 @@ pub(super) async fn preview(
             }
         }
     }
-    let mut others = Vec::new();
-    for other in extensions::all(session).await? {
-        let name = other.metadata.name.clone().unwrap_or_default();
-        if name != arguments.name
-            && let Some(installed) = extensions::history(session, &other).await?.installed()
-        {
-            others.push((name, installed.record.clone()));
-        }
-    }
+    let others = extensions::others(session, &arguments.name).await?;
+    let mut progress = Progress::start();
+    let mut world = World::open(session, &mut progress).await?;
+    let mut snapshot = world.begin(extension, &Rights::Live).await?;
+    let needed_by = world.needed_by(&mut snapshot, &others, &mut progress).await;
+    drop(progress);
+    world.notes.iter().for_each(|problem| warn(&format!("clusterextension {}", arguments.name), problem));
     let mut webhooks = Vec::new();
     for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
         let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
@@ -85,7 +85,8 @@ pub(super) async fn preview(
         package: extensions::package(extension),
         keep_definitions: arguments.keep_crds,
         instances,
-        dependents: &dependents,
+        operands: &operands,
+        needed_by: &needed_by,
         others: &others,
         webhooks: &webhooks,
         installer: &installer,

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::record::History;
 use super::{Action, Evidence, Explanation, Facts, State, extension_subject, name, newer, words};
+use crate::cluster_operator::compat;
 
 /// An object that the installed version consists of, as it is.
 #[derive(Clone, Debug)]
@@ -178,20 +179,11 @@ fn deprecations(facts: &Facts) -> Vec<String> {
 
 /// Whether the installed version stops the platform's next update (OLM1-COMPAT-02, OLM1-COMPAT-06).
 fn platform(facts: &Facts) -> Option<String> {
-    let (major, minor) = facts.platform?;
-    let history = facts.snapshot.history.as_ref().ok().and_then(History::installed)?;
-    let record = &history.record;
-    let properties: Vec<Value> = serde_json::from_str(record.csv_annotations.get("olm.properties")?).ok()?;
-    let limit = properties.iter().find(|property| property["type"] == "olm.maxOpenShiftVersion")?;
-    // A number is taken from its literal text: 4.10 is ten, so it must have been written as a text to be right.
-    let text = limit["value"].as_str().map_or_else(|| limit["value"].to_string(), str::to_owned);
-    let (x, y) = text.split_once('.')?;
-    let limit: (u64, u64) = (x.parse().ok()?, y.parse().ok()?);
-    (limit <= (major, minor)).then(|| {
-        let next = minor + 1;
-        format!(
-            "{} supports the platform up to {text}, so the platform is not updated to {major}.{next}: update the extension to a version that supports {major}.{next}, or remove it, and then try the platform's update again",
-            record.bundle.name
-        )
-    })
+    let platform = facts.platform?;
+    let record = &facts.snapshot.history.as_ref().ok().and_then(History::installed)?.record;
+    let bundle = &record.bundle.name;
+    match compat::blocks(record.csv_annotations.get(compat::ANNOTATION).map(String::as_str), platform) {
+        Ok(blocked) => blocked.map(|blocked| format!("{bundle}: {blocked}: {}", blocked.remedy())),
+        Err(problem) => Some(format!("{bundle}: which platform versions it supports cannot be told: {problem}")),
+    }
 }

@@ -1,7 +1,8 @@
 //! Why not upgraded? An answer for what is healthy and idle, too (MS-EXPL-04).
 
-use mainstay_resolver::{ObstacleKind, why_not_newer};
+use mainstay_resolver::{ObstacleKind, Request, resolve, why_not_newer};
 
+use super::super::dependencies::{self, joins};
 use super::super::plan::request;
 use super::super::record::History;
 use super::answer::word;
@@ -20,7 +21,28 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
         answer.waits_for = Some(format!("the upgrade to {}, which is on its way", coming.choice.version));
         return;
     }
-    let obstacles = why_not_newer(&request, &candidates(&facts.snapshot.catalogs));
+    let catalogs = candidates(&facts.snapshot.catalogs);
+    let together = joins(extension, &facts.snapshot.known.lifecycle);
+    let mut obstacles = why_not_newer(&request, &catalogs);
+    // What it would be alone; a dependency is no obstacle here.
+    let dependent =
+        || obstacles.iter().find(|obstacle| obstacle.kind == ObstacleKind::Dependency).and_then(|obstacle| obstacle.newer.clone());
+    let alone = resolve(&request, &catalogs).ok().map(|found| found.choice).or_else(dependent);
+    if let Some(alone) = alone.filter(|alone| together && alone.bundle != installed.record.bundle.name) {
+        let only = Request { version: Some(alone.version.clone()), ..request };
+        let unsolved = dependencies::together(&facts.snapshot, &only, &catalogs).err();
+        let why = unsolved.map_or_else(
+            || format!("{} does not fit together with what the other extensions ask for", alone.bundle),
+            |unsolved| unsolved.problem,
+        );
+        answer.newer = Some(Newer { version: alone.version, held_back_by: word(ObstacleKind::Dependency), why, action: None });
+        return;
+    }
+    // What is installed is not held back, and where dependencies are followed they hold nothing back by themselves.
+    obstacles.retain(|obstacle| {
+        let other = obstacle.newer.as_ref().is_none_or(|newer| newer.bundle != installed.record.bundle.name);
+        other && !(together && obstacle.kind == ObstacleKind::Dependency)
+    });
     let unknown = obstacles.iter().filter(|obstacle| obstacle.newer.is_none()).map(|obstacle| obstacle.text.clone());
     answer.notes.extend(unknown);
     let Some((obstacle, newer)) = obstacles.iter().find_map(|obstacle| Some((obstacle, obstacle.newer.as_ref()?))) else {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterCatalog;
 use mainstay_resolver::{Change, Refusal, RefusalKind, Resolution};
 
+use super::super::dependencies::following;
 use super::catalog::trouble;
 use super::{Action, Explanation, State, listed};
 
@@ -100,7 +101,12 @@ fn refused(facts: &PackageFacts, subject: String, refusal: &Refusal) -> Explanat
         RefusalKind::UnsupportedDependency { bundle, property } => {
             Explanation::new(subject, "dependency", State::Held, format!("{bundle} needs other content, which is not installed along"))
                 .because(format!("the bundle says so with the property {property}"))
-                .then(Action::new("Look at what it needs:").command(format!("mainstay catalog show --package {package}")))
+                .then(
+                    Action::new("Let what it needs be installed along with it, by a policy for this package:")
+                        .command(following(package))
+                        .command(format!("mainstay install {package}")),
+                )
+                .or(Action::new("Look at what it needs:").command(format!("mainstay catalog show --package {package}")))
         }
         other => Explanation::new(subject, "refused", State::Held, other.to_string()),
     }

@@ -7,6 +7,7 @@ use mainstay_catalog::near::nearest;
 use mainstay_resolver::{CatalogReport, CatalogState, Change, Hint, Refusal, RefusalKind};
 use serde_json::{Map, Value, json};
 
+use super::super::dependencies::following;
 use super::catalog::trouble;
 use super::cause::candidates;
 use super::{Action, Explanation, Facts, listed, name, package, patch, words};
@@ -191,13 +192,10 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
     };
     let answer = words::held(facts, "dependency", format!("{bundle} needs {kind}, and dependencies are not installed along"));
     let mut answer = answer.because(format!("the bundle says so with the property {property}"));
-    answer.why.extend(needs(facts, bundle));
-    let wanted = package(extension);
-    let policy = json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": wanted},
-        "spec": {"packages": [wanted], "resolveDependencies": "Plan"}});
-    let allow = Action::new("Let what it needs be installed along with it, by a policy for this package:")
-        .command(format!("echo '{policy}' | kubectl apply -f -"));
-    answer.then(allow)
+    let missing: Vec<String> = facts.plan.as_ref().map(|plan| plan.warnings.clone()).unwrap_or_default();
+    answer.why.extend(if missing.is_empty() { needs(facts, bundle) } else { missing });
+    let allow = Action::new("Let what it needs be installed along with it, by a policy for this package:");
+    answer.then(allow.command(following(package(extension))))
 }
 
 /// What a bundle says that it needs, each in words.
@@ -272,6 +270,9 @@ pub(super) fn changes(name: &str, package: &str, changes: &[Change], leads_to: &
         };
         wish.insert(key.to_owned(), value);
         words.push(if words.is_empty() { text } else { text.to_lowercase() });
+    }
+    if wish.is_empty() {
+        return None;
     }
     let action =
         Action::new(format!("{}; that leads to {package} {leads_to}:", words.join(" and "))).command(patch(name, &Value::Object(wish)));

@@ -418,10 +418,17 @@ pub(super) fn approval(facts: &Facts, plan: &str, spec: &ChangePlanSpec, since: 
     let mut answer = held(facts, "approval", what);
     answer.since = since;
     let summary = &spec.summary;
-    let parts =
-        [("gains the right to", &summary.rights_gained), ("touches", &summary.custom_resource_definitions), ("note", &summary.warnings)];
-    for (word, lines) in parts {
-        answer.why.extend(lines.iter().map(|line| format!("{word}: {line}")));
+    let along: Vec<String> = summary.dependencies.iter().map(|bundle| format!("{} ({})", bundle.name, bundle.version)).collect();
+    let sections = [
+        ("installed along with it:", &along),
+        ("custom resource definitions:", &summary.custom_resource_definitions),
+        ("rights that the operator gains:", &summary.rights_gained),
+        ("rights that the operator loses:", &summary.rights_lost),
+        ("warnings:", &summary.warnings),
+    ];
+    for (title, lines) in sections.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        answer.why.push(title.to_owned());
+        answer.why.extend(lines.iter().map(|line| format!("  {line}")));
     }
     answer.then(Action::new("This shows the change once more, asks, and lets it happen:").command(format!("mainstay approve {plan}")))
 }

@@ -30,7 +30,7 @@ impl Planner<'_> {
             }
             Err(refusal) => {
                 let advice = match refusal.kind {
-                    RefusalKind::UnsupportedDependency { .. } => wanting(request, &catalogs),
+                    RefusalKind::UnsupportedDependency { .. } => wanting(snapshot, request, &catalogs),
                     _ => Vec::new(),
                 };
                 Err(self.advised(Verdict::Retrying(refusal.to_string()), advice))

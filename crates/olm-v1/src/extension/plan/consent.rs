@@ -24,20 +24,21 @@ impl Planner<'_> {
         }
         let installed = history.installed();
         let mut hold = None;
+        plan.consent.along = self.dependencies.as_ref().map(|dependencies| dependencies.missing.clone()).unwrap_or_default();
         if let (true, Some(record)) = (changes, &plan.record) {
             let nothing = Dependencies::default();
             let dependencies = self.dependencies.as_ref().unwrap_or(&nothing);
+            let missing = dependencies.bundles();
             let ruling = ruling(extension, &lifecycle.policies);
             let asks = ruling
                 != Ruling { dependencies: ruling.dependencies, dependencies_by: ruling.dependencies_by.clone(), ..Ruling::default() };
-            let summary =
-                if asks || !dependencies.missing.is_empty() { self.told(&plan, record, dependencies) } else { ChangeSummary::default() };
+            let summary = if asks || !dependencies.missing.is_empty() { self.told(&plan, record) } else { ChangeSummary::default() };
             let proposal = Proposal {
                 extension,
                 installed,
                 record,
                 catalog: self.resolution.as_ref().map_or("", |resolution| &resolution.choice.catalog),
-                missing: &dependencies.missing,
+                missing: &missing,
                 others: &dependencies.others,
             };
             let gate = approval::gate(&proposal, &ruling, &lifecycle.plans, &summary).map_err(|problem| self.fail(&problem))?;
@@ -57,10 +58,9 @@ impl Planner<'_> {
     }
 
     /// What people are told of the change.
-    fn told(&self, plan: &Plan, record: &Record, dependencies: &Dependencies) -> ChangeSummary {
+    fn told(&self, plan: &Plan, record: &Record) -> ChangeSummary {
         let snapshot = self.snapshot;
         let mut shown = Plan { resolution: self.resolution.clone(), ..plan.clone() };
-        shown.warnings.extend(dependencies.reasons.iter().cloned());
         if let (Some(policy), false) = (&snapshot.known.policy, snapshot.ignore_service_account) {
             let extension = &*snapshot.extension;
             let (namespace, account) = (&extension.spec.namespace, account_name(extension));
@@ -95,7 +95,7 @@ impl Planner<'_> {
 
 /// What has to be there first, in words.
 fn waiting(dependencies: &Dependencies, plan: Option<&str>) -> Option<String> {
-    let names: Vec<&str> = dependencies.missing.iter().map(|bundle| bundle.name.as_str()).collect();
+    let names: Vec<&str> = dependencies.missing.iter().map(|along| along.bundle.name.as_str()).collect();
     if !names.is_empty() {
         let again = plan.map(|name| format!("; mainstay approve {name} makes their extensions")).unwrap_or_default();
         return Some(format!("waits for {}, which no extension installs yet{again}", names.join(", ")));

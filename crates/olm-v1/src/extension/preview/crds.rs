@@ -52,11 +52,9 @@ pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
     }
     for target in looked.gone().iter().filter(|target| target.kind == KIND) {
         let deleted = looked.plan.steps.iter().any(|planned| planned.change == plan::Change::Delete && planned.target.same(target));
-        let unknown = !looked.doable() && looked.present(target).is_some();
-        if deleted || unknown {
+        if deleted {
             let (existing, existing_unknown) = existing(&target.name, extra, |_| Vec::new());
-            let change = if deleted { Change::Deleted } else { Change::Unknown };
-            all.push(CrdChange { name: target.name.clone(), change, existing, existing_unknown, ..CrdChange::default() });
+            all.push(CrdChange { name: target.name.clone(), change: Change::Deleted, existing, existing_unknown, ..CrdChange::default() });
         }
     }
     all

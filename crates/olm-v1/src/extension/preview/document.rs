@@ -1,5 +1,6 @@
 //! The document: what `mainstay plan -o json` prints, and what a saved plan holds. Names are stable.
 
+use mainstay_api::lifecycle::BundleRef;
 use mainstay_resolver::Resolution;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,6 +43,12 @@ pub struct Step {
     /// Why it cannot be done; absent where it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
+    /// Bundles that it needs and nobody asked for yet: they are installed along with it, dependencies first (OLM1-INST-04).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<Dependency>,
+    /// The approval that it waits for; absent where it waits for none (MS-POL-01).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
     /// Every object, with what happens to it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<Object>,
@@ -116,11 +123,40 @@ impl Bundle {
         }
     }
 
+    /// A bundle that is named elsewhere.
+    pub fn named(bundle: &BundleRef) -> Self {
+        let BundleRef { package, name, version, image, catalog } = bundle.clone();
+        Self { package, name, version, image, catalog }
+    }
+
     /// The bundle of a record.
     pub fn installed(bundle: &InstalledBundle) -> Self {
         let InstalledBundle { package, name, version, reference } = bundle.clone();
         Self { package, name, version, image: reference, catalog: String::new() }
     }
+}
+
+/// A bundle that is installed along with another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Dependency {
+    /// The bundle.
+    pub bundle: Bundle,
+    /// Who needs it, and what for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub because: Vec<String>,
+}
+
+/// An approval that is waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Approval {
+    /// The ChangePlan that is to be approved; absent where the cluster does not keep it yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_plan: Option<String>,
+    /// Why somebody has to be asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
 }
 
 /// Why a step cannot be done.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::facts::{Live, Snapshot};
 use super::super::object;
-use super::super::plan::{self, Plan, Verdict};
+use super::super::plan::{self, Plan};
 use super::super::record::History;
 use super::{Change, Object, Restart, fields, owner};
 
@@ -110,11 +110,6 @@ impl<'a> Looked<'a> {
         };
         let note = if change == Change::Adopted { "it is there already and carries the extension's labels" } else { "" };
         Object { change, fields, fields_omitted, note: note.to_owned(), ..named(&target) }
-    }
-
-    /// Whether the plan can be done.
-    pub(super) fn doable(&self) -> bool {
-        self.plan.verdict == Verdict::Reached
     }
 }
 

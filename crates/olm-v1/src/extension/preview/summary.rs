@@ -1,10 +1,10 @@
 //! A preview in lines, short enough to be stored in an object.
 
-use mainstay_api::lifecycle::{BundleRef, ChangeSummary};
+use mainstay_api::lifecycle::ChangeSummary;
 
 use super::super::facts::Snapshot;
 use super::super::plan::Plan;
-use super::{Change, CrdChange, Extra, FieldChange, Object, step};
+use super::{Change, CrdChange, Dependency, Extra, FieldChange, Object, step};
 
 /// Lines of each list.
 const LINES: usize = 60;
@@ -26,9 +26,14 @@ pub fn summary(snapshot: &Snapshot, plan: &Plan) -> ChangeSummary {
         custom_resource_definitions: bounded(step.custom_resource_definitions.iter().flat_map(definition).collect()),
         images: bounded(step.images.iter().map(|image| format!("{} ({})", image.reference, image.used_by.join("; "))).collect()),
         changes: bounded(objects.into_iter().map(object).collect()),
-        dependencies: Vec::<BundleRef>::new(),
-        warnings: bounded(step.warnings),
+        dependencies: plan.consent.along.iter().map(|along| along.bundle.clone()).collect(),
+        warnings: bounded(step.dependencies.iter().map(needed).chain(step.warnings).collect()),
     }
+    .bounded()
+}
+
+fn needed(dependency: &Dependency) -> String {
+    format!("{} comes along: {}", dependency.bundle.name, dependency.because.join("; "))
 }
 
 fn object(object: &Object) -> String {

@@ -80,6 +80,28 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
     step
 }
 
+/// The same for an extension that others need, as [`needed_by`](super::super::removal::needed_by) tells: not doable, unless that is asked
+/// for all the same.
+pub fn needed(mut step: Step, needs: &[String], even_if_needed: bool) -> Step {
+    if needs.is_empty() {
+        return step;
+    }
+    if !even_if_needed {
+        let message = "other extensions need it".to_owned();
+        let hint = "--even-if-needed removes it all the same; what needs it may stop working".to_owned();
+        match &mut step.problem {
+            None => step.problem = Some(Problem { message, causes: needs.to_vec(), hints: vec![hint], unknown_package: false }),
+            Some(problem) => {
+                problem.message = format!("{message}; {}", problem.message);
+                problem.causes.extend(needs.iter().cloned());
+                problem.hints.push(hint);
+            }
+        }
+    }
+    step.warnings.extend(needs.iter().map(|need| format!("needed by {need}")));
+    step
+}
+
 /// A CRD that goes or is kept, with the number of its custom resources.
 pub(super) fn definition(name: &str, change: Change, extra: &Extra) -> CrdChange {
     let (existing, existing_unknown) = match extra.instances.get(name) {

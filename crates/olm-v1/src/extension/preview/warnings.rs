@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::super::facts::Snapshot;
 use super::super::plan::{Action, Plan, Verdict};
 use super::Extra;
+use crate::cluster_operator::compat;
 
 pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<String> {
     let mut all = Vec::new();
@@ -22,14 +23,15 @@ pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<S
     }
     all.extend(plan.warnings.iter().cloned());
     match (&plan.consent.gate, &plan.verdict) {
-        // The ChangePlan has its name only once the cluster keeps it.
-        (Some(gate), _) if !gate.open => all.push(format!("it waits for an approval before it is done: {}", gate.reasons.join("; "))),
+        // The approval is told by itself.
+        (Some(gate), _) if !gate.open => {}
         (_, Verdict::Retrying(text)) if plan.consent.meanwhile.is_some() => all.push(text.clone()),
         _ => {}
     }
     if matches!(plan.action, Action::Install | Action::Upgrade | Action::Report)
         && let Some(bundle) = bundle(snapshot, plan)
     {
+        all.extend(platform(&bundle, extra));
         all.extend(compatibility(&bundle, extra));
         all.extend(bundle.warnings.iter().cloned());
     }
@@ -62,18 +64,44 @@ fn compatibility(bundle: &Bundle, extra: &Extra) -> Vec<String> {
             (None, Ok(_)) => {}
         }
     }
-    for property in bundle.properties.iter().chain(&bundle.csv_properties).filter(|property| property.kind == "olm.maxOpenShiftVersion") {
-        let value = property.value();
-        let version = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let line = format!(
-            "the bundle supports OpenShift up to {version} (olm.maxOpenShiftVersion): while it is installed, cluster updates beyond that are blocked"
-        );
-        if !all.contains(&line) {
-            all.push(line);
-        }
-    }
     all.extend(removed_apis(bundle));
     all
+}
+
+/// Which platform versions the bundle supports, and whether it blocks the platform's next update (OLM1-COMPAT-02, OLM1-COMPAT-06).
+fn platform(bundle: &Bundle, extra: &Extra) -> Option<String> {
+    let properties = declared(bundle);
+    let told = match extra.platform {
+        Some(platform) => {
+            compat::blocks(Some(&properties), platform).map(|blocked| blocked.map(|blocked| format!("{blocked}: {}", blocked.remedy())))
+        }
+        None => Ok(None),
+    };
+    match told.and_then(|blocked| if blocked.is_some() { Ok(blocked) } else { limit(&properties) }) {
+        Ok(told) => told,
+        Err(problem) => Some(format!("which platform versions the bundle supports cannot be told: {problem}")),
+    }
+}
+
+fn limit(properties: &str) -> Result<Option<String>, compat::CompatError> {
+    let words = |max| {
+        format!(
+            "the bundle supports OpenShift up to {max} (olm.maxOpenShiftVersion): while it is installed, cluster updates beyond that are blocked"
+        )
+    };
+    Ok(compat::max_version(Some(properties))?.map(words))
+}
+
+/// The limits that a bundle declares, in its CSV or beside it, each once, as the CSV's annotation would have them.
+fn declared(bundle: &Bundle) -> String {
+    let mut values: Vec<&str> = Vec::new();
+    for property in bundle.csv_properties.iter().chain(&bundle.properties).filter(|property| property.kind == compat::PROPERTY) {
+        if !values.contains(&property.value.get()) {
+            values.push(property.value.get());
+        }
+    }
+    let each: Vec<String> = values.iter().map(|value| format!(r#"{{"type": "{}", "value": {value}}}"#, compat::PROPERTY)).collect();
+    format!("[{}]", each.join(","))
 }
 
 /// Rights on APIs that Kubernetes has removed: whoever wants them will find nothing.
