@@ -13,6 +13,7 @@ use axum::http::Method;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::GroupVersionKind;
 use mainstay_apply::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
@@ -216,6 +217,9 @@ async fn a_webhook_waits_for_its_deployment() {
     let history = world.history().await;
     assert_eq!((history.revisions.len(), history.revisions[0].state), (1, State::Deployed));
     assert_eq!(history.revisions[0].notes.waits_before, None);
+    let events = world.api.admin.list(&GroupVersionKind::gvk("events.k8s.io", "v1", "Event"), 500).await.unwrap();
+    let resolved: Vec<&Value> = events.iter().filter(|event| event["reason"] == "Resolved").collect();
+    assert!(resolved.len() == 1 && resolved[0]["series"].is_null(), "told once, however often it was looked at: {resolved:#?}");
     world.end().await;
 }
 

@@ -20,7 +20,7 @@ use super::lifecycle::{self, LifecycleObjects};
 use super::object;
 use super::observe::{BundleSource, CatalogSource, Observer};
 use super::plan::{Action, FINALIZERS, Plan, Verdict, account_name, plan, with_bundle};
-use super::record::History;
+use super::record::{History, State};
 use super::roles::Policy;
 use super::status::status;
 use super::watches::{Identity, Watches};
@@ -347,7 +347,9 @@ impl Extensions {
             Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner, now: self.env.now_seconds() };
         let resolution = plan.resolution.as_ref();
         let bundle = resolution.map(|resolution| resolution.choice.to_string()).unwrap_or_default();
-        if matches!(plan.action, Action::Install | Action::Upgrade) && plan.gate.rolled_back.is_none() {
+        // An attempt that is tried again was told of when it was begun.
+        let begun = history.latest().is_some_and(|latest| latest.state != State::Deployed && plan.record.as_ref() == Some(&latest.record));
+        if matches!(plan.action, Action::Install | Action::Upgrade) && plan.gate.rolled_back.is_none() && !begun {
             let reason =
                 resolution.and_then(|resolution| resolution.reasons.first()).map(|reason| format!(": {reason}")).unwrap_or_default();
             self.events.normal(extension, "Resolved", &format!("{bundle}{reason}")).await;

@@ -225,6 +225,8 @@ pub async fn mark(writer: &Writer, lifecycle: &Lifecycle, mark: &Mark) -> Result
     });
     match writer.update_status(&live, &json!({"phase": mark.phase, "message": mark.message})).await {
         Err(error) if error.is_not_found() => Ok(()),
+        // It was changed since, perhaps by the mark before: that change wakes the extension, which marks it then.
+        Err(error) if error.reason() == Some(&Reason::Conflict) => Ok(()),
         outcome => outcome.map(drop),
     }
 }
