@@ -40,6 +40,8 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// Where the API listens.
     pub listen: SocketAddr,
+    /// Where catalogs are served when not beside the API.
+    pub catalogs_listen: Option<SocketAddr>,
     /// What runs besides the API.
     pub components: Components,
     /// Simulated nodes.

@@ -211,3 +211,24 @@ fn catalogs_are_served_where_the_api_is() {
     until_installed(&cluster, "gadget", "1.0.0");
     drop(taken);
 }
+
+/// OLM1-CAT-19: with `--catalogs-server-addr` catalogs have a listener of their own, under the same CA, and the API's has none of them.
+#[test]
+fn catalogs_are_served_where_it_is_asked_for() {
+    let Some(()) = need_kubectl() else { return };
+    let cluster = Cluster::up(&["--catalogs-server-addr", "127.0.0.2:0"]);
+    let registry = Registry::ours();
+    cluster.apply(&team(&cluster, &registry, &["1.0.0"]));
+    let live = until_serving(&cluster, "team");
+    let base = live["status"]["urls"]["base"].as_str().unwrap();
+    assert!(base.starts_with("https://127.0.0.2:") && base.ends_with("/catalogs/team"), "{base}");
+    let (status, body) = ask(&cluster, base, "/api/v1/all");
+    assert!(status == 200 && body.contains("gadget.v1.0.0"), "{status}: {body}");
+    let api = cluster.server();
+    assert_ne!(ask(&cluster, &format!("{api}/catalogs/team"), "/api/v1/all").0, 200);
+    let own = base.strip_suffix("/catalogs/team").unwrap();
+    assert_eq!(ask(&cluster, &format!("{own}/api/v1/namespaces"), "").0, 404, "the API is not served there");
+    cluster.apply(INSTALLER);
+    cluster.apply(&gadget("1.0.0"));
+    until_installed(&cluster, "gadget", "1.0.0");
+}

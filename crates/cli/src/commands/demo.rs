@@ -48,6 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let options = Options {
             data_dir: folder.path().join("cluster"),
             listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
+            catalogs_listen: None,
             components: Components::all(),
             nodes: arguments.nodes,
             simulation: up::simulation::Arguments::default(),

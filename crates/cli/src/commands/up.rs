@@ -52,6 +52,9 @@ pub struct Arguments {
     /// Where the API listens; port 0 is a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
+    /// A listener of its own for catalogs, instead of serving them beside the API
+    #[arg(long, value_name = "ADDR:PORT")]
+    catalogs_server_addr: Option<SocketAddr>,
     /// Another place for the administrator's kubeconfig, besides DIR/kubeconfig
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
@@ -105,6 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         manifests: manifests(&arguments.manifests)?,
         data_dir: data_dir.clone(),
         listen: arguments.listen,
+        catalogs_listen: arguments.catalogs_server_addr,
         components: arguments.components.clone(),
         nodes: arguments.nodes,
         simulation: arguments.simulation.clone(),

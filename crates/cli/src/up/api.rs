@@ -1,7 +1,9 @@
-//! Store, API server and the one HTTPS listener of the embedded cluster, which also serves catalogs (OLM1-CAT-19).
+//! Store, API server and the one HTTPS listener of the embedded cluster, which also serves catalogs unless they are given a listener of
+//! their own (OLM1-CAT-19).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -9,13 +11,16 @@ use axum::http::{Extensions, Request};
 use mainstay_apiserver::access::pki::ServingNames;
 use mainstay_apiserver::{Config, Endpoint, Server};
 use mainstay_runtime::Cluster;
-use mainstay_serve::{Certificates, ClientCertificates, Ended, Tls};
+use mainstay_serve::{Certificates, ClientCertificates, Ended, Limits, Tls};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::Options;
 use crate::errors::{Exit, Failure};
+
+/// How long a request for a catalog may take to arrive at a listener of catalogs (OLM1-CAT-18).
+const CATALOG_READ: Duration = Duration::from_secs(5);
 
 /// What is served below `/catalogs`, once there is something.
 type Catalogs = Arc<RwLock<Option<Router>>>;
@@ -26,9 +31,11 @@ pub struct Apis {
     pub server: Server,
     /// `https://ADDRESS:PORT`.
     pub url: String,
+    /// `https://ADDRESS:PORT` of the listener of catalogs.
+    pub catalogs_url: String,
     catalogs: Catalogs,
     shutdown: CancellationToken,
-    listener: JoinHandle<Ended>,
+    listeners: Vec<JoinHandle<Ended>>,
 }
 
 impl Apis {
@@ -38,14 +45,23 @@ impl Apis {
             Failure::failed(format!("listener {}", options.listen), &error)
                 .hint("--listen ADDR:PORT chooses another place, port 0 a free port")
         };
+        let of_catalogs = match options.catalogs_listen {
+            Some(at) => Some(
+                mainstay_serve::Server::bind(at)
+                    .await
+                    .map_err(|error| Failure::failed(format!("--catalogs-server-addr {at}"), &error))?
+                    .limits(Limits { header_read: CATALOG_READ, ..Limits::default() }),
+            ),
+            None => None,
+        };
         let listener = mainstay_serve::Server::bind(options.listen).await.map_err(listening)?;
         let address = listener.address();
-        // Clients of a wildcard address are on this machine, as far as the kubeconfig goes.
-        let host = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
-        let url = format!("https://{}", std::net::SocketAddr::new(host, address.port()));
+        let (host, url) = reached(address);
+        let (catalogs_host, catalogs_url) =
+            of_catalogs.as_ref().map_or_else(|| (host, url.clone()), |listener| reached(listener.address()));
         let config = Config {
             endpoint: Endpoint { address: host.to_string(), port: address.port() },
-            names: ServingNames { addresses: vec![host, address.ip()], ..ServingNames::default() },
+            names: ServingNames { addresses: vec![host, address.ip(), catalogs_host], ..ServingNames::default() },
             plugins: options.plugins.clone(),
             store: options.sharing.storage.clone(),
             pki_dir: options.sharing.pki_dir.clone(),
@@ -63,9 +79,15 @@ impl Apis {
         let pki = options.data_dir.join("pki");
         let certificates = Certificates::from_files(&pki.join("apiserver.crt"), &pki.join("apiserver.key")).map_err(listening)?;
         let listener = listener.tls(Tls::new(&certificates, ClientCertificates::Requested).map_err(listening)?);
-        let router = both(server.router(), catalogs.clone());
-        let listener = tokio::spawn(listener.run(router, shutdown.clone()));
-        Ok(Self { server, url, catalogs, shutdown, listener })
+        let mut listeners = Vec::new();
+        // Beside the API there is nothing below `/catalogs` when that has a listener of its own.
+        let beside = if of_catalogs.is_some() { Catalogs::default() } else { catalogs.clone() };
+        listeners.push(tokio::spawn(listener.run(both(server.router(), beside), shutdown.clone())));
+        if let Some(listener) = of_catalogs {
+            let listener = listener.tls(Tls::new(&certificates, ClientCertificates::Ignored).map_err(listening)?);
+            listeners.push(tokio::spawn(listener.run(both(Router::new(), catalogs.clone()), shutdown.clone())));
+        }
+        Ok(Self { server, url, catalogs_url, catalogs, shutdown, listeners })
     }
 
     /// Serves these routes below `/catalogs`.
@@ -82,13 +104,21 @@ impl Apis {
     pub async fn close(self) {
         self.server.end_watches();
         self.shutdown.cancel();
-        match self.listener.await {
-            Ok(Ended::Drained) => {}
-            Ok(Ended::Cut(connections)) => tracing::warn!(connections, "requests in flight were cut"),
-            Err(error) => tracing::error!(%error, "the listener ended abnormally"),
+        for listener in self.listeners {
+            match listener.await {
+                Ok(Ended::Drained) => {}
+                Ok(Ended::Cut(connections)) => tracing::warn!(connections, "requests in flight were cut"),
+                Err(error) => tracing::error!(%error, "the listener ended abnormally"),
+            }
         }
         self.server.close().await;
     }
+}
+
+/// How clients reach a listener. Those of a wildcard address are on this machine, as far as the kubeconfig goes.
+fn reached(address: SocketAddr) -> (IpAddr, String) {
+    let host = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
+    (host, format!("https://{}", SocketAddr::new(host, address.port())))
 }
 
 fn both(api: Router, catalogs: Catalogs) -> Router {

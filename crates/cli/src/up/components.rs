@@ -179,7 +179,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
             gates: options.gates.clone(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             cache: options.data_dir.join("olm-v1"),
-            external_address: apis.url.clone(),
+            external_address: apis.catalogs_url.clone(),
             authority: apis.server.ca_certificate().as_bytes().to_vec(),
             registries: images::config()?,
             gc_interval: GARBAGE,
