@@ -133,12 +133,13 @@ fn all_files_are_asked() {
     assert!(count >= 150, "{count} universes");
 }
 
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "conflicts.txt",
     "inst-04-apis.txt",
     "inst-04-constraints.txt",
     "inst-04-package.txt",
     "inst-04-without-adding.txt",
+    "inst-04-pitfalls.txt",
     "sel-02-candidates.txt",
     "sel-03-selectors.txt",
     "sel-06-order.txt",
@@ -181,6 +182,13 @@ fn packages_that_are_needed() {
 #[test]
 fn nothing_may_be_added() {
     check("inst-04-without-adding.txt");
+}
+
+/// OLM0-RES-11, OLM0-RES-19, OLM1-SEL-07, OLM1-SEL-11, OLM1-UPG-11, MS-EXPL-05: ties, what no catalog has any more, one package twice,
+/// pre-releases, nested constraints, and upgrades that take an API away from somebody.
+#[test]
+fn pitfalls() {
+    check("inst-04-pitfalls.txt");
 }
 
 /// OLM1-SEL-02, OLM1-SEL-11: catalogs that are off, down, or two of one priority.
