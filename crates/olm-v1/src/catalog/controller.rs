@@ -81,7 +81,10 @@ const WORKERS: usize = 4;
 pub async fn run(catalogs: Arc<Catalogs>, stop: CancellationToken) {
     let resource = kube::api::ApiResource::erase::<ClusterCatalog>(&());
     let cache = Cache::start(catalogs.writer.client(), &resource, &Scope::default(), &stop);
-    cache.ready().await;
+    // A copy that was told to end before its first list never becomes ready.
+    if stop.run_until_cancelled(cache.ready()).await.is_none() {
+        return;
+    }
     catalogs.restore(&cache);
     let queue: Queue<Key> = Queue::default();
     let woken = queue.clone();

@@ -27,6 +27,9 @@ pub enum ActError {
     /// The install record could not be written.
     #[error("the install record could not be written: {}", chain(.0))]
     Record(#[from] WriteError),
+    /// Another process works on the extension too.
+    #[error("the install record {0} was written by another process meanwhile")]
+    Overtaken(String),
     /// The install records could not be listed.
     #[error("the install records could not be listed: {}", chain(.0))]
     List(Box<kube::Error>),
@@ -143,14 +146,23 @@ impl Actor<'_> {
             object["kind"] = Value::from("Secret");
             match self.own.create(&object).await {
                 Ok(_) => {}
-                // Left by a crash between two chunks, of an attempt which never counted.
-                Err(error) if error.reason() == Some(&Reason::AlreadyExists) => {
-                    self.own.delete(&place, &Expect::default(), Propagation::Background).await?;
-                    self.own.create(&object).await?;
-                }
+                Err(error) if error.reason() == Some(&Reason::AlreadyExists) => self.replace_left(&place, &object).await?,
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
+    }
+
+    /// Takes the place of what a crash left between two chunks, or an extension of the same name before this one. A record of this very
+    /// extension was not there when the records were read: another process wrote it since, and it counts.
+    async fn replace_left(&self, place: &ObjectRef, object: &Value) -> Result<(), ActError> {
+        if let Some(found) = self.own.get(place).await? {
+            if record::begins(&found, &self.owner.uid) {
+                return Err(ActError::Overtaken(place.name.clone()));
+            }
+            self.own.delete(place, &Expect::exactly(&found), Propagation::Background).await?;
+        }
+        self.own.create(object).await?;
         Ok(())
     }
 

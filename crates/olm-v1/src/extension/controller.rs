@@ -19,7 +19,7 @@ use super::facts::{Answer, Snapshot};
 use super::lifecycle::{self, LifecycleObjects};
 use super::object;
 use super::observe::{BundleSource, CatalogSource, Observer};
-use super::plan::{Action, FINALIZERS, Plan, Verdict, account_name, plan, with_bundle};
+use super::plan::{Action, FINALIZERS, Plan, Verdict, account_name, finalizing, plan, with_bundle};
 use super::record::{History, State};
 use super::roles::Policy;
 use super::status::status;
@@ -106,8 +106,14 @@ pub fn catalog_cache(client: &Client, stop: &CancellationToken) -> Cache {
 pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
     let resource = ApiResource::erase::<ClusterExtension>(&());
     let cache = Cache::start(extensions.writer.client(), &resource, &Scope::default(), &stop);
-    cache.ready().await;
-    extensions.catalog_cache.ready().await;
+    let known = async {
+        cache.ready().await;
+        extensions.catalog_cache.ready().await;
+    };
+    // A copy that was told to end before its first list never becomes ready.
+    if stop.run_until_cancelled(known).await.is_none() {
+        return;
+    }
     let queue: Queue<Key> = Queue::new(BACKOFF);
     let watches = Watches::new(
         queue.clone(),
@@ -148,10 +154,11 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
             }
         });
     }
-    let worker = extensions.clone();
+    let (worker, ending) = (extensions.clone(), stop.clone());
     let reconcile = move |key: Key| {
         let (extensions, cache, watches, lifecycle) = (worker.clone(), cache.clone(), watches.clone(), lifecycle.clone());
-        async move { extensions.reconcile(&cache, &watches, &lifecycle, &key).await }
+        let ending = ending.clone();
+        async move { extensions.reconcile(&cache, &watches, &lifecycle, &key, &ending).await }
     };
     mainstay_runtime::run("clusterextension", queue, WORKERS, extensions.env.clone(), stop, reconcile).await;
 }
@@ -200,6 +207,7 @@ impl Extensions {
         watches: &Watches,
         lifecycle: &LifecycleObjects,
         key: &Key,
+        ending: &CancellationToken,
     ) -> Result<Outcome, ExtensionError> {
         let Some(object) = cache.get(key) else {
             watches.forget(&key.name);
@@ -208,7 +216,23 @@ impl Extensions {
         let live = serde_json::to_value(&*object).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
         let extension: ClusterExtension =
             serde_json::from_value(live.clone()).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
-        let extension = Arc::new(extension);
+        // Gathering facts changes nothing, and may wait for what comes no more once the process is to end; acting is finished.
+        let Some(decided) = ending.run_until_cancelled(self.decide(Arc::new(extension), lifecycle)).await else {
+            tracing::debug!(extension = key.name, "nothing is decided any more: the end was asked for");
+            return Ok(Outcome::Done);
+        };
+        let (snapshot, plan, account) = decided?;
+        tracing::debug!(extension = key.name, action = ?plan.action, steps = plan.steps.len(), verdict = ?plan.verdict, "decided");
+        self.act(&live, snapshot, plan, account, watches).await
+    }
+
+    /// Gathers what the plan asks for until there is one; with it comes who acts.
+    async fn decide(
+        &self,
+        extension: Arc<ClusterExtension>,
+        lifecycle: &LifecycleObjects,
+    ) -> Result<(Snapshot, Plan, Option<Writer>), ExtensionError> {
+        let name = extension.name_any();
         let account = self.account(&extension).await;
         let observer = Observer {
             own: self.writer.client(),
@@ -225,14 +249,20 @@ impl Extensions {
             snapshot.known.account = Some(Err(chain(error)));
         }
         snapshot.known.now = Some(self.env.now_seconds());
-        snapshot.known.lifecycle = lifecycle.facts().await;
+        // No policy has a say in finalizers, and an extension that goes is not to wait for them.
+        if finalizing(&snapshot.extension).is_none() {
+            snapshot.known.lifecycle = lifecycle.facts().await;
+        }
         for _ in 0..ROUNDS {
             match plan(&snapshot) {
-                Answer::Ready(plan) => return self.act(&live, snapshot, plan, account.ok(), watches).await,
-                Answer::Need(facts) => observer.fetch(&mut snapshot, facts).await,
+                Answer::Ready(plan) => return Ok((snapshot, plan, account.ok())),
+                Answer::Need(facts) => {
+                    tracing::debug!(extension = name, ?facts, "asked for");
+                    observer.fetch(&mut snapshot, facts).await;
+                }
             }
         }
-        Err(ExtensionError::Endless { name: key.name.clone() })
+        Err(ExtensionError::Endless { name })
     }
 
     /// Who watches the extension's objects.

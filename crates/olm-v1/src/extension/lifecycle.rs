@@ -76,8 +76,12 @@ impl LifecycleObjects {
     pub async fn facts(&self) -> Lifecycle {
         let mut known = self.known.subscribe();
         let both = || self.policies.is_known() && self.plans.is_known();
+        if !both() {
+            tracing::debug!("waiting for lifecyclepolicies and changeplans to be known");
+        }
         while !both() && tokio::time::timeout_at(self.until, known.changed()).await.is_ok() {}
         if !both() {
+            tracing::debug!("lifecyclepolicies or changeplans are not known");
             return Lifecycle { problem: Some("lifecyclepolicies or changeplans cannot be read".to_owned()), ..Lifecycle::default() };
         }
         let (mut lifecycle, unreadable) = self.read();

@@ -275,7 +275,7 @@ pub fn account_name(extension: &ClusterExtension) -> &str {
 }
 
 /// Finalizers come first, at the beginning and at the end (OLM1-CTRL-07).
-fn finalizing(extension: &ClusterExtension) -> Option<Action> {
+pub(super) fn finalizing(extension: &ClusterExtension) -> Option<Action> {
     let present = extension.metadata.finalizers.as_deref().unwrap_or_default();
     let has = |name: &&str| present.iter().any(|finalizer| finalizer == name);
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();

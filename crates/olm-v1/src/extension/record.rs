@@ -230,9 +230,10 @@ impl History {
         self.revisions.last()
     }
 
-    /// The installed revision and the attempts after it: whatever may be live.
+    /// The installed revision and the attempts after it: whatever may be live. An older revision that still counts was left so by a crash,
+    /// or by a process that had been replaced and whose writes came late: what it holds may be live, too.
     pub fn may_be_live(&self) -> impl Iterator<Item = &Revision> {
-        let from = self.installed().map_or(0, |revision| revision.number);
+        let from = self.revisions.iter().find(|revision| revision.state == State::Deployed).map_or(0, |revision| revision.number);
         self.revisions.iter().filter(move |revision| revision.number >= from)
     }
 
@@ -367,6 +368,12 @@ pub fn secret_name(extension: &str, revision: u32) -> String {
     format!("olm.v1.{cut}.{hash}.v{revision}")
 }
 
+/// Whether a Secret is the first one of a record of this extension: the one that makes the record count.
+pub fn begins(secret: &Value, uid: &str) -> bool {
+    let labels = &secret["metadata"]["labels"];
+    labels[EXTENSION_LABEL] == uid && labels[CHUNK_LABEL].is_null()
+}
+
 fn chunk_name(first: &str, chunk: usize) -> String {
     format!("{first}.{chunk}")
 }
@@ -414,6 +421,28 @@ mod tests {
         all.retain(|secret| secret.metadata.name.as_deref() != Some("olm.v1.widgets.v2.1"));
         let error = History::read(&all).unwrap_err();
         assert_eq!(error.to_string(), "install record olm.v1.widgets.v2: chunk 1 of 2 is missing");
+    }
+
+    /// MS-OPS-03: an older revision that counts again, since the last write of a replaced process came late, may have left something live.
+    #[test]
+    fn what_a_late_write_left_may_be_live() {
+        let history = |first| History { revisions: vec![example(1, first, "old"), example(2, State::Deployed, "new")] };
+        let live = |history: &History| history.may_be_live().map(|revision| revision.number).collect::<Vec<_>>();
+        assert_eq!(live(&history(State::Superseded)), [2]);
+        let overtaken = history(State::Deployed);
+        assert_eq!((live(&overtaken), overtaken.installed().map(|revision| revision.number)), (vec![1, 2], Some(2)));
+    }
+
+    /// MS-OPS-03: which Secrets in the way of a new record are left-overs, and which are another process's record.
+    #[test]
+    fn the_first_secret_of_this_extension_is_no_left_over() {
+        let revision = example(1, State::Pending, "text");
+        let first = serde_json::to_value(&secrets(&revision, "widgets", &owner(), "system").unwrap()[0]).unwrap();
+        let mut chunk = first.clone();
+        chunk["metadata"]["labels"][CHUNK_LABEL] = json!("1");
+        assert!(begins(&first, "1234"));
+        assert!(!begins(&first, "of an extension that is gone"));
+        assert!(!begins(&chunk, "1234"));
     }
 
     /// OLM1-CTRL-11, MS-RB-01: ten revisions are kept; what is installed and what a rollback leads back to are among them, however many
