@@ -1,6 +1,6 @@
 //! operator-controller's copy of every served catalog (OLM1-CTRL-12).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 use mainstay_api::condition::{self, Status};
-use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
+use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_catalog::{Limits, MemorySource, PackageFacts};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoredCatalog};
 use mainstay_resolver::PackageSource;
@@ -166,13 +166,21 @@ impl CatalogSource for CatalogCache {
         for catalog in self.typed() {
             facts.push(CatalogFact {
                 name: catalog.metadata.name.clone().unwrap_or_default(),
-                labels: catalog.metadata.labels.clone().unwrap_or_default(),
+                labels: labels(&catalog),
                 priority: catalog.spec.priority,
                 content: self.content(&catalog).await,
             });
         }
         facts
     }
+}
+
+/// The labels that selectors see. Upstream an admission webhook sets the one with the name, whatever was there; a cluster that has no such
+/// webhook lacks it, and a selector by name must find the catalog all the same (OLM1-CAT-03).
+fn labels(catalog: &ClusterCatalog) -> BTreeMap<String, String> {
+    let mut labels = catalog.metadata.labels.clone().unwrap_or_default();
+    labels.insert(NAME_LABEL.to_owned(), catalog.metadata.name.clone().unwrap_or_default());
+    labels
 }
 
 /// A stored catalog as the resolver reads it: through its index.
@@ -189,5 +197,28 @@ impl PackageSource for Content {
 
     fn providers(&self, group: &str, version: &str, kind: &str) -> Vec<&str> {
         self.0.index().providing_packages(group, version, kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// OLM1-CAT-03: the label with the name is there for selectors, also where nobody has set it, or set it wrong; others are as they are.
+    #[test]
+    fn selectors_see_the_name() {
+        for given in [json!({"team": "a"}), json!({"team": "a", NAME_LABEL: "other"})] {
+            let catalog: ClusterCatalog = serde_json::from_value(json!({
+                "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": "real", "labels": given},
+                "spec": {"source": {"type": "Image", "image": {"ref": "registry.example/catalog:1"}}},
+            }))
+            .unwrap();
+            let wanted = BTreeMap::from([(NAME_LABEL.to_owned(), "real".to_owned()), ("team".to_owned(), "a".to_owned())]);
+            assert_eq!(labels(&catalog), wanted);
+        }
     }
 }
