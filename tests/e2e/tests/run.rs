@@ -105,6 +105,10 @@ impl World {
     }
 
     fn replica(&self, component: &str, account: &str, number: usize) -> Replica {
+        self.replica_with(component, account, number, &[])
+    }
+
+    fn replica_with(&self, component: &str, account: &str, number: usize, flags: &[&str]) -> Replica {
         let name = format!("{component}-{number}");
         let (health, metrics, catalogs) = (free(), free(), free());
         let log = self.file(&format!("{name}.log"));
@@ -113,6 +117,7 @@ impl World {
         command
             .args(["run", component, "--leader-elect", "--log-format=json"])
             .args(TIMES)
+            .args(flags)
             .arg("--kubeconfig")
             .arg(self.kubeconfig(account));
         command.args(["--system-namespace", OLM]).arg("--cache-path").arg(self.file(&format!("{name}-cache")));
@@ -441,6 +446,53 @@ fn settings_change_while_it_runs() {
             assert!(!get(port, path).is_ok_and(|answer| answer.contains(" 200 OK")), "{address} answers {path} without encryption");
         }
     }
+}
+
+/// The content of a registry behind TLS with the certificate of the world; ends with the guard.
+fn behind_tls(world: &World, registry: &Registry) -> (String, tokio_util::sync::DropGuard, tokio::runtime::Runtime) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let address = runtime.block_on(async {
+        let certificates = mainstay_serve::Certificates::from_files(&world.file("tls.crt"), &world.file("tls.key")).unwrap();
+        let tls = mainstay_serve::Tls::new(&certificates, mainstay_serve::ClientCertificates::Ignored).unwrap();
+        let server = mainstay_serve::Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap().tls(tls);
+        let address = server.address().to_string();
+        let router = registry.inner().expect("ours").router();
+        let until = stop.clone();
+        tokio::spawn(async move { server.run(router, until).await });
+        address
+    });
+    (address, stop.drop_guard(), runtime)
+}
+
+/// OLM1-GEN-06, MS-CLI-04: a registry's authority, and catalogd's, that is put into its folder while the process runs is trusted from then on.
+#[test]
+fn authorities_change_while_it_runs() {
+    let Some(()) = need_kubectl() else { return };
+    let world = World::start(CATALOGD.0, &[]);
+    let registry = Registry::ours();
+    let source = world.file("bundles");
+    Toy::new("gadget", "1.0.0").write(&source);
+    let reference = publish(&registry, &source, world.cluster.folder(), "latest");
+    let (secured, _guard, _runtime) = behind_tls(&world, &registry);
+    let right = fs::read_to_string(world.file("cas/ca.crt")).unwrap();
+    // Trusted from the start is an authority that has signed nothing here.
+    let wrong = CertificateParams::new(Vec::new()).unwrap().self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+    write(&world.file("cas/ca.crt"), &wrong);
+    write(&world.file("pull-cas/ca.crt"), &wrong);
+    let (pull, served) = (format!("--pull-cas-dir={}", world.file("pull-cas").display()), world.file("cas/ca.crt"));
+    let _catalogd = world.replica_with("catalogd", CATALOGD.0, 0, &[&pull]);
+    let _controller = world.replica("operator-controller", OPERATOR_CONTROLLER.0, 0);
+
+    world.cluster.apply(&catalog("real", &reference.replace(registry.address(), &secured), None));
+    until_said(&world.cluster, "clustercatalog", "real", "Progressing", "certificate");
+    write(&world.file("pull-cas/ca.crt"), &right);
+    until_serving(&world.cluster, "real");
+
+    world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
+    until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "certificate");
+    write(&served, &right);
+    until_installed(&world.cluster, "gadget", "1.0.0");
 }
 
 /// Pushes the bundles and their catalog to a registry with a door.
