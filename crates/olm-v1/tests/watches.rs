@@ -137,10 +137,10 @@ async fn what_changed_before_the_watch_is_seen() {
     wire.shut.store(true, Ordering::SeqCst);
     let bench = bench(&wire).await;
     install(&bench, "alpha").await;
-    while wire.refused.load(Ordering::SeqCst) == 0 {
+    // Refused some times with a pause each, after which whatever the install itself wakes is over.
+    while wire.refused.load(Ordering::SeqCst) < 4 {
         tokio::task::yield_now().await;
     }
-    // The Deployment's own watch is open by then, and what it wakes for is done.
     patch(&bench, "alpha", json!({"data": {"a": "2"}})).await;
     wire.shut.store(false, Ordering::SeqCst);
     repaired(&bench, "alpha").await;
