@@ -37,32 +37,31 @@ impl Encoding {
         while at < core.len() && *questions > 0 {
             let left_out = core[at];
             let fewer = [&core[..at], &core[at + 1..]].concat();
-            if self.witnessed(left_out, taken.iter().chain(&fewer)) {
+            if self.witnessed(left_out, taken, &fewer) {
                 at += 1;
                 continue;
             }
             *questions -= 1;
-            match self.core(&fewer, taken) {
-                Some(smaller) => core = smaller,
-                None => {
-                    let model = self.solver.get_model().to_vec();
-                    self.witnesses.0.entry(left_out).or_default().push(model);
-                    at += 1;
-                }
+            if let Some(smaller) = self.core(&fewer, taken) {
+                core = smaller;
+            } else {
+                let model = self.solver.get_model().to_vec();
+                self.witnesses.0.entry(left_out).or_default().push(model);
+                at += 1;
             }
         }
         let core: HashSet<Lit> = core.into_iter().collect();
         Some(self.guards.iter().filter(|(_, lit)| core.contains(lit)).map(|(key, _)| key.clone()).collect())
     }
 
-    /// Whether all of this holds in an answer that was found when the same fact was left out.
-    fn witnessed<'l>(&self, left_out: Lit, all: impl Iterator<Item = &'l Lit> + Clone) -> bool {
+    /// Whether what is taken and the facts hold in an answer that was found when the same fact was left out.
+    fn witnessed(&self, left_out: Lit, taken: &[Lit], facts: &[Lit]) -> bool {
         let models = self.witnesses.0.get(&left_out).into_iter().flatten();
         models.into_iter().any(|model| {
             let is = |lit: &Lit| model.get(lit.var().idx() as usize) == Some(if lit.sign() { &lbool::TRUE } else { &lbool::FALSE });
             // A fact holds, be it switched on or not, where all that it says does.
             let holds = |lit: &Lit| is(lit) || self.says.get(lit).is_some_and(|says| says.iter().all(|clause| clause.iter().any(is)));
-            all.clone().all(holds)
+            taken.iter().chain(facts).all(holds)
         })
     }
 
