@@ -32,7 +32,7 @@ fn schedule(seed: u64) -> Schedule {
         4..=6 => Fault::KilledAfter(below(writes)),
         7..=9 => Fault::Writes { at: below(writes), count: 1 + below(3), answer: answer() },
         10..=11 => Fault::Reads { at: below(40), count: 1 + below(3), answer: answer() },
-        12 => Fault::Watches { pieces: below(4) },
+        12 => Fault::Watches { count: below(60), pieces: below(4) },
         13..=14 => Fault::Replaced { at: below(writes) },
         _ => Fault::None,
     };
@@ -116,6 +116,20 @@ fn a_kill_at_every_write_is_mended() {
         ]
     };
     run(&(0..WRITES).flat_map(kills).collect::<Vec<_>>());
+}
+
+/// MS-OPS-03, OLM1-CTRL-11: a leader is replaced in the middle of an installation, and another version is wanted and installed before its
+/// writes arrive: nothing of the first version stays, neither as a record that counts nor as an object that the other does not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_writes_of_another_version_are_mended() {
+    let world = World::start().await;
+    let [_, wanted, _] = world.run(&UNDISTURBED).await;
+    for at in (4..WRITES).step_by(3) {
+        let found = world.overtaken(at).await;
+        assert_eq!(found.extension, wanted.extension, "replaced at write {at}");
+        assert_eq!(found.objects, wanted.objects, "replaced at write {at}");
+    }
+    world.end().await;
 }
 
 /// MS-OPS-03, OLM1-CTRL-09, OLM1-CTRL-11, OLM1-INST-14: random schedules of conflicts, throttling, errors, time-outs, cut connections, lost

@@ -33,8 +33,9 @@ pub enum Fault {
         count: usize,
         answer: Answer,
     },
-    /// Watches end after so many pieces; every third is told that its version is gone.
+    /// The first watches end after so many pieces; every third of them is told that its version is gone.
     Watches {
+        count: usize,
         pieces: usize,
     },
     /// Another leader takes over while this write is under way: it arrives after the other one is done, and all that follow it.
@@ -147,8 +148,11 @@ async fn pass(State(wire): State<Wire>, request: Request, next: Next) -> Respons
 
 async fn read(wire: &Wire, request: Request, next: Next) -> Response {
     if request.uri().query().is_some_and(|query| query.contains("watch=")) {
-        let Fault::Watches { pieces } = wire.fault else { return next.run(request).await };
+        let Fault::Watches { count, pieces } = wire.fault else { return next.run(request).await };
         let number = wire.watches.fetch_add(1, Ordering::SeqCst);
+        if number >= count {
+            return next.run(request).await;
+        }
         if number % 3 == 2 {
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired",
                 "message": "too old resource version: 1 (2)"});
