@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::ObjectRef;
+use mainstay_apply::{ObjectRef, WriteError};
 use mainstay_bundle::Bundle;
 use mainstay_oci::Client;
 use mainstay_olm_v1::cluster_operator::compat::Platform;
@@ -20,6 +20,7 @@ use mainstay_olm_v1::extension::record::{History, Record};
 use mainstay_olm_v1::extension::{dependencies, removal};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use mainstay_rbac::PolicyIndex;
+use mainstay_runtime::KindError;
 use serde_json::{Value, json};
 
 use super::facts::extra;
@@ -355,7 +356,8 @@ async fn platform(session: &Session) -> Result<Option<Platform>, String> {
     match session.writer.get(&place).await {
         Ok(Some(found)) => Platform::of(&found).map_err(|error| error.to_string()),
         Ok(None) => Ok(None),
-        Err(error) if error.is_not_found() => Ok(None),
+        // A cluster without a platform does not serve the kind.
+        Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Ok(None),
         Err(error) => Err(crate::cluster::not_written(&error).to_line()),
     }
 }
