@@ -50,7 +50,7 @@ impl mainstay_runtime::Clock for Still {
 
 fn assert_same(found: &[Left; 3], wanted: &[Left; 3], schedule: &Schedule) {
     for ((found, wanted), stage) in found.iter().zip(wanted).zip(["install", "upgrade", "removal"]) {
-        let again = format!("{schedule:?}, after {stage}; again with: SEED={} SCHEDULES=1", schedule.seed);
+        let again = format!("{schedule:?}, after {stage}");
         assert_eq!(found.extension, wanted.extension, "{again}");
         let numbers =
             |left: &Left| left.records.iter().map(|record| format!("{} {}", record["version"], record["state"])).collect::<Vec<_>>();
@@ -61,6 +61,17 @@ fn assert_same(found: &[Left; 3], wanted: &[Left; 3], schedule: &Schedule) {
         };
         assert_eq!(places(found), places(wanted), "{again}");
         assert_eq!(found.objects, wanted.objects, "{again}");
+    }
+}
+
+/// Names the schedule that a panic ends, wherever it happens.
+struct Told<'a>(&'a Schedule);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{:?}; again with: SEED={} SCHEDULES=1", self.0, self.0.seed);
+        }
     }
 }
 
@@ -76,6 +87,7 @@ fn run(schedules: &[Schedule]) {
                     let wanted = world.run(&UNDISTURBED).await;
                     while let Some(schedule) = schedules.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst)) {
                         tracing::info!(?schedule, "begins");
+                        let _told = Told(schedule);
                         let found = world.run(schedule).await;
                         tracing::info!(seed = schedule.seed, "ended");
                         assert_same(&found, &wanted, schedule);
@@ -90,7 +102,7 @@ fn run(schedules: &[Schedule]) {
 /// Clusters at a time.
 const CLUSTERS: usize = 2;
 /// Schedules of a run that asks for no number.
-const FEW: u64 = 20;
+const FEW: u64 = 40;
 
 /// MS-OPS-03, OLM1-CTRL-09, OLM1-CTRL-11, OLM1-INST-14: the process ends before and after every single write of an install, an upgrade and
 /// a removal; the next one finishes it.
@@ -134,7 +146,7 @@ async fn late_writes_of_another_version_are_mended() {
 
 /// MS-OPS-03, OLM1-CTRL-09, OLM1-CTRL-11, OLM1-INST-14: random schedules of conflicts, throttling, errors, time-outs, cut connections, lost
 /// watches, kills, wrong clocks, and leaders that are replaced and whose writes arrive late. What is left is always what an undisturbed run
-/// leaves: objects, records and status. `SCHEDULES=N` runs N instead of 20, `SEED=S` begins elsewhere.
+/// leaves: objects, records and status. `SCHEDULES=N` runs N instead of 40, `SEED=S` begins elsewhere.
 #[test]
 fn random_faults_leave_what_an_undisturbed_run_leaves() {
     let (first, count) = (number("SEED").unwrap_or(1), number("SCHEDULES").unwrap_or(FEW));
