@@ -102,7 +102,7 @@ pub struct Arguments {
     /// How often content that no catalog refers to is removed [default: 12h]
     #[arg(long, value_name = "DURATION", help_heading = "catalogd")]
     gc_interval: Option<String>,
-    /// Accepted for compatibility: this program has no webhook of catalogs to serve
+    /// Accepted for compatibility: there is no webhook to serve; selectors by name find catalogs without the label that it would set
     #[arg(long, value_name = "PORT", help_heading = "catalogd")]
     webhook_server_port: Option<u16>,
     /// Gates: NAME=true|false,...
