@@ -71,7 +71,9 @@ fn value(run: &Run) -> Value {
 #[test]
 fn table() {
     let run = ask(&["ship"], &[], 0);
-    assert_data_eq!(run.stdout, str![[r"
+    assert_data_eq!(
+        run.stdout,
+        str![[r"
 PACKAGE   BUNDLE        VERSION   CHANNELS   CATALOG
 ship      ship.v1.0.0   1.0.0     stable     harbour
 
@@ -84,7 +86,8 @@ added before, in this order:
 why:
   ship.v1.0.0 is the only one of 1 bundles that fits
 
-"]]);
+"]]
+    );
 }
 
 /// MS-CLI-09, OLM0-RES-07: the same for programs.

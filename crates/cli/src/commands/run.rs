@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{ArgAction, Args};
-use mainstay_runtime::leader::{self, Candidate, Ended};
 use mainstay_runtime::Env;
+use mainstay_runtime::leader::{self, Candidate, Ended};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::ClusterArgs;
@@ -177,4 +177,3 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn host() -> String {
     mainstay_apiserver::access::pki::host_name().unwrap_or_else(|| "mainstay".to_owned())
 }
-

@@ -32,9 +32,15 @@ pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut Pro
                 continue;
             }
             let mut verified = asked(&writer, step, title.clone(), &asked_as, steps).await;
-            if verified.refused_for_rights && grants {
-                // The account gets the right only when the plan is applied; admission can be asked all the same.
-                let user = "you (the account gets the right with this plan)";
+            // What the account may do only when the plan is applied; admission can be asked all the same.
+            let user = if verified.refused_for_rights && grants {
+                Some("you (the account gets the right with this plan)")
+            } else if binds_what_is_made(step, steps) && verified.answer.accepted != Some(true) {
+                Some("you (what it binds is made by an earlier step, so the server cannot tell whether the account may)")
+            } else {
+                None
+            };
+            if let Some(user) = user {
                 verified = asked(&session.writer.dry(), step, title, user, steps).await;
             }
             shown.verification.push(verified.answer);
@@ -96,12 +102,23 @@ async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &st
     Asked { answer, refused_for_rights: error.is_forbidden() }
 }
 
-/// Whether a refusal comes from the dry run itself: the namespace or the kind is made by a step before.
+/// Whether the step binds a role that another step makes.
+fn binds_what_is_made(step: &ClusterStep, all: &[ClusterStep]) -> bool {
+    let role = match step.target.kind.as_str() {
+        "RoleBinding" => ["Role", "ClusterRole"].as_slice(),
+        "ClusterRoleBinding" => &["ClusterRole"],
+        _ => return false,
+    };
+    all.iter().any(|other| other.change == How::Create && role.contains(&other.target.kind.as_str()))
+}
+
+/// Whether a refusal comes from the dry run itself: the namespace, the kind or the role is made by a step before.
 fn needs_another(step: &ClusterStep, all: &[ClusterStep], error: &mainstay_apply::WriteError) -> bool {
     let made = |kind: &str| all.iter().any(|other| other.change == How::Create && other.target.kind == kind);
     let text = error.to_string();
     match error {
         mainstay_apply::WriteError::Kind { .. } => made("CustomResourceDefinition"),
+        _ if error.is_not_found() && binds_what_is_made(step, all) => true,
         _ if error.is_not_found() && !step.target.namespace.is_empty() => text.contains("namespaces") || made("Namespace"),
         _ => false,
     }
