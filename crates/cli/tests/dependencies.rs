@@ -27,7 +27,7 @@ fn package(name: &str, bundles: &[(&str, Value)]) -> String {
         let image = format!("example.com/{name}:{version}");
         blobs.push(json!({"schema": "olm.bundle", "package": name, "name": bundle(version), "image": image, "properties": properties}));
     }
-    blobs.iter().map(|blob| format!("{blob}\n")).collect()
+    blobs.iter().fold(String::new(), |text, blob| text + &blob.to_string() + "\n")
 }
 
 fn needs(package: &str, range: &str) -> Value {
@@ -144,7 +144,7 @@ fn cases() {
         json!({"package": "engine", "version": "<2"}),
         json!({"package": "engine", "installed": {"name": "engine.v1.0.0", "version": "1.0.0"}}),
     ];
-    std::fs::write(&file, questions.iter().map(|question| format!("{question}\n")).collect::<String>()).unwrap();
+    std::fs::write(&file, questions.iter().fold(String::new(), |text, question| text + &question.to_string() + "\n")).unwrap();
     let answers = lines(&ask(&[], &["--cases", file.to_str().unwrap()], 0).stdout);
     assert_eq!(answers.len(), 4);
     let added = |at: usize| answers[at]["added"].as_array().unwrap().iter().map(|one| one["package"].clone()).collect::<Vec<_>>();

@@ -170,7 +170,8 @@ impl Server {
         let tls = tls.map(|tls| if http2 { tls } else { tls.without_http2() });
         let slots = Arc::new(Semaphore::new(limits.connections));
         let mut connections = JoinSet::new();
-        let context = Arc::new(Context { acceptor: tls.map(|tls| TlsAcceptor::from(tls.config)), limits, http2, observer, router, shutdown });
+        let context =
+            Arc::new(Context { acceptor: tls.map(|tls| TlsAcceptor::from(tls.config)), limits, http2, observer, router, shutdown });
         loop {
             let slot = tokio::select! {
                 () = context.shutdown.cancelled() => break,

@@ -355,9 +355,8 @@ async fn platform(session: &Session) -> Result<Option<Platform>, String> {
     };
     match session.writer.get(&place).await {
         Ok(Some(found)) => Platform::of(&found).map_err(|error| error.to_string()),
-        Ok(None) => Ok(None),
         // A cluster without a platform does not serve the kind.
-        Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Ok(None),
+        Ok(None) | Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Ok(None),
         Err(error) => Err(crate::cluster::not_written(&error).to_line()),
     }
 }
