@@ -165,7 +165,7 @@ impl World {
             _ = self.api.until(&target, goal) => false,
         };
         if !over {
-            first.end().await;
+            first.end_over(&wire).await;
             // A fault may have met the look after the last change: the next one tells.
             let next = self.controllers(self.api.server.router(), 0, schedule);
             self.api.until(&target, goal).await;
@@ -299,6 +299,15 @@ impl Controllers {
     async fn end(self) {
         self.stop.cancel();
         self.running.await.unwrap();
+    }
+
+    /// Ends, or is killed where a last write after the goal is the one at which it is to be.
+    async fn end_over(mut self, wire: &Wire) {
+        self.stop.cancel();
+        tokio::select! {
+            ended = &mut self.running => ended.unwrap(),
+            () = wire.over.notified() => self.kill().await,
+        }
     }
 
     /// Whatever runs of it is dropped where it stands.
