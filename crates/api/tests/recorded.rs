@@ -55,7 +55,12 @@ fn differences(path: &str, ours: &Value, theirs: &Value, out: &mut Vec<String>) 
 /// OLM1-GEN-02, OLM1-API-01, OLM1-API-03, OLM1-CAT-01, OLM1-CAT-02: schemas, rules, messages and columns are those of upstream.
 #[test]
 fn definitions_are_those_of_upstream() {
-    for manifest in mainstay_api::manifests().unwrap() {
+    let manifests = mainstay_api::manifests().unwrap();
+    // The others are ours alone.
+    let upstreams: Vec<_> =
+        manifests.iter().filter(|manifest| manifest.definition["spec"]["group"] == "olm.operatorframework.io").collect();
+    assert_eq!(upstreams.len(), 2);
+    for manifest in upstreams {
         let Some(theirs) = recorded(&manifest.file) else { return };
         let mut out = Vec::new();
         differences("", &facts(&manifest.definition)["spec"], &facts(&theirs)["spec"], &mut out);

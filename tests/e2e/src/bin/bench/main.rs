@@ -288,9 +288,10 @@ impl Bench {
             return Ok(());
         }
         let cluster = self.cluster(&[]);
-        let (installed, available) = install(&cluster)?;
+        let (installed, available, planned) = install(&self.binary, &cluster)?;
         self.add(time("a small bundle from a loopback registry: created to Installed=True", installed, "1 s", 1_000));
         self.add(time("a Deployment of 1 replica: created to Available", available, "1 s", 1_000));
+        self.add(time("`mainstay plan upgrade --no-sizes`, with field diffs: the whole command", planned, "200 ms", 200));
         Ok(())
     }
 }
@@ -300,12 +301,13 @@ fn resident(cluster: &Cluster) -> anyhow::Result<u64> {
 }
 
 /// Installs small bundles and creates Deployments, asking the API every few milliseconds.
-fn install(cluster: &Cluster) -> anyhow::Result<(Duration, Duration)> {
+fn install(binary: &Path, cluster: &Cluster) -> anyhow::Result<(Duration, Duration, Duration)> {
     let registry = Registry::ours();
     let bundles = cluster.folder().join("bundles");
     let packages = ["gadget", "widget", "gizmo"];
     for package in packages {
         Toy::new(package, "1.0.0").write(&bundles);
+        Toy::new(package, "1.1.0").write(&bundles);
     }
     let reference = publish(&registry, &bundles, cluster.folder(), "latest");
     cluster.apply(&catalog("team", &reference, None));
@@ -322,6 +324,16 @@ fn install(cluster: &Cluster) -> anyhow::Result<(Duration, Duration)> {
         proxy.until(&format!("/apis/olm.operatorframework.io/v1/clusterextensions/{package}"), "Installed")?;
         Ok(begun.elapsed())
     })?;
+    let planned = median(ROUNDS, || {
+        let begun = Instant::now();
+        let plan = Command::new(binary)
+            .args(["plan", "upgrade", "gadget", "--version", "1.1.0", "--no-sizes", "-o", "json", "--kubeconfig"])
+            .arg(cluster.kubeconfig())
+            .output()?;
+        let took = begun.elapsed();
+        anyhow::ensure!(plan.status.success(), "{}", String::from_utf8_lossy(&plan.stderr));
+        Ok(took)
+    })?;
     let mut number = 0;
     let available = median(ROUNDS, || {
         number += 1;
@@ -335,7 +347,7 @@ fn install(cluster: &Cluster) -> anyhow::Result<(Duration, Duration)> {
         proxy.until(&format!("/apis/apps/v1/namespaces/default/deployments/{name}"), "Available")?;
         Ok(begun.elapsed())
     })?;
-    Ok((installed, available))
+    Ok((installed, available, planned))
 }
 
 /// `kubectl proxy`: the API without TLS on a port of the loopback, so that asking costs little.
