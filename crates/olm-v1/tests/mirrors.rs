@@ -29,6 +29,14 @@ async fn define(api: &Api) {
     for (kind, plural) in [("ImageDigestMirrorSet", "imagedigestmirrorsets"), ("ImageTagMirrorSet", "imagetagmirrorsets")] {
         api.apply(definition(kind, plural)).await;
         api.established(&format!("{plural}.config.openshift.io")).await;
+        // Discovery may name the kind a moment later.
+        let nobody = place("config.openshift.io/v1", kind, "", "nobody");
+        for _ in 0..3000 {
+            if api.admin.get(&nobody).await.is_ok() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
     }
 }
 
