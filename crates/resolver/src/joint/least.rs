@@ -7,7 +7,7 @@ use super::encode::Encoding;
 use super::explain::Explainer;
 use super::universe::{Input, Key, Universe};
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the integration tests use the rest of it")]
 #[path = "../../tests/language/mod.rs"]
 mod language;
 
