@@ -1,0 +1,175 @@
+//! Several processes of which one works: it is killed, it is asked to end, and the API goes.
+
+use std::net::TcpStream;
+
+use mainstay_e2e::bundles::{Toy, catalog, extension, publish, until_installed, until_said, until_serving};
+use mainstay_e2e::{Registry, eventually, need_kubectl, terminate};
+use serde_json::json;
+
+use crate::world::{CATALOGD, COMBINED, LONG, OLM, OPERATOR_CONTROLLER, Replica, World, get, get_secure};
+
+/// A policy that lets nobody write the settings of a version.
+fn held(version: &str) -> String {
+    let expression = format!("!has(object.data) || !('version' in object.data) || object.data['version'] != '{version}'");
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]});
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "held"},
+        "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression, "message": "held by the test"}]},
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "held"},
+        "spec": {"policyName": "held", "validationActions": ["Deny"]},
+    });
+    format!("{policy}\n{binding}")
+}
+
+/// An upgrade that cannot come to its end, the leader killed in the middle of it, the hindrance gone. Who has been killed?
+fn killed_in_the_middle(world: &World, lease: &str, replicas: &mut [Replica]) -> usize {
+    let working = world.leader(lease, replicas);
+    world.cluster.apply(&held("1.1.0"));
+    let upgrade = r#"{"spec": {"source": {"catalog": {"version": "1.1.0"}}}}"#;
+    world.cluster.kubectl(&["patch", "clusterextension", "gadget", "--type=merge", "-p", upgrade]).ok();
+    until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "held by the test");
+    replicas[working].child.kill().unwrap();
+    replicas[working].child.wait().unwrap();
+    world.cluster.kubectl_with(&["delete", "-f", "-"], &held("1.1.0")).ok();
+    working
+}
+
+/// What was made is what is made where nothing goes wrong.
+fn as_undisturbed(world: &World) {
+    let disturbed = world.made("gadget");
+    assert!(disturbed.len() >= 5, "{disturbed:#?}");
+    world.cluster.kubectl(&["delete", "clusterextension", "gadget", "--wait"]).ok();
+    world.cluster.until_gone(&["deployment", "-n", "gadgets", "gadget"]);
+    world.cluster.apply(&mainstay_e2e::bundles::extension("gadget", "gadgets", "gadget", "1.1.0", None));
+    until_installed(&world.cluster, "gadget", "1.1.0");
+    assert_eq!(disturbed, world.made("gadget"));
+}
+
+/// MS-CLI-04, OLM1-GEN-01, OLM1-GEN-09, OLM1-GEN-11, MS-OPS-01: two processes of `mainstay run olm-v1` that know nothing but the token of the one
+/// account of `mainstay deploy --combined`. The leader is killed in the middle of an upgrade, the other one finishes it, serves the catalogs, and
+/// in the end everything is as it is where nothing went wrong. A signal ends politely: both Leases are given back, and whoever looks is told.
+/// A second one ends at once.
+#[test]
+fn two_processes_with_one_account() {
+    let Some(()) = need_kubectl() else { return };
+    let world = World::start(COMBINED, &["--combined"]);
+    let registry = Registry::ours();
+    let source = world.file("bundles");
+    for version in ["1.0.0", "1.1.0"] {
+        Toy::new("gadget", version).write(&source);
+    }
+    let reference = publish(&registry, &source, world.cluster.folder(), "latest");
+    let mut both: Vec<Replica> = (0..2).map(|number| world.replica("olm-v1", COMBINED, number)).collect();
+    world.cluster.apply(&catalog("real", &reference, None));
+    until_serving(&world.cluster, "real");
+    assert_eq!(world.leader(CATALOGD.1, &both), world.leader(OPERATOR_CONTROLLER.1, &both), "one process has both Leases");
+    world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
+    until_installed(&world.cluster, "gadget", "1.0.0");
+
+    let killed = killed_in_the_middle(&world, OPERATOR_CONTROLLER.1, &mut both);
+    let other = 1 - killed;
+    until_installed(&world.cluster, "gadget", "1.1.0");
+    assert_eq!((world.leader(CATALOGD.1, &both), world.leader(OPERATOR_CONTROLLER.1, &both)), (other, other));
+    let base = format!("https://{}/catalogs/real", both[other].external);
+    world.cluster.until("the other one serves", &["clustercatalog", "real"], |object| object["status"]["urls"]["base"] == base);
+    assert_eq!(get_secure(&world, &both[other].external, "/catalogs/real/api/v1/all").unwrap().0, 200);
+    as_undisturbed(&world);
+
+    // Nobody may do what the rows do not list: neither foreign Secrets nor foreign Leases.
+    let own = world.kubeconfig(COMBINED).to_string_lossy().into_owned();
+    for asked in
+        [["get", "secrets", "default"], ["update", "leases", OLM], ["create", "deployments", OLM], ["patch", "changeplans", "default"]]
+    {
+        let answer = world.cluster.kubectl(&["--kubeconfig", &own, "auth", "can-i", asked[0], asked[1], "-n", asked[2]]).exits(1);
+        assert!(answer.contains("no"), "{asked:?}: {answer}");
+    }
+
+    // While the Leases cannot be given back, the process is on its way out.
+    let pid = both[other].child.id();
+    mainstay_e2e::signal(world.cluster.pid(), "STOP");
+    mainstay_e2e::signal(pid, "TERM");
+    eventually("it says that it ends", LONG, || match get(both[other].health, "/readyz") {
+        Ok(text) if text.contains("503") && text.contains("ending") => Ok(()),
+        answer => Err(format!("{answer:?}")),
+    });
+    mainstay_e2e::signal(pid, "TERM");
+    let status = both[other].child.wait().unwrap();
+    mainstay_e2e::signal(world.cluster.pid(), "CONT");
+    assert_eq!(status.code(), Some(1), "the second signal ends at once");
+
+    let mut third = world.replica("olm-v1", COMBINED, 2);
+    world.leader(OPERATOR_CONTROLLER.1, std::slice::from_ref(&third));
+    assert_eq!(terminate(&mut third.child), Some(0));
+    for name in [CATALOGD.1, OPERATOR_CONTROLLER.1] {
+        let lease = world.cluster.get(&["lease", "-n", OLM, name]).unwrap();
+        assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), "", "{lease:#}");
+    }
+}
+
+/// MS-CLI-04, OLM1-GEN-01, OLM1-GEN-05, OLM1-GEN-06, OLM1-GEN-09, OLM1-GEN-11, OLM1-CAT-18, MS-OPS-01: four processes that know nothing but the
+/// tokens of the deployed accounts install and upgrade. Leaders that are killed in the middle are followed by the others, the API goes and
+/// comes back, and in the end everything is as it is where nothing went wrong.
+#[test]
+fn leaders_change_in_the_middle() {
+    let Some(()) = need_kubectl() else { return };
+    let mut world = World::start(CATALOGD.0, &[]);
+    let registry = Registry::ours();
+    let source = world.file("bundles");
+    for version in ["1.0.0", "1.1.0"] {
+        Toy::new("gadget", version).write(&source);
+    }
+    let reference = publish(&registry, &source, world.cluster.folder(), "latest");
+    let mut catalogd: Vec<Replica> = (0..2).map(|number| world.replica("catalogd", CATALOGD.0, number)).collect();
+    let mut controllers: Vec<Replica> = (0..2).map(|number| world.replica("operator-controller", OPERATOR_CONTROLLER.0, number)).collect();
+    world.cluster.apply(&catalog("real", &reference, None));
+    until_serving(&world.cluster, "real");
+
+    // The leader alone serves catalogs; both are ready and show their figures.
+    let serving = world.leader(CATALOGD.1, &catalogd);
+    let path = "/catalogs/real/api/v1/all";
+    assert_eq!(get_secure(&world, &catalogd[serving].external, path).unwrap().0, 200);
+    assert!(TcpStream::connect(&catalogd[1 - serving].external).is_err(), "a follower serves no catalogs");
+    assert!(get(catalogd[1 - serving].health, "/readyz").unwrap().contains("another process may lead"));
+    let (_, page) = get_secure(&world, &format!("127.0.0.1:{}", catalogd[serving].metrics), "/metrics").unwrap();
+    for figure in [
+        "controller_runtime_reconcile_total{controller=\"clustercatalog\",result=",
+        "workqueue_depth{name=\"clustercatalog\"}",
+        "catalogd_http_request_duration_seconds_count{code=\"200\"}",
+        "process_resident_memory_bytes",
+    ] {
+        assert!(page.contains(figure), "{figure} is missing: {page}");
+    }
+
+    world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
+    until_installed(&world.cluster, "gadget", "1.0.0");
+
+    let working = killed_in_the_middle(&world, OPERATOR_CONTROLLER.1, &mut controllers);
+    let extension = until_installed(&world.cluster, "gadget", "1.1.0");
+    assert_eq!(extension["status"]["install"]["bundle"]["name"], "gadget.v1.1.0");
+    assert_eq!(world.leader(OPERATOR_CONTROLLER.1, &controllers), 1 - working, "the other one has finished it");
+
+    // The same with catalogd: the other one unpacks, and serves at its own address.
+    catalogd[serving].child.kill().unwrap();
+    catalogd[serving].child.wait().unwrap();
+    let base = format!("https://{}/catalogs/real", catalogd[1 - serving].external);
+    world.cluster.until("the other one serves", &["clustercatalog", "real"], |object| object["status"]["urls"]["base"] == base);
+    assert_eq!(get_secure(&world, &catalogd[1 - serving].external, path).unwrap().0, 200);
+
+    // The API goes, as in a crash, and comes back; watches and Leases go on.
+    world.cluster.kill();
+    world.cluster.come_back();
+    world.cluster.kubectl(&["delete", "configmap", "-n", "gadgets", "gadget-settings"]).ok();
+    world.cluster.until("the ConfigMap is made again", &["configmap", "-n", "gadgets", "gadget-settings"], |object| {
+        object["data"]["version"] == "1.1.0"
+    });
+    assert_eq!(world.leader(OPERATOR_CONTROLLER.1, &controllers), 1 - working);
+
+    as_undisturbed(&world);
+
+    // A polite end gives the Lease back at once.
+    assert_eq!(terminate(&mut controllers[1 - working].child), Some(0));
+    let lease = world.cluster.get(&["lease", "-n", OLM, OPERATOR_CONTROLLER.1]).unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), "", "{lease:#}");
+}

@@ -1,0 +1,210 @@
+//! A cluster into which the controllers were deployed, and processes of `mainstay run` with the rights of the deployed accounts.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mainstay_e2e::bundles::write;
+use mainstay_e2e::client::{JSON, Target};
+use mainstay_e2e::{Cluster, eventually, mainstay, terminate};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::{Value, json};
+
+pub const OLM: &str = "olm";
+pub const CATALOGD: (&str, &str) = ("catalogd-controller-manager", "catalogd-operator-lock");
+pub const OPERATOR_CONTROLLER: (&str, &str) = ("operator-controller-controller-manager", "9c4404e7.operatorframework.io");
+/// The account of both in one process.
+pub const COMBINED: &str = "mainstay-olm-v1";
+/// Long enough for a busy machine to renew in, short enough to wait for.
+pub const TIMES: [&str; 3] = ["--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=1s"];
+pub const LONG: Duration = Duration::from_secs(120);
+
+/// One process of `mainstay run`.
+pub struct Replica {
+    pub child: Child,
+    pub log: PathBuf,
+    pub health: u16,
+    pub metrics: u16,
+    /// Where it serves catalogs when it leads.
+    pub external: String,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        terminate(&mut self.child);
+        if std::thread::panicking() {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            let tail: Vec<&str> = log.lines().rev().take(15).collect();
+            eprintln!("last words in {}:\n  {}", self.log.display(), tail.into_iter().rev().collect::<Vec<_>>().join("\n  "));
+        }
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A cluster without OLM, into which it was deployed; certificates for the processes.
+pub struct World {
+    pub cluster: Cluster,
+}
+
+impl World {
+    pub fn start(deployment: &str, flags: &[&str]) -> Self {
+        let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
+        let image = [&["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1"], flags].concat();
+        // A server cannot say anything of objects in a namespace that is not there.
+        let unasked = cluster.mainstay(&[&image[..], &["--dry-run"]].concat()).exits(0);
+        assert!(unasked.contains(&format!("deployment/{deployment} in olm not checked by the server (dry run)")), "{unasked}");
+        assert!(unasked.contains("namespace olm is not there yet"), "{unasked}");
+        cluster.kubectl(&["create", "namespace", OLM]).ok();
+        let asked = cluster.mainstay(&[&image[..], &["--dry-run"]].concat()).ok();
+        assert!(asked.contains(&format!("deployment/{deployment} in olm created (dry run)")), "{asked}");
+        assert!(cluster.get(&["deployment", "-n", OLM, deployment]).is_none(), "a dry run keeps nothing");
+        cluster.mainstay(&image).ok();
+        let world = Self { cluster };
+        world.certificates();
+        world
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.cluster.folder().join(name)
+    }
+
+    /// An authority in a folder of its own, and a certificate for the loopback.
+    pub fn certificates(&self) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        write(&self.file("cas/ca.crt"), &params.self_signed(&key).unwrap().pem());
+        let issuer = Issuer::new(params, key);
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        write(&self.file("tls.crt"), &certificate.pem());
+        write(&self.file("tls.key"), &key.serialize_pem());
+    }
+
+    /// A kubeconfig that holds nothing but the token of an account that was deployed.
+    pub fn kubeconfig(&self, account: &str) -> PathBuf {
+        let token = self.cluster.kubectl(&["create", "token", "-n", OLM, account]).ok();
+        let own: Value = mainstay_yaml::parse(&fs::read_to_string(self.cluster.kubeconfig()).unwrap()).unwrap();
+        let path = self.file(&format!("{account}.kubeconfig"));
+        let server = json!({"server": self.cluster.server(), "certificate-authority-data": own["clusters"][0]["cluster"]["certificate-authority-data"]});
+        write(&path, &kubeconfig(&server, &json!({"token": token.trim()})));
+        path
+    }
+
+    pub fn replica(&self, component: &str, account: &str, number: usize) -> Replica {
+        self.replica_with(component, account, number, &[])
+    }
+
+    pub fn replica_with(&self, component: &str, account: &str, number: usize, flags: &[&str]) -> Replica {
+        let name = format!("{component}-{number}");
+        let (health, metrics, catalogs) = (free(), free(), free());
+        let log = self.file(&format!("{name}.log"));
+        let (cert, key, cas) = (self.file("tls.crt"), self.file("tls.key"), self.file("cas"));
+        let mut command = self.cluster.command(mainstay());
+        command
+            .args(["run", component, "--leader-elect", "--log-format=json"])
+            .args(TIMES)
+            .args(flags)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig(account));
+        command.args(["--system-namespace", OLM]).arg("--cache-path").arg(self.file(&format!("{name}-cache")));
+        command.arg(format!("--health-probe-bind-address=127.0.0.1:{health}"));
+        command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}")).arg("--tls-cert").arg(cert).arg("--tls-key").arg(key);
+        let external = format!("127.0.0.1:{catalogs}");
+        if component != "operator-controller" {
+            command.arg(format!("--catalogs-server-addr={external}")).arg(format!("--external-address={external}"));
+        }
+        if component != "catalogd" {
+            command.arg("--catalogd-cas-dir").arg(cas);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        let replica = Replica { child: command.spawn().unwrap(), log, health, metrics, external };
+        eventually("a replica is ready", LONG, || match get(replica.health, "/readyz") {
+            Ok(text) if text.contains("200 OK") => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        replica
+    }
+
+    /// Waits for a holder of the Lease among the replicas, and names it.
+    pub fn leader(&self, lease: &str, replicas: &[Replica]) -> usize {
+        eventually("one of the replicas leads", LONG, || {
+            let lease = self.cluster.get(&["lease", "-n", OLM, lease]).ok_or("there is no Lease")?;
+            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
+            let holds = |replica: &Replica| holder.contains(&format!("_{}-", replica.child.id()));
+            replicas.iter().position(holds).ok_or(format!("the holder is {holder:?}"))
+        })
+    }
+
+    /// What an extension made, as far as it says what was asked for.
+    pub fn made(&self, name: &str) -> BTreeMap<String, Value> {
+        let kinds = "deployments,configmaps,serviceaccounts,clusterroles,clusterrolebindings,customresourcedefinitions";
+        let label = format!("olm.operatorframework.io/owner-name={name}");
+        let all = self.cluster.get(&[kinds, "-A", "-l", &label]).unwrap();
+        let stripped = |object: &Value| {
+            let mut object = object.clone();
+            let place = format!("{} {}", object["kind"], object["metadata"]["name"]);
+            object.as_object_mut().unwrap().retain(|member, _| ["spec", "data", "rules", "roleRef", "subjects"].contains(&member.as_str()));
+            (place, object)
+        };
+        all["items"].as_array().unwrap().iter().map(stripped).collect()
+    }
+}
+
+pub fn kubeconfig(cluster: &Value, user: &Value) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    })
+    .to_string()
+}
+
+/// A plain request; status line, headers and body as they come.
+pub fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The same by HTTPS, trusting our authority alone; status and body.
+pub fn get_secure(world: &World, address: &str, path: &str) -> anyhow::Result<(u16, String)> {
+    let file = world.file("secure.kubeconfig");
+    let cluster = json!({"server": format!("https://{address}"), "certificate-authority": world.file("cas/ca.crt")});
+    write(&file, &kubeconfig(&cluster, &json!({})));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (status, body) = Target::read(&file)?.connect().await?.ask("GET", path, JSON, bytes::Bytes::new()).await?;
+        Ok((status.as_u16(), String::from_utf8_lossy(&body).into_owned()))
+    })
+}
+
+/// What a listener agrees to with a client that offers HTTP/2 and HTTP/1.1 over TLS 1.2.
+pub fn agreed(world: &World, address: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(world.file("cas/ca.crt"))?)?;
+    let versions = [&rustls::version::TLS12];
+    let mut config = rustls::ClientConfig::builder_with_protocol_versions(&versions).with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(address).await?;
+        let name = ServerName::try_from("127.0.0.1")?;
+        let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        Ok(stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec))
+    })
+}
