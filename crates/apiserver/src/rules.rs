@@ -1,8 +1,8 @@
 //! CEL rules of custom resources (KAPI-CRD-03), evaluated by `mainstay-cel`.
 
-use mainstay_cel::{CompiledRules, Reason, RuleError};
+use mainstay_cel::CompiledRules;
 use mainstay_schema::Schema;
-use mainstay_schema::field::{BadValue, Error as FieldError, Kind, Path};
+use mainstay_schema::field::{Error as FieldError, Path};
 use serde_json::Value;
 
 /// The compiled rules of one schema.
@@ -27,36 +27,13 @@ impl Rules {
 
     /// Adds the findings about an object.
     pub fn check(&self, value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-        let Some(compiled) = &self.compiled else { return };
-        // Values of the wrong type make rules meaningless: say so instead of evaluating them.
-        if let Some(blocked) = mainstay_schema::validate::blocks_rules(errors) {
-            errors.push(blocked);
-            return;
-        }
-        for violation in compiled.validate(value, old) {
-            let path = if violation.path.is_empty() { Path::root() } else { Path::new(violation.path) };
-            errors.push(finding(violation.reason, &path, violation.value.map_or(BadValue::Omitted, BadValue::Value), violation.message));
+        if let Some(compiled) = &self.compiled {
+            compiled.check(value, old, errors);
         }
     }
 }
 
-fn finding(reason: Reason, path: &Path, value: BadValue, detail: String) -> FieldError {
-    let kind = match reason {
-        Reason::Invalid => Kind::Invalid,
-        Reason::Forbidden => Kind::Forbidden,
-        Reason::Required => Kind::Required,
-        Reason::Duplicate => Kind::Duplicate,
-        Reason::NotSupported => Kind::NotSupported,
-    };
-    // Of a duplicate Kubernetes says the value alone.
-    let detail = if kind == Kind::Duplicate { String::new() } else { detail };
-    FieldError::new(kind, path, value, detail)
-}
-
 /// What is wrong with the rules of a schema.
 pub fn problems(schema: &Schema, path: &Path) -> Vec<FieldError> {
-    let of = |error: RuleError| {
-        finding(error.reason, &Path::new(error.path), error.value.map_or(BadValue::Omitted, BadValue::Json), error.detail)
-    };
-    CompiledRules::refusals(schema, path.as_str()).into_iter().map(of).collect()
+    CompiledRules::refusals(schema, path.as_str()).into_iter().map(FieldError::from).collect()
 }

@@ -20,6 +20,7 @@ mod cost;
 mod error;
 mod eval;
 mod field_path;
+mod findings;
 mod fold;
 mod functions;
 mod lexer;

@@ -141,11 +141,16 @@ impl CompiledRules {
 
     /// Runs every rule over an object; `old` is the object before an update.
     pub fn validate(&self, value: &Json, old: Option<&Json>) -> Vec<Violation> {
+        self.run(value, old).0
+    }
+
+    /// The same, with what it cost.
+    pub(crate) fn run(&self, value: &Json, old: Option<&Json>) -> (Vec<Violation>, u64) {
         let mut pass = Pass { found: Vec::new(), budget: RUNTIME_BUDGET, ended: false };
         if let Some(root) = &self.root {
             root.validate(value, old, false, "", &mut pass);
         }
-        pass.found
+        (pass.found, RUNTIME_BUDGET - pass.budget)
     }
 }
 
