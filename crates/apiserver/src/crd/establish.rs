@@ -134,55 +134,46 @@ impl Establisher {
             .collect();
         // The oldest CRD gets the names that several want.
         items.sort_by_key(|item| (meta(&item.crd, "creationTimestamp").to_owned(), meta(&item.crd, "name").to_owned()));
+        let mut due = Vec::new();
         for index in 0..items.len() {
             if !items[index].changed {
                 continue;
             }
-            let group = &items[index].crd["spec"]["group"];
-            let others = items.iter().enumerate().filter(|(at, other)| *at != index && other.crd["spec"]["group"] == *group);
-            let names = crd::names_accepted(&items[index].crd, others.map(|(_, other)| &other.crd));
-            match self.settle(&crds, &items[index], &names).await {
-                Ok(Some((revision, crd))) => (items[index].revision, items[index].crd) = (revision, crd),
-                Ok(None) => items[index].crd = Value::Null,
-                Err(error) => {
-                    // What is served does not wait for it, and the next pass looks at it again.
-                    items[index].revision = 0;
-                    outcome = Err(error);
+            let deleting = !meta(&items[index].crd, "deletionTimestamp").is_empty();
+            if !deleting {
+                let group = &items[index].crd["spec"]["group"];
+                let others = items.iter().enumerate().filter(|(at, other)| *at != index && other.crd["spec"]["group"] == *group);
+                let names = crd::names_accepted(&items[index].crd, others.map(|(_, other)| &other.crd));
+                if let Some(next) = settled(&items[index].crd, &names) {
+                    due.push((index, std::mem::replace(&mut items[index].crd, next)));
+                }
+            } else if meta_list(&items[index].crd, "finalizers").iter().any(|one| one == FINALIZER) {
+                match self.clean_up(&crds, items[index].revision, items[index].crd.clone()).await {
+                    Ok(Some((revision, crd))) => (items[index].revision, items[index].crd) = (revision, crd),
+                    Ok(None) => items[index].crd = Value::Null,
+                    Err(error) => {
+                        // What is served does not wait for it, and the next pass looks at it again.
+                        items[index].revision = 0;
+                        outcome = Err(error);
+                    }
                 }
             }
         }
+        // A kind is served before its CRD says so: whoever waits for the condition asks for objects in the next moment.
         self.publish(&items);
-        crate::apiservices::custom(&self.api, &self.api.served().custom_groups).await?;
-        outcome
-    }
-
-    /// Brings the status of one CRD up to date; `None` when the CRD is gone.
-    async fn settle(&self, crds: &Arc<Served>, item: &Item, names: &Names) -> Result<Option<(u64, Value)>> {
-        let (revision, crd) = (item.revision, item.crd.clone());
-        let deleting = !meta(&crd, "deletionTimestamp").is_empty();
-        if deleting && meta_list(&crd, "finalizers").iter().any(|one| one == FINALIZER) {
-            return self.clean_up(crds, revision, crd).await;
+        let listed = crate::apiservices::custom(&self.api, &self.api.served().custom_groups).await;
+        for (index, before) in due {
+            let Item { revision, crd, .. } = &mut items[index];
+            crate::fields::by_server(&crds, &before, crd, Some("status"));
+            let saved = self.api.save(&crds, crd, Expect::Revision(*revision)).await;
+            // What could not be written is looked at again in the next pass.
+            let now = saved.as_ref().map_or(0, |revision| *revision);
+            if let Some(known) = self.known.get_mut(meta(crd, "name")).filter(|known| known.revision == *revision) {
+                known.revision = now;
+            }
+            outcome = outcome.and(saved.map(|_| ()));
         }
-        if deleting {
-            return Ok(Some((revision, crd)));
-        }
-        let mut next = crd.clone();
-        next["status"]["acceptedNames"] = names.accepted.to_json();
-        let approval = crd::approval(&crd);
-        // A condition that was True before stays where it was, its time with it.
-        let mut wanted = vec![&names.names_accepted, &names.established];
-        if let Some(approval) = &approval {
-            wanted.push(approval);
-        }
-        for condition in wanted {
-            set_condition(&mut next, condition);
-        }
-        if next == crd {
-            return Ok(Some((revision, crd)));
-        }
-        crate::fields::by_server(crds, &crd, &mut next, Some("status"));
-        let revision = self.api.save(crds, &mut next, Expect::Revision(revision)).await?;
-        Ok(Some((revision, next)))
+        outcome.and(listed)
     }
 
     /// Deletes the instances of a CRD that is being deleted, then lets it go.
@@ -298,6 +289,18 @@ impl Establisher {
             self.api.replace_served(next);
         }
     }
+}
+
+/// A CRD with the status that it should have; `None` where it has it.
+fn settled(crd: &Value, names: &Names) -> Option<Value> {
+    let mut next = crd.clone();
+    next["status"]["acceptedNames"] = names.accepted.to_json();
+    let approval = crd::approval(crd);
+    // A condition that was True before stays where it was, its time with it.
+    for condition in [&names.names_accepted, &names.established].into_iter().chain(&approval) {
+        set_condition(&mut next, condition);
+    }
+    (next != *crd).then_some(next)
 }
 
 /// What the names of other CRDs are weighed against.
@@ -423,23 +426,26 @@ mod tests {
     use super::*;
     use crate::testing::{Then, World};
 
+    fn things() -> Value {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        })
+    }
+
     /// KAPI-CRD-01: a CRD is established though the store fails in that moment; so is a further name of one that is served.
     #[tokio::test(flavor = "multi_thread")]
     async fn failures_are_not_the_end() {
         const KEY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
         let world = World::new(false).await;
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let crd = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
-            "spec": {
-                "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
-            },
-        });
         // The first write is the client's.
         world.store.arrange(KEY, 1, Then::Refuse);
         world.store.arrange(KEY, 0, Then::Refuse);
-        let (status, answer) = world.send("POST", crds, crd).await;
+        let (status, answer) = world.send("POST", crds, things()).await;
         assert_eq!(status, http::StatusCode::CREATED, "{answer}");
         let resource = "apiextensions.k8s.io/customresourcedefinitions";
         let is_established = |crd: Option<&Value>| crd.is_some_and(|crd| crd::is_condition_true(crd, "Established"));
@@ -452,5 +458,25 @@ mod tests {
         assert_eq!(status, http::StatusCode::OK, "{answer}");
         let is_accepted = |crd: Option<&Value>| crd.is_some_and(|crd| crd["status"]["acceptedNames"]["shortNames"] == json!(["th"]));
         world.until(resource, "things.example.com", is_accepted).await;
+    }
+    /// KAPI-CRD-01: whoever reads that a CRD is established can use its kind, even while the task that wrote it still waits for the answer.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_kind_is_served_before_its_crd_says_so() {
+        const KEY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
+        let world = World::new(false).await;
+        let answer = Arc::new(tokio::sync::Semaphore::new(0));
+        // The first write is the client's, the second one the status.
+        world.store.arrange(KEY, 1, Then::AnswerLater(answer.clone()));
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let (status, told) = world.send("POST", crds, things()).await;
+        assert_eq!(status, http::StatusCode::CREATED, "{told}");
+        let is_established = |crd: Option<&Value>| crd.is_some_and(|crd| crd::is_condition_true(crd, "Established"));
+        world.until("apiextensions.k8s.io/customresourcedefinitions", "things.example.com", is_established).await;
+        let (status, told) = world.send("GET", "/apis/example.com/v1", Value::Null).await;
+        assert_eq!((status, &told["resources"][0]["kind"]), (http::StatusCode::OK, &json!("Thing")), "{told}");
+        let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "one"}});
+        let (status, told) = world.send("POST", "/apis/example.com/v1/namespaces/default/things", thing).await;
+        assert_eq!(status, http::StatusCode::CREATED, "{told}");
+        answer.add_permits(1);
     }
 }
