@@ -43,6 +43,8 @@ pub enum FactKind {
     Channels,
     /// The update edges from what a wish has installed.
     Edges,
+    /// A wish does not go back to an older version for the sake of others.
+    NoWayBack,
     /// A wish's catalogs.
     Catalogs,
     /// Catalogs of one priority that have the same to offer.

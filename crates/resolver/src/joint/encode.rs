@@ -192,31 +192,47 @@ impl Encoding {
     /// A group and kind has one provider: all its versions are one CRD (OLM1-OWN-02). What stays besides each other already is not
     /// questioned.
     fn providers(&mut self, universe: &Universe<'_>) {
-        let mut providers: BTreeMap<Kind, BTreeMap<&str, (Vec<Lit>, bool)>> = BTreeMap::new();
+        #[derive(Default)]
+        struct Package {
+            stays: Vec<Lit>,
+            moves: Vec<Lit>,
+        }
+        let mut providers: BTreeMap<Kind, BTreeMap<&str, Package>> = BTreeMap::new();
         for (at, entity) in universe.entities.iter().enumerate() {
             let item = universe.pool.item(entity.item);
             let kinds: BTreeSet<Kind> = item.provides.iter().map(Kind::of).collect();
             for kind in kinds {
-                let (lits, moves) = providers.entry(kind).or_default().entry(&item.package).or_default();
+                let package = providers.entry(kind).or_default().entry(&item.package).or_default();
+                let lits = if matches!(entity.role, Role::Stays(_)) { &mut package.stays } else { &mut package.moves };
                 lits.push(self.lits[at]);
-                *moves |= !matches!(entity.role, Role::Stays(_));
             }
         }
         for (kind, packages) in providers.into_iter().filter(|(_, packages)| packages.len() > 1) {
-            let mut there: Vec<(Lit, bool)> = Vec::new();
-            for (lits, moves) in packages.into_values() {
-                let provides = self.fresh();
-                for lit in lits {
-                    self.clause(None, [!lit, provides]);
-                }
-                there.push((provides, moves));
-            }
-            for (i, (a, one)) in there.iter().enumerate() {
-                for (b, _) in there[i + 1..].iter().filter(|(_, other)| *one || *other) {
-                    let guard = self.guard(Key::OneProvider(kind.clone()));
-                    self.clause(guard, [!*a, !*b]);
+            // By package: something of it stays, something else of it provides the kind.
+            let there: Vec<(Option<Lit>, Option<Lit>)> =
+                packages.into_values().map(|Package { stays, moves }| (self.any_of(&stays), self.any_of(&moves))).collect();
+            for (i, (a_stays, a_moves)) in there.iter().enumerate() {
+                for (b_stays, b_moves) in &there[i + 1..] {
+                    for (a, b) in [(a_moves, b_moves), (a_moves, b_stays), (a_stays, b_moves)] {
+                        if let (Some(a), Some(b)) = (*a, *b) {
+                            let guard = self.guard(Key::OneProvider(kind.clone()));
+                            self.clause(guard, [!a, !b]);
+                        }
+                    }
                 }
             }
         }
+    }
+
+    /// A literal that follows from each of some; nothing where there are none.
+    fn any_of(&mut self, lits: &[Lit]) -> Option<Lit> {
+        if let [] | [_] = lits {
+            return lits.first().copied();
+        }
+        let any = self.fresh();
+        for lit in lits {
+            self.clause(None, [!*lit, any]);
+        }
+        Some(any)
     }
 }

@@ -270,6 +270,10 @@ impl Telling<'_, '_> {
                 let (targets, _) = self.named(candidates.filter(|at| !self.universe.entities[*at].bars.contains(&edges)));
                 format!("{subject} has {package} {installed} installed, which may go on only as {targets}")
             }
+            FactKind::NoWayBack => {
+                let installed = request.installed.as_ref().map_or("", |bundle| bundle.version.as_str());
+                format!("{subject} has {package} {installed} installed, which does not go back to an older version for others")
+            }
             FactKind::Catalogs => {
                 let selector = request.selector.as_ref().map(ToString::to_string).unwrap_or_default();
                 format!("{package} may come only from catalogs that {subject} selects ({selector})")

@@ -1,8 +1,11 @@
 //! What would work: each hint was solved before it is given.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::conflict::{Conflict, JointHint};
+use mainstay_versions::Version;
+
+use super::conflict::{Conflict, Fact, FactKind, JointHint};
 use super::search::{answer, together};
 use super::universe::{Input, Role};
 use super::{Problem, Wish};
@@ -39,8 +42,18 @@ pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, co
     let problem = input.problem;
     let named = |wish: &usize| conflict.facts.iter().any(|fact| fact.subject.as_deref() == Some(&problem.wishes[*wish].subject));
     let others = (0..problem.wishes.len()).filter(|wish| *wish != blamed && named(wish));
-    let alternatives: Vec<(usize, Vec<Change>)> =
-        std::iter::once(blamed).chain(others).map(|wish| (wish, singles(problem, &problem.wishes[wish].request))).collect();
+    let alternatives: Vec<(usize, Vec<Change>)> = std::iter::once(blamed)
+        .chain(others)
+        .map(|wish| {
+            let Wish { subject, request } = &problem.wishes[wish];
+            let mut changes = singles(problem, request);
+            let ahead = |fact: &Fact| matches!(fact.kind, FactKind::NoWayBack | FactKind::Edges) && fact.subject.as_ref() == Some(subject);
+            if conflict.facts.iter().any(ahead) {
+                changes.extend(older(problem, request));
+            }
+            (wish, changes)
+        })
+        .collect();
     let mut search = Search { input, blamed, unmet, effort, left: MOST_OF_ONE, hints: Vec::new() };
     for (wish, changes) in &alternatives {
         // Whether bundles may be added is asked once, and not of every wish.
@@ -58,6 +71,29 @@ pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, co
         }
     }
     search.hints
+}
+
+/// The hints of a wish that is refused by itself, as far as they help among the others, too; else what would.
+pub(super) fn of_refused(
+    input: &Input<'_>,
+    blamed: usize,
+    unmet: &BTreeSet<usize>,
+    conflict: &Conflict,
+    effort: &mut Effort,
+) -> Vec<JointHint> {
+    let mut search = Search { input, blamed, unmet, effort, left: MOST_OF_ONE, hints: Vec::new() };
+    let mut tried = false;
+    for hint in &conflict.hints {
+        if hint.leads_to.is_empty() {
+            // Another name is a guess, and is given as one.
+            search.hints.push(hint.clone());
+        } else {
+            tried = true;
+            search.attempt(blamed, hint.changes.clone());
+        }
+    }
+    let found = search.hints;
+    if found.is_empty() && tried { find(input, blamed, unmet, conflict, effort) } else { found }
 }
 
 struct Search<'s, 'p> {
@@ -154,6 +190,22 @@ fn singles(problem: &Problem<'_>, request: &Request) -> Vec<Change> {
         changes.extend(others.map(|name| Change::Channels(vec![name.to_owned()])));
     }
     changes
+}
+
+/// Asking for an older version than the installed one, the newest of them first.
+fn older(problem: &Problem<'_>, request: &Request) -> Vec<Change> {
+    let Some(installed) = request.installed.as_ref().and_then(|bundle| Version::parse(&bundle.version).ok()) else { return Vec::new() };
+    let mut found: Vec<(Version, String)> = Vec::new();
+    for catalog in problem.catalogs {
+        let CatalogState::Content(source) = catalog.state else { continue };
+        let bundles = source.package(&request.package).map(|package| package.bundles).unwrap_or_default();
+        let read = |text: &str| Version::parse(text).ok().map(|version| (version, text.to_owned()));
+        found.extend(bundles.iter().filter_map(|bundle| bundle.version).filter_map(read));
+    }
+    found.retain(|(version, _)| version.cmp_precedence(&installed) == Ordering::Less);
+    found.sort_by(|a, b| b.cmp(a));
+    found.dedup();
+    found.into_iter().map(|(_, text)| Change::Version(text)).collect()
 }
 
 fn apply(change: &Change, request: &mut Request) {

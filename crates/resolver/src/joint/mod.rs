@@ -87,6 +87,9 @@ pub struct Added {
 /// addition (not deprecated, priority of the catalog, head of the default channel, default channel, newest). Equal input gives the equal
 /// answer.
 ///
+/// What is installed never goes back to an older version for the sake of another wish, not even without update edges (OLM1-UPG-11): only
+/// where its own wish by itself leads to an older one, as a rollback does.
+///
 /// A wish that can not be met never stops the others (MS-EXPL-05): it is a component of its own, and what it has installed stays and
 /// counts. Where wishes contradict each other, those with something installed go before those without, then the earlier goes first.
 pub fn solve(problem: &Problem<'_>) -> Vec<Component> {

@@ -32,15 +32,16 @@ pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     let mut answer = answer(&input, Some(&mut questions));
     let subject = |wish: &usize| problem.wishes[*wish].subject.clone();
     let mut components: Vec<(usize, Component)> = Vec::new();
-    for (wish, asked) in input.asked.iter().enumerate() {
-        if let Err(refusal) = asked {
-            let conflict = Conflict::of_refusal(&problem.wishes[wish].subject, refusal);
-            components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
-        }
-    }
     let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
     let unmet: BTreeSet<usize> = refused.chain(answer.blamed.keys().copied()).collect();
     let mut effort = hints::Effort::default();
+    for (wish, asked) in input.asked.iter().enumerate() {
+        if let Err(refusal) = asked {
+            let mut conflict = Conflict::of_refusal(&problem.wishes[wish].subject, refusal);
+            conflict.hints = hints::of_refused(&input, wish, &unmet, &conflict, &mut effort);
+            components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
+        }
+    }
     for (wish, conflict) in std::mem::take(&mut answer.blamed) {
         let Some(mut conflict) = conflict else { continue };
         conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut effort);

@@ -3,6 +3,7 @@
 //! The universe is narrow or wide. The narrow one holds what the wishes allow and is what is solved. The wide one holds what they bar, too,
 //! each with the facts that bar it, so that it can be told which facts are to blame.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -136,9 +137,17 @@ struct Candidate {
 
 /// The candidates of a wish: not deprecated first, then by priority, then the newest (OLM1-SEL-06, OLM1-SEL-07). Where catalogs of one
 /// priority have bundles of one standing, none of them is taken silently (OLM1-SEL-11).
+///
+/// What is installed does not go back to an older version for the sake of others, although it may (OLM1-UPG-11): only where its own wish
+/// leads back.
 fn candidates(asked: &Asked<'_>, wide: bool) -> Vec<Candidate> {
     let query = asked.query();
     let standing = |offer: &Offer<'_>, bundle: &OfferedBundle<'_>| (bundle.facts.deprecation.is_some(), -i64::from(offer.priority));
+    let is_older = |a: &Version, b: &Version| a.cmp_precedence(b) == Ordering::Less;
+    let keeps_up = |installed: &&Version| {
+        asked.pick().is_ok_and(|pick| pick.bundle.version.as_ref().is_some_and(|version| !is_older(version, installed)))
+    };
+    let floor = query.installed.map(|(_, version)| version).filter(keeps_up);
     let mut found = Vec::new();
     let mut catalogs: HashMap<(bool, i64), HashSet<usize>> = HashMap::new();
     for (at, offer) in asked.offers.iter().enumerate().filter(|(_, offer)| offer.available) {
@@ -152,6 +161,7 @@ fn candidates(asked: &Asked<'_>, wide: bool) -> Vec<Candidate> {
             bar(!in_range(offered, &query), FactKind::Range);
             bar(!listed || may && !follows, FactKind::Channels);
             bar(!may, FactKind::Edges);
+            bar(floor.zip(offered.version.as_ref()).is_some_and(|(floor, version)| is_older(version, floor)), FactKind::NoWayBack);
             if barred.is_empty() {
                 catalogs.entry(standing(offer, offered)).or_default().insert(at);
             } else if !wide {
