@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -9,6 +10,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::{Cluster, ConnectError, Env, Key};
 
@@ -67,8 +69,11 @@ pub struct Accounts {
 struct Held {
     client: Client,
     uid: Option<String>,
+    /// By the machine's clock, which goes on while the machine sleeps.
     until: Timestamp,
-    used: Timestamp,
+    /// By a clock that nobody sets: one that was set back must not keep a token beyond its life.
+    lasts: Instant,
+    used: Instant,
 }
 
 impl Accounts {
@@ -104,22 +109,26 @@ impl Accounts {
         // A server may grant less than was asked for.
         let until = status.expiration_timestamp.0;
         let until = until.checked_sub(SignedDuration::from_secs(RENEW)).unwrap_or(now);
+        let granted = answer.spec.expiration_seconds.unwrap_or(LIFE).clamp(0, LIFE);
+        let used = Instant::now();
+        let lasts = used + Duration::from_secs(granted.saturating_sub(RENEW).max(0).unsigned_abs());
         let mut held = self.held.lock().await;
         if held.len() >= HELD
             && let Some(longest) = held.iter().min_by_key(|(_, held)| held.used).map(|(account, _)| account.clone())
         {
             held.remove(&longest);
         }
-        held.insert(account.clone(), Held { client: client.clone(), uid: found.uid(), until, used: now });
+        held.insert(account.clone(), Held { client: client.clone(), uid: found.uid(), until, lasts, used });
         Ok(client)
     }
 
     /// The client that is held for this very account, if its token is still good.
     async fn held_client(&self, account: &Key, uid: Option<&str>, now: Timestamp) -> Option<Client> {
         let mut held = self.held.lock().await;
-        held.retain(|_, held| held.until > now);
+        let used = Instant::now();
+        held.retain(|_, held| held.until > now && held.lasts > used);
         let held = held.get_mut(account).filter(|held| held.uid.as_deref() == uid)?;
-        held.used = now;
+        held.used = used;
         Some(held.client.clone())
     }
 }

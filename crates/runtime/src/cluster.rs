@@ -1,18 +1,20 @@
 //! Ways to an API server.
 
+mod impatient;
+
 use std::convert::Infallible;
 use std::path::Path;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, header};
-use futures::future::BoxFuture;
 use kube::client::{Body as KubeBody, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tower::{BoxError, Service, ServiceExt};
+use tower::ServiceExt;
+
+use self::impatient::{ANSWER_WITHIN, Impatient};
 
 /// An API server and the identity that this process has there.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub enum Cluster {
         /// Marks a request as this process's own.
         identity: fn(&mut axum::http::Extensions),
     },
+    /// Another one, whose answers are waited for not so long, or longer.
+    Within(Box<Cluster>, Duration),
 }
 
 /// Why no client could be made.
@@ -72,23 +76,41 @@ impl Cluster {
         Ok(Self::Remote(Box::new(Config::incluster()?)))
     }
 
+    /// The same cluster, where an answer may take so long to begin, and each of its pieces to follow. Without it that is 75 seconds.
+    #[must_use]
+    pub fn answering_within(self, within: Duration) -> Self {
+        Self::Within(Box::new(self), within)
+    }
+
     /// A client with this process's own identity.
     pub fn client(&self) -> Result<Client, ConnectError> {
+        self.own(ANSWER_WITHIN)
+    }
+
+    fn own(&self, within: Duration) -> Result<Client, ConnectError> {
         match self {
-            Self::Remote(config) => remote(Config::clone(config)),
-            Self::Embedded { router, identity } => Ok(embedded(router.clone(), Some(*identity), None)),
+            Self::Remote(config) => remote(Config::clone(config), within),
+            Self::Embedded { router, identity } => Ok(embedded(router.clone(), Some(*identity), None, within)),
+            Self::Within(cluster, within) => cluster.own(*within),
         }
     }
 
     /// A client that is nobody but the bearer of `token`.
     pub fn client_with_token(&self, token: &str) -> Result<Client, ConnectError> {
+        self.bearer(token, ANSWER_WITHIN)
+    }
+
+    fn bearer(&self, token: &str, within: Duration) -> Result<Client, ConnectError> {
         match self {
             Self::Remote(config) => {
                 let mut config = Config::clone(config);
                 config.auth_info = kube::config::AuthInfo { token: Some(token.to_owned().into()), ..Default::default() };
-                remote(config)
+                remote(config, within)
             }
-            Self::Embedded { router, .. } => Ok(embedded(router.clone(), None, HeaderValue::try_from(format!("Bearer {token}")).ok())),
+            Self::Embedded { router, .. } => {
+                Ok(embedded(router.clone(), None, HeaderValue::try_from(format!("Bearer {token}")).ok(), within))
+            }
+            Self::Within(cluster, within) => cluster.bearer(token, *within),
         }
     }
 
@@ -97,49 +119,16 @@ impl Cluster {
         match self {
             Self::Remote(config) => config.cluster_url.to_string(),
             Self::Embedded { .. } => "in process".to_owned(),
+            Self::Within(cluster, _) => cluster.server(),
         }
     }
 }
 
-/// How long an answer may take to begin. The server itself ends after a minute whatever is no watch, and a watch begins at once; a
-/// connection that died without a word would otherwise be waited on for ever, and the worker that waits with it.
-const ANSWER_WITHIN: Duration = Duration::from_secs(75);
-
-/// The server said nothing.
-#[derive(Debug, thiserror::Error)]
-#[error("the API server did not answer within {} seconds", ANSWER_WITHIN.as_secs())]
-struct NoAnswer;
-
-/// Gives up on requests whose answer does not begin in time.
-#[derive(Clone)]
-struct Impatient<S>(S);
-
-impl<S> Service<Request<KubeBody>> for Impatient<S>
-where
-    S: Service<Request<KubeBody>>,
-    S::Error: Into<BoxError>,
-    S::Response: 'static,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
-        let answer = tokio::time::timeout(ANSWER_WITHIN, self.0.call(request));
-        Box::pin(async move { answer.await.map_err(|_| BoxError::from(NoAnswer))?.map_err(Into::into) })
-    }
+fn remote(config: Config, within: Duration) -> Result<Client, ConnectError> {
+    Ok(ClientBuilder::try_from(config)?.with_layer(&tower::layer::layer_fn(|service| Impatient::new(service, within))).build())
 }
 
-fn remote(config: Config) -> Result<Client, ConnectError> {
-    Ok(ClientBuilder::try_from(config)?.with_layer(&tower::layer::layer_fn(Impatient)).build())
-}
-
-fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, bearer: Option<HeaderValue>) -> Client {
+fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, bearer: Option<HeaderValue>, within: Duration) -> Client {
     let service = tower::service_fn(move |request: Request<KubeBody>| {
         let (router, bearer) = (router.clone(), bearer.clone());
         async move {
@@ -153,5 +142,5 @@ fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, b
             router.oneshot(request).await.map_err(|never: Infallible| match never {})
         }
     });
-    Client::new(Impatient(service), "default")
+    Client::new(Impatient::new(service, within), "default")
 }

@@ -245,6 +245,77 @@ async fn accounts_act_by_tokens() {
     assert_eq!(tokens(&state), 3);
 }
 
+/// MS-OPS-03, OLM1-PERM-01: a clock that is set back does not keep a token beyond its life.
+#[tokio::test(start_paused = true)]
+async fn tokens_end_when_the_clock_is_set_back() {
+    let (cluster, state) = start();
+    state.lock().unwrap().account_uid = "u1".into();
+    let clock = Jumping::default();
+    let accounts = Accounts::new(cluster.clone(), cluster.client().unwrap(), Env::new(clock.clone(), 1));
+    let key = Key::new("n", "installer");
+    let tokens = |state: &Shared| state.lock().unwrap().calls.iter().filter(|call| call.ends_with("/token")).count();
+    accounts.client(&key).await.unwrap();
+    clock.0.store(-86_400, std::sync::atomic::Ordering::Relaxed);
+    accounts.client(&key).await.unwrap();
+    assert_eq!(tokens(&state), 1);
+    tokio::time::advance(Duration::from_secs(3_300)).await;
+    accounts.client(&key).await.unwrap();
+    assert_eq!(tokens(&state), 2);
+}
+
+/// A clock that stands at the beginning of 2026 until it is set, by so many seconds.
+#[derive(Clone, Default)]
+struct Jumping(Arc<std::sync::atomic::AtomicI64>);
+
+impl mainstay_runtime::Clock for Jumping {
+    fn now(&self) -> Timestamp {
+        let set = jiff::SignedDuration::from_secs(self.0.load(std::sync::atomic::Ordering::Relaxed));
+        "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + set
+    }
+}
+
+/// MS-OPS-03: an answer that begins and does not go on ends in an error, too.
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_an_end_ends() {
+    let router = Router::new().fallback(|| async {
+        let begins = futures::stream::iter([Ok::<_, std::convert::Infallible>("{\"kind\":")]);
+        Body::from_stream(begins.chain(futures::stream::pending())).into_response()
+    });
+    let client = Cluster::Embedded { router, identity: |_| {} }.answering_within(Duration::from_secs(5)).client().unwrap();
+    let begun = tokio::time::Instant::now();
+    let error = client.request::<Value>(Request::get("/api/v1/nodes").body(Vec::new()).unwrap()).await.unwrap_err();
+    assert!(format!("{error:?}").contains("NoEnd"), "{error:?}");
+    assert_eq!(begun.elapsed().as_secs(), 5, "by the paused clock");
+}
+
+/// MS-OPS-03: a watch that goes silent, since its connection died without a word, is opened again, and what happened meanwhile is told.
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_opened_again() {
+    let (cluster, state) = start();
+    let (_silent, first) = mpsc::channel(8);
+    let (second, again) = mpsc::channel(8);
+    {
+        let mut state = state.lock().unwrap();
+        state.lists = vec![list(5, &[object("a", 1, None)])];
+        state.watches = vec![first, again];
+    }
+    second.send(event("MODIFIED", &object("a", 6, None))).await.unwrap();
+    let stop = CancellationToken::new();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    let cache = Cache::start(&cluster.client().unwrap(), &resource, &Scope::default(), &stop);
+    cache.ready().await;
+    let queue: Queue<Key> = Queue::default();
+    let handle = queue.clone();
+    cache.on_change(move |change| {
+        if let (Some(_), Some(now)) = (&change.before, &change.now) {
+            handle.add(Key::of(now));
+        }
+    });
+    assert_eq!(queue.next().await.unwrap().to_string(), "n/a");
+    assert_eq!(cache.get(&Key::new("n", "a")).unwrap().metadata.resource_version.as_deref(), Some("6"));
+    stop.cancel();
+}
+
 /// MS-OPS-03: a request that nobody answers ends in an error, so that whoever waits can try again.
 #[tokio::test(start_paused = true)]
 async fn a_request_without_an_answer_ends() {
