@@ -23,13 +23,14 @@ test: ## Everything that proves the project
 	@scripts/setup clients
 	@mkdir -p $(TARGET)
 	cargo build --workspace --bins
-	@failed=0; MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" \
+	@failed=0; MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" RUST_BACKTRACE=0 \
 		cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(TARGET)/test.log || failed=1; \
 		scripts/summary $(TARGET)/test.log; exit $$failed
 
-soak: ## The long proofs: power cuts, kills and histories, for minutes
+soak: ## The long proofs: power cuts, kills, faults and histories, for hours
 	cargo build --workspace --bins
 	MAINSTAY_SOAK=1 cargo test -p mainstay-store --lib power_cut -- --show-output
+	MAINSTAY_SOAK=1 cargo test -p mainstay-olm-v1 --test crashes -- --show-output
 	MAINSTAY_SOAK=1 MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" cargo test -p mainstay-e2e --test crash --test history -- --show-output
 
 setup: ## Get what is needed beside Rust, into .cache
