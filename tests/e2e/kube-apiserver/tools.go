@@ -1,4 +1,8 @@
-// Package beside names the program that Mainstay is measured beside; nothing of it is compiled into ours.
+// Package beside names the programs that Mainstay is measured beside, and tested against; nothing of them is compiled into ours.
 package beside
 
-import _ "k8s.io/kubernetes/cmd/kube-apiserver/app"
+import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	_ "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	_ "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
