@@ -1,6 +1,9 @@
 //! Every built-in kind, by objects made from its schema: through protobuf and back nothing changes (KAPI-SRV-07).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod common;
+
+use common::{difference, lost};
 use mainstay_kinds::{Gvk, go_form, registry};
 use mainstay_protobuf::{Error, Limits, decode, encode, has_message};
 use mainstay_schema::{Additional, Schema, Type};
@@ -142,19 +145,6 @@ impl Maker {
     }
 }
 
-/// Where two values differ first.
-fn difference(path: &str, left: &Value, right: &Value) -> Option<String> {
-    match (left, right) {
-        (Value::Object(one), Value::Object(other)) => one.keys().chain(other.keys()).find_map(|key| {
-            difference(&format!("{path}.{key}"), one.get(key).unwrap_or(&json!("ABSENT")), other.get(key).unwrap_or(&json!("ABSENT")))
-        }),
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            one.iter().zip(other).enumerate().find_map(|(at, (left, right))| difference(&format!("{path}[{at}]"), left, right))
-        }
-        (left, right) => (left != right).then(|| format!("{path}: {left} became {right}")),
-    }
-}
-
 fn kinds() -> Vec<Gvk> {
     let resources = registry().resources();
     let mut kinds: Vec<Gvk> = resources.iter().map(mainstay_kinds::Resource::gvk).collect();
@@ -204,7 +194,7 @@ proptest! {
             match decode(&bytes, &Limits::default()) {
                 Ok(object) => {
                     if let Ok(again) = encode(&object) {
-                        prop_assert_eq!(difference(&gvk.to_string(), &object, &decode(&again, &Limits::default()).unwrap()), None);
+                        prop_assert_eq!(lost(&gvk.to_string(), &object, &decode(&again, &Limits::default()).unwrap()), None);
                     }
                 }
                 Err(error) => prop_assert!(!error.to_string().is_empty()),

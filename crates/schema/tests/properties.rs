@@ -60,12 +60,13 @@ fn texts(errors: &[Error]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// The slow and obvious way to find the duplicates of a set, wherever a schema has one.
+/// The slow and obvious way to find the duplicates of sets and list maps, wherever a schema has one.
 fn duplicates(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     if let Some(items) = value.as_array() {
         let key = |item: &Value| match schema["x-kubernetes-list-type"].as_str() {
             Some("set") => Some(item.clone()),
-            Some("map") => item.as_object().map(|map| json!(map.get("k"))),
+            // An absent key is another one than null; null instead of an item has no key.
+            Some("map") => Some(item.get("k").map_or(json!([]), |key| json!([key]))),
             _ => None,
         };
         let all_objects = items.iter().all(|item| item.is_object() || item.is_null());

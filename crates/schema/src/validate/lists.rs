@@ -13,7 +13,7 @@ pub(super) fn validate(schema: &Schema, value: &Value, path: &Path, errors: &mut
         Value::Array(items) => {
             match schema.list_type() {
                 ListType::Atomic => {}
-                ListType::Set => duplicates(items.iter().map(Some), items.len(), path, errors, Value::clone),
+                ListType::Set => duplicates(items.iter(), path, errors),
                 ListType::Map => map(schema, items, path, errors),
             }
             if let Some(item_schema) = schema.items.as_deref().filter(|_| items.iter().any(|item| item.is_object() || item.is_array())) {
@@ -76,33 +76,46 @@ fn map(schema: &Schema, items: &[Value], path: &Path, errors: &mut Vec<Error>) {
     if errors.len() > before {
         return;
     }
-    let keyed: Vec<Option<Value>> = items.iter().map(|item| item.as_object().map(|item| Value::Object(keys(schema, item)))).collect();
-    duplicates(keyed.iter().map(Option::as_ref), items.len(), path, errors, Value::clone);
+    // A key that is not there is another one than null, and null instead of an item has no keys.
+    let keyed: Vec<Value> = items.iter().map(|item| item.as_object().map(|item| keys(schema, item)).unwrap_or_default().into()).collect();
+    duplicates(keyed.iter(), path, errors);
 }
 
 fn keys(schema: &Schema, item: &Map<String, Value>) -> Map<String, Value> {
     schema.list_map_keys.iter().filter_map(|key| item.get(key).map(|value| (key.clone(), value.clone()))).collect()
 }
 
-fn duplicates<'a>(
-    items: impl Iterator<Item = Option<&'a Value>>,
-    count: usize,
-    path: &Path,
-    errors: &mut Vec<Error>,
-    shown: impl Fn(&Value) -> Value,
-) {
-    if count < 2 {
+fn duplicates<'a>(items: impl ExactSizeIterator<Item = &'a Value>, path: &Path, errors: &mut Vec<Error>) {
+    if items.len() < 2 {
         return;
     }
-    let mut seen: HashSet<String> = HashSet::with_capacity(count);
+    let mut seen: HashSet<String> = HashSet::with_capacity(items.len());
     let mut told: HashSet<String> = HashSet::new();
     for (index, item) in items.enumerate() {
-        let Some(item) = item else {
-            continue;
-        };
         let text = go_json(item);
         if !seen.insert(text.clone()) && told.insert(text) {
-            errors.push(Error::duplicate(&path.index(index), shown(item)));
+            errors.push(Error::duplicate(&path.index(index), item.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// KAPI-CRD-02: an absent key equals an absent key, also of an item that is null, and differs from a key that is null.
+    #[test]
+    fn absent_keys_of_list_maps() {
+        let schema = Schema::from_json(&json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "nullable": true, "properties": {"k": {"type": "string", "nullable": true}}}}))
+        .unwrap();
+        let mut errors = Vec::new();
+        validate(&schema, &json!([{}, {"k": null}, null, {"k": "a"}, {"k": null}, {}]), &Path::root().child("m"), &mut errors);
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["m[2]: Duplicate value: {}", "m[4]: Duplicate value: {\"k\":null}"]);
     }
 }
