@@ -87,11 +87,17 @@ impl World {
         Self { cluster, reviews, _peer: peer }
     }
 
+    /// Changes the CRD, anew where its status was written in between.
     async fn redefine(&self, change: impl Fn(&mut Value)) {
         let path = format!("{CRDS}/things.conv.example.com");
-        let mut crd = self.cluster.get(&path).await.ok();
-        change(&mut crd);
-        self.cluster.put(&path, crd).await.ok();
+        loop {
+            let mut crd = self.cluster.get(&path).await.ok();
+            change(&mut crd);
+            let answer = self.cluster.put(&path, crd).await;
+            if answer.status != StatusCode::CONFLICT {
+                return drop(answer.ok());
+            }
+        }
     }
 }
 

@@ -268,10 +268,17 @@ async fn a_renamed_field_of_a_custom_kind() {
 
     cluster.patch(&format!("{}/t?fieldManager=c", path("v2")), "apply", thing("v2", json!({"other": "x"}))).await.ok();
     let name = format!("{CRDS}/things.{group}");
-    let mut crd = cluster.get(&name).await.ok();
-    crd["spec"]["versions"].as_array_mut().unwrap().retain(|version| version["name"] == "v1");
-    crd["spec"]["conversion"] = json!({"strategy": "None"});
-    cluster.put(&name, crd).await.ok();
+    // Anew where its status was written in between.
+    loop {
+        let mut crd = cluster.get(&name).await.ok();
+        crd["spec"]["versions"].as_array_mut().unwrap().retain(|version| version["name"] == "v1");
+        crd["spec"]["conversion"] = json!({"strategy": "None"});
+        let answer = cluster.put(&name, crd).await;
+        if answer.status != StatusCode::CONFLICT {
+            answer.ok();
+            break;
+        }
+    }
     while cluster.get(&path("v2")).await.status != StatusCode::NOT_FOUND {
         tokio::task::yield_now().await;
     }
