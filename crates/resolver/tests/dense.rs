@@ -6,7 +6,7 @@ mod language;
 use std::fmt::Write as _;
 
 use language::World;
-use mainstay_resolver::joint::{Component, solve};
+use mainstay_resolver::joint::{Component, Problem, solve};
 
 const PACKAGES: usize = 50;
 const VERSIONS: usize = 4;
@@ -47,4 +47,26 @@ fn a_dense_net_of_contradictions_is_explained() {
     let explained = |component: &Component| component.outcome.as_ref().err().is_none_or(|conflict| !conflict.facts.is_empty());
     assert!(components.iter().all(explained));
     assert_eq!(format!("{components:?}"), format!("{:?}", solve(&world.problem(&catalogs))));
+}
+
+/// MS-EXPL-05: whoever asks about one wish is told about that one; what is chosen is the same.
+#[test]
+fn one_wish_is_asked_about() {
+    let world = world();
+    let catalogs = world.candidates();
+    let all = solve(&world.problem(&catalogs));
+    let about = &world.wishes[PACKAGES / 2].subject;
+    let one = solve(&Problem { about: Some(about), ..world.problem(&catalogs) });
+    let bare = |components: &[Component]| {
+        let of = |component: &Component| (component.subjects.clone(), component.outcome.as_ref().ok().map(|found| format!("{found:?}")));
+        components.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(bare(&all), bare(&one));
+    let told = |components: &[Component]| {
+        let own = components.iter().find(|component| component.subjects.contains(about)).unwrap();
+        own.outcome.as_ref().err().map(ToString::to_string)
+    };
+    assert!(told(&one).is_some_and(|text| text.contains("requires package")), "{:?}", told(&one));
+    let others = one.iter().filter(|component| !component.subjects.contains(about));
+    assert!(others.filter_map(|component| component.outcome.as_ref().err()).all(|conflict| conflict.facts.len() == 1));
 }

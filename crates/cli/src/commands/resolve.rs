@@ -172,7 +172,7 @@ impl Question<'_> {
             .iter()
             .map(|request| Wish { subject: format!("package {}", request.package), request: request.clone() })
             .collect();
-        solve(&Problem { wishes: &wishes, catalogs: self.candidates, provided: &[], add_missing: true })
+        solve(&Problem { wishes: &wishes, catalogs: self.candidates, provided: &[], add_missing: true, about: None })
     }
 
     fn request(&self, subject: &str) -> &Request {

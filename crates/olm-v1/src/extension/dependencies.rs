@@ -75,7 +75,7 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
     let peers = Peers::of(snapshot, own);
     let provided = provided(snapshot, catalogs);
     let subject = subject(&extension.name_any());
-    let solved = solve(&Problem { wishes: &peers.wishes, catalogs, provided: &provided, add_missing: true });
+    let solved = solve(&Problem { wishes: &peers.wishes, catalogs, provided: &provided, add_missing: true, about: Some(&subject) });
     let mut others = BTreeMap::new();
     for (other, resolution) in solved.iter().filter_map(|component| component.outcome.as_ref().ok()).flat_map(|solution| &solution.chosen) {
         if *other != subject {
@@ -108,7 +108,7 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
 /// What a bundle that is refused for its dependencies needs, and which of it is there, in words (OLM1-INST-04).
 pub fn wanting(snapshot: &Snapshot, own: Request, catalogs: &[CandidateCatalog<'_>]) -> Vec<String> {
     let wishes = [Wish { subject: own.package.clone(), request: own }];
-    let solved = solve(&Problem { wishes: &wishes, catalogs, provided: &[], add_missing: true });
+    let solved = solve(&Problem { wishes: &wishes, catalogs, provided: &[], add_missing: true, about: None });
     let mut lines = Vec::new();
     for component in solved {
         match component.outcome {
@@ -178,7 +178,7 @@ pub fn dependents(
     let left: Vec<&(String, Choice)> = installed.iter().filter(|(_, choice)| choice.package != package).collect();
     let wish = |(name, choice): &&(String, Choice)| Wish { subject: subject(name), request: pinned(choice) };
     let wishes: Vec<Wish> = left.iter().map(wish).collect();
-    let solved = solve(&Problem { wishes: &wishes, catalogs, provided, add_missing: true });
+    let solved = solve(&Problem { wishes: &wishes, catalogs, provided, add_missing: true, about: None });
     let mut found = Vec::new();
     for (name, _) in left {
         let subject = subject(name);
@@ -223,7 +223,7 @@ fn waits(
 /// The packages that a bundle needs, directly or through others; nothing where that cannot be told.
 fn needed(choice: &Choice, catalogs: &[CandidateCatalog<'_>], provided: &[Provided]) -> Option<BTreeSet<String>> {
     let wishes = [Wish { subject: choice.bundle.clone(), request: pinned(choice) }];
-    let mut solved = solve(&Problem { wishes: &wishes, catalogs, provided, add_missing: true });
+    let mut solved = solve(&Problem { wishes: &wishes, catalogs, provided, add_missing: true, about: None });
     let solution = solved.pop()?.outcome.ok()?;
     Some(solution.added.into_iter().map(|added| added.choice.package).collect())
 }

@@ -72,7 +72,20 @@ pub struct JointHint {
     pub leads_to: Vec<Choice>,
 }
 
+impl FactKind {
+    /// Whether it is a part of a wish that bars bundles of its package.
+    pub(super) fn is_filter(self) -> bool {
+        matches!(self, Self::Range | Self::Channels | Self::Edges | Self::NoWayBack | Self::Catalogs | Self::Tied)
+    }
+}
+
 impl Conflict {
+    /// Of a wish that nobody asked about.
+    pub(super) fn untold(subject: &str, package: &str) -> Self {
+        let text = format!("{subject} can not have a bundle of package {package} together with the others");
+        Self { facts: vec![Fact { kind: FactKind::Wanted, subject: Some(subject.to_owned()), text }], hints: Vec::new() }
+    }
+
     pub(super) fn of_refusal(subject: &str, refusal: &Refusal) -> Self {
         let fact = Fact { kind: FactKind::Refused, subject: Some(subject.to_owned()), text: refusal.to_string() };
         let hint = |hint: &crate::hints::Hint| JointHint {

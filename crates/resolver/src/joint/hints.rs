@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use mainstay_versions::Version;
 
 use super::conflict::{Conflict, Fact, FactKind, JointHint};
+use super::explain::Explainer;
 use super::search::{answer, together};
-use super::universe::{Input, Role};
+use super::universe::{Input, Key, Role};
 use super::{Problem, Wish};
 use crate::hints::Change;
 use crate::request::{CatalogState, Request, UpgradeConstraintPolicy};
@@ -26,19 +27,27 @@ const MOST_BUNDLES: usize = 8000;
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 
 /// What may still be tried for the hints of one problem.
-pub(super) struct Effort {
+pub(super) struct Effort<'p> {
     changes: usize,
     bundles: usize,
+    /// The problem with its facts switched, in which nothing has been blamed.
+    wide: Option<Explainer<'p>>,
 }
 
-impl Default for Effort {
+impl Default for Effort<'_> {
     fn default() -> Self {
-        Self { changes: MOST_TRIED, bundles: MOST_BUNDLES }
+        Self { changes: MOST_TRIED, bundles: MOST_BUNDLES, wide: None }
     }
 }
 
 /// Changes to the wish, or to those that its conflict names, that let it be met without harm to any other.
-pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, conflict: &Conflict, effort: &mut Effort) -> Vec<JointHint> {
+pub(super) fn find<'p>(
+    input: &Input<'p>,
+    blamed: usize,
+    unmet: &BTreeSet<usize>,
+    conflict: &Conflict,
+    effort: &mut Effort<'p>,
+) -> Vec<JointHint> {
     let problem = input.problem;
     let named = |wish: &usize| conflict.facts.iter().any(|fact| fact.subject.as_deref() == Some(&problem.wishes[*wish].subject));
     let others = (0..problem.wishes.len()).filter(|wish| *wish != blamed && named(wish));
@@ -55,6 +64,8 @@ pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, co
         })
         .collect();
     let mut search = Search { input, blamed, unmet, effort, left: MOST_OF_ONE, hints: Vec::new() };
+    let alternatives: Vec<(usize, Vec<Change>)> =
+        alternatives.into_iter().filter(|(wish, changes)| search.could_help(conflict, *wish, changes)).collect();
     for (wish, changes) in &alternatives {
         // Whether bundles may be added is asked once, and not of every wish.
         for change in changes.iter().filter(|change| *wish == blamed || **change != Change::AddMissing) {
@@ -74,12 +85,12 @@ pub(super) fn find(input: &Input<'_>, blamed: usize, unmet: &BTreeSet<usize>, co
 }
 
 /// The hints of a wish that is refused by itself, as far as they help among the others, too; else what would.
-pub(super) fn of_refused(
-    input: &Input<'_>,
+pub(super) fn of_refused<'p>(
+    input: &Input<'p>,
     blamed: usize,
     unmet: &BTreeSet<usize>,
     conflict: &Conflict,
-    effort: &mut Effort,
+    effort: &mut Effort<'p>,
 ) -> Vec<JointHint> {
     let mut search = Search { input, blamed, unmet, effort, left: MOST_OF_ONE, hints: Vec::new() };
     let mut tried = false;
@@ -101,15 +112,61 @@ struct Search<'s, 'p> {
     blamed: usize,
     /// Wishes that could not be met before.
     unmet: &'s BTreeSet<usize>,
-    effort: &'s mut Effort,
+    effort: &'s mut Effort<'p>,
     /// Changes that may still be tried for this wish.
     left: usize,
     hints: Vec<JointHint>,
 }
 
 impl Search<'_, '_> {
+    /// Whether anything that these changes stand for could help: whatever a change of a wish comes to, it does no more than lift what the
+    /// wish says. A conflict of which nothing is lifted stays one; and where something is, one question to a solver that is there already
+    /// tells whether another conflict is left.
+    fn could_help(&mut self, conflict: &Conflict, wish: usize, changes: &[Change]) -> bool {
+        let input = self.input;
+        if input.asked[self.blamed].is_err() || input.asked[wish].is_err() {
+            return true;
+        }
+        let wishes = input.problem.wishes;
+        let adds = changes.contains(&Change::AddMissing);
+        let position = |fact: &Fact| wishes.iter().position(|wish| Some(&wish.subject) == fact.subject.as_ref());
+        let lifted = |fact: &Fact| match fact.kind {
+            FactKind::NotAsked => adds,
+            kind => kind.is_filter() && position(fact) == Some(wish),
+        };
+        // A change is tried without what became of wishes that could not be met.
+        let stands = |fact: &Fact| match (fact.kind, position(fact)) {
+            (FactKind::Wanted, Some(of)) => of == self.blamed || !self.unmet.contains(&of),
+            (FactKind::Stays | FactKind::Refused, Some(of)) => input.asked[of].is_err(),
+            _ => true,
+        };
+        if conflict.facts.iter().all(stands) && !conflict.facts.iter().any(lifted) {
+            return false;
+        }
+        if self.is_exhausted() {
+            return false;
+        }
+        let refused = || (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err()).collect();
+        let wide = self.effort.wide.get_or_insert_with(|| Explainer::new(input, &refused()));
+        let wanted: BTreeSet<usize> = (0..input.asked.len()).filter(|wish| *wish == self.blamed || !self.unmet.contains(wish)).collect();
+        let could = wide.encoding.possible_without(&wanted, |key| match key {
+            Key::Filter(other, _) => *other == wish,
+            Key::NotAsked(_) => adds,
+            _ => false,
+        });
+        if !could {
+            self.left -= 1;
+            self.effort.changes -= 1;
+        }
+        could
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.left == 0 || self.effort.changes == 0 || self.effort.bundles == 0 || self.hints.len() == MOST_HINTS
+    }
+
     fn attempt(&mut self, wish: usize, changes: Vec<Change>) {
-        if self.left == 0 || self.effort.changes == 0 || self.effort.bundles == 0 || self.hints.len() == MOST_HINTS {
+        if self.is_exhausted() {
             return;
         }
         self.left -= 1;
@@ -120,7 +177,7 @@ impl Search<'_, '_> {
             apply(change, &mut wishes[wish].request);
         }
         let add_missing = problem.add_missing || changes.contains(&Change::AddMissing);
-        let changed = Problem { wishes: &wishes, catalogs: problem.catalogs, provided: problem.provided, add_missing };
+        let changed = Problem { wishes: &wishes, add_missing, ..*problem };
         if let Some(leads_to) = self.outcome(&self.input.changed(&changed, wish), wish) {
             self.hints.push(JointHint { subject: problem.wishes[wish].subject.clone(), changes, leads_to });
         }

@@ -51,6 +51,9 @@ pub struct Problem<'a> {
     pub provided: &'a [Provided],
     /// Whether bundles of packages that nobody asked for may be added.
     pub add_missing: bool,
+    /// The subject of the only wish of which it is told why it can not be met or gets less than its best; every wish where it is nothing.
+    /// What is chosen does not depend on it. Explanations and hints cost much more than the choice, so whoever wants one asks for one.
+    pub about: Option<&'a str>,
 }
 
 /// Wishes whose answers depend on each other, and the answer.

@@ -29,7 +29,8 @@ pub(super) struct Answer<'p> {
 pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     let input = Input::read(problem);
     let mut questions = MOST_QUESTIONS;
-    let mut answer = answer(&input, Some(&mut questions));
+    let told = |wish: usize| problem.about.is_none_or(|about| problem.wishes[wish].subject == about);
+    let mut answer = answer(&input, Some(Explaining { told: &told, questions: &mut questions }));
     let subject = |wish: &usize| problem.wishes[*wish].subject.clone();
     let mut components: Vec<(usize, Component)> = Vec::new();
     let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
@@ -38,16 +39,20 @@ pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     for (wish, asked) in input.asked.iter().enumerate() {
         if let Err(refusal) = asked {
             let mut conflict = Conflict::of_refusal(&problem.wishes[wish].subject, refusal);
-            conflict.hints = hints::of_refused(&input, wish, &unmet, &conflict, &mut effort);
+            if told(wish) {
+                conflict.hints = hints::of_refused(&input, wish, &unmet, &conflict, &mut effort);
+            }
             components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
         }
     }
     for (wish, conflict) in std::mem::take(&mut answer.blamed) {
         let Some(mut conflict) = conflict else { continue };
-        conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut effort);
+        if told(wish) {
+            conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut effort);
+        }
         components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
     }
-    let mut reasons = Reasons { explainer: None, left: MOST_EXPLAINED, questions };
+    let mut reasons = Reasons { told: &told, explainer: None, left: MOST_EXPLAINED, questions };
     for group in answer.universe.components(&input) {
         let subjects = group.wishes.iter().map(subject).collect();
         let solution = solution(&input, &answer, &group, &mut reasons);
@@ -89,8 +94,14 @@ pub(super) fn together(input: &Input<'_>, wanted: &BTreeSet<usize>) -> (bool, us
     (Encoding::of(&mut universe).possible(wanted), universe.entities.len())
 }
 
+/// Of which wishes it is explained why they can not be met, and with how many questions.
+pub(super) struct Explaining<'e> {
+    told: &'e dyn Fn(usize) -> bool,
+    questions: &'e mut usize,
+}
+
 /// Finds the wishes that can be met together, and meets them in the best way.
-pub(super) fn answer<'p>(input: &Input<'p>, mut explain: Option<&mut usize>) -> Answer<'p> {
+pub(super) fn answer<'p>(input: &Input<'p>, mut explain: Option<Explaining<'_>>) -> Answer<'p> {
     let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
     let mut fixed: BTreeSet<usize> = refused.collect();
     let mut blamed = BTreeMap::new();
@@ -113,7 +124,10 @@ pub(super) fn answer<'p>(input: &Input<'p>, mut explain: Option<&mut usize>) -> 
             if encoding.possible(&accepted) {
                 continue;
             }
-            let conflict = explain.as_deref_mut().map(|questions| {
+            let conflict = explain.as_mut().map(|Explaining { told, questions }| {
+                if !told(wish) {
+                    return Conflict::untold(&input.problem.wishes[wish].subject, input.package(wish));
+                }
                 let explainer = explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
                 explainer.conflict(input, wish, &accepted, questions)
             });
@@ -165,7 +179,7 @@ fn best(universe: &Universe<'_>, encoding: &mut Encoding) {
     }
 }
 
-fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, reasons: &mut Reasons<'p>) -> Solution {
+fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, reasons: &mut Reasons<'_, 'p>) -> Solution {
     let universe = &answer.universe;
     let mut chosen = BTreeMap::new();
     for at in &answer.there {
@@ -183,7 +197,7 @@ fn solution<'p>(input: &Input<'p>, answer: &Answer<'p>, group: &Group, reasons: 
     Solution { chosen, added }
 }
 
-fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why: &mut Reasons<'p>) -> Resolution {
+fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why: &mut Reasons<'_, 'p>) -> Resolution {
     let universe = &answer.universe;
     let Role::Candidate { wish, offer, bundle } = universe.entities[at].role else { unreachable!("only candidates are chosen") };
     let Ok(asked) = &input.asked[wish] else { unreachable!("a refused wish has no candidates") };
@@ -211,15 +225,16 @@ fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why:
 }
 
 /// What keeps wishes from their best bundles. The wide universe is built only when somebody is kept.
-struct Reasons<'p> {
+struct Reasons<'r, 'p> {
+    told: &'r dyn Fn(usize) -> bool,
     explainer: Option<Explainer<'p>>,
     left: usize,
     questions: usize,
 }
 
-impl<'p> Reasons<'p> {
+impl<'p> Reasons<'_, 'p> {
     fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId) -> String {
-        if self.left == 0 {
+        if self.left == 0 || !(self.told)(wish) {
             return format!("{} is held back by what has to go together", answer.universe.pool.item(best).label);
         }
         self.left -= 1;

@@ -154,7 +154,7 @@ impl World {
     }
 
     pub fn problem<'w>(&'w self, catalogs: &'w [CandidateCatalog<'w>]) -> Problem<'w> {
-        Problem { wishes: &self.wishes, catalogs, provided: &self.provided, add_missing: self.add_missing }
+        Problem { wishes: &self.wishes, catalogs, provided: &self.provided, add_missing: self.add_missing, about: None }
     }
 }
 

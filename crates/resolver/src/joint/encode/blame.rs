@@ -28,6 +28,14 @@ impl Encoding {
         self.least(wanted, &taken, questions)
     }
 
+    /// Whether wishes could have a bundle, if the facts that `left_out` names did not hold. One question to a solver that is there already,
+    /// before a whole problem is made to find out what exactly would come of it.
+    pub(in super::super) fn possible_without(&mut self, wanted: &BTreeSet<usize>, left_out: impl Fn(&Key) -> bool) -> bool {
+        let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
+        let assumed: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key) && !left_out(key)).map(|(_, lit)| *lit).collect();
+        self.solver.solve_limited(&assumed) == lbool::TRUE
+    }
+
     fn least(&mut self, wanted: &BTreeSet<usize>, taken: &[Lit], questions: &mut usize) -> Option<Vec<Key>> {
         let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
         let facts: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key)).map(|(_, lit)| *lit).collect();

@@ -67,7 +67,7 @@ impl Bench {
                 },
             })
             .collect();
-        let problem = Problem { wishes: &wishes, catalogs: &catalogs, provided: &[], add_missing: false };
+        let problem = Problem { wishes: &wishes, catalogs: &catalogs, provided: &[], add_missing: false, about: None };
         let took = median(ROUNDS, || {
             let begun = Instant::now();
             let components = solve(&problem);
