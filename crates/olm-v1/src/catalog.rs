@@ -7,6 +7,7 @@ pub mod controller;
 pub mod plan;
 pub mod shelf;
 pub mod status;
+pub mod webhook;
 
 /// What is to be said wherever a catalog is shown (OLM1-CAT-15).
 pub const REMOVED_APIS: &str =

@@ -1,5 +1,6 @@
 //! The default catalogs of a platform (OLM1-CAT-10 to OLM1-CAT-12).
 
+use mainstay_api::olm_v1::NAME_LABEL;
 use serde_json::{Value, json};
 
 use super::compat::Platform;
@@ -58,10 +59,12 @@ pub fn description(name: &str) -> Option<String> {
 }
 
 impl DefaultCatalog {
-    /// The fields that are kept as they are; every other field is the user's.
+    /// The fields that are kept as they are; every other field is the user's. It has the label with its name (OLM1-CAT-03), so that it can be
+    /// made while nobody serves the webhook that sets it.
     pub fn object(&self, platform: Platform) -> Value {
         json!({
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": self.name},
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+            "metadata": {"name": self.name, "labels": {NAME_LABEL: self.name}},
             "spec": {
                 "priority": self.priority,
                 "source": {"type": "Image", "image": {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use kube::api::{Api, DeleteParams, ListParams};
 use mainstay_api::condition;
-use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
+use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_apply::{Expect, ObjectRef, Until};
 use mainstay_olm_v1::catalog::REMOVED_APIS;
 use mainstay_olm_v1::cluster_operator::catalogs::description;
@@ -94,7 +94,9 @@ pub fn add(arguments: &Add) -> Result<(), Failure> {
             None => json!({"ref": arguments.reference}),
         };
         let object = json!({
-            "apiVersion": API_VERSION, "kind": "ClusterCatalog", "metadata": {"name": arguments.name},
+            "apiVersion": API_VERSION, "kind": "ClusterCatalog",
+            // With it nobody asks the webhook that sets it (OLM1-CAT-03), which may not be served yet.
+            "metadata": {"name": arguments.name, "labels": {NAME_LABEL: arguments.name}},
             "spec": {"priority": arguments.priority, "source": {"type": "Image", "image": image}},
         });
         let (_, effect) = session.writer.apply(&object, true, &Expect::default()).await.map_err(|error| not_written(&error))?;

@@ -1,0 +1,176 @@
+//! The webhook by which a catalog carries its name as a label (OLM1-CAT-03).
+//!
+//! ```text
+//!   API server ──AdmissionReview──► router ── few at once, small, in time ──► answer ──► a JSON patch, where the label is missing or wrong
+//! ```
+//!
+//! It needs nothing but what the request says, so every replica serves it, and nobody who writes a catalog notices a change of leader.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mainstay_api::olm_v1::NAME_LABEL;
+use mainstay_runtime::metrics::Metrics;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+/// The name of the webhook; upstream's.
+pub const NAME: &str = "inject-metadata-name.olm.operatorframework.io";
+/// Where it is served; upstream's, too.
+pub const PATH: &str = "/mutate-olm-operatorframework-io-v1-clustercatalog";
+/// Whether an object is to be shown to the webhook at all, as a CEL expression. One whose name the server has yet to make has none to carry.
+pub const MISSING_OR_WRONG: &str = "has(object.metadata.name) && (!has(object.metadata.labels) \
+    || !('olm.operatorframework.io/metadata.name' in object.metadata.labels) \
+    || object.metadata.labels['olm.operatorframework.io/metadata.name'] != object.metadata.name)";
+
+/// The bytes of a review: two objects of the most that an API server takes, and what surrounds them.
+const MOST: usize = 7 << 20;
+/// How many reviews are held in memory at once; more wait.
+const AT_ONCE: usize = 16;
+/// How long a request may take from its head to its answer; the API server waits no longer.
+const TIME: Duration = Duration::from_secs(10);
+
+/// A request that is no review of a catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// No JSON, or not the form of a review.
+    #[error("the body is no AdmissionReview")]
+    Form(#[from] serde_json::Error),
+    /// Another kind or version.
+    #[error("expected kind AdmissionReview of admission.k8s.io/v1 with a request, found {kind:?} of {api_version:?}")]
+    Kind {
+        /// What the body says.
+        kind: String,
+        /// Its version.
+        api_version: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review {
+    api_version: String,
+    kind: String,
+    request: Option<ReviewRequest>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReviewRequest {
+    uid: String,
+    resource: Resource,
+    #[serde(default)]
+    sub_resource: String,
+    /// None when it is deleted.
+    #[serde(default)]
+    object: Value,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    group: String,
+    resource: String,
+}
+
+/// The name that an object of this metadata is to carry as its label and does not; none where it does, or has no name yet.
+pub fn name_to_carry(metadata: &Value) -> Option<&str> {
+    let name = metadata.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())?;
+    let carried = metadata.get("labels").and_then(|labels| labels.get(NAME_LABEL)).and_then(Value::as_str);
+    (carried != Some(name)).then_some(name)
+}
+
+/// Answers the JSON of a review with that of its response.
+pub fn answer(body: &[u8]) -> Result<Value, ReviewError> {
+    let Review { api_version, kind, request } = serde_json::from_slice(body)?;
+    let request = match request {
+        Some(request) if kind == "AdmissionReview" && api_version == "admission.k8s.io/v1" => request,
+        _ => return Err(ReviewError::Kind { kind, api_version }),
+    };
+    let ReviewRequest { uid, resource: Resource { group, resource }, sub_resource, object } = request;
+    let mut response = json!({"uid": uid, "allowed": true});
+    if (group.as_str(), resource.as_str(), sub_resource.as_str()) != ("olm.operatorframework.io", "clustercatalogs", "") {
+        let message =
+            format!("expected a ClusterCatalog, found {resource}.{group}; the webhook {NAME} is configured for more than it is for");
+        response = json!({"uid": uid, "allowed": false, "status": {"code": 400, "reason": "BadRequest", "message": message}});
+    } else if let Some(patch) = patch(&object) {
+        response["patchType"] = "JSONPatch".into();
+        response["patch"] = STANDARD.encode(patch.to_string()).into();
+    }
+    Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+}
+
+/// The JSON patch that gives an object its label.
+fn patch(object: &Value) -> Option<Value> {
+    let metadata = object.get("metadata")?;
+    let name = name_to_carry(metadata)?;
+    let operation = if metadata.get("labels").is_some_and(Value::is_object) {
+        json!({"op": "add", "path": format!("/metadata/labels/{}", NAME_LABEL.replace('/', "~1")), "value": name})
+    } else {
+        json!({"op": "add", "path": "/metadata/labels", "value": {NAME_LABEL: name}})
+    };
+    Some(json!([operation]))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    webhook: &'static str,
+    code: u16,
+}
+
+/// The routes of the webhook, bounded and counted.
+pub fn router(metrics: &Metrics) -> Router {
+    bounded(metrics, TIME)
+}
+
+fn bounded(metrics: &Metrics, time: Duration) -> Router {
+    let requests = Family::<Labels, Counter>::default();
+    metrics.register(|registry| {
+        registry.register("controller_runtime_webhook_requests", "Requests to webhooks, by the code of the answer", requests.clone());
+    });
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let bound = from_fn(move |request: Request, next: Next| {
+        let (places, requests) = (places.clone(), requests.clone());
+        async move {
+            let in_time = tokio::time::timeout(time, async {
+                // It is never closed, so a place is always given.
+                let _place = places.acquire().await;
+                next.run(request).await
+            });
+            let response = in_time.await.unwrap_or_else(|_| (StatusCode::REQUEST_TIMEOUT, "the request took too long").into_response());
+            requests.get_or_create(&Labels { webhook: PATH, code: response.status().as_u16() }).inc();
+            response
+        }
+    });
+    Router::new().route(PATH, post(review)).layer(DefaultBodyLimit::max(MOST)).layer(bound)
+}
+
+async fn review(headers: HeaderMap, body: Bytes) -> Response {
+    let is_json = |value: &str| value.split(';').next().is_some_and(|form| form.trim().eq_ignore_ascii_case("application/json"));
+    if !headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json) {
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected application/json").into_response();
+    }
+    match answer(&body) {
+        Ok(answer) => Json(answer).into_response(),
+        Err(error) => {
+            let text = crate::text::chain(&error);
+            tracing::warn!(webhook = NAME, error = text, "a request to the webhook is no review of a catalog");
+            (StatusCode::BAD_REQUEST, text).into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
