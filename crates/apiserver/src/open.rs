@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::pki::{self, Pair, Pki, ServingNames};
 use crate::access::{AnonymousAccess, Escalation, FrontProxy, Gate, Kubeconfig, StaticTokens};
-use crate::admission::{Chain, Plugins};
+use crate::admission::{Chain, Plugins, Steps};
 use crate::api::Api;
 use crate::bootstrap::{self, Authorities, Endpoint};
 use crate::cache::Cache;
@@ -41,6 +41,8 @@ pub struct Config {
     pub token_file: Option<PathBuf>,
     /// The admission plugins that are on.
     pub plugins: Plugins,
+    /// Steps of admission besides: behind the plugins that change objects, before webhooks.
+    pub steps: Steps,
     /// Where objects are stored.
     pub store: Storage,
     /// Keys and certificates that several servers have in common; `None` is a folder of the data directory.
@@ -61,6 +63,7 @@ impl Config {
             anonymous: AnonymousAccess::default(),
             token_file: None,
             plugins: Plugins::default(),
+            steps: Steps::default(),
             store: Storage::default(),
             pki_dir: None,
             limits: crate::inflight::Limits::default(),
@@ -175,7 +178,8 @@ impl Server {
         }
         let gate = Arc::new(gate);
         let mut chain = Chain::new(config.plugins.clone());
-        chain.push(Box::new(Escalation(gate.policy.clone())));
+        chain.extend(&config.steps);
+        chain.push(Arc::new(Escalation(gate.policy.clone())));
         let identity = Identity { certificate: front_proxy.certificate, key: front_proxy.key };
         let remotes = Remotes::new(cache.clone(), config.local_services).front_proxy(identity);
         let mut api = Api::new(store, cache, gate.clone(), chain, remotes);

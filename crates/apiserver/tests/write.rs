@@ -3,9 +3,13 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Cluster, MAPS, map};
 use http::StatusCode;
-use serde_json::json;
+use mainstay_apiserver::admission::{AdmissionStep, Request, Steps};
+use mainstay_apiserver::{Config, Server};
+use serde_json::{Value, json};
 
 /// KAPI-PATCH-01: the three patch formats, and what is refused of them.
 #[tokio::test]
@@ -107,19 +111,26 @@ async fn pods_are_admitted() {
     assert_eq!(kept.status, StatusCode::FORBIDDEN);
 }
 
-/// OLM1-CAT-03: a ClusterCatalog carries its name as a label, whatever its writer says.
-#[tokio::test]
-async fn catalogs_carry_their_name() {
-    let cluster = Cluster::new().await;
-    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "clustercatalogs.olm.operatorframework.io"},
-        "spec": {"group": "olm.operatorframework.io", "scope": "Cluster", "names": {"plural": "clustercatalogs", "kind": "ClusterCatalog"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-    cluster.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await.ok();
-    let path = "/apis/olm.operatorframework.io/v1/clustercatalogs";
-    while cluster.get(path).await.status == StatusCode::NOT_FOUND {
-        tokio::task::yield_now().await;
+/// A step of whoever composes the server: it signs what is written.
+struct Signature;
+
+#[async_trait::async_trait]
+impl AdmissionStep for Signature {
+    async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> mainstay_apiserver::error::Result<()> {
+        if request.writes("", "configmaps") {
+            object["data"]["signed"] = object["data"]["text"].clone();
+        }
+        Ok(())
     }
-    let object = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": "mine"}});
-    let made = cluster.post(path, object).await.ok();
-    assert_eq!(made["metadata"]["labels"], json!({"olm.operatorframework.io/metadata.name": "mine"}));
+}
+
+/// KAPI-ADM-01: whoever composes a server adds steps to its admission.
+#[tokio::test]
+async fn a_step_of_our_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let steps = Steps::new(vec![Arc::new(Signature)]);
+    let server = Server::open(Config { steps, ..common::config(directory.path()) }).await.unwrap();
+    let cluster = Cluster::over(server, directory).await;
+    let made = cluster.post(MAPS, map("a", json!({"text": "x"}))).await.ok();
+    assert_eq!(made["data"], json!({"text": "x", "signed": "x"}));
 }

@@ -8,6 +8,7 @@
 //! ```
 
 mod api;
+mod catalog_names;
 pub mod components;
 pub mod kubeconfig;
 pub mod registration;

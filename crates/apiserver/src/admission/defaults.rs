@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{AdmissionStep, Request};
 use crate::error::Result;
-use crate::object::{meta, metadata_mut};
+use crate::object::meta;
 
 /// DefaultTolerationSeconds: a pod stays five minutes on a node that is not ready or not reachable.
 pub struct DefaultTolerationSeconds;
@@ -118,23 +118,6 @@ impl AdmissionStep for DenyServiceExternalIPs {
         let old = addresses(request.old);
         if request.writes("", "services") && addresses(object).iter().any(|address| !old.contains(address)) {
             return Err(request.forbidden("Use of external IPs is denied by admission control"));
-        }
-        Ok(())
-    }
-}
-
-/// OLM1-CAT-03: a ClusterCatalog carries its name as a label.
-pub struct CatalogName;
-
-#[async_trait]
-impl AdmissionStep for CatalogName {
-    async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<()> {
-        if !request.served.is("olm.operatorframework.io", "clustercatalogs") || !request.subresource.is_empty() {
-            return Ok(());
-        }
-        let labels = metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert("olm.operatorframework.io/metadata.name".into(), request.name.clone().into());
         }
         Ok(())
     }

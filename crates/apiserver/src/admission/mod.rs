@@ -132,10 +132,27 @@ pub trait AdmissionStep: Send + Sync {
     async fn abandon(&self, _request: &Request<'_>) {}
 }
 
+/// Steps that whoever composes a server adds to those that every server has; clones share them.
+#[derive(Clone, Default)]
+pub struct Steps(Vec<Arc<dyn AdmissionStep>>);
+
+impl Steps {
+    /// These, in this order.
+    pub fn new(steps: Vec<Arc<dyn AdmissionStep>>) -> Self {
+        Self(steps)
+    }
+}
+
+impl std::fmt::Debug for Steps {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_tuple("Steps").field(&self.0.len()).finish()
+    }
+}
+
 /// The steps in their order.
 pub struct Chain {
     plugins: Plugins,
-    steps: Vec<(usize, Box<dyn AdmissionStep>)>,
+    steps: Vec<(usize, Arc<dyn AdmissionStep>)>,
 }
 
 impl Default for Chain {
@@ -167,7 +184,6 @@ impl Chain {
         chain.plug("CertificateSubjectRestriction", Box::new(certificates::CertificateSubjectRestriction));
         chain.plug("DefaultIngressClass", Box::new(defaults::DefaultIngressClass));
         chain.plug("DenyServiceExternalIPs", Box::new(defaults::DenyServiceExternalIPs));
-        chain.push(Box::new(defaults::CatalogName));
         chain.plug("MutatingAdmissionWebhook", Box::new(webhook::MutatingAdmissionWebhook::default()));
         chain.plug("ValidatingAdmissionPolicy", Box::new(policy::ValidatingAdmissionPolicy::default()));
         chain.plug("ValidatingAdmissionWebhook", Box::new(webhook::ValidatingAdmissionWebhook::default()));
@@ -178,16 +194,23 @@ impl Chain {
     /// Adds a plugin of kube-apiserver at its place, unless it is off.
     pub fn plug(&mut self, name: &str, step: Box<dyn AdmissionStep>) {
         if self.plugins.has(name) {
-            self.insert(plugins::place(name), step);
+            self.insert(plugins::place(name), step.into());
         }
     }
 
     /// Adds a step of our own: behind the built-in plugins, before webhooks, policies and quotas.
-    pub fn push(&mut self, step: Box<dyn AdmissionStep>) {
+    pub fn push(&mut self, step: Arc<dyn AdmissionStep>) {
         self.insert(plugins::place(""), step);
     }
 
-    fn insert(&mut self, place: usize, step: Box<dyn AdmissionStep>) {
+    /// Adds steps as [`Chain::push`] does.
+    pub fn extend(&mut self, steps: &Steps) {
+        for step in &steps.0 {
+            self.push(step.clone());
+        }
+    }
+
+    fn insert(&mut self, place: usize, step: Arc<dyn AdmissionStep>) {
         let at = self.steps.partition_point(|(other, _)| *other <= place);
         self.steps.insert(at, (place, step));
     }

@@ -53,6 +53,10 @@ impl Cluster {
     pub async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = open(directory.path()).await.unwrap();
+        Self::over(server, directory).await
+    }
+
+    pub async fn over(server: Server, directory: tempfile::TempDir) -> Self {
         let admin = server.in_process(UserInfo::new("admin", &["system:masters", "system:authenticated"]));
         let cluster = Self { server, admin, directory };
         cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "ns"}})).await.ok();

@@ -63,6 +63,7 @@ impl Apis {
             endpoint: Endpoint { address: host.to_string(), port: address.port() },
             names: ServingNames { addresses: vec![host, address.ip(), catalogs_host], ..ServingNames::default() },
             plugins: options.plugins.clone(),
+            steps: super::catalog_names::steps(&options.components),
             store: options.sharing.storage.clone(),
             pki_dir: options.sharing.pki_dir.clone(),
             limits: options.sharing.limits,
