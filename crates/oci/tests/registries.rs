@@ -485,7 +485,7 @@ async fn second_opinion(port: u16) -> Result<(), Error> {
     let address = format!("127.0.0.1:{port}");
     // The server says nothing when it is ready; a connection is the sign.
     let mut tries = 0;
-    while tokio::net::TcpStream::connect(&address).await.is_err() && tries < 200 {
+    while tokio::net::TcpStream::connect(&address).await.is_err() && tries < 2400 {
         tries += 1;
         tokio::time::sleep(std::time::Duration::from_millis(25)).await;
     }

@@ -69,12 +69,12 @@ async fn rights(bench: &Bench, acting: &[(&str, &str)], namespace: &str) -> Stri
 /// Waits until somebody's rights are these: the API takes roles in a moment after they are written.
 async fn until_rights(bench: &Bench, acting: &[(&str, &str)], namespace: &str, wanted: &str) {
     let mut found = String::new();
-    for _ in 0..2000 {
+    for _ in 0..6_000 {
         found = rights(bench, acting, namespace).await;
         if found == wanted {
             return;
         }
-        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     panic!("{acting:?} in {namespace}: {found:?} instead of {wanted:?}");
 }

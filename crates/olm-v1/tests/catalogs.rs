@@ -255,7 +255,7 @@ async fn stored_content_is_served_after_a_restart() {
     let pulls = world.registry.counts().manifest_reads;
     world.restart().await;
     let mut answer = (0, String::new());
-    for _ in 0..3000 {
+    for _ in 0..12_000 {
         answer = world.get("/catalogs/test/api/v1/all").await;
         if answer.0 == 200 {
             break;

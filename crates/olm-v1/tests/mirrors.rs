@@ -31,7 +31,7 @@ async fn define(api: &Api) {
         api.established(&format!("{plural}.config.openshift.io")).await;
         // Discovery may name the kind a moment later.
         let nobody = place("config.openshift.io/v1", kind, "", "nobody");
-        for _ in 0..3000 {
+        for _ in 0..12_000 {
             if api.admin.get(&nobody).await.is_ok() {
                 break;
             }
@@ -57,7 +57,7 @@ async fn pulls(api: &Api, prefix: &str, image: &str, wanted: bool) -> String {
 
 /// The note of the Event about refused rules.
 async fn refusal(api: &Api) -> String {
-    for _ in 0..3000 {
+    for _ in 0..12_000 {
         let request = axum::http::Request::get("/apis/events.k8s.io/v1/namespaces/default/events").body(Vec::new()).unwrap();
         let list: Value = api.admin.client().request(request).await.unwrap();
         if let Some(event) = list["items"].as_array().unwrap().iter().find(|event| event["reason"] == "MirrorRulesRefused") {

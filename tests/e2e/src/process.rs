@@ -93,14 +93,14 @@ pub fn signal(pid: u32, name: &str) {
     assert!(status.is_ok(), "the program kill cannot be run");
 }
 
-/// Ends a process: politely, then after five seconds by force. The exit code, absent where a signal ended it.
+/// Ends a process: politely, then after a minute by force. The exit code, absent where a signal ended it.
 pub fn terminate(child: &mut Child) -> Option<i32> {
     if let Ok(Some(status)) = child.try_wait() {
         return status.code();
     }
     signal(child.id(), "TERM");
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(5) {
+    while begun.elapsed() < Duration::from_secs(60) {
         if let Ok(Some(status)) = child.try_wait() {
             return status.code();
         }

@@ -73,7 +73,7 @@ impl Registry {
             Ok(registry) => registry,
             Err(error) => panic!("docker-registry: {error}"),
         };
-        eventually("docker-registry listens", Duration::from_secs(20), || {
+        eventually("docker-registry listens", Duration::from_secs(60), || {
             std::net::TcpStream::connect(&registry.address).map(drop).map_err(|error| error.to_string())
         });
         Some(registry)

@@ -78,7 +78,7 @@ impl<'a> Player<'a> {
         if answer.status != 201 {
             bail!("cannot create a namespace: {} {}", answer.status, answer.body);
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         let fills = &self.session.target.fills_namespaces;
         for path in ["/serviceaccounts/default", "/configmaps/kube-root-ca.crt"] {
             let path = format!("/api/v1/namespaces/{}{path}", self.namespace);
