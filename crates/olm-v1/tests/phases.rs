@@ -122,7 +122,10 @@ fn objects_are_adopted_only_from_the_same_extension() {
 
     let mut scene = Scene::new();
     scene.have("2.0.0", State::Deployed);
-    scene.touch("Deployment", "widgets", |live| live["metadata"] = json!({"name": "widgets", "namespace": "work", "uid": "u"}));
+    let bare = |manager: &str| json!({"name": "widgets", "namespace": "work", "uid": "u", "managedFields": [{"manager": manager}]});
+    scene.touch("Deployment", "widgets", |live| live["metadata"] = bare("kubectl-create"));
+    assert_eq!(scene.short(), words, "made anew by somebody else");
+    scene.touch("Deployment", "widgets", |live| live["metadata"] = bare("operator-controller"));
     assert_eq!(scene.short(), "Reassert 2.0.0 of main", "its marks were taken off");
     assert_eq!(steps(&scene), ["update Deployment"]);
 }

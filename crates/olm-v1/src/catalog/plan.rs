@@ -73,6 +73,10 @@ pub fn plan(catalog: &ClusterCatalog, stored: Option<&Stored>, base: &str, now: 
     if due <= now {
         return unpack("the poll interval has passed");
     }
+    // It would not be polled before the clock has caught up.
+    if stored.polled > now {
+        return unpack("it was polled by a clock that was set back since");
+    }
     Plan::Keep(Some(due.duration_since(now) + interval.mul_f64(jitter / 100.0)))
 }
 
@@ -107,6 +111,7 @@ mod tests {
         assert_eq!(ask(json!({}), None), unpack("nothing is stored for it"));
         assert_eq!(ask(json!({}), Some(stored(ago(4)))), Plan::Keep(Some(SignedDuration::from_secs(6 * 60 + 6))));
         assert_eq!(ask(json!({}), Some(stored(ago(10)))), unpack("the poll interval has passed"));
+        assert_eq!(ask(json!({}), Some(stored(ago(-9)))), unpack("it was polled by a clock that was set back since"));
         assert_eq!(ask(json!({"metadata": {"generation": 2}}), Some(stored(ago(1)))), unpack("its spec has changed"));
         assert_eq!(ask(json!({"status": null}), Some(stored(ago(1)))), unpack("its status is not that of what is stored"));
         assert_eq!(ask(json!({"spec": {"source": {"image": {"pollIntervalMinutes": null}}}}), Some(stored(ago(99)))), Plan::Keep(None));

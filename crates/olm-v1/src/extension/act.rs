@@ -63,6 +63,8 @@ impl Actor<'_> {
                 let (number, mut notes) = (latest.number, latest.notes.clone());
                 if plan.gate.passed {
                     notes.healthy_by = None;
+                } else if self.lies_ahead(&notes) && plan.gate.within.is_some() {
+                    self.begin_time(&mut notes, plan);
                 }
                 self.finish(history, number, State::Deployed, notes).await?;
             }
@@ -97,12 +99,22 @@ impl Actor<'_> {
                 State::Failed
             }
         };
-        if state != State::Failed && notes.applied.is_none() {
-            notes.applied = Some(self.now);
-            notes.healthy_by = plan.gate.within.and_then(|within| self.now.checked_add(within).ok());
+        if state != State::Failed && (notes.applied.is_none() || self.lies_ahead(&notes)) {
+            self.begin_time(&mut notes, plan);
         }
         self.finish(history, number, state, notes).await?;
         done
+    }
+
+    /// The time in which the new Deployments have to become healthy begins now.
+    fn begin_time(&self, notes: &mut Notes, plan: &Plan) {
+        notes.applied = Some(self.now);
+        notes.healthy_by = plan.gate.within.and_then(|within| self.now.checked_add(within).ok());
+    }
+
+    /// Whether the running time was begun by a clock that was set back since, or by one that is ahead of this one: it would end too late.
+    fn lies_ahead(&self, notes: &Notes) -> bool {
+        notes.healthy_by.is_some() && notes.applied.is_some_and(|applied| applied > self.now)
     }
 
     async fn steps(&self, planned: &[Planned]) -> Result<usize, ActError> {
@@ -191,6 +203,11 @@ impl Actor<'_> {
                     }
                     _ if revision.state == State::Deployed => {
                         let notes = Notes { healthy_by: None, ..revision.notes.clone() };
+                        self.set_state(revision, State::Superseded, notes).await?;
+                    }
+                    // Nobody goes on with it any more. One that failed says so, and why.
+                    _ if revision.state == State::Pending => {
+                        let notes = Notes { waits_before: None, healthy_by: None, overtaken_by: Some(number), ..revision.notes.clone() };
                         self.set_state(revision, State::Superseded, notes).await?;
                     }
                     _ => {}

@@ -4,6 +4,8 @@ use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL}
 use mainstay_apply::{ObjectRef, Owner};
 use serde_json::Value;
 
+use super::act::FIELD_MANAGER;
+
 /// The owner of everything that is applied for an extension (OLM1-CTRL-10).
 pub fn owner(extension: &ClusterExtension) -> Owner {
     let name = extension.metadata.name.clone().unwrap_or_default();
@@ -35,6 +37,24 @@ pub fn owned(mut object: Value, owner: &Owner) -> Value {
     }
     owner.mark(&mut object);
     object
+}
+
+/// Whether nobody controls an object of which this controller wrote fields: somebody only took its marks off. What somebody else made anew
+/// in the place of an object has no marks either, but none of its fields was ever written from here (OLM1-OWN-01).
+pub fn lost_its_marks(live: &Value) -> bool {
+    let items = |pointer: &str| live.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    items("/metadata/ownerReferences").all(|owner| owner["controller"] != Value::Bool(true))
+        && items("/metadata/managedFields").any(|entry| entry["manager"] == FIELD_MANAGER)
+}
+
+/// A live object as it is kept while a plan is made: of its managers only the names, since the fields of each are often larger than the
+/// object itself.
+pub fn lean(mut live: Value) -> Value {
+    for entry in live.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+        let manager = entry["manager"].take();
+        *entry = serde_json::json!({ "manager": manager });
+    }
+    live
 }
 
 /// The place of an object; a rendered one always says what it is.
@@ -103,6 +123,22 @@ mod tests {
         assert!(object.get("status").is_none() && object["metadata"].get("creationTimestamp").is_none());
         let webhook = json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "a", "namespace": "b"}});
         assert!(owned(webhook, &widgets())["metadata"].get("namespace").is_none());
+    }
+
+    /// OLM1-OWN-01: an object without marks is the extension's where this controller wrote it, and nobody's where it was made anew.
+    #[test]
+    fn who_wrote_an_object_tells_whose_it_is() {
+        let managed = |managers: &[&str], owners: Value| {
+            let fields: Vec<Value> = managers.iter().map(|one| json!({"manager": one, "fieldsV1": {"f:data": {}}})).collect();
+            lean(json!({"metadata": {"name": "a", "managedFields": fields, "ownerReferences": owners}}))
+        };
+        let ours = managed(&["kubectl-edit", FIELD_MANAGER], json!([]));
+        assert_eq!(ours["metadata"]["managedFields"], json!([{"manager": "kubectl-edit"}, {"manager": FIELD_MANAGER}]));
+        assert!(lost_its_marks(&ours));
+        assert!(lost_its_marks(&managed(&[FIELD_MANAGER], json!([{"name": "x", "controller": false}]))));
+        assert!(!lost_its_marks(&managed(&[FIELD_MANAGER], json!([{"name": "x", "controller": true}]))));
+        assert!(!lost_its_marks(&managed(&["kubectl-create"], json!([]))));
+        assert!(!lost_its_marks(&json!({"metadata": {"name": "a"}})));
     }
 
     #[test]

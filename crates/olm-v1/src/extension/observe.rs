@@ -16,10 +16,10 @@ use mainstay_bundle::Bundle;
 use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::joint::Provided;
 use mainstay_runtime::KindError;
-use serde_json::Value;
 
 use super::dependencies::ApiFact;
 use super::facts::{CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
+use super::object;
 use super::plan::account_name;
 use super::record::{EXTENSION_LABEL, History};
 use super::rollback::{Instances, LOOKED_AT};
@@ -157,7 +157,7 @@ impl Observer<'_> {
 
     /// The resources of every group and version, without their subresources. Groups come and go with CRDs: one that is gone when its
     /// resources are asked for is not there.
-    async fn served(&self) -> Result<Vec<ApiResource>, kube::Error> {
+    pub async fn served(&self) -> Result<Vec<ApiResource>, kube::Error> {
         let client = self.own;
         let core = client.list_core_api_versions().await?.versions;
         let groups = client.list_api_groups().await?.groups;
@@ -180,12 +180,7 @@ impl Observer<'_> {
             return Live::Unreadable(format!("{target}: no account to read it with"));
         };
         match account.get(target).await {
-            Ok(Some(mut object)) => {
-                if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-                    metadata.remove("managedFields");
-                }
-                Live::Present(Arc::new(object))
-            }
+            Ok(Some(object)) => Live::Present(Arc::new(object::lean(object))),
             Ok(None) => Live::Absent,
             Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Live::NotServed,
             Err(error) => Live::Unreadable(chain(&error)),

@@ -88,14 +88,11 @@ impl Planner<'_> {
         self.dependencies.as_ref().is_some_and(|needs| !needs.missing.is_empty() || !needs.waits.is_empty())
     }
 
-    /// An object that an earlier revision applied is still the extension's when somebody only took its labels off.
+    /// An object that the installed revision applied is still the extension's when somebody only took its marks off.
     pub(super) fn was_applied(&self, target: &ObjectRef, found: &Value) -> bool {
-        let controlled = found
-            .pointer("/metadata/ownerReferences")
-            .and_then(Value::as_array)
-            .is_some_and(|all| all.iter().any(|owner| owner["controller"] == json!(true)));
         let installed = self.snapshot.history.as_ref().ok().and_then(History::installed);
-        !controlled && installed.is_some_and(|revision| revision.record.objects.iter().any(|object| object::place(object).same(target)))
+        object::lost_its_marks(found)
+            && installed.is_some_and(|revision| revision.record.objects.iter().any(|object| object::place(object).same(target)))
     }
 
     pub(super) fn strict(&self) -> bool {

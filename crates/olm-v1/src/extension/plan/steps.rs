@@ -44,8 +44,7 @@ pub(super) fn action(history: &History, record: &Record) -> Action {
 /// What the installed revision, or an attempt after it, applied and the new one does not hold, in the order of removal.
 pub(super) fn vanished(history: &History, record: &Record) -> Vec<ObjectRef> {
     let wanted: Vec<ObjectRef> = record.objects.iter().map(object::place).collect();
-    // An attempt that another revision overtook may have been carried on late by a replaced process; only what was superseded is cleared.
-    let uncleared = history.revisions.iter().filter(|revision| revision.state != State::Superseded);
+    let uncleared = history.revisions.iter().filter(|revision| revision.is_uncleared());
     let earlier: Vec<ObjectRef> = uncleared.flat_map(|revision| revision.record.objects.iter().map(object::place)).collect();
     stale(&earlier, &wanted)
 }

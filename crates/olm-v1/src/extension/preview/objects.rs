@@ -96,8 +96,7 @@ impl<'a> Looked<'a> {
         let before = self.applied(&target);
         let ours = owner(self.snapshot).check(found);
         if let Err(refusal) = ours {
-            let uncontrolled = controller(found).is_none();
-            if before.is_none() || !uncontrolled {
+            if before.is_none() || !object::lost_its_marks(found) {
                 let owner = refusal.owner.map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
                 return Object { change: Change::Conflicting, owner: Some(owner), ..named(&target) };
             }
@@ -123,11 +122,6 @@ fn intended(snapshot: &Snapshot, plan: &Plan) -> Vec<Value> {
 pub(super) fn named(target: &ObjectRef) -> Object {
     let ObjectRef { api_version, kind, namespace, name } = target.clone();
     Object { api_version, kind, namespace, name, ..Object::default() }
-}
-
-fn controller(found: &Value) -> Option<&Value> {
-    let references = found.pointer("/metadata/ownerReferences")?.as_array()?;
-    references.iter().find(|reference| reference["controller"] == true)
 }
 
 fn why_kept(found: &Value) -> &'static str {

@@ -13,6 +13,7 @@ const WAITS: &str = "lifecycle.mainstay.dev/waits-before";
 const HEALTHY_BY: &str = "lifecycle.mainstay.dev/healthy-by";
 const WHY: &str = "lifecycle.mainstay.dev/why";
 const ROLLED_BACK: &str = "lifecycle.mainstay.dev/rolled-back";
+const OVERTAKEN_BY: &str = "lifecycle.mainstay.dev/overtaken-by";
 /// The longest explanation that is kept; the condition has the whole.
 const WHY_BYTES: usize = 4_096;
 
@@ -31,6 +32,8 @@ pub struct Notes {
     pub why: Option<String>,
     /// On a revision that leads back to an earlier one: what it leads away from.
     pub rolled_back: Option<RolledBack>,
+    /// On an attempt that was never finished since another one was made: the number of the revision that counts instead.
+    pub overtaken_by: Option<u32>,
 }
 
 /// What was rolled back, so that it is not tried again before somebody changes something.
@@ -61,6 +64,9 @@ impl Notes {
         let rolled_back = text(ROLLED_BACK)
             .map(|text| serde_json::from_str(text).map_err(|error| format!("annotation {ROLLED_BACK} cannot be read: {error}")))
             .transpose()?;
+        let overtaken_by = text(OVERTAKEN_BY)
+            .map(|text| text.parse().map_err(|error| format!("annotation {OVERTAKEN_BY} is no revision: {error}")))
+            .transpose()?;
         Ok(Self {
             begun: secret.metadata.creation_timestamp.as_ref().map(|time| time.0),
             applied: time(APPLIED)?,
@@ -68,6 +74,7 @@ impl Notes {
             healthy_by: time(HEALTHY_BY)?,
             why: text(WHY).cloned(),
             rolled_back,
+            overtaken_by,
         })
     }
 
@@ -80,6 +87,7 @@ impl Notes {
             (WHY, self.why.clone()),
             // Texts and numbers: that cannot fail.
             (ROLLED_BACK, self.rolled_back.as_ref().and_then(|back| serde_json::to_string(back).ok())),
+            (OVERTAKEN_BY, self.overtaken_by.map(|number| number.to_string())),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
@@ -87,7 +95,7 @@ impl Notes {
     /// All of them, for a merge patch: what there is not is taken away.
     pub(super) fn patch(&self) -> Value {
         let mut all: Map<String, Value> =
-            [APPLIED, WAITS, HEALTHY_BY, WHY, ROLLED_BACK].into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
+            [APPLIED, WAITS, HEALTHY_BY, WHY, ROLLED_BACK, OVERTAKEN_BY].into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
         all.extend(self.annotations().into_iter().map(|(key, value)| (key, Value::String(value))));
         Value::Object(all)
     }

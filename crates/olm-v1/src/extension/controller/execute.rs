@@ -1,0 +1,196 @@
+//! Carrying out a plan, and saying in status and events what came of it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::GroupVersionKind;
+use mainstay_api::lifecycle::ChangePlanPhase;
+use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_apply::Writer;
+use mainstay_runtime::Outcome;
+use serde_json::Value;
+
+use super::super::act::{ActError, Actor};
+use super::super::approval::{APPLIED, Mark};
+use super::super::facts::Snapshot;
+use super::super::plan::{Action, FINALIZERS, Plan, Verdict, with_bundle};
+use super::super::record::{History, State};
+use super::super::status::status;
+use super::super::watches::Watches;
+use super::super::{lifecycle, object};
+use super::{ExtensionError, Extensions};
+use crate::text::chain;
+
+/// Times are kept in whole seconds, so that one is over a moment later.
+const LOOK: Duration = Duration::from_secs(5);
+const MOMENT: Duration = Duration::from_secs(1);
+
+impl Extensions {
+    pub(super) async fn act(
+        &self,
+        live: &Value,
+        snapshot: Snapshot,
+        plan: Plan,
+        account: Option<Writer>,
+        watches: &Watches,
+    ) -> Result<Outcome, ExtensionError> {
+        let extension = &*snapshot.extension;
+        let name = extension.name_any();
+        match &plan.action {
+            Action::AddFinalizers(missing) => {
+                let mut live = live.clone();
+                for finalizer in missing {
+                    live = self.writer.add_finalizer(&live, finalizer).await?.unwrap_or(live);
+                }
+                return Ok(Outcome::Done);
+            }
+            Action::Finalize(present) => {
+                watches.forget(&name);
+                if present.iter().any(|finalizer| finalizer == FINALIZERS[0]) {
+                    self.bundles.forget(&name).await.map_err(|problem| ExtensionError::Forget { name, problem })?;
+                }
+                let mut live = live.clone();
+                for finalizer in present {
+                    match self.writer.remove_finalizer(&live, finalizer).await? {
+                        Some(now) => live = now,
+                        None => break,
+                    }
+                }
+                return Ok(Outcome::Done);
+            }
+            Action::Report | Action::Install | Action::Upgrade | Action::Reassert => {}
+        }
+        let gate = plan.consent.gate.clone();
+        let plan = self.consented(&snapshot, plan).await?;
+        let Snapshot { history, .. } = &snapshot;
+        let mut history = history.clone();
+        let (verdict, applied) = match (&mut history, &account) {
+            (Ok(history), Some(account)) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
+            _ => (plan.verdict.clone(), false),
+        };
+        if let (Some(record), true) = (&plan.record, applied) {
+            let kinds: HashSet<GroupVersionKind> = record.objects.iter().map(|object| object::place(object).gvk()).collect();
+            watches.keep(&name, &self.identity(extension), &kinds);
+        }
+        self.report(live, extension, &plan, &verdict, history.as_ref().map_err(String::as_str)).await?;
+        if let (Some(gate), Verdict::Reached) = (gate, &verdict) {
+            let applied = Mark { name: gate.name, phase: ChangePlanPhase::Applied, message: APPLIED.to_owned() };
+            lifecycle::mark(&self.writer, &self.events, &snapshot.known.lifecycle, &applied).await?;
+        }
+        Ok(match verdict {
+            // A direct successor is one step; the next one may be waiting (OLM1-UPG-07).
+            Verdict::Reached if matches!(plan.action, Action::Install | Action::Upgrade) => Outcome::After(Duration::ZERO),
+            // A time in which the new Deployments have to become healthy runs.
+            Verdict::Reached | Verdict::Blocked(_) if plan.gate.until.is_some() => Outcome::After(self.left(&plan)),
+            // The attempt waits for its workloads; their watch wakes it, and so does the end of their time.
+            Verdict::Retrying(_) if applied && plan.gate.until.is_some() => Outcome::After(self.left(&plan).min(LOOK)),
+            Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,
+            Verdict::Retrying(_) | Verdict::NoAccount { .. } | Verdict::Unreadable(_) => Outcome::Retry,
+        })
+    }
+
+    /// Keeps what has to be approved, shows how far kept plans are, and gives what may be done now.
+    async fn consented(&self, snapshot: &Snapshot, mut plan: Plan) -> Result<Plan, ExtensionError> {
+        for mark in &plan.consent.marks {
+            lifecycle::mark(&self.writer, &self.events, &snapshot.known.lifecycle, mark).await?;
+        }
+        let Some(mut meanwhile) = plan.consent.meanwhile.take() else { return Ok(plan) };
+        if let Some(gate) = plan.consent.gate.as_ref().filter(|gate| !gate.kept)
+            && let Err(error) = lifecycle::keep(&self.writer, &self.events, &snapshot.extension, gate).await
+        {
+            meanwhile.verdict = Verdict::Retrying(format!("change plan {} could not be kept for approval: {}", gate.name, chain(&error)));
+        }
+        meanwhile.warnings = plan.warnings;
+        Ok(*meanwhile)
+    }
+
+    /// How long until the plan's time to become healthy is over.
+    fn left(&self, plan: &Plan) -> Duration {
+        let until = plan.gate.until.unwrap_or_default();
+        // A time that is over is negative, and no `Duration`. One that lies further ahead than it may last was written by another clock.
+        let left = Duration::try_from(until.duration_since(self.env.now())).unwrap_or(Duration::ZERO);
+        let longest = plan.gate.within.map_or(Duration::MAX, |within| Duration::try_from(within).unwrap_or(Duration::ZERO));
+        left.min(longest) + MOMENT
+    }
+
+    async fn execute(&self, extension: &ClusterExtension, plan: &Plan, account: &Writer, history: &mut History) -> (Verdict, bool) {
+        let owner = object::owner(extension);
+        let actor =
+            Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner, now: self.env.now_seconds() };
+        let resolution = plan.resolution.as_ref();
+        let bundle = resolution.map(|resolution| resolution.choice.to_string()).unwrap_or_default();
+        // An attempt that is tried again was told of when it was begun.
+        let begun = history.latest().is_some_and(|latest| latest.state != State::Deployed && plan.record.as_ref() == Some(&latest.record));
+        if matches!(plan.action, Action::Install | Action::Upgrade) && plan.gate.rolled_back.is_none() && !begun {
+            let reason =
+                resolution.and_then(|resolution| resolution.reasons.first()).map(|reason| format!(": {reason}")).unwrap_or_default();
+            self.events.normal(extension, "Resolved", &format!("{bundle}{reason}")).await;
+        }
+        match actor.act(plan, history).await {
+            Ok(changed) => {
+                match plan.action {
+                    Action::Upgrade if plan.gate.rolled_back.is_some() => {
+                        let message = plan.gate.rolled_back.as_ref().map(|back| back.message.clone()).unwrap_or_default();
+                        self.events.warning(extension, "RolledBack", &message).await;
+                    }
+                    Action::Install => self.events.normal(extension, "Installed", &format!("{bundle}: {changed} objects")).await,
+                    Action::Upgrade => self.events.normal(extension, "Upgraded", &format!("{bundle}: {changed} objects changed")).await,
+                    Action::Reassert if changed > 0 => {
+                        self.events.normal(extension, "Repaired", &format!("{changed} objects that were missing or changed")).await;
+                    }
+                    _ => {}
+                }
+                // An attempt that was stuck has come to its end after all.
+                let ended = plan.action == Action::Upgrade && plan.gate.rolled_back.is_none();
+                (if ended { Verdict::Reached } else { plan.verdict.clone() }, true)
+            }
+            // What was applied is watched: its becoming healthy wakes the extension.
+            Err(ActError::Waiting(_)) if matches!(plan.verdict, Verdict::Blocked(_)) && plan.gate.rolled_back.is_none() => {
+                (plan.verdict.clone(), true)
+            }
+            Err(error @ ActError::Waiting(_)) => (Verdict::Retrying(with_bundle(&error.to_string(), resolution)), true),
+            Err(error) => (Verdict::Retrying(with_bundle(&chain(&error), resolution)), false),
+        }
+    }
+
+    async fn report(
+        &self,
+        live: &Value,
+        extension: &ClusterExtension,
+        plan: &Plan,
+        verdict: &Verdict,
+        history: Result<&History, &str>,
+    ) -> Result<(), ExtensionError> {
+        let now = status(extension, plan, verdict, history, self.env.now_seconds());
+        let wanted = serde_json::to_value(&now).map_err(|source| ExtensionError::Form { name: extension.name_any(), source })?;
+        let changed = match self.writer.update_status(live, &wanted).await {
+            Ok(written) => written.is_some(),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if changed {
+            match verdict {
+                Verdict::Retrying(problem) => self.events.warning(extension, "Retrying", problem).await,
+                Verdict::Blocked(problem) => self.events.warning(extension, "Blocked", problem).await,
+                Verdict::NoAccount { account, namespace } => {
+                    self.events
+                        .warning(
+                            extension,
+                            "ServiceAccountMissing",
+                            &format!("service account {account:?} not found in namespace {namespace:?}"),
+                        )
+                        .await;
+                }
+                Verdict::Unreadable(problem) => self.events.warning(extension, "RecordUnreadable", problem).await,
+                Verdict::Reached => {}
+            }
+            let before = extension.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            self.events.transitions(extension, before, &now.conditions).await;
+            for warning in &plan.warnings {
+                self.events.warning(extension, "Warning", warning).await;
+            }
+        }
+        Ok(())
+    }
+}
