@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value, json};
 
-use crate::condition::{Condition, Status, set};
+use crate::condition::{self, Condition, Status, set};
 
 /// The group and version of the kind.
 pub const API_VERSION: &str = "config.openshift.io/v1";
@@ -79,6 +79,22 @@ impl Related {
 /// The ClusterOperator of a name, without status.
 pub fn object(name: &str) -> Value {
     json!({"apiVersion": API_VERSION, "kind": "ClusterOperator", "metadata": {"name": name}, "spec": {}})
+}
+
+/// What an event says of a status that has changed, in the words of OpenShift's operators; nothing where no condition changed its state.
+///
+/// `live` is the object before, `status` its status after.
+pub fn transitions(live: &Value, status: &Value) -> Option<String> {
+    let of = |status: &Value| status.as_object().map(conditions).unwrap_or_default();
+    let (before, now) = (of(&live["status"]), of(status));
+    let changed = now.iter().filter_map(|Condition { kind, status, message, .. }| match condition::get(&before, kind) {
+        Some(old) if old.status == *status => None,
+        Some(old) => Some(format!("{kind} changed from {:?} to {status:?} ({message:?})", old.status)),
+        None => Some(format!("{kind} set to {status:?} ({message:?})")),
+    });
+    let changed: Vec<String> = changed.collect();
+    let name = live["metadata"]["name"].as_str().unwrap_or_default();
+    (!changed.is_empty()).then(|| format!("Status for clusteroperator/{name} changed: {}", changed.join(",")))
 }
 
 /// The status that `live` is to have. Conditions and versions of others stay.
@@ -187,6 +203,12 @@ mod tests {
         assert_eq!((&available["status"], &available["message"]), (&json!("False"), &json!("NoKey")), "never without a word");
         assert_eq!(available["lastTransitionTime"], "2026-01-01T00:00:00Z");
         assert_eq!(get(&later, "Progressing")["lastTransitionTime"], "1970-01-01T00:00:00Z");
+        assert_eq!(
+            transitions(&live, &later).as_deref(),
+            Some("Status for clusteroperator/some changed: Available changed from True to False (\"NoKey\")"),
+            "MS-OPS-01"
+        );
+        assert_eq!(transitions(&live, &live["status"]), None);
         assert_eq!(later["versions"], json!([{"name": "operator", "version": "1"}]));
     }
 

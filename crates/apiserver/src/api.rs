@@ -42,6 +42,8 @@ pub struct Api {
     pub(crate) services: Arc<crate::services::Allocators>,
     pub(crate) behind: crate::behind::Behind,
     pub(crate) backup: crate::backup::Source,
+    /// What the rest of this process answers.
+    pub(crate) pages: axum::Router,
 }
 
 /// An object of the store, in the version that was asked for.
@@ -71,6 +73,7 @@ impl Api {
             admission,
             access,
             backup: crate::backup::Source::default(),
+            pages: axum::Router::new(),
             inflight: crate::inflight::InFlight::default(),
             metrics: crate::metrics::Metrics::default(),
             closing: CancellationToken::new(),

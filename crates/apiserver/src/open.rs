@@ -51,6 +51,9 @@ pub struct Config {
     pub limits: crate::inflight::Limits,
     /// Services that are processes on this machine (KAPI-WL-06).
     pub local_services: Vec<LocalService>,
+    /// What else this process answers below `/mainstay/`: asked only by who may by RBAC, and with the [`crate::TrustedIdentity`] of who
+    /// asks among the request's extensions.
+    pub pages: axum::Router,
 }
 
 impl Config {
@@ -68,6 +71,7 @@ impl Config {
             pki_dir: None,
             limits: crate::inflight::Limits::default(),
             local_services: Vec::new(),
+            pages: axum::Router::new(),
         }
     }
 }
@@ -184,6 +188,7 @@ impl Server {
         let remotes = Remotes::new(cache.clone(), config.local_services).front_proxy(identity);
         let mut api = Api::new(store, cache, gate.clone(), chain, remotes);
         api.inflight = crate::inflight::InFlight::new(config.limits);
+        api.pages = config.pages;
         api.backup = crate::backup::Source([Some(own), config.pki_dir].into_iter().flatten().collect());
         let api = Arc::new(api);
         let mut server = Self {

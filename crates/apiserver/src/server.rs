@@ -13,6 +13,7 @@ use hyper::upgrade::OnUpgrade;
 use mainstay_rbac::UserInfo;
 use mainstay_serve::Place;
 use serde_json::Value;
+use tower::ServiceExt as _;
 
 use crate::aggregation;
 use crate::api::{Api, TrustedIdentity};
@@ -25,6 +26,9 @@ use crate::respond::Answer;
 
 /// The largest request body.
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// Where this process answers what Kubernetes does not know.
+const PAGES: &str = "/mainstay/";
 
 /// How much of a body that nobody wants is read before the answer is sent, and how long that may take.
 const UNREAD_LIMIT: usize = 64 * 1024 * 1024;
@@ -162,6 +166,11 @@ async fn run(api: &Arc<Api>, mut parts: Parts, body: &mut Body, query: Query, in
     }
     if let Some(remote) = api.aggregation.route(&info.path) {
         return Ok(Answer::sent(aggregation::forward(api, &remote, &info.path, parts, std::mem::take(body), &user).await));
+    }
+    if info.path.starts_with(PAGES) && info.path != crate::backup::PATH {
+        parts.extensions.insert(TrustedIdentity(user));
+        let request = Request::from_parts(parts, Body::new(Limited::new(std::mem::take(body), BODY_LIMIT)));
+        return Ok(Answer::sent(api.pages.clone().oneshot(request).await.unwrap_or_else(|never| match never {})));
     }
     let pretty = query.first("pretty").map(|_| query.flag("pretty"));
     let agreed = if info.is_resource {

@@ -20,4 +20,4 @@ pub use digest::{Counted, digest};
 pub use directory::DirectorySource;
 pub use error::StoreError;
 pub use map::Map;
-pub use store::{CatalogDigest, CatalogStore, StoredCatalog};
+pub use store::{CatalogDigest, CatalogStore, Sizes, StoredCatalog};

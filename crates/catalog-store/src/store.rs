@@ -92,6 +92,17 @@ pub struct CatalogStore {
     counter: AtomicU64,
 }
 
+/// How much a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// How many catalogs.
+    pub catalogs: u64,
+    /// Bytes of their contents.
+    pub content_bytes: u64,
+    /// Bytes of their indexes.
+    pub index_bytes: u64,
+}
+
 /// A catalog of the store, open. Clones share the maps; they stay readable when the entry is removed.
 #[derive(Debug, Clone)]
 pub struct StoredCatalog(Arc<Stored>);
@@ -275,6 +286,20 @@ impl CatalogStore {
         }
         digests.sort();
         Ok(digests)
+    }
+
+    /// How much is stored; a catalog that goes meanwhile is not counted.
+    pub fn sizes(&self) -> Result<Sizes, StoreError> {
+        let mut sizes = Sizes::default();
+        for folder in self.digests()?.iter().map(|digest| self.folder(digest)) {
+            let length = |name: &str| fs::metadata(folder.join(name)).map(|meta| meta.len());
+            if let (Ok(content), Ok(index)) = (length(CONTENT), length(INDEX)) {
+                sizes.catalogs += 1;
+                sizes.content_bytes += content;
+                sizes.index_bytes += index;
+            }
+        }
+        Ok(sizes)
     }
 
     fn folder(&self, digest: &CatalogDigest) -> PathBuf {

@@ -1,21 +1,37 @@
-//! Events of both controllers: every transition that a person would want to know of.
+//! Events of both controllers: every transition that a person would want to know of (OLM1-CTRL-15, MS-OPS-01).
+//!
+//! What a controller does is told where it is done; what becomes of conditions is told by [`transitions`]. The same again is counted by the
+//! recorder, and [`Budget`] bounds what is always a little different.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mainstay_api::condition::{self, Condition, Status};
 use mainstay_apply::{EventKind, Recorder};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::text::{chain, noted};
 
+/// Events of one object that may be told at once, as client-go has it.
+const BURST: u32 = 25;
+/// After those, one for each of these times.
+const REFILL: Duration = Duration::from_secs(300);
+/// Objects whose events are counted.
+const OBJECTS: usize = 4_096;
+
 /// Reports events; failing to report never fails the work.
 #[derive(Clone)]
 pub struct Events {
     recorder: Recorder,
+    budget: Arc<Mutex<Budget>>,
 }
 
 impl Events {
     /// Reports through a recorder.
     pub fn new(recorder: Recorder) -> Self {
-        Self { recorder }
+        Self { recorder, budget: Arc::default() }
     }
 
     /// Something went as it should.
@@ -28,15 +44,165 @@ impl Events {
         self.report(about, EventKind::Warning, reason, note).await;
     }
 
+    /// Tells what has become of conditions; see [`transitions`].
+    pub async fn transitions(&self, about: &impl Serialize, before: &[Condition], now: &[Condition]) {
+        for Transition { kind, reason, note } in transitions(before, now) {
+            self.report(about, kind, &reason, &note).await;
+        }
+    }
+
     async fn report(&self, about: &impl Serialize, kind: EventKind, reason: &str, note: &str) {
         let object = match serde_json::to_value(about) {
             Ok(object) => object,
             Err(error) => return tracing::warn!(%error, reason, "an event could not be written"),
         };
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_lowercase();
-        let note = noted(note, format!("mainstay explain {} {}", text("/kind"), text("/metadata/name")).trim_end());
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (of, name) = (text("/kind").to_lowercase(), text("/metadata/name"));
+        let allowed = self.budget.lock().unwrap_or_else(PoisonError::into_inner).take(text("/metadata/uid"), Instant::now());
+        if !allowed {
+            return tracing::debug!(kind = of, name, reason, note, "an event is not written: there were too many of this object");
+        }
+        let note = noted(note, format!("mainstay explain {of} {}", name.to_lowercase()).trim_end());
         if let Err(error) = self.recorder.record(&object, kind, reason, "Reconciling", &note).await {
             tracing::warn!(error = %chain(&error), reason, "an event could not be written");
         }
+    }
+}
+
+/// A change of a condition, as an event tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// Whether it asks for attention.
+    pub kind: EventKind,
+    /// In CamelCase.
+    pub reason: String,
+    /// For people.
+    pub note: String,
+}
+
+/// What changes of conditions say that nothing which was done says: that something works again, or no longer.
+///
+/// A problem is told with its cause by who met it, and the first success by what was done for it.
+pub fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Transition> {
+    let tell = |kind, reason: &str, note: &str| Some(Transition { kind, reason: reason.to_owned(), note: note.to_owned() });
+    let told = |now: &Condition| {
+        let before = condition::get(before, &now.kind);
+        if before.is_some_and(|before| (before.status, &before.reason) == (now.status, &now.reason)) {
+            return None;
+        }
+        let (was, is) = (before.map(|before| before.status), now.status);
+        match now.kind.as_str() {
+            "Progressing" if now.reason == "Succeeded" && before.is_some() => tell(EventKind::Normal, "Succeeded", &now.message),
+            "Installed" if was == Some(Status::True) && is == Status::False => tell(EventKind::Warning, "NotInstalled", &now.message),
+            "Serving" if was == Some(Status::False) && is == Status::True => tell(EventKind::Normal, "Available", &now.message),
+            "Serving" if was == Some(Status::True) && is != Status::True => {
+                let wanted = now.reason == "UserSpecifiedUnavailable";
+                let note = if now.message.is_empty() { "the content is not served any more" } else { &now.message };
+                tell(if wanted { EventKind::Normal } else { EventKind::Warning }, &now.reason, note)
+            }
+            "Deprecated" if is == Status::True => tell(EventKind::Warning, "Deprecated", now.message.trim()),
+            "Deprecated" if was == Some(Status::True) => {
+                tell(EventKind::Normal, "NotDeprecated", "nothing of what is installed is deprecated")
+            }
+            _ => None,
+        }
+    };
+    now.iter().filter_map(told).collect()
+}
+
+/// How many events of each object may still be told.
+#[derive(Default)]
+struct Budget(HashMap<String, (u32, Instant)>);
+
+impl Budget {
+    /// Takes one, if there is one.
+    fn take(&mut self, uid: &str, now: Instant) -> bool {
+        let gained = |since: Instant| u32::try_from(now.duration_since(since).as_secs() / REFILL.as_secs()).unwrap_or(BURST).min(BURST);
+        if !self.0.contains_key(uid) && self.0.len() >= OBJECTS {
+            // Whoever has its whole burst again is as if it had never been.
+            self.0.retain(|_, (left, since)| *left + gained(*since) < BURST);
+            if self.0.len() >= OBJECTS {
+                self.0.clear();
+            }
+        }
+        let (left, since) = self.0.entry(uid.to_owned()).or_insert((BURST, now));
+        let gain = gained(*since);
+        if gain > 0 {
+            (*left, *since) = ((*left + gain).min(BURST), *since + REFILL * gain);
+        }
+        let Some(rest) = left.checked_sub(1) else { return false };
+        if *left == BURST {
+            *since = now;
+        }
+        *left = rest;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    fn condition(kind: &str, status: Status, reason: &str, message: &str) -> Condition {
+        let last_transition_time = Time(jiff::Timestamp::UNIX_EPOCH);
+        let text = str::to_owned;
+        Condition {
+            kind: text(kind),
+            status,
+            reason: text(reason),
+            message: text(message),
+            last_transition_time,
+            observed_generation: None,
+        }
+    }
+
+    fn check(before: &[(&str, Status, &str)], now: (&str, Status, &str), expected: Option<(EventKind, &str)>) {
+        let before: Vec<_> = before.iter().map(|(kind, status, reason)| condition(kind, *status, reason, "old")).collect();
+        let told = transitions(&before, &[condition(now.0, now.1, now.2, "new")]);
+        let told: Vec<_> = told.iter().map(|told| (told.kind, told.reason.as_str())).collect();
+        assert_eq!(told, expected.into_iter().collect::<Vec<_>>(), "{before:?} -> {now:?}");
+    }
+
+    /// MS-OPS-01, OLM1-CTRL-15: what works again and what no longer does is told once, and only when it changes.
+    #[test]
+    fn transitions_are_told() {
+        use EventKind::{Normal, Warning};
+        use Status::{False, True, Unknown};
+        let retrying = ("Progressing", True, "Retrying");
+        let succeeded = ("Progressing", True, "Succeeded");
+        check(&[retrying], succeeded, Some((Normal, "Succeeded")));
+        check(&[("Progressing", False, "Blocked")], succeeded, Some((Normal, "Succeeded")));
+        check(&[succeeded], succeeded, None);
+        check(&[], succeeded, None);
+        check(&[succeeded], retrying, None);
+        let available = ("Serving", True, "Available");
+        check(&[], available, None);
+        check(&[available], ("Serving", False, "Unavailable"), Some((Warning, "Unavailable")));
+        check(&[available], ("Serving", False, "UserSpecifiedUnavailable"), Some((Normal, "UserSpecifiedUnavailable")));
+        check(&[("Serving", False, "UserSpecifiedUnavailable")], available, Some((Normal, "Available")));
+        let deprecated = ("Deprecated", True, "Deprecated");
+        check(&[], deprecated, Some((Warning, "Deprecated")));
+        check(&[deprecated], deprecated, None);
+        check(&[deprecated], ("Deprecated", False, "Deprecated"), Some((Normal, "NotDeprecated")));
+        check(&[], ("Deprecated", False, "Deprecated"), None);
+        check(&[("Installed", True, "Succeeded")], ("Installed", False, "Failed"), Some((Warning, "NotInstalled")));
+        check(&[("Installed", True, "Succeeded")], ("Installed", Unknown, "Failed"), None);
+    }
+
+    /// MS-OPS-01: an object that always has something else to say is heard 25 times, and then once in five minutes; others are not concerned.
+    #[test]
+    fn no_storm_of_events() {
+        let (mut budget, begun) = (Budget::default(), Instant::now());
+        assert_eq!((0..100).filter(|_| budget.take("a", begun)).count(), 25);
+        assert!(budget.take("b", begun));
+        assert!(!budget.take("a", begun + REFILL - Duration::from_secs(1)));
+        assert!(budget.take("a", begun + REFILL) && !budget.take("a", begun + REFILL));
+        assert_eq!((0..100).filter(|_| budget.take("a", begun + 100 * REFILL)).count(), 25);
+        for number in 0..2 * OBJECTS {
+            assert!(budget.take(&number.to_string(), begun + 100 * REFILL));
+        }
+        assert!(budget.0.len() <= OBJECTS);
     }
 }

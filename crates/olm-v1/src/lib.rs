@@ -23,6 +23,7 @@ pub mod pull_secret;
 pub mod registries;
 mod serving;
 mod setup;
+mod sizes;
 pub mod text;
 
 use serde_json::Value;

@@ -114,12 +114,24 @@ pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
         binding("catalogd-manager-rolebinding", "catalogd-manager-role", namespace, accounts.catalogd),
         cluster_role("operator-controller-clusterextension-editor-role", &[rule(GROUP, &["clusterextensions"], &everything)]),
         cluster_role("operator-controller-clusterextension-viewer-role", &[rule(GROUP, &["clusterextensions"], &read)]),
+        cluster_role("mainstay-log-level", &[json!({"nonResourceURLs": ["/mainstay/log-level"], "verbs": ["get", "put"]})]),
     ]);
     all
 }
 
-/// What a controller needs in its own namespace on a real cluster besides: its Lease, and for catalogd the way from its Service to the leader
-/// (OLM1-CAT-18).
+/// Who may read a program's figures, and the program's right to ask the API about that (MS-OPS-01); named as upstream's.
+pub fn metrics_access(program: &str, account: &str, namespace: &str) -> Vec<Value> {
+    let ask = |group: &str, resource: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]});
+    let role = format!("{program}-proxy-role");
+    vec![
+        cluster_role(&role, &[ask("authentication.k8s.io", "tokenreviews"), ask("authorization.k8s.io", "subjectaccessreviews")]),
+        binding(&format!("{program}-proxy-rolebinding"), &role, namespace, account),
+        cluster_role(&format!("{program}-metrics-reader"), &[json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]})]),
+    ]
+}
+
+/// What a controller needs on a real cluster besides: in its own namespace its Lease, and for catalogd the way from its Service to the leader
+/// (OLM1-CAT-18); and to ask who may read its figures.
 pub fn own_namespace(namespace: &str, accounts: Accounts) -> Vec<Value> {
     // Objects to be created cannot be limited by name; everything else is.
     let only = |group: &str, resource: &str, name: &str, verbs: &[&str]| {
@@ -133,7 +145,7 @@ pub fn own_namespace(namespace: &str, accounts: Accounts) -> Vec<Value> {
     // OpenShift lets addresses of pods be written only by who may create restricted ones.
     let restricted = json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices/restricted"], "verbs": ["create"]});
     let catalogd: Vec<Value> = lease(CATALOGD_LEASE).into_iter().chain(slice).chain([restricted]).collect();
-    [
+    let roles = [
         ("operator-controller-own-namespace", accounts.operator_controller, lease(OPERATOR_CONTROLLER_LEASE).to_vec()),
         ("catalogd-own-namespace", accounts.catalogd, catalogd),
     ]
@@ -147,8 +159,11 @@ pub fn own_namespace(namespace: &str, accounts: Accounts) -> Vec<Value> {
                     "subjects": [subject(account, namespace)],
                 }),
             ]
-        })
-        .collect()
+        });
+    let reading = [("operator-controller", accounts.operator_controller), ("catalogd", accounts.catalogd)]
+        .into_iter()
+        .flat_map(|(program, account)| metrics_access(program, account, namespace));
+    roles.chain(reading).collect()
 }
 
 /// The kinds with mirror rules of a group.

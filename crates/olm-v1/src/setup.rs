@@ -24,7 +24,7 @@ use crate::images::Images;
 use crate::mirrors::watch::Mirrors;
 use crate::pull_secret::{PullSecret, PullSecretError};
 use crate::registries::RegistrySettings;
-use crate::serving;
+use crate::{serving, sizes};
 
 /// What both controllers are given.
 pub struct Setup {
@@ -147,6 +147,7 @@ impl Setup {
             files: around.files,
             policies: around.policies,
             authorities: around.pull_authorities,
+        sizes::show(self.env.metrics(), &store, self.cache.join("unpack"));
             auth_file: pull_secret.as_ref().map(|secret| secret.auth_file()),
         };
         let images = Arc::new(Images::open(&self.cache, store.clone(), settings)?);
@@ -183,7 +184,8 @@ impl Setup {
             let writer = Writer::new(client.clone(), kinds.clone(), FIELD_MANAGER);
             let events = events(&writer, FIELD_MANAGER);
             let start = move |stop: &CancellationToken| {
-                let catalog_cache = catalog_cache(&client, stop);
+                let metrics = &self.env.metrics().clone();
+                let catalog_cache = catalog_cache(&client, stop).shown(metrics);
                 let copies = Arc::new(CatalogCache::new(catalog_cache.clone(), store, http));
                 let extensions = Extensions {
                     writer,
@@ -195,7 +197,7 @@ impl Setup {
                     bundles: images,
                     catalogs: copies.clone(),
                     catalog_cache,
-                    policy: Policy::start(&client, stop),
+                    policy: Policy::start(&client, stop).shown(metrics),
                     system_namespace: self.system_namespace,
                     events,
                 };

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures::{Stream, StreamExt};
-use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, TypeMeta};
+use futures::{Stream, StreamExt, TryStreamExt as _};
+use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
+use kube::core::DynamicResourceScope;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Client, Resource};
 use tokio::sync::watch as signal;
 use tokio_util::sync::CancellationToken;
+
+use crate::metrics::{Metrics, Size};
 
 /// An object's place: namespace (empty where the kind has none) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,9 +57,21 @@ impl Change {
     }
 }
 
+/// How much of each object a cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Its metadata alone, which is all that the API sends then; the rest of an object that matters is read when it matters.
+    Metadata,
+}
+
 /// Which objects of a kind a cache holds.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
+    /// How much of each.
+    pub part: Part,
     /// Only of this namespace.
     pub namespace: Option<String>,
     /// Only those with these labels.
@@ -75,6 +90,8 @@ type Handler = Box<dyn Fn(&Change) + Send + Sync>;
 
 struct Inner {
     types: TypeMeta,
+    /// `PLURAL.GROUP`, for figures.
+    kind: String,
     objects: RwLock<Objects>,
     handlers: RwLock<Vec<Handler>>,
     ready: signal::Sender<bool>,
@@ -91,30 +108,55 @@ struct Objects {
 impl Cache {
     /// Starts the copy of a kind.
     pub fn start(client: &Client, resource: &ApiResource, scope: &Scope, stop: &CancellationToken) -> Self {
-        let api: Api<DynamicObject> = match &scope.namespace {
-            Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-            None => Api::all_with(client.clone(), resource),
-        };
         let mut config = watcher::Config::default();
         config.label_selector.clone_from(&scope.labels);
         config.field_selector.clone_from(&scope.fields);
         let cache = Self {
             inner: Arc::new(Inner {
                 types: TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() },
+                kind: kind(resource),
                 objects: RwLock::default(),
                 handlers: RwLock::default(),
                 ready: signal::channel(false).0,
             }),
         };
         let (copy, stop) = (cache.clone(), stop.clone());
+        let (client, resource, scope) = (client.clone(), resource.clone(), scope.clone());
         tokio::spawn(async move {
-            let events = watch(api, config).default_backoff();
+            let follow = async {
+                match scope.part {
+                    Part::Whole => {
+                        let api: Api<DynamicObject> = api(&client, &resource, &scope);
+                        copy.follow(watch(api, config).default_backoff()).await;
+                    }
+                    Part::Metadata => {
+                        let api: Api<PartialObjectMeta<DynamicObject>> = api(&client, &resource, &scope);
+                        copy.follow(watch(api, config).default_backoff().map_ok(metadata_alone)).await;
+                    }
+                }
+            };
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = copy.follow(events) => {}
+                () = follow => {}
             }
         });
         cache
+    }
+
+    /// Shows on the page of figures how many objects it holds, for as long as it is there (MS-OPS-01).
+    #[must_use]
+    pub fn shown(self, metrics: &Metrics) -> Self {
+        self.show(metrics);
+        self
+    }
+
+    pub(crate) fn show(&self, metrics: &Metrics) {
+        let inner = Arc::downgrade(&self.inner);
+        metrics.show_size("watch", &self.inner.kind, move || {
+            let inner = inner.upgrade()?;
+            let objects = inner.objects.read().unwrap_or_else(PoisonError::into_inner);
+            Some(Size { objects: objects.by_key.len() as u64, bytes: None })
+        });
     }
 
     /// Calls `handler` for every change from now on, and for every object that is there already.
@@ -268,6 +310,45 @@ impl Cache {
                 handler(&change);
             }
         }
+    }
+}
+
+/// The API of a kind, in its scope.
+fn api<K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>>(
+    client: &Client,
+    resource: &ApiResource,
+    scope: &Scope,
+) -> Api<K> {
+    match &scope.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
+}
+
+/// A kind as `kubectl` takes it: `PLURAL.GROUP`, and `PLURAL` of the core group.
+fn kind(resource: &ApiResource) -> String {
+    if resource.group.is_empty() { resource.plural.clone() } else { format!("{}.{}", resource.plural, resource.group) }
+}
+
+/// A copy of the whole object that kubectl keeps in its metadata.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Objects of which nothing is known but their metadata.
+fn metadata_alone(event: Event<PartialObjectMeta<DynamicObject>>) -> Event<DynamicObject> {
+    let object = |part: PartialObjectMeta<DynamicObject>| {
+        let mut metadata = part.metadata;
+        if let Some(annotations) = &mut metadata.annotations {
+            annotations.remove(LAST_APPLIED);
+        }
+        // What the API calls such an answer is no type of the object.
+        DynamicObject { types: None, metadata, data: serde_json::Value::Object(serde_json::Map::new()) }
+    };
+    match event {
+        Event::Apply(part) => Event::Apply(object(part)),
+        Event::Delete(part) => Event::Delete(object(part)),
+        Event::InitApply(part) => Event::InitApply(object(part)),
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
     }
 }
 

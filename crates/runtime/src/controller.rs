@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{Env, Queue};
 
@@ -21,6 +22,27 @@ pub enum Outcome {
     After(Duration),
     /// It did not come to its end for a reason that is reported in the object; tried again with back-off (OLM1-CTRL-09).
     Retry,
+}
+
+impl Outcome {
+    /// As controller-runtime names it in figures.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Done => "success",
+            Self::After(_) => "requeue_after",
+            Self::Retry => "requeue",
+        }
+    }
+}
+
+/// The target of [`span`]: logs show it whatever their level, since lines of any level refer to it (MS-OPS-01).
+pub const RECONCILE: &str = "reconcile";
+
+/// What the lines that a reconcile logs have in common: whose, of which object, and an id that no other reconcile has.
+fn span(controller: &'static str, key: &impl Display) -> tracing::Span {
+    // Not of the `Env`, whose chance decides something and is repeated in tests.
+    let id = format!("{:016x}", rand::random::<u64>());
+    tracing::error_span!(target: RECONCILE, "reconcile", controller, object = %key, reconcile_id = id)
 }
 
 /// Runs `workers` workers until `stop`; what is being reconciled then is finished.
@@ -40,21 +62,18 @@ where
         tasks.spawn(async move {
             while let Some(key) = queue.next().await {
                 let measured = env.metrics().reconcile(name);
+                let span = span(name, &key);
                 // A reconcile that panics must not take its worker, and its key, with it.
                 let work = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind();
-                let Ok(outcome) = work.await else {
+                let Ok(outcome) = work.instrument(span.clone()).await else {
                     measured.ended("error");
                     let wait = queue.retry(key.clone(), env.fraction());
-                    tracing::error!(controller = name, %key, retry_in = ?wait, "reconcile panicked");
+                    span.in_scope(|| tracing::error!(retry_in = ?wait, "reconcile panicked"));
                     queue.done(&key);
                     continue;
                 };
-                measured.ended(match &outcome {
-                    Ok(Outcome::Done) => "success",
-                    Ok(Outcome::After(_)) => "requeue_after",
-                    Ok(Outcome::Retry) => "requeue",
-                    Err(_) => "error",
-                });
+                span.in_scope(|| tracing::debug!(outcome = outcome.as_ref().map_or("error", Outcome::name), "reconciled"));
+                measured.ended(outcome.as_ref().map_or("error", Outcome::name));
                 match outcome {
                     Ok(Outcome::Done) => queue.succeeded(&key),
                     Ok(Outcome::After(wait)) => {
@@ -66,7 +85,7 @@ where
                     }
                     Err(error) => {
                         let wait = queue.retry(key.clone(), env.fraction());
-                        tracing::warn!(controller = name, %key, error = %chain(&error), retry_in = ?wait, "reconcile failed");
+                        span.in_scope(|| tracing::warn!(error = %chain(&error), retry_in = ?wait, "reconcile failed"));
                     }
                 }
                 queue.done(&key);

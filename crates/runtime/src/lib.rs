@@ -20,12 +20,14 @@ pub mod leader;
 pub mod metrics;
 mod optional;
 mod queue;
+mod reviews;
 
 pub use accounts::{AccountError, Accounts};
-pub use cache::{Cache, Change, Key, Scope};
+pub use cache::{Cache, Change, Key, Part, Scope};
 pub use cluster::{Cluster, ConnectError};
-pub use controller::{Outcome, run};
+pub use controller::{Outcome, RECONCILE, run};
 pub use env::{Clock, Env, ManualClock};
 pub use kinds::{KindError, Kinds, Served};
 pub use optional::Optional;
 pub use queue::{Backoff, Counts, Queue};
+pub use reviews::{Access, ReviewError, Reviews};

@@ -1,29 +1,34 @@
 //! Figures of the loops, under the names that controller-runtime gives them (MS-OPS-01), and of the process.
 
 use std::fmt;
-use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 
 use crate::Counts;
+
+mod process;
+mod sizes;
+
+pub use sizes::Size;
+
+use process::Process;
+use sizes::Sizes;
 
 /// What the page is, for HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// controller-runtime's buckets, in seconds, without every second one.
 const SECONDS: [f64; 16] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0];
-/// The unit of times in `/proc/self/stat`: a hundredth of a second wherever Linux runs.
-const TICKS: f64 = 100.0;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {
@@ -45,6 +50,7 @@ struct Named {
 pub struct Metrics {
     registry: Mutex<Registry>,
     queues: Arc<Queues>,
+    sizes: Arc<Sizes>,
     reconciled: Family<Reconciled, Counter>,
     seconds: Family<Controller, Histogram, fn() -> Histogram>,
     active: Family<Controller, Gauge>,
@@ -56,6 +62,7 @@ impl Default for Metrics {
         let metrics = Self {
             registry: Mutex::default(),
             queues: Arc::default(),
+            sizes: Arc::default(),
             reconciled: Family::default(),
             seconds: Family::new_with_constructor(seconds),
             active: Family::default(),
@@ -65,6 +72,7 @@ impl Default for Metrics {
             registry.register("controller_runtime_reconcile_time_seconds", "How long reconciles took", metrics.seconds.clone());
             registry.register("controller_runtime_active_workers", "Workers that reconcile right now", metrics.active.clone());
             registry.register_collector(Box::new(metrics.queues.clone()));
+            registry.register_collector(Box::new(metrics.sizes.clone()));
             registry.register_collector(Box::new(Process { begun: SystemTime::now() }));
         });
         metrics
@@ -90,6 +98,11 @@ impl Metrics {
         let id = self.queues.next.fetch_add(1, Ordering::Relaxed);
         self.queues.all().push(Queue { id, name, counts: Box::new(counts) });
         Shown { queues: self.queues.clone(), id }
+    }
+
+    /// Shows how large a cache is until `measure` says that it is gone: `cache` is what it is for, `kind` what it holds.
+    pub fn show_size(&self, cache: &'static str, kind: &str, measure: impl Fn() -> Option<Size> + Send + Sync + 'static) {
+        self.sizes.show(cache, kind, measure);
     }
 
     /// A reconcile begins.
@@ -184,52 +197,6 @@ impl Collector for Queues {
         }
         Ok(())
     }
-}
-
-/// What the kernel tells of this process; what it does not tell is not on the page.
-#[derive(Debug)]
-struct Process {
-    begun: SystemTime,
-}
-
-impl Collector for Process {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut gauge = |name: &str, help: &str, value: f64| {
-            ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, ConstGauge::<f64>::TYPE)?)
-        };
-        let begun = self.begun.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        gauge("process_start_time_seconds", "When the process began, in seconds since 1970", begun)?;
-        if let Some(bytes) = resident() {
-            gauge("process_resident_memory_bytes", "Memory that the process has", bytes)?;
-        }
-        if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            gauge("process_open_fds", "Open files", open.count() as f64)?;
-        }
-        if let Some(seconds) = processor() {
-            let help = "Time on processors, in seconds";
-            ConstCounter::new(seconds).encode(encoder.encode_descriptor(
-                "process_cpu_seconds",
-                help,
-                None,
-                ConstCounter::<f64>::TYPE,
-            )?)?;
-        }
-        Ok(())
-    }
-}
-
-fn resident() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
-}
-
-fn processor() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the name in parentheses, which may hold anything.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / TICKS)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! A live copy of a kind that need not be there: it comes and goes with the definition that brings it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kube::Client;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::metrics::Metrics;
 use crate::{Cache, Scope};
 
 /// Follows the definition of a custom kind, and the kind's objects while it is served. Cloning shares it.
@@ -22,6 +23,7 @@ struct Inner {
     definition: Cache,
     objects: Mutex<Option<Held>>,
     changed: Arc<dyn Fn() + Send + Sync>,
+    metrics: OnceLock<Arc<Metrics>>,
     stop: CancellationToken,
 }
 
@@ -46,12 +48,26 @@ impl Optional {
         let definition = Cache::start(client, &ApiResource::from_gvk_with_plural(&gvk, "customresourcedefinitions"), &scope, stop);
         tell(&definition, &changed, stop);
         let (client, stop) = (client.clone(), stop.clone());
-        Self { inner: Arc::new(Inner { client, resource, definition, objects: Mutex::default(), changed, stop }) }
+        Self { inner: Arc::new(Inner { client, resource, definition, objects: Mutex::default(), changed, metrics: OnceLock::new(), stop }) }
+    }
+
+    /// Shows on the page of figures how many objects the copy holds, while there is one (MS-OPS-01).
+    #[must_use]
+    pub fn shown(self, metrics: &Arc<Metrics>) -> Self {
+        let held = self.inner.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        // Set once: what is on a page already stays there.
+        if self.inner.metrics.set(metrics.clone()).is_ok()
+            && let Some(held) = &*held
+        {
+            held.cache.show(metrics);
+        }
+        drop(held);
+        self
     }
 
     /// The copy of the objects; none while the kind is not served, or nothing is known of it yet.
     pub fn objects(&self) -> Option<Cache> {
-        let Inner { client, resource, definition, objects, changed, stop } = &*self.inner;
+        let Inner { client, resource, definition, objects, changed, metrics, stop } = &*self.inner;
         let served = definition.all().iter().any(|definition| is_served_by(&definition.data, &resource.version));
         let mut held = objects.lock().unwrap_or_else(PoisonError::into_inner);
         if !served {
@@ -62,6 +78,9 @@ impl Optional {
             let stop = stop.child_token();
             let cache = Cache::start(client, resource, &Scope::default(), &stop);
             tell(&cache, changed, &stop);
+            if let Some(metrics) = metrics.get() {
+                cache.show(metrics);
+            }
             Held { cache, _stop: stop.drop_guard() }
         };
         Some(held.get_or_insert_with(start).cache.clone())

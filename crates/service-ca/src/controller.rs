@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use mainstay_api::cluster_operator::{self, Inertia, Lasting};
-use mainstay_apply::{Expect, ObjectRef, Patch, Reason, WriteError, Writer};
-use mainstay_runtime::{Cache, Change, Cluster, Env, Key, Kinds, Optional, Outcome, Queue, Scope};
+use mainstay_apply::{EventKind, Expect, ObjectRef, Patch, Reason, Recorder, WriteError, Writer};
+use mainstay_runtime::{Cache, Change, Cluster, Env, Key, Kinds, Optional, Outcome, Part, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -72,6 +72,7 @@ struct ServiceCa {
     takers: BTreeMap<Taker, Cache>,
     config: Optional,
     operators: Optional,
+    recorder: Recorder,
     state: Mutex<State>,
 }
 
@@ -85,7 +86,7 @@ struct State {
 
 impl ServiceCa {
     fn start(client: &Client, env: Env, queue: &Queue<Work>, stop: &CancellationToken) -> Self {
-        let services = Cache::start(client, &core("Service", "services"), &Scope::default(), stop);
+        let services = Cache::start(client, &core("Service", "services"), &Scope::default(), stop).shown(env.metrics());
         let woken = queue.clone();
         services.on_change(move |change| {
             if let Some(service) = &change.now
@@ -94,22 +95,24 @@ impl ServiceCa {
                 woken.add(Work::Service(Key::of(service)));
             }
         });
-        follow_secrets(client, &services, queue, stop);
-        let takers = Taker::ALL.map(|taker| (taker, follow_taker(client, taker, queue, stop)));
+        follow_secrets(client, &services, queue, &env, stop);
+        let takers = Taker::ALL.map(|taker| (taker, follow_taker(client, taker, queue, &env, stop)));
         let optional = |group: &str, version: &str, kind: &str, plural: &str, work: Work| {
             let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
             let woken = queue.clone();
-            Optional::start(client, resource, stop, move || woken.add(work.clone()))
+            Optional::start(client, resource, stop, move || woken.add(work.clone())).shown(env.metrics())
         };
+        let writer = Writer::new(client.clone(), Kinds::new(client.clone()), ACCOUNT);
         Self {
-            writer: Writer::new(client.clone(), Kinds::new(client.clone()), ACCOUNT),
-            env,
+            recorder: Recorder::new(writer.clone(), env.clone(), ACCOUNT, "mainstay"),
+            writer,
             queue: queue.clone(),
             services,
             takers: takers.into(),
             config: optional("operator.openshift.io", "v1", "ServiceCA", "servicecas", Work::Authority),
             operators: optional("config.openshift.io", "v1", "ClusterOperator", "clusteroperators", Work::Report),
             state: Mutex::default(),
+            env,
         }
     }
 
@@ -136,7 +139,7 @@ impl ServiceCa {
         let place = secret_at(NAMESPACE, SECRET);
         let live = self.writer.get(&place).await?;
         let now = self.env.now_seconds();
-        let next = match authority::plan(live.as_ref(), forced, now) {
+        let (next, told) = match authority::plan(live.as_ref(), forced, now) {
             authority::Plan::Keep { authority, again } => {
                 self.show(&authority).await?;
                 self.hold(authority);
@@ -144,19 +147,22 @@ impl ServiceCa {
             }
             authority::Plan::Create { why } => {
                 tracing::info!(why, "a signing key is made");
-                Authority::create(now, authority::ends(now))?
+                (Authority::create(now, authority::ends(now))?, Some(("SigningKeyCreated", why)))
             }
             authority::Plan::Rotate { authority, why } => {
                 tracing::info!(why, "the signing key is rotated");
-                authority.rotate(now, authority::ends(now))?
+                (authority.rotate(now, authority::ends(now))?, Some(("SigningKeyRotated", why)))
             }
-            authority::Plan::Forget { authority } => authority,
+            authority::Plan::Forget { authority } => (authority, None),
         };
         let wanted = authority::secret(&next, forced);
-        match &live {
+        let written = match &live {
             None => self.writer.create(&wanted).await?,
             Some(live) => self.writer.patch(&place, "", &Patch::Merge(replacing(wanted, live))).await?,
         };
+        if let Some((reason, why)) = told {
+            self.tell(&written, EventKind::Normal, reason, &why).await;
+        }
         // What was written is read again before it is used.
         self.queue.add(Work::Authority);
         Ok(Outcome::Done)
@@ -165,8 +171,8 @@ impl ServiceCa {
     /// Keeps the ConfigMap that shows the bundle.
     async fn show(&self, authority: &Authority) -> Result<(), Error> {
         let wanted = authority::bundle(authority);
-        let live = self.takers.get(&Taker::ConfigMap).and_then(|maps| maps.get(&Key::new(NAMESPACE, BUNDLE)));
-        if live.is_none_or(|live| live.data.get("data") != wanted.get("data")) {
+        let live = self.writer.get(&Taker::ConfigMap.place(&Key::new(NAMESPACE, BUNDLE))).await?;
+        if live.is_none_or(|live| live.get("data") != wanted.get("data")) {
             self.writer.apply(&wanted, true, &Expect::default()).await?;
         }
         Ok(())
@@ -210,8 +216,9 @@ impl ServiceCa {
                 self.annotate(key, service).await?;
                 Ok(Outcome::After(until(again, now)))
             }
-            serving::Plan::Refuse { problem, service } => {
-                self.annotate(key, Some(service)).await?;
+            serving::Plan::Refuse { problem, service: service_patch } => {
+                self.annotate(key, Some(service_patch)).await?;
+                self.tell(&service, EventKind::Warning, "CertificateRefused", &problem).await;
                 Err(Error::Refused { service: key.to_string(), problem })
             }
             serving::Plan::Issue { terms, service: success } => {
@@ -225,12 +232,15 @@ impl ServiceCa {
                 match written {
                     Ok(_) => {
                         self.annotate(key, success).await?;
+                        let note = format!("secret {}: {}", terms.secret, terms.why);
+                        self.tell(&service, EventKind::Normal, "CertificateIssued", &note).await;
                         // What was written is read again, which says when it is to be renewed.
                         self.queue.add(Work::Service(key.clone()));
                         Ok(Outcome::Done)
                     }
                     Err(error) if is_refused(&error) => {
                         self.annotate(key, Some(serving::failure(&service, &error.to_string()))).await?;
+                        self.tell(&service, EventKind::Warning, "CertificateRefused", &error.to_string()).await;
                         Err(Error::Refused { service: key.to_string(), problem: error.to_string() })
                     }
                     Err(error) => Err(error.into()),
@@ -248,13 +258,16 @@ impl ServiceCa {
     }
 
     async fn take(&self, taker: Taker, key: &Key) -> Result<Outcome, Error> {
-        let object = self.takers.get(&taker).and_then(|cache| cache.get(key));
-        let (Some(object), Some(authority)) = (object, self.with(|state| state.authority.clone())) else {
+        let asks = self.takers.get(&taker).and_then(|cache| cache.get(key)).is_some_and(|object| annotated(&object, annotations::INJECT));
+        let (true, Some(authority)) = (asks, self.with(|state| state.authority.clone())) else {
             return Ok(Outcome::Done);
         };
-        let object = serde_json::to_value(&*object)?;
+        let place = taker.place(key);
+        // The copy is of metadata; it says who asks, and the object itself what it has.
+        let Some(object) = self.writer.get(&place).await? else { return Ok(Outcome::Done) };
         if let Some(patch) = inject::plan(taker, &object, &authority.bundle_pem()) {
-            self.writer.patch(&ObjectRef::of(&object).map_err(WriteError::from)?, "", &Patch::Json(patch)).await?;
+            self.writer.patch(&place, "", &Patch::Json(patch)).await?;
+            self.tell(&object, EventKind::Normal, "CABundleInjected", "the CA bundle was put in").await;
         }
         Ok(Outcome::Done)
     }
@@ -291,8 +304,18 @@ impl ServiceCa {
             None => self.writer.create(&own).await?,
         };
         let status = cluster_operator::status(&live, &report::report(&facts, degraded), now);
-        self.writer.update_status(&live, &status).await?;
+        let changed = self.writer.update_status(&live, &status).await?.is_some();
+        if let (true, Some(note)) = (changed, cluster_operator::transitions(&live, &status)) {
+            self.tell(&live, EventKind::Normal, "OperatorStatusChanged", &note).await;
+        }
         Ok(outcome)
+    }
+
+    /// Reports an event; failing to report never fails the work.
+    async fn tell(&self, about: &Value, kind: EventKind, reason: &str, note: &str) {
+        if let Err(error) = self.recorder.record(about, kind, reason, "Reconciling", note).await {
+            tracing::warn!(error = %error, reason, "an event could not be written");
+        }
     }
 
     fn with<T>(&self, what: impl FnOnce(&mut State) -> T) -> T {
@@ -301,11 +324,11 @@ impl ServiceCa {
 }
 
 /// Wakes the Services whose Secret changed, whoever's it is, and the CA.
-fn follow_secrets(client: &Client, services: &Cache, queue: &Queue<Work>, stop: &CancellationToken) {
+fn follow_secrets(client: &Client, services: &Cache, queue: &Queue<Work>, env: &Env, stop: &CancellationToken) {
     // Secrets of other types, install records among them, are large and never ours.
-    let scope = Scope { fields: Some("type=kubernetes.io/tls".to_owned()), ..Scope::default() };
+    let scope = Scope { part: Part::Metadata, fields: Some("type=kubernetes.io/tls".to_owned()), ..Scope::default() };
     let (services, woken) = (services.clone(), queue.clone());
-    Cache::start(client, &core("Secret", "secrets"), &scope, stop).on_change(move |change| {
+    Cache::start(client, &core("Secret", "secrets"), &scope, stop).shown(env.metrics()).on_change(move |change| {
         let Some(key) = change.object().map(|secret| Key::of(secret)) else { return };
         if key == Key::new(NAMESPACE, SECRET) {
             woken.add(Work::Authority);
@@ -321,10 +344,12 @@ fn follow_secrets(client: &Client, services: &Cache, queue: &Queue<Work>, stop: 
     });
 }
 
-fn follow_taker(client: &Client, taker: Taker, queue: &Queue<Work>, stop: &CancellationToken) -> Cache {
+/// Follows who asks for the bundle. All ConfigMaps and definitions of a cluster are far more than what is asked for, so only metadata is kept.
+fn follow_taker(client: &Client, taker: Taker, queue: &Queue<Work>, env: &Env, stop: &CancellationToken) -> Cache {
     // Every namespace has this one, and nobody wants another bundle in it.
     let fields = (taker == Taker::ConfigMap).then(|| "metadata.name!=kube-root-ca.crt".to_owned());
-    let cache = Cache::start(client, &taker.resource(), &Scope { fields, ..Scope::default() }, stop);
+    let scope = Scope { part: Part::Metadata, fields, ..Scope::default() };
+    let cache = Cache::start(client, &taker.resource(), &scope, stop).shown(env.metrics());
     let woken = queue.clone();
     cache.on_change(move |change| {
         let Some(object) = change.object() else { return };

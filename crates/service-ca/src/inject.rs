@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::api::{ApiResource, GroupVersionKind};
+use mainstay_apply::ObjectRef;
+use mainstay_runtime::Key;
 use serde_json::{Value, json};
 
 use crate::annotations::{INJECT, read};
@@ -41,6 +43,12 @@ impl Taker {
             Self::CustomResource => ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
         };
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
+    }
+
+    /// An object of the kind.
+    pub fn place(self, key: &Key) -> ObjectRef {
+        let ApiResource { api_version, kind, .. } = self.resource();
+        ObjectRef { api_version, kind, namespace: key.namespace.clone(), name: key.name.clone() }
     }
 }
 

@@ -25,6 +25,7 @@ pub fn manifests() -> Vec<Value> {
     rules.extend([
         rule("operator.openshift.io", &["servicecas"], &["get", "list", "watch"]),
         rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
         json!({"apiGroups": ["config.openshift.io"], "resources": ["clusteroperators/status"], "verbs": ["update"],
             "resourceNames": [ACCOUNT]}),
     ]);

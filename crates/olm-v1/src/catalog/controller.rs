@@ -80,7 +80,7 @@ const WORKERS: usize = 4;
 /// Runs the controller until `stop`.
 pub async fn run(catalogs: Arc<Catalogs>, stop: CancellationToken) {
     let resource = kube::api::ApiResource::erase::<ClusterCatalog>(&());
-    let cache = Cache::start(catalogs.writer.client(), &resource, &Scope::default(), &stop);
+    let cache = Cache::start(catalogs.writer.client(), &resource, &Scope::default(), &stop).shown(catalogs.env.metrics());
     // A copy that was told to end before its first list never becomes ready.
     if stop.run_until_cancelled(cache.ready()).await.is_none() {
         return;
@@ -251,9 +251,14 @@ impl Catalogs {
     async fn write_status(&self, catalog: &ClusterCatalog, outcome: &Outcome<'_>) -> Result<(), CatalogError> {
         let wanted = status(catalog, outcome, self.env.now_seconds());
         let form = |source| CatalogError::Form { name: catalog.name_any(), source };
-        let wanted: Value = serde_json::to_value(&wanted).map_err(form)?;
-        match self.writer.update_status(&live(catalog)?, &wanted).await {
-            Ok(_) => Ok(()),
+        let value: Value = serde_json::to_value(&wanted).map_err(form)?;
+        match self.writer.update_status(&live(catalog)?, &value).await {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => {
+                let before = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+                self.events.transitions(catalog, before, &wanted.conditions).await;
+                Ok(())
+            }
             // Gone meanwhile: there is nothing left to write to.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error.into()),

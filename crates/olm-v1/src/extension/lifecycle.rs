@@ -2,7 +2,7 @@
 //!
 //! A cluster need not have the kinds. Then there are no policies, and nothing waits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use kube::{Client, Resource, ResourceExt};
 use mainstay_api::lifecycle::{ChangePlan, LifecyclePolicy, ResolveDependencies};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{Reason, WriteError, Writer};
+use mainstay_runtime::metrics::Metrics;
 use mainstay_runtime::{Cache, Key, Optional, Queue};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 use super::approval::{Gate, Mark};
 use super::dependencies::joins;
 use super::facts::Lifecycle;
+use super::parsed::{Parsed, View};
 use super::policies::{PolicyFact, applies};
+use crate::events::Events;
 
 /// How long the first plans wait for the policies, which may ask for an approval. Later it is told that they cannot be read.
 const FIRST: Duration = Duration::from_secs(10);
@@ -32,16 +35,23 @@ pub struct LifecycleObjects {
     policies: Optional,
     plans: Optional,
     extensions: Cache,
+    parsed: Arc<AllParsed>,
     known: signal::Sender<()>,
     until: Instant,
+}
+
+/// The objects of all three kinds, parsed.
+struct AllParsed {
+    policies: Parsed<PolicyFact>,
+    plans: Parsed<ChangePlan>,
+    extensions: Parsed<ClusterExtension>,
 }
 
 /// What extensions were woken for last.
 #[derive(Default)]
 struct Seen {
-    policies: Vec<PolicyFact>,
-    /// The revision of each plan, and whose it is.
-    plans: HashMap<String, (Option<String>, String)>,
+    policies: Arc<View<PolicyFact>>,
+    plans: Arc<View<ChangePlan>>,
 }
 
 impl LifecycleObjects {
@@ -56,20 +66,28 @@ impl LifecycleObjects {
         };
         let policies = Optional::start(client, ApiResource::erase::<LifecyclePolicy>(&()), stop, told());
         let plans = Optional::start(client, ApiResource::erase::<ChangePlan>(&()), stop, told());
-        let objects = Self { policies, plans, extensions: extensions.clone(), known, until: Instant::now() + FIRST };
+        let parsed = AllParsed { policies: Parsed::new(policy), plans: Parsed::new(parse), extensions: Parsed::new(parse) };
+        let parsed = Arc::new(parsed);
+        let objects = Self { policies, plans, extensions: extensions.clone(), parsed, known, until: Instant::now() + FIRST };
         let (copies, queue, stop) = (objects.clone(), queue.clone(), stop.clone());
         tokio::spawn(async move {
             let mut changes = copies.known.subscribe();
             let mut seen = Seen::default();
             loop {
-                wake_for_policies(&copies.policies, &mut seen, &copies.extensions, &queue);
-                wake_for_plans(&copies.plans, &mut seen, &copies.extensions, &queue);
+                wake_for_policies(&copies, &mut seen, &queue);
+                wake_for_plans(&copies, &mut seen, &queue);
                 if stop.run_until_cancelled(changes.changed()).await.is_none_or(|changed| changed.is_err()) {
                     return;
                 }
             }
         });
         objects
+    }
+
+    /// Shows on the page of figures how many there are (MS-OPS-01).
+    #[must_use]
+    pub fn shown(self, metrics: &Arc<Metrics>) -> Self {
+        Self { policies: self.policies.shown(metrics), plans: self.plans.shown(metrics), ..self }
     }
 
     /// What a plan is to know.
@@ -87,8 +105,7 @@ impl LifecycleObjects {
         let (mut lifecycle, unreadable) = self.read();
         lifecycle.problem = unreadable.into_iter().next();
         if plans_dependencies(&lifecycle) {
-            let peers = self.extensions.all();
-            lifecycle.peers = peers.iter().filter_map(|object| parse::<ClusterExtension>(object).ok()).map(Arc::new).collect();
+            lifecycle.peers.clone_from(&self.extensions().found);
         }
         lifecycle
     }
@@ -99,16 +116,39 @@ impl LifecycleObjects {
         if !plans_dependencies(&lifecycle) {
             return Vec::new();
         }
-        let planned = |object: &Arc<DynamicObject>| parse::<ClusterExtension>(object).is_ok_and(|extension| joins(&extension, &lifecycle));
-        self.extensions.all().iter().filter(|object| planned(object)).map(|object| Key::of(object)).collect()
+        self.extensions().found.iter().filter(|extension| joins(extension, &lifecycle)).map(|extension| key(extension)).collect()
     }
 
     fn read(&self) -> (Lifecycle, Vec<String>) {
-        let (policies, unreadable) = policies(&self.policies);
-        let (plans, _) = typed::<ChangePlan>(&self.plans);
-        let plans = plans.into_iter().map(Arc::new).collect();
-        (Lifecycle { policies, plans, ..Lifecycle::default() }, unreadable)
+        let (policies, plans) = (self.policies(), self.plans());
+        let lifecycle = Lifecycle {
+            policies: policies.found.iter().map(|policy| PolicyFact::clone(policy)).collect(),
+            plans: plans.found.clone(),
+            ..Lifecycle::default()
+        };
+        (lifecycle, policies.unreadable.clone())
     }
+
+    fn policies(&self) -> Arc<View<PolicyFact>> {
+        self.parsed.policies.read(of_kind(&self.policies))
+    }
+
+    fn plans(&self) -> Arc<View<ChangePlan>> {
+        self.parsed.plans.read(of_kind(&self.plans))
+    }
+
+    fn extensions(&self) -> Arc<View<ClusterExtension>> {
+        self.parsed.extensions.read(self.extensions.all())
+    }
+}
+
+/// The objects of a kind; none where it is not served.
+fn of_kind(kind: &Optional) -> Vec<Arc<DynamicObject>> {
+    kind.objects().map(|objects| objects.all()).unwrap_or_default()
+}
+
+fn key(extension: &ClusterExtension) -> Key {
+    Key::new("", extension.name_any())
 }
 
 /// Whether anybody may resolve together with others.
@@ -143,59 +183,54 @@ fn parse<T: DeserializeOwned>(object: &DynamicObject) -> Result<T, serde_json::E
     serde_json::to_value(object).and_then(serde_json::from_value)
 }
 
-/// The objects of a kind, and what is wrong with those that cannot be read.
-fn typed<T: DeserializeOwned>(kind: &Optional) -> (Vec<T>, Vec<String>) {
-    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-    for object in kind.objects().iter().flat_map(Cache::all) {
-        match parse(&object) {
-            Ok(object) => found.push(object),
-            Err(error) => {
-                let kind = object.types.as_ref().map_or_else(String::new, |types| types.kind.to_lowercase());
-                unreadable.push(format!("{kind} {}: {error}", object.name_any()));
-            }
-        }
-    }
-    (found, unreadable)
+fn policy(object: &DynamicObject) -> Result<PolicyFact, serde_json::Error> {
+    let policy: LifecyclePolicy = parse(object)?;
+    Ok(PolicyFact { name: policy.name_any(), spec: policy.spec })
 }
 
-fn policies(kind: &Optional) -> (Vec<PolicyFact>, Vec<String>) {
-    let (found, unreadable) = typed::<LifecyclePolicy>(kind);
-    (found.into_iter().map(|policy| PolicyFact { name: policy.name_any(), spec: policy.spec }).collect(), unreadable)
+/// The versions of objects that are in one of two views alone.
+fn differences<'a, T>(before: &'a View<T>, now: &'a View<T>) -> impl Iterator<Item = &'a Arc<T>> {
+    let alone = |of: &'a View<T>, other: &View<T>| {
+        let others: HashSet<*const T> = other.found.iter().map(Arc::as_ptr).collect();
+        of.found.iter().filter(move |object| !others.contains(&Arc::as_ptr(object)))
+    };
+    alone(before, now).chain(alone(now, before))
 }
 
 /// Wakes the extensions that a policy concerns which came, changed or went.
-fn wake_for_policies(kind: &Optional, seen: &mut Seen, extensions: &Cache, queue: &Queue<Key>) {
-    let (now, _) = policies(kind);
+fn wake_for_policies(copies: &LifecycleObjects, seen: &mut Seen, queue: &Queue<Key>) {
+    let now = copies.policies();
     let before = std::mem::replace(&mut seen.policies, now.clone());
+    // A version that says the same concerns nobody.
+    let says = |view: &View<PolicyFact>, policy: &PolicyFact| view.found.iter().any(|other| **other == *policy);
     let changed: Vec<&PolicyFact> =
-        before.iter().filter(|policy| !now.contains(policy)).chain(now.iter().filter(|policy| !before.contains(policy))).collect();
+        differences(&before, &now).map(|policy| &**policy).filter(|policy| !says(&before, policy) || !says(&now, policy)).collect();
+    if changed.is_empty() {
+        return;
+    }
     // Whoever plans together is concerned by whom the others are.
     let joint = changed.iter().any(|policy| policy.spec.resolve_dependencies.is_some());
-    for object in extensions.all() {
-        let concerned = |extension: &ClusterExtension| changed.iter().any(|policy| applies(&policy.spec, extension));
-        if joint || parse::<ClusterExtension>(&object).is_ok_and(|extension| concerned(&extension)) {
-            queue.add(Key::of(&object));
+    for extension in &copies.extensions().found {
+        if joint || changed.iter().any(|policy| applies(&policy.spec, extension)) {
+            queue.add(key(extension));
         }
     }
 }
 
 /// Wakes the extensions whose plans came, were approved or went, and those that were made along with them.
-fn wake_for_plans(kind: &Optional, seen: &mut Seen, extensions: &Cache, queue: &Queue<Key>) {
-    let (plans, _) = typed::<ChangePlan>(kind);
-    let now: HashMap<String, (Option<String>, String)> = plans
-        .into_iter()
-        .map(|plan| (plan.name_any(), (plan.metadata.resource_version.clone(), plan.spec.extension.name.clone())))
-        .collect();
+fn wake_for_plans(copies: &LifecycleObjects, seen: &mut Seen, queue: &Queue<Key>) {
+    let now = copies.plans();
     let before = std::mem::replace(&mut seen.plans, now.clone());
-    let changed = before
-        .iter()
-        .filter(|(name, plan)| now.get(*name) != Some(plan))
-        .chain(now.iter().filter(|(name, plan)| before.get(*name) != Some(plan)));
-    let changed: HashMap<&str, &str> = changed.map(|(name, (_, extension))| (name.as_str(), extension.as_str())).collect();
+    let changed: HashMap<&str, &str> = differences(&before, &now)
+        .map(|plan| (plan.metadata.name.as_deref().unwrap_or_default(), plan.spec.extension.name.as_str()))
+        .collect();
+    if changed.is_empty() {
+        return;
+    }
     for extension in changed.values() {
         queue.add(Key::new("", (*extension).to_owned()));
     }
-    for object in extensions.all() {
+    for object in copies.extensions.all() {
         let along = object.annotations().get(mainstay_api::lifecycle::CHANGE_PLAN);
         if along.is_some_and(|plan| changed.contains_key(plan.as_str())) {
             queue.add(Key::of(&object));
@@ -204,7 +239,7 @@ fn wake_for_plans(kind: &Optional, seen: &mut Seen, extensions: &Cache, queue: &
 }
 
 /// Keeps a change for people to approve, with the extension as its owner. One that is there already stays as it is.
-pub async fn keep(writer: &Writer, extension: &ClusterExtension, gate: &Gate) -> Result<(), WriteError> {
+pub async fn keep(writer: &Writer, events: &Events, extension: &ClusterExtension, gate: &Gate) -> Result<(), WriteError> {
     let object = json!({
         "apiVersion": ChangePlan::api_version(&()), "kind": ChangePlan::kind(&()),
         "metadata": {
@@ -216,12 +251,16 @@ pub async fn keep(writer: &Writer, extension: &ClusterExtension, gate: &Gate) ->
     });
     match writer.create(&object).await {
         Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok(()),
-        outcome => outcome.map(drop),
+        Err(error) => Err(error),
+        Ok(kept) => {
+            events.normal(&kept, "Kept", "the change waits for an approval").await;
+            Ok(())
+        }
     }
 }
 
 /// Shows the phase of a kept plan. A plan that is gone by now needs none.
-pub async fn mark(writer: &Writer, lifecycle: &Lifecycle, mark: &Mark) -> Result<(), WriteError> {
+pub async fn mark(writer: &Writer, events: &Events, lifecycle: &Lifecycle, mark: &Mark) -> Result<(), WriteError> {
     let Some(plan) = lifecycle.plans.iter().find(|plan| plan.metadata.name.as_ref() == Some(&mark.name)) else { return Ok(()) };
     let live: Value = json!({
         "apiVersion": ChangePlan::api_version(&()), "kind": ChangePlan::kind(&()),
@@ -231,6 +270,11 @@ pub async fn mark(writer: &Writer, lifecycle: &Lifecycle, mark: &Mark) -> Result
         Err(error) if error.is_not_found() => Ok(()),
         // It was changed since, perhaps by the mark before: that change wakes the extension, which marks it then.
         Err(error) if error.reason() == Some(&Reason::Conflict) => Ok(()),
-        outcome => outcome.map(drop),
+        Err(error) => Err(error),
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => {
+            events.normal(&live, &format!("{:?}", mark.phase), &mark.message).await;
+            Ok(())
+        }
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind};
 use mainstay_rbac::PolicyIndex;
+use mainstay_runtime::metrics::Metrics;
 use mainstay_runtime::{Cache, Change, Scope};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +36,12 @@ impl Policy {
             cache
         });
         Self { caches, index }
+    }
+
+    /// Shows on the page of figures how many there are (MS-OPS-01).
+    #[must_use]
+    pub fn shown(self, metrics: &Metrics) -> Self {
+        Self { caches: self.caches.map(|cache| cache.shown(metrics)), ..self }
     }
 }
 

@@ -9,7 +9,8 @@
 //! One watch a kind, and not one for every extension: the API and this process carry a thousand extensions as they carry one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -17,6 +18,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
+use mainstay_runtime::metrics::{Metrics, Size};
 use mainstay_runtime::{Accounts, Key, Kinds, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -49,19 +51,22 @@ struct Inner {
     accounts: Accounts,
     kinds: Kinds,
     held: Mutex<HashMap<GroupVersionKind, Held>>,
+    metrics: Arc<Metrics>,
     stop: CancellationToken,
 }
 
 struct Held {
     /// The extensions that have objects of the kind, with the identity that each watches as.
     followers: BTreeMap<String, Identity>,
+    /// How many objects the watch knows; what runs it holds the other end.
+    _objects: Arc<AtomicUsize>,
     _stop: DropGuard,
 }
 
 impl Watches {
     /// Wakes extensions through the queue, until `stop`.
-    pub fn new(queue: Queue<Key>, own: Client, accounts: Accounts, kinds: Kinds, stop: CancellationToken) -> Self {
-        Self { inner: Arc::new(Inner { queue, own, accounts, kinds, held: Mutex::default(), stop }) }
+    pub fn new(queue: Queue<Key>, own: Client, accounts: Accounts, kinds: Kinds, stop: CancellationToken, metrics: Arc<Metrics>) -> Self {
+        Self { inner: Arc::new(Inner { queue, own, accounts, kinds, held: Mutex::default(), metrics, stop }) }
     }
 
     /// Ends an extension's watches.
@@ -81,8 +86,12 @@ impl Watches {
         for gvk in wanted {
             let watch = held.entry(gvk.clone()).or_insert_with(|| {
                 let stop = self.inner.stop.child_token();
-                tokio::spawn(follow(self.inner.clone(), gvk.clone(), stop.clone()));
-                Held { followers: BTreeMap::new(), _stop: stop.drop_guard() }
+                let objects: Arc<AtomicUsize> = Arc::default();
+                let shown = Arc::downgrade(&objects);
+                let count = move || Some(Size { objects: shown.upgrade()?.load(Ordering::Relaxed) as u64, bytes: None });
+                self.inner.metrics.show_size("owned", &kind(gvk), count);
+                tokio::spawn(follow(self.inner.clone(), gvk.clone(), Known::counted(&objects), stop.clone()));
+                Held { followers: BTreeMap::new(), _objects: objects, _stop: stop.drop_guard() }
             });
             if watch.followers.get(extension) != Some(identity) {
                 watch.followers.insert(extension.to_owned(), identity.clone());
@@ -123,8 +132,7 @@ impl Inner {
 }
 
 /// Keeps the watch of a kind open until `stop`.
-async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, stop: CancellationToken) {
-    let mut known = Known::default();
+async fn follow(inner: Arc<Inner>, gvk: GroupVersionKind, mut known: Known, stop: CancellationToken) {
     let (mut last, mut pause, mut refused) = (None::<String>, PAUSE.0, 0_u32);
     while let Some((name, identity, around)) = inner.next_follower(&gvk, last.as_deref()) {
         if around && last.is_some() {
@@ -205,9 +213,28 @@ struct Known {
     listing: Option<HashMap<Key, (String, String)>>,
     /// Whether a change was heard of since it was last asked.
     fresh: bool,
+    /// How many there are, for figures.
+    count: Weak<AtomicUsize>,
+}
+
+/// `KIND.GROUP` in lower case, and `KIND` of the core group.
+fn kind(gvk: &GroupVersionKind) -> String {
+    let kind = gvk.kind.to_lowercase();
+    if gvk.group.is_empty() { kind } else { format!("{kind}.{}", gvk.group) }
 }
 
 impl Known {
+    /// Nothing yet; how much is known is told to `count`.
+    fn counted(count: &Arc<AtomicUsize>) -> Self {
+        Self { count: Arc::downgrade(count), ..Self::default() }
+    }
+
+    fn tell(&self) {
+        if let Some(count) = self.count.upgrade() {
+            count.store(self.seen.as_ref().map_or(0, HashMap::len), Ordering::Relaxed);
+        }
+    }
+
     fn facts(object: &PartialObjectMeta<DynamicObject>) -> Option<(Key, (String, String))> {
         let meta = &object.metadata;
         let owner = meta.labels.as_ref()?.get(OWNER_NAME_LABEL)?.clone();
@@ -233,6 +260,7 @@ impl Known {
             }
         };
         self.seen = Some(now);
+        self.tell();
         woken
     }
 
@@ -240,6 +268,7 @@ impl Known {
         self.fresh = true;
         let Some((key, facts)) = Self::facts(object) else { return HashSet::new() };
         let before = self.seen.get_or_insert_default().insert(key, facts.clone());
+        self.tell();
         before.map(|(owner, _)| owner).into_iter().chain([facts.0]).collect()
     }
 
@@ -248,6 +277,7 @@ impl Known {
         let meta = &object.metadata;
         let key = Key::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
         let before = self.seen.as_mut().and_then(|seen| seen.remove(&key)).map(|(owner, _)| owner);
+        self.tell();
         before.into_iter().chain(Self::facts(object).map(|(_, (owner, _))| owner)).collect()
     }
 }
@@ -282,12 +312,14 @@ mod tests {
     /// OLM1-CTRL-08: who is woken by lists and events; a list after a break wakes those only whose objects changed meanwhile.
     #[test]
     fn whom_a_change_wakes() {
-        let mut known = Known::default();
+        let count = Arc::default();
+        let mut known = Known::counted(&count);
         assert_eq!(list(&mut known, &[object("a", "one", "1"), object("b", "two", "2"), object("c", "three", "3")]), [""; 0]);
         assert_eq!(sorted(known.changed(&object("a", "one", "4"))), ["one"]);
         assert_eq!(list(&mut known, &[object("a", "one", "4"), object("b", "two", "5")]), ["three", "two"]);
         assert_eq!(sorted(known.changed(&object("b", "four", "6"))), ["four", "two"], "labelled as somebody else's");
         assert_eq!(sorted(known.deleted(&object("a", "one", "7"))), ["one"]);
         assert_eq!(list(&mut known, &[object("b", "four", "6")]), [""; 0]);
+        assert_eq!(count.load(Ordering::Relaxed), 1);
     }
 }
