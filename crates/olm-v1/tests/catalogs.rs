@@ -197,8 +197,8 @@ async fn images_that_are_no_catalogs() {
         registry(Options { access: Access::Basic { user: "u".into(), password: "p".into() }, ..Options::default() }, &world.registry_stop)
             .await;
     drop(closed);
-    // A port that was free a moment ago.
-    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    // A port that nobody is given by chance.
+    let nobody = "127.0.0.1:1";
     let plain = mainstay_oci::ImageBuilder::new().file("configs/catalog.json", one("1.0.0").into_bytes());
     let plain = world.api.push(ClientConfig::default(), &format!("{}/test/plain:latest", world.address), plain).await;
     let lost = mainstay_oci::ImageBuilder::new().file("a", Vec::new()).label("operators.operatorframework.io.index.configs.v1", "/configs");

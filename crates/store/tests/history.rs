@@ -60,7 +60,7 @@ async fn a_live_watch_misses_nothing() {
         .collect();
     let (mut last, mut count) = (1, 0);
     while count < 400 {
-        let batch = tokio::time::timeout(Duration::from_secs(30), watch.next()).await.unwrap().unwrap();
+        let batch = tokio::time::timeout(Duration::from_secs(120), watch.next()).await.unwrap().unwrap();
         for event in batch.events {
             assert!(event.key().starts_with("/k/") && event.revision() > last);
             last = event.revision();

@@ -165,7 +165,7 @@ pub async fn grant(api: &Api, case: &Case, before: &[Grant], grants: &[Grant], s
             }
             tries += 1;
             assert!(tries < 5000, "the policy is not taken in: {answer}");
-            tokio::task::yield_now().await;
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
     }
 }

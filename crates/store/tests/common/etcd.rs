@@ -1,16 +1,17 @@
 //! A real etcd on free ports, for tests of everything that can be stored there.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use tokio::net::TcpSocket;
 
 /// A running etcd of one member; killed when dropped.
 pub struct EtcdProcess {
     program: PathBuf,
     folder: PathBuf,
-    client: u16,
-    peer: u16,
+    client: Port,
+    peer: Port,
     arguments: Vec<String>,
     child: Option<Child>,
 }
@@ -33,7 +34,7 @@ impl EtcdProcess {
     /// Starts it with its data in a folder and further arguments; `None` where the program is missing.
     pub fn start(folder: &Path, arguments: &[String]) -> Option<Self> {
         let program = program()?;
-        let (client, peer) = (free_port(), free_port());
+        let (client, peer) = (Port::reserve(), Port::reserve());
         let mut process = Self { program, folder: folder.to_owned(), client, peer, arguments: arguments.to_vec(), child: None };
         process.run();
         Some(process)
@@ -41,7 +42,7 @@ impl EtcdProcess {
 
     /// `HOST:PORT` for clients.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.client)
+        format!("127.0.0.1:{}", self.client.number)
     }
 
     /// Ends it at once, as a power failure would.
@@ -55,8 +56,8 @@ impl EtcdProcess {
     /// Starts it again on the same data and ports.
     pub fn run(&mut self) {
         let encrypted = self.arguments.iter().any(|argument| argument.starts_with("--cert-file"));
-        let client = format!("{}://127.0.0.1:{}", if encrypted { "https" } else { "http" }, self.client);
-        let peer = format!("http://127.0.0.1:{}", self.peer);
+        let client = format!("{}://127.0.0.1:{}", if encrypted { "https" } else { "http" }, self.client.number);
+        let peer = format!("http://127.0.0.1:{}", self.peer.number);
         let log = std::fs::File::options().create(true).append(true).open(self.folder.join("etcd.log")).unwrap();
         let child = Command::new(&self.program)
             .args(["--name", "one", "--data-dir"])
@@ -82,6 +83,18 @@ impl Drop for EtcdProcess {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port that nobody else is given, also while etcd does not run: bound here without a listener, beside which etcd may listen, since both allow
+/// the address to be used again.
+struct Port {
+    number: u16,
+    _held: TcpSocket,
+}
+
+impl Port {
+    fn reserve() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Self { number: socket.local_addr().unwrap().port(), _held: socket }
+    }
 }

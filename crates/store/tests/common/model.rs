@@ -226,7 +226,7 @@ pub async fn watch_while_others_write(one: Arc<dyn Store>, other: Arc<dyn Store>
 pub async fn collect(mut watch: Watch, begin: Revision, count: usize) -> Vec<(String, Revision)> {
     let (mut last, mut seen) = (begin, Vec::new());
     while seen.len() < count {
-        let batch = tokio::time::timeout(Duration::from_secs(60), watch.next()).await.expect("changes come").unwrap();
+        let batch = tokio::time::timeout(Duration::from_secs(120), watch.next()).await.expect("changes come").unwrap();
         for event in batch.events {
             assert!(event.revision() > last, "events come in order and once");
             last = event.revision();
