@@ -5,27 +5,45 @@ use mainstay_schema::field::{BadValue, Error as FieldError, Kind, Path};
 use mainstay_schema::validate::blocks_rules;
 use serde_json::Value;
 
-use crate::rules::{CompiledRules, Reason, RuleError};
+use crate::rules::{CompiledRules, Reason, RuleError, Violation};
+
+/// What came of running rules over an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evaluated {
+    /// The rules that the object breaks.
+    pub violations: Vec<Violation>,
+    /// What it cost, in CEL's units; never more than [`RUNTIME_BUDGET`](crate::RUNTIME_BUDGET), where the rules end with a violation.
+    pub cost: u64,
+}
 
 impl CompiledRules {
-    /// Adds the findings about an object to those of its schema, and says what the rules cost, in CEL's units; never more than
-    /// [`RUNTIME_BUDGET`](crate::RUNTIME_BUDGET), where they end with a finding. `old` is the object before an update; without it, rules
-    /// about `oldSelf` do not run, unless they say `optionalOldSelf`.
-    pub fn check(&self, value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) -> u64 {
+    /// Runs the rules over an object whose schema found `errors`; where these make rules meaningless, the finding that says so. `old` is the
+    /// object before an update; without it, rules about `oldSelf` do not run, unless they say `optionalOldSelf`.
+    pub fn evaluate(&self, value: &Value, old: Option<&Value>, errors: &[FieldError]) -> Result<Evaluated, FieldError> {
         if self.is_empty() {
-            return 0;
+            return Ok(Evaluated::default());
         }
         // Values of the wrong type make rules meaningless: say so instead of evaluating them.
         if let Some(blocked) = blocks_rules(errors) {
-            errors.push(blocked);
-            return 0;
+            return Err(blocked);
         }
         let (violations, cost) = self.run(value, old);
-        for violation in violations {
-            let path = if violation.path.is_empty() { Path::root() } else { Path::new(violation.path) };
-            errors.push(finding(violation.reason, &path, violation.value.map_or(BadValue::Omitted, BadValue::Value), violation.message));
+        Ok(Evaluated { violations, cost })
+    }
+
+    /// Adds the findings about an object to those of its schema, as [`CompiledRules::evaluate`] tells them.
+    pub fn check(&self, value: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+        match self.evaluate(value, old, errors) {
+            Ok(evaluated) => errors.extend(evaluated.violations.into_iter().map(FieldError::from)),
+            Err(blocked) => errors.push(blocked),
         }
-        cost
+    }
+}
+
+impl From<Violation> for FieldError {
+    fn from(violation: Violation) -> Self {
+        let path = if violation.path.is_empty() { Path::root() } else { Path::new(violation.path) };
+        finding(violation.reason, &path, violation.value.map_or(BadValue::Omitted, BadValue::Value), violation.message)
     }
 }
 
@@ -55,26 +73,26 @@ mod tests {
 
     use super::*;
 
-    fn check(value: &Value, old: Option<&Value>) -> (Vec<String>, u64) {
+    fn check(value: &Value, old: Option<&Value>) -> Vec<String> {
         let schema = Schema::from_json(&json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["size"],
             "properties": {"size": {"type": "integer"}}, "x-kubernetes-validations": [
                 {"rule": "self.size < 10", "message": "too large"},
                 {"rule": "self.size >= oldSelf.size", "message": "never smaller"}]}}}));
         let compiled = schema.map(|schema| CompiledRules::compile(&schema, ""));
-        let Ok(Ok(rules)) = compiled else { return (vec![format!("{compiled:?}")], 0) };
+        let Ok(Ok(rules)) = compiled else { return vec![format!("{compiled:?}")] };
+        let evaluated = rules.evaluate(value, old, &[]);
+        assert!(evaluated.is_ok_and(|found| found.cost > 0 && found.cost < crate::RUNTIME_BUDGET));
         let mut errors = Vec::new();
-        let cost = rules.check(value, old, &mut errors);
-        (errors.iter().map(ToString::to_string).collect(), cost)
+        rules.check(value, old, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     /// KAPI-CRD-03: an object on its own is not held against rules about what it was before; an update is.
     #[test]
     fn transitions_need_an_old_object() {
         let (small, large) = (json!({"spec": {"size": 1}}), json!({"spec": {"size": 11}}));
-        let (alone, cost) = check(&large, None);
-        assert_eq!(alone, ["spec: Invalid value: too large"]);
-        assert!(cost > 0 && cost < crate::RUNTIME_BUDGET, "{cost}");
-        assert_eq!(check(&small, None).0, Vec::<String>::new());
-        assert_eq!(check(&small, Some(&json!({"spec": {"size": 2}}))).0, ["spec: Invalid value: never smaller"]);
+        assert_eq!(check(&large, None), ["spec: Invalid value: too large"]);
+        assert_eq!(check(&small, None), Vec::<String>::new());
+        assert_eq!(check(&small, Some(&json!({"spec": {"size": 2}}))), ["spec: Invalid value: never smaller"]);
     }
 }

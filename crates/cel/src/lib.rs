@@ -38,6 +38,7 @@ pub use convert::from_schema;
 pub use cost::range::Range;
 pub use cost::{MATCH_CONDITIONS_BUDGET, PER_CALL_LIMIT, RUNTIME_BUDGET};
 pub use error::{CompileError, EvalError};
+pub use findings::Evaluated;
 pub use library::authz::{AccessCheck, AccessDecision, AccessQuestion, Authorizer};
 pub use program::{Activation, Env, Program, Run};
 pub use rules::{CompiledRules, Reason, RuleError, Violation, validate_rules};

@@ -89,6 +89,8 @@ pub struct Violation {
     pub reason: Reason,
     /// What the rule says.
     pub message: String,
+    /// The rule's text.
+    pub rule: String,
     /// The offending value; absent for objects and lists, whose values are not repeated in messages.
     pub value: Option<Json>,
 }
@@ -106,6 +108,8 @@ struct Node {
 #[derive(Clone, Debug)]
 struct Rule {
     program: Program,
+    /// The text of the program.
+    source: String,
     message_program: Option<Program>,
     /// The text of that program.
     message_source: String,
@@ -319,7 +323,8 @@ impl Compiler {
         let message = if rule.message.is_some() { name.clone() } else { format!("failed rule: {name}") };
         let reason = rule.reason.as_deref().and_then(Reason::parse).unwrap_or_default();
         let message_source = rule.message_expression.clone().unwrap_or_default();
-        Some(Rule { program, message_program, message_source, uses_old, optional_old, reason, field_path, message, name })
+        let source = rule.rule.clone();
+        Some(Rule { program, source, message_program, message_source, uses_old, optional_old, reason, field_path, message, name })
     }
 
     /// Everything about a rule but its expressions; the answer is the field path to append.
@@ -466,7 +471,7 @@ impl Node {
             let run = rule.program.run(activation);
             if !pass.pays(run.cost) {
                 let message = "validation failed due to running out of cost budget, no further validation rules will be run".to_owned();
-                pass.found.push(self.failure(path, message));
+                pass.found.push(self.failure(rule, path, message));
                 return;
             }
             match run.result {
@@ -488,7 +493,7 @@ impl Node {
                     } else {
                         format!("{error} evaluating rule: {name}")
                     };
-                    pass.found.push(self.failure(path, message));
+                    pass.found.push(self.failure(rule, path, message));
                 }
             }
             if pass.ended {
@@ -498,9 +503,9 @@ impl Node {
     }
 
     /// A rule that could not be run to its end; the value's type stands for the value.
-    fn failure(&self, path: &str, message: String) -> Violation {
+    fn failure(&self, rule: &Rule, path: &str, message: String) -> Violation {
         let type_name = Json::String(self.schema.kind.map_or("", Kind::as_str).to_owned());
-        Violation { path: path.to_owned(), reason: Reason::Invalid, message, value: Some(type_name) }
+        Violation { path: path.to_owned(), reason: Reason::Invalid, message, rule: rule.source.clone(), value: Some(type_name) }
     }
 
     fn violation(&self, rule: &Rule, activation: &Activation, value: &Json, path: &str, pass: &mut Pass) -> Violation {
@@ -512,13 +517,13 @@ impl Node {
             if !pass.pays(run.cost) {
                 let words =
                     "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
-                return self.failure(&path, words.to_owned());
+                return self.failure(rule, &path, words.to_owned());
             }
             match run.result {
                 Err(error) if error.is_cost_limit() => {
                     pass.ended = true;
                     let words = "no further validation rules will be run due to call cost exceeds limit for messageExpression";
-                    return self.failure(&path, format!("{words}: {}", go_json(&rule.message_source)));
+                    return self.failure(rule, &path, format!("{words}: {}", go_json(&rule.message_source)));
                 }
                 // An expression that fails, or makes nothing fit to print, leaves the fixed message in force.
                 Ok(Value::Text(text)) => {
@@ -531,6 +536,6 @@ impl Node {
             }
         }
         let compound = matches!(self.schema.kind, Some(Kind::Object | Kind::Array));
-        Violation { path, reason: rule.reason, message, value: (!compound).then(|| value.clone()) }
+        Violation { path, reason: rule.reason, message, rule: rule.source.clone(), value: (!compound).then(|| value.clone()) }
     }
 }

@@ -85,7 +85,14 @@ fn definitions_that_differ_otherwise() {
     let two = crd(&json!([version("v1", false, &spec), version("v2", true, &spec)]), &["v1", "v2"]);
     let items = || Instances::Known(vec![widget("a", &json!({"size": 9}))]);
     let (class, risks) = verdict(&[one(&spec)], &[one(&bounded)], &items());
-    assert!(class == Class::Unsafe && risks[0].contains("maximum") && risks[0].contains("1 custom resource may not satisfy"), "{risks:?}");
+    assert_eq!(class, Class::Unsafe);
+    assert_eq!(
+        risks,
+        ["CustomResourceDefinition widgets.example.com: 1 custom resource does not satisfy the older definition: \
+          work/a: spec.size: Invalid value: 9: spec.size in body should be less than or equal to 3"]
+    );
+    let small = Instances::Known(vec![widget("a", &json!({"size": 2}))]);
+    assert_eq!(verdict(&[one(&spec)], &[one(&bounded)], &small), (Class::Safe, Vec::new()));
     assert_eq!(verdict(&[one(&spec)], &[one(&bounded)], &Instances::Known(vec![])).0, Class::Safe);
 
     let (class, risks) = verdict(std::slice::from_ref(&two), &[one(&spec)], &items());

@@ -12,9 +12,11 @@ mod advance;
 mod crds;
 mod document;
 mod fields;
+mod instances;
 mod objects;
 mod revisions;
 mod rights;
+mod served;
 mod summary;
 mod uninstall;
 mod warnings;
@@ -39,7 +41,9 @@ pub use document::{
     Approval, Bundle, Change, CrdChange, Dependency, Existing, FieldChange, Image, ImageSize, Kind, Object, Preview, Problem, Restart,
     Step, Verification,
 };
+pub(super) use instances::hold;
 pub use revisions::{Revision, moved, rendering, revisions};
+pub use served::{Cluster, Served, Told, told};
 pub use summary::summary;
 pub use uninstall::{applied, needed, uninstall};
 pub use writes::write;
@@ -54,6 +58,8 @@ pub struct Extra {
     pub instances: BTreeMap<String, Result<Instances, String>>,
     /// Digests and sizes of images by their reference; or why they cannot be told.
     pub images: BTreeMap<String, Result<ImageSize, String>>,
+    /// What the server serves.
+    pub served: Option<Served>,
     /// The server's version, `1.33.1`.
     pub server_version: Option<String>,
     /// The platform's version, where the cluster has one (OLM1-COMPAT-02).
@@ -108,6 +114,10 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     };
     warnings.retain(|warning| !crds.iter().any(|crd| counted(warning, crd)));
     warnings.extend(crds.iter().flat_map(CrdChange::warnings));
+    let cluster = Cluster { served: extra.served.as_ref(), version: extra.server_version.as_deref() };
+    let told = told(looked.wanted(), looked.before(), cluster);
+    let comes = matches!(plan.action, Action::Install | Action::Upgrade);
+    warnings.extend(told.warnings);
     Step {
         kind: kind(&plan.action, &objects),
         bundle: plan.resolution.as_ref().map(Bundle::of),
@@ -123,6 +133,7 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
         rights_gained,
         rights_lost,
         images: images(snapshot, plan, extra),
+        not_served: if comes { told.not_served } else { Vec::new() },
         warnings,
         verification: Vec::new(),
     }

@@ -20,6 +20,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::object;
+use super::preview::hold;
 
 /// How many custom resources of a kind are looked at.
 pub const LOOKED_AT: usize = 20_000;
@@ -257,13 +258,25 @@ fn definition(name: &str, live: &Value, older: &Value, known: Option<&Instances>
     let under_removed = |path: &str| removed.iter().any(|field| path.starts_with(&field.as_found()));
     let others: Vec<&upgrade::UpgradeFinding> =
         findings.iter().filter(|finding| finding.version.is_some() && !under_removed(&finding.path)).collect();
-    if !items.is_empty() {
-        for finding in others {
-            let message = format!("{finding}; {} may not satisfy the older definition", counted(items.len()));
-            verdict.add(Class::Unsafe, About::Schema, &subject, message);
-        }
+    if !items.is_empty() && !others.is_empty() && has(older, now) {
+        satisfied(live, older, items, &others, &subject, verdict);
     }
     verdict.preflight.extend(findings.iter().map(|finding| format!("{subject}: {finding}")));
+}
+
+/// Whether the custom resources satisfy the older definition, in which these findings are stricter or otherwise different.
+fn satisfied(live: &Value, older: &Value, items: &[Value], findings: &[&upgrade::UpgradeFinding], subject: &str, verdict: &mut Verdict) {
+    let held = hold(live, older, items);
+    if !held.invalid.is_empty() {
+        let does = if held.invalid.len() == 1 { "does" } else { "do" };
+        let message = format!("{} {does} not satisfy the older definition", counted(held.invalid.len()));
+        verdict.add_named(Class::Unsafe, About::Schema, subject, message, few(held.invalid));
+    }
+    // Where not everything could be looked at, every finding may matter.
+    for (finding, why) in findings.iter().flat_map(|finding| held.notes.first().map(|why| (finding, why))) {
+        let message = format!("{finding}; {} may not satisfy the older definition ({why})", counted(items.len()));
+        verdict.add(Class::Unsafe, About::Schema, subject, message);
+    }
 }
 
 /// A CRD that the older content does not have.

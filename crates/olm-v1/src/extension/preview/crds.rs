@@ -1,21 +1,17 @@
 //! CRDs that are made, changed or deleted, and what that does to the custom resources that exist.
 
-use mainstay_schema::crd::{Definition, Version};
-use mainstay_schema::field::Path;
 use mainstay_schema::upgrade;
-use mainstay_schema::validate::validate;
 use serde_json::Value;
 
 use super::super::object;
 use super::super::plan;
+use super::instances::{Outcome, hold};
 use super::objects::Looked;
 use super::{Change, CrdChange, Existing, Extra, Instances, NOT_ASKED};
 
 const KIND: &str = "CustomResourceDefinition";
 /// Instances that are named.
 const MOST: usize = 20;
-/// Characters of what is wrong with one.
-const LONG: usize = 300;
 
 /// The live CRDs that the plan would change or delete.
 pub(super) fn live(looked: &Looked<'_>) -> Vec<Value> {
@@ -40,7 +36,7 @@ pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
             continue;
         }
         let findings = upgrade::check(found, wanted).err().unwrap_or_default();
-        let (existing, existing_unknown) = existing(&name, extra, |instances| broken(found, wanted, instances));
+        let (existing, existing_unknown) = existing(&name, extra, |instances| hold(found, wanted, &instances.objects));
         all.push(CrdChange {
             change: Change::Changed,
             findings: findings.iter().map(ToString::to_string).collect(),
@@ -53,17 +49,26 @@ pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
     for target in looked.gone().iter().filter(|target| target.kind == KIND) {
         let deleted = looked.plan.steps.iter().any(|planned| planned.change == plan::Change::Delete && planned.target.same(target));
         if deleted {
-            let (existing, existing_unknown) = existing(&target.name, extra, |_| Vec::new());
+            let (existing, existing_unknown) = existing(&target.name, extra, |_| Outcome::default());
             all.push(CrdChange { name: target.name.clone(), change: Change::Deleted, existing, existing_unknown, ..CrdChange::default() });
         }
     }
     all
 }
 
-fn existing(name: &str, extra: &Extra, broken: impl FnOnce(&Instances) -> Vec<String>) -> (Option<Existing>, Option<String>) {
+fn existing(name: &str, extra: &Extra, held: impl FnOnce(&Instances) -> Outcome) -> (Option<Existing>, Option<String>) {
     match extra.instances.get(name) {
         Some(Ok(instances)) => {
-            let existing = Existing { count: instances.count, checked: instances.objects.len(), invalid: broken(instances) };
+            let Outcome { invalid, losing, notes } = held(instances);
+            let existing = Existing {
+                count: instances.count,
+                checked: instances.objects.len(),
+                invalid_count: invalid.len(),
+                invalid: few(invalid),
+                losing_count: losing.len(),
+                losing: few(losing),
+                notes,
+            };
             (Some(existing), None)
         }
         Some(Err(problem)) => (None, Some(problem.clone())),
@@ -71,29 +76,8 @@ fn existing(name: &str, extra: &Extra, broken: impl FnOnce(&Instances) -> Vec<St
     }
 }
 
-/// Instances that the present schema allows and the new one does not.
-fn broken(found: &Value, wanted: &Value, instances: &Instances) -> Vec<String> {
-    let (Ok(old), Ok(new)) = (Definition::parse(found), Definition::parse(wanted)) else {
-        return vec!["the schemas cannot be compared: one of them cannot be read".to_owned()];
-    };
-    let version = |definition: &'_ Definition, of: &str| definition.versions.iter().find(|version| version.name == of).cloned();
-    let errors = |version: &Version, object: &Value| -> Vec<String> {
-        validate(&version.schema, object, &Path::root()).iter().map(ToString::to_string).collect()
-    };
-    let mut lines = Vec::new();
-    for instance in &instances.objects {
-        let of = instance["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
-        let text = |key: &str| instance["metadata"][key].as_str().unwrap_or_default();
-        let title = if text("namespace").is_empty() { text("name").to_owned() } else { format!("{}/{}", text("namespace"), text("name")) };
-        let Some(then) = version(&new, of) else {
-            lines.push(format!("{title}: version {of} is gone"));
-            continue;
-        };
-        let before = version(&old, of).map(|version| errors(&version, instance)).unwrap_or_default();
-        if let Some(problem) = errors(&then, instance).into_iter().find(|error| !before.contains(error)) {
-            lines.push(format!("{title}: {}", problem.chars().take(LONG).collect::<String>()));
-        }
-    }
+/// The first lines, and how many more there are.
+fn few(mut lines: Vec<String>) -> Vec<String> {
     let more = lines.len().saturating_sub(MOST);
     lines.truncate(MOST);
     if more > 0 {
@@ -142,9 +126,12 @@ impl CrdChange {
         if self.change == Change::Deleted && count > 0 {
             warnings.push(format!("CustomResourceDefinition {} is deleted with its {count} custom resources", self.name));
         }
-        let invalid = self.existing.as_ref().map_or(0, |existing| existing.invalid.len());
+        let (invalid, losing) = self.existing.as_ref().map_or((0, 0), |existing| (existing.invalid_count, existing.losing_count));
         if invalid > 0 {
             warnings.push(format!("CustomResourceDefinition {}: {invalid} custom resources would no longer validate", self.name));
+        }
+        if losing > 0 {
+            warnings.push(format!("CustomResourceDefinition {}: {losing} custom resources would lose data", self.name));
         }
         warnings
     }

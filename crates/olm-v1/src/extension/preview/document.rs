@@ -21,6 +21,9 @@ pub struct Preview {
     /// The rights that the installer's account gets beyond what it has, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub installer_rights: Vec<String>,
+    /// What the server answered to what the command itself writes, as a dry run, where it was asked (MS-PLAN-03).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub verification: Vec<Verification>,
     /// The update path: what the cluster does, one bundle after the other (OLM1-UPG-06, OLM1-UPG-07). The last one stays.
     pub steps: Vec<Step>,
 }
@@ -70,6 +73,9 @@ pub struct Step {
     /// What stops or starts anew.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restarts: Vec<Restart>,
+    /// Rights and webhooks of the bundle for what this cluster does not serve now. Optional parts of an operator look like that, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_served: Vec<String>,
     /// What a person should know although nothing is wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -274,7 +280,7 @@ pub struct CrdChange {
 
 /// The custom resources of a CRD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Existing {
     /// How many there are.
     pub count: usize,
@@ -283,6 +289,18 @@ pub struct Existing {
     /// Those that are valid now and would not be any more: `namespace/name: why`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<String>,
+    /// How many these are; `invalid` names the first of them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub invalid_count: usize,
+    /// Those with data in fields that the new schema prunes: `namespace/name: fields`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losing: Vec<String>,
+    /// How many these are; `losing` names the first of them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub losing_count: usize,
+    /// What was not looked at, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// An image that is pulled.
