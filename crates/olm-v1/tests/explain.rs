@@ -389,6 +389,45 @@ fn why_not_upgraded() {
                 case.scene.wish("selector", json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "main"}}));
             })
         ),
+        (
+            "a skipRange that does not reach the installed version",
+            with("1.0.0", |case| {
+                case.scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 2.0.0<1.1.0\nrange 2.0.0 >=1.1.0 <2.0.0")];
+            })
+        ),
+        ("pinned below the next step", with("1.0.0", |case| case.scene.wish("version", json!("1.0.0")))),
+        (
+            "the newest is deprecated",
+            with("1.1.0", |case| {
+                case.scene.catalogs = vec![catalog("main", &format!("{STABLE}\ndeprecated bundle widgets.v2.0.0: it loses data"))];
+            })
+        ),
+        (
+            "another catalog goes before",
+            with("1.1.0", |case| {
+                case.scene.catalogs = vec![catalog("main", "channel stable: 1.1.0"), catalog("other", STABLE)];
+                case.scene.catalogs[0].priority = 10;
+            })
+        ),
+        ("a catalog does not serve", with("1.1.0", |case| case.scene.catalogs[0].content = CatalogContent::NotServing)),
+        (
+            "more rights than before",
+            with("1.1.0", |case| {
+                case.changes = vec![json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "ChangePlan",
+                    "metadata": {"name": "widgets-7f3a", "creationTimestamp": "2023-11-14T22:00:00Z"},
+                    "spec": {"extension": {"name": "widgets", "uid": "uid-1"}, "digest": "sha256:7f3a",
+                        "from": {"package": "widgets", "name": "widgets.v1.1.0", "version": "1.1.0"},
+                        "to": {"package": "widgets", "name": "widgets.v2.0.0", "version": "2.0.0"},
+                        "summary": {"rightsGained": ["get on secrets"]}}})];
+            })
+        ),
+        (
+            "made along with another one's change",
+            with("1.1.0", |case| {
+                case.scene.wish("version", json!("1.1.0"));
+                case.scene.extension["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": "gears-7f3a"});
+            })
+        ),
         ("on its way", with("1.1.0", |_| {})),
         (
             "deprecated, and a limit of the platform",

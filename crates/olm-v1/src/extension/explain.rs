@@ -10,12 +10,16 @@
 //! Everything here is a pure function of facts. The plan is the controller's own ([`super::plan`]), made again from what the asking user
 //! can see, so that nothing depends on a condition's text, which may have been cut (MS-EXPL-06).
 
+mod account;
 mod answer;
+mod attempt;
 mod catalog;
 mod cause;
 mod conditions;
+mod content;
 mod health;
 mod newer;
+mod objects;
 mod package;
 mod refusal;
 mod removal;
@@ -34,7 +38,7 @@ use conditions::Conditions;
 
 pub use answer::{Action, Evidence, Explanation, Newer, State};
 pub use catalog::{CatalogFacts, explain_catalog};
-pub use cause::{Cause, candidates};
+pub use cause::{Cause, candidates, providers};
 pub use health::Observed;
 pub use package::{PackageFacts, explain_package};
 pub use text::ago;
@@ -117,7 +121,7 @@ fn situation(facts: &Facts, conditions: &Conditions<'_>) -> Explanation {
         return answer;
     }
     if let Some(problem) = conditions.problem() {
-        return if conditions.is_current() { words::tried(facts, problem) } else { words::being_looked_at(facts) };
+        return if conditions.is_current() { attempt::tried(facts, problem) } else { words::being_looked_at(facts) };
     }
     if !conditions.is_current() {
         return words::being_looked_at(facts);
@@ -145,12 +149,12 @@ fn held_for_approval(facts: &Facts, plan: &Plan) -> Option<Explanation> {
     let kept = pending(facts);
     let since = kept.and_then(|change| change.metadata.creation_timestamp.as_ref()).map(|time| time.0);
     if let Some(gate) = plan.consent.gate.as_ref().filter(|gate| !gate.open) {
-        let mut answer = words::approval(facts, &gate.name, &gate.spec, since);
+        let mut answer = attempt::approval(facts, &gate.name, &gate.spec, since);
         answer.why.splice(0..0, gate.reasons.iter().cloned());
         return Some(answer);
     }
     let change = kept?;
-    Some(words::approval(facts, change.metadata.name.as_deref().unwrap_or_default(), &change.spec, since))
+    Some(attempt::approval(facts, change.metadata.name.as_deref().unwrap_or_default(), &change.spec, since))
 }
 
 /// The kept change that waits for an approval.

@@ -107,12 +107,14 @@ pub fn image(version: &str) -> String {
 ///
 /// ```text
 ///   channel stable: 1.0.0 1.1.0<1.0.0 2.0.0        bundles; `<` stands before what is replaced
+///   range 2.0.0 >=1.1.0 <2.0.0                      a skipRange
 ///   needs 1.1.0 olm.package.required                a property of a bundle
 ///   deprecated bundle widgets.v1.0.0: use another   (or package, or channel NAME)
 /// ```
 pub fn catalog(name: &str, text: &str) -> CatalogFact {
     let mut blobs = String::from("{\"schema\":\"olm.package\",\"name\":\"widgets\",\"defaultChannel\":\"stable\"}\n");
     let (mut versions, mut needs, mut deprecated) = (Vec::new(), HashMap::new(), Vec::new());
+    let ranges: HashMap<&str, &str> = text.lines().filter_map(|line| line.trim().strip_prefix("range ")?.split_once(' ')).collect();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (word, rest) = line.split_once(' ').unwrap();
         match word {
@@ -124,6 +126,9 @@ pub fn catalog(name: &str, text: &str) -> CatalogFact {
                         versions.push(version.to_owned());
                     }
                     let mut entry = json!({"name": format!("widgets.v{version}")});
+                    if let Some(range) = ranges.get(version) {
+                        entry["skipRange"] = json!(range);
+                    }
                     if let Some(replaced) = replaced {
                         entry["replaces"] = json!(format!("widgets.v{replaced}"));
                     }
@@ -132,6 +137,7 @@ pub fn catalog(name: &str, text: &str) -> CatalogFact {
                 let entries: Vec<Value> = entries.split_whitespace().map(entry).collect();
                 let _ = writeln!(blobs, "{}", json!({"schema": "olm.channel", "package": "widgets", "name": channel, "entries": entries}));
             }
+            "range" => {}
             "needs" => {
                 let (version, kind) = rest.split_once(' ').unwrap();
                 needs.insert(version.to_owned(), kind.to_owned());

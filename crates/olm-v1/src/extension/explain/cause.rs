@@ -105,6 +105,17 @@ fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
     CandidateCatalog { name, labels, priority: *priority, state }
 }
 
+/// The packages of the catalogs that bring a kind, each with its catalog.
+pub fn providers<'a>(catalogs: &'a [CatalogFact], target: &ObjectRef) -> Vec<(&'a str, &'a str)> {
+    let version = target.api_version.rsplit('/').next().unwrap_or_default();
+    let held = catalogs.iter().filter_map(|catalog| match &catalog.content {
+        CatalogContent::Held(source) => Some((catalog.name.as_str(), source)),
+        _ => None,
+    });
+    held.flat_map(|(catalog, source)| source.providers(target.group(), version, &target.kind).into_iter().map(move |name| (name, catalog)))
+        .collect()
+}
+
 fn refused(snapshot: &Snapshot) -> Option<Cause> {
     let installed = snapshot.history.as_ref().ok().and_then(History::installed);
     let request = request(&snapshot.extension, installed)?;

@@ -1,5 +1,6 @@
 //! Installed: does it work, and which pod is it that does not?
 
+use mainstay_api::lifecycle::CHANGE_PLAN;
 use mainstay_apply::{Health, ObjectRef, health};
 use serde_json::Value;
 
@@ -34,7 +35,19 @@ fn well(facts: &Facts) -> Explanation {
     let mut answer =
         Explanation::new(extension_subject(name), "healthy", State::Healthy, format!("version {version} is installed and works"));
     newer::tell(facts, &mut answer);
+    answer.notes.extend(made_along(facts, &version));
     answer
+}
+
+/// That somebody's approval made the extension, at the version that it still has.
+fn made_along(facts: &Facts, installed: &str) -> Option<String> {
+    let extension = &*facts.snapshot.extension;
+    let plan = extension.metadata.annotations.as_ref()?.get(CHANGE_PLAN)?;
+    let pinned = extension.spec.source.catalog.as_ref()?.version.as_deref()?;
+    (pinned == installed).then(|| {
+        let name = name(extension);
+        format!("the approval of change plan {plan} made it, at the version that was approved; mainstay upgrade {name} lets it follow the catalog")
+    })
 }
 
 fn broken(facts: &Facts, observed: &Observed) -> Option<Explanation> {
@@ -143,7 +156,7 @@ fn trouble(pod: &Value) -> Option<Trouble> {
                     format!("container {which} of pod {name} crashes again and again: {why}"),
                     format!("{reason}: {message}"),
                     Action::new(if ended["reason"] == "OOMKilled" {
-                        "The limit is the package's own: ask for a version with a higher one. What it was at, its log says:"
+                        "The limit is the package's own: ask for a version with a higher one. Its log says what it was doing:"
                     } else {
                         "Its log says why:"
                     })

@@ -99,7 +99,7 @@ fn refused(facts: &PackageFacts, subject: String, refusal: &Refusal) -> Explanat
             }
         }
         RefusalKind::UnsupportedDependency { bundle, property } => {
-            Explanation::new(subject, "dependency", State::Held, format!("{bundle} needs other content, which is not installed along"))
+            Explanation::new(subject, "dependency", State::Held, format!("{bundle} needs others, which are not installed along with it"))
                 .because(format!("the bundle says so with the property {property}"))
                 .then(
                     Action::new("Let what it needs be installed along with it, by a policy for this package:")

@@ -24,7 +24,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
         RefusalKind::NoSingleBundle { version, channels, .. } => unfit(facts, refusal, version.as_deref(), channels),
         RefusalKind::CatalogFailed { catalog, reason, .. } => catalog_failed(facts, catalog, reason),
         RefusalKind::InvalidVersionRange { range, .. } => {
-            words::held(facts, "invalid-version-range", format!("{range:?} is no version range"))
+            words::held(facts, "invalid-version-range", format!("{range:?} is not a version range"))
                 .because("a range is written like 1.2.3, 1.2.x, ~1.2, or \">=1.2.0, <2.0.0\"")
                 .then(Action::new("Write the range anew, for example:").command(patch(name, &json!({"version": ">=1.0.0, <2.0.0"}))))
         }
@@ -37,7 +37,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
         RefusalKind::InvalidInstalledVersion { bundle, version, .. } => words::held(
             facts,
             "invalid-installed-version",
-            format!("the installed bundle {bundle} has the version {version:?}, which is none"),
+            format!("the installed bundle {bundle} has the version {version:?}, which is not a version"),
         )
         .because("no bundle can be said to follow it")
         .then(
@@ -48,7 +48,10 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
         RefusalKind::InvalidBundleVersion { bundle, reason } => {
             words::held(facts, "invalid-bundle-version", format!("the catalog's bundle {bundle} has no version that can be read"))
                 .because(reason.clone())
-                .then(Action::new("The catalog is at fault: tell whoever makes it. Until then, ask for another version of the package:"))
+                .then(
+                    Action::new("The catalog is at fault: tell whoever makes it. Until then, ask for another version of the package:")
+                        .command(format!("mainstay graph {package}")),
+                )
         }
         RefusalKind::UnsupportedDependency { bundle, property } => dependency(facts, bundle, property),
     };
@@ -188,9 +191,9 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
     let kind = match property {
         "olm.package.required" => "other packages",
         "olm.gvk.required" => "APIs of other operators",
-        _ => "other content",
+        _ => "other bundles",
     };
-    let answer = words::held(facts, "dependency", format!("{bundle} needs {kind}, and dependencies are not installed along"));
+    let answer = words::held(facts, "dependency", format!("{bundle} needs {kind}, which are not installed along with it"));
     let mut answer = answer.because(format!("the bundle says so with the property {property}"));
     let missing: Vec<String> = facts.plan.as_ref().map(|plan| plan.warnings.clone()).unwrap_or_default();
     answer.why.extend(if missing.is_empty() { needs(facts, bundle) } else { missing });

@@ -1,0 +1,98 @@
+//! The account with which an extension is installed, what it may do, and the records of what was (OLM1-CTRL-03, OLM1-PERM-14).
+
+use mainstay_bundle::rights::{Grant, Scope};
+use serde_json::json;
+
+use super::super::permissions::Report;
+use super::super::plan::account_name;
+use super::words::{first_line, held};
+use super::{Action, Explanation, Facts, State, extension_subject, name, patch};
+
+pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let (name, namespace) = (name(extension), &extension.spec.namespace);
+    let why = "an extension is installed with the rights of this account, and with no others";
+    if account.is_empty() {
+        let made = format!("{name}-installer");
+        let patch = json!({"spec": {"serviceAccount": {"name": made}}});
+        return held(facts, "no-account-named", "it names no ServiceAccount to install with".to_owned()).because(why).then(
+            Action::new("Name an account, and make it with the rights that this package needs:")
+                .command(format!("kubectl patch clusterextension {name} --type merge -p '{patch}'"))
+                .command(format!("mainstay rbac {name} | kubectl apply -f -")),
+        );
+    }
+    let mut action = Action::new("Make the account, with the rights that this package needs:");
+    let mut answer =
+        held(facts, "account-missing", format!("the ServiceAccount {account} does not exist in namespace {namespace}")).because(why);
+    if facts.namespace_exists == Some(false) {
+        answer = answer.because(format!("namespace {namespace} does not exist either"));
+        action = Action::new("Make the namespace, and the account with the rights that this package needs:")
+            .command(format!("kubectl create namespace {namespace}"));
+    }
+    answer.then(action.command(format!("mainstay rbac {name} | kubectl apply -f -")))
+}
+
+/// OLM1-PERM-14: missing verbs, escalation and missing roles.
+pub(super) fn rights(facts: &Facts, report: &Report, granting: bool) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let account = format!("{}/{}", extension.spec.namespace, account_name(extension));
+    let grants: Vec<String> = grants(report).iter().map(Grant::to_string).collect();
+    let unknown: Vec<&str> = report.errors.iter().map(String::as_str).collect();
+    if grants.is_empty() {
+        let mut answer = held(facts, "role-missing", "a role that a binding refers to does not exist".to_owned());
+        answer.why.extend(unknown.iter().map(|error| (*error).to_owned()));
+        return answer.then(Action::new("Make the role, or delete the binding that refers to it; the check is made again by itself."));
+    }
+    let rights = if grants.len() == 1 { "a right".to_owned() } else { format!("{} rights", grants.len()) };
+    let mut answer = held(facts, "rights-missing", format!("the account {account} lacks {rights} that this version needs"));
+    answer.why.extend(grants);
+    answer.why.extend(unknown.iter().map(|error| format!("and perhaps more, since {error}")));
+    answer.notes.extend(granting.then(|| {
+        "some of these are what the operator's own roles grant: nobody may grant rights that they do not hold themselves".to_owned()
+    }));
+    answer.then(grant_rights(facts, "Grant the account what this version needs, and no more:"))
+}
+
+pub(super) fn grant_rights(facts: &Facts, text: &str) -> Action {
+    Action::new(text).command(format!("mainstay rbac {} | kubectl apply -f -", name(&facts.snapshot.extension)))
+}
+
+/// The missing rights, as grants.
+fn grants(report: &Report) -> Vec<Grant> {
+    let grants: Vec<Grant> = report
+        .missing
+        .iter()
+        .flat_map(|(namespace, rules)| {
+            let scope = if namespace.is_empty() { Scope::Cluster } else { Scope::Namespace(namespace.clone()) };
+            rules.iter().map(move |rule| Grant { scope: scope.clone(), rule: rule.clone() })
+        })
+        .collect();
+    mainstay_bundle::rights::missing(&[], &grants)
+}
+
+pub(super) fn record(facts: &Facts, problem: &str) -> Explanation {
+    let name = name(&facts.snapshot.extension);
+    let answer = Explanation {
+        waits_for: Some("a record that can be read; until then nothing is changed".to_owned()),
+        ..Explanation::new(
+            extension_subject(name),
+            "record-unreadable",
+            State::Held,
+            "what is installed is not known: its record cannot be read",
+        )
+    };
+    let answer = answer.because(first_line(problem).to_owned());
+    let secret = problem.strip_prefix("install record ").and_then(|rest| rest.split([':', ' ']).next());
+    match secret {
+        Some(secret) => answer.then(Action::new(format!("Restore the Secret {secret} from a backup."))).or(Action::new(
+            "If there is no backup: pin the version that runs, and drop the record. The objects are found again as its own",
+        )
+        .command(patch(name, &json!({"version": "VERSION"})))
+        .command(format!("kubectl delete secret {secret} --namespace olmv1-system"))
+        .warns("without the pin the newest version is installed, whatever ran before")),
+        None => answer.then(
+            Action::new("See whether the controller may read its records, and whether they are there:")
+                .command("kubectl get secrets --namespace olmv1-system"),
+        ),
+    }
+}

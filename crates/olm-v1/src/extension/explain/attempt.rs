@@ -1,0 +1,83 @@
+//! A change that was tried and did not come to pass, or that waits for somebody.
+
+use jiff::Timestamp;
+use mainstay_api::lifecycle::ChangePlanSpec;
+
+use super::account::grant_rights;
+use super::words::{first_line, held};
+use super::{Action, Explanation, Facts, name};
+
+/// A change that waits for somebody's approval, as the plan says, or as it was kept.
+pub(super) fn approval(facts: &Facts, plan: &str, spec: &ChangePlanSpec, since: Option<Timestamp>) -> Explanation {
+    let what = match &spec.from {
+        Some(from) => format!("the upgrade from {} to {} waits for approval", from.version, spec.to.version),
+        None => format!("the install of {} waits for approval", spec.to.version),
+    };
+    let mut answer = held(facts, "approval", what);
+    answer.since = since;
+    let summary = &spec.summary;
+    let along: Vec<String> = summary.dependencies.iter().map(|bundle| format!("{} ({})", bundle.name, bundle.version)).collect();
+    let sections = [
+        ("installed along with it:", &along),
+        ("custom resource definitions:", &summary.custom_resource_definitions),
+        ("rights that the operator gains:", &summary.rights_gained),
+        ("rights that the operator loses:", &summary.rights_lost),
+        ("warnings:", &summary.warnings),
+    ];
+    for (title, lines) in sections.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        answer.why.push(title.to_owned());
+        answer.why.extend(lines.iter().map(|line| format!("  {line}")));
+    }
+    answer.then(Action::new("This shows the change once more, asks, and lets it happen:").command(format!("mainstay approve {plan}")))
+}
+
+/// What went wrong when the change was tried: the API's own words, sorted by what helps.
+pub(super) fn tried(facts: &Facts, text: &str) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let namespace = &extension.spec.namespace;
+    let lower = text.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let said = |situation, summary: &str| held(facts, situation, summary.to_owned()).because(first_line(text).to_owned());
+    if has(&[
+        "pre-authorization failed",
+        "already exists in namespace",
+        "validating upgrade for crd",
+        "no bundles found for package",
+        "not found in namespace",
+    ]) {
+        return said("cleared", "what was in the way seems to be gone");
+    }
+    if has(&["exceeded quota"]) {
+        return said("quota", "a quota does not allow it").then(
+            Action::new("Raise the quota, or free what uses it up:")
+                .command(format!("kubectl describe resourcequota --namespace {namespace}")),
+        );
+    }
+    if has(&["failed calling webhook"]) {
+        return said("webhook-unreachable", "an admission webhook could not be asked").then(
+            Action::new("Bring the webhook's service back; nothing that it looks after can be changed until then.")
+                .command("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
+        );
+    }
+    if has(&["admission webhook", "validatingadmissionpolicy", "violates podsecurity"]) {
+        return said("admission", "a rule of this cluster refuses an object of the package").then(Action::new(
+            "Change the rule, or ask whoever keeps it for an exception for this namespace; it is tried again by itself.",
+        ));
+    }
+    if has(&["namespaces \"", "namespace not found"]) && has(&["not found"]) {
+        return said("namespace-missing", &format!("namespace {namespace} does not exist"))
+            .then(Action::new("Make the namespace:").command(format!("kubectl create namespace {namespace}")));
+    }
+    if has(&["is forbidden", "cannot be created", "escalat"]) {
+        return said("rights-missing", "the account may not make a change that this version needs")
+            .then(grant_rights(facts, "Grant the account what this version needs, and no more:"));
+    }
+    if has(&["timed out", "connection refused", "deadline"]) {
+        return said("server-slow", "the API server did not answer in time")
+            .then(Action::new("Nothing, unless it lasts: it is tried again by itself."));
+    }
+    said("failed", "the last attempt failed").then(
+        Action::new("The message says what the API server minds. It is tried again by itself; see what happened in the attempts:")
+            .command(format!("mainstay describe {}", name(extension))),
+    )
+}

@@ -1,0 +1,90 @@
+//! The bundle itself: an image that cannot be pulled, content that is not installed as asked (OLM1-INST-02, OLM1-INST-03).
+
+use mainstay_bundle::{Bundle, Refusal, RenderError};
+
+use super::super::facts::PullFailure;
+use super::super::plan::ContentError;
+use super::words::{first_line, held};
+use super::{Action, Explanation, Facts, name, package};
+
+pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explanation {
+    let text = failure.message.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let registry = image.split('/').next().unwrap_or_default();
+    let answer =
+        held(facts, "image-unavailable", format!("the image {image} cannot be pulled")).because(first_line(&failure.message).to_owned());
+    answer.then(if has(&["401", "403", "unauthorized", "denied", "authentication"]) {
+        Action::new(format!(
+            "The registry {registry} wants credentials: put them into the controller's pull secret, and it is tried again."
+        ))
+    } else if has(&["404", "not found", "manifest unknown", "name unknown"]) {
+        Action::new(format!("The image is not at {registry}: push or mirror it there, or use a catalog that names the right place:"))
+            .command("mainstay catalog mirror --help")
+    } else if has(&["certificate", "tls", "ssl"]) {
+        Action::new(format!("The certificate of {registry} is not trusted: give the controller the authority that signed it."))
+    } else if failure.terminal {
+        Action::new(
+            "Trying again does not help: the bundle itself is at fault. Ask for another version, and tell whoever makes the catalog.",
+        )
+    } else {
+        Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
+    })
+}
+
+pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let (name, bundle_name) = (name(extension), &bundle.csv.name);
+    let other =
+        || Action::new("Ask for a version that does without, if there is one:").command(format!("mainstay graph {}", package(extension)));
+    let gate = |gate: &str| {
+        Action::new("Turn the feature on where the controller is started:").command(format!("mainstay up --feature-gates={gate}=true"))
+    };
+    let unsupported = |summary: String| held(facts, "unsupported-bundle", summary);
+    match error {
+        ContentError::Refused(Refusal::ApiServices) => {
+            unsupported(format!("{bundle_name} brings an aggregated API server, which extensions cannot have")).then(other())
+        }
+        ContentError::Refused(Refusal::Webhooks) => {
+            unsupported(format!("{bundle_name} has webhooks, and nothing here issues their certificates"))
+                .then(gate("WebhookProviderOpenshiftServiceCA"))
+        }
+        ContentError::Refused(Refusal::NotAllNamespaces) => {
+            unsupported(format!("{bundle_name} cannot watch all namespaces, and watching one is switched off"))
+                .then(gate("SingleOwnNamespaceInstallSupport"))
+        }
+        ContentError::Refused(Refusal::NoInstallMode) => {
+            unsupported(format!("{bundle_name} can only watch several chosen namespaces, which extensions cannot ask for")).then(other())
+        }
+        ContentError::Refused(Refusal::WatchNamespace { namespace, reasons }) => {
+            held(facts, "watch-namespace", format!("{namespace:?} cannot be the name of a namespace"))
+                .because(reasons.clone())
+                .then(watch(name, &extension.spec.namespace))
+        }
+        ContentError::Render(RenderError::TargetNamespaces { problem, .. }) => {
+            let answer = held(facts, "watch-namespace", format!("{bundle_name} cannot watch the namespaces it is asked to"));
+            let answer = answer.because(problem.clone());
+            if bundle.csv.supports("OwnNamespace") {
+                answer.then(watch(name, &extension.spec.namespace))
+            } else if bundle.csv.supports("AllNamespaces") {
+                answer.then(
+                    Action::new("Let it watch all namespaces:")
+                        .command(format!("kubectl annotate clusterextension {name} olm.operatorframework.io/watch-namespace-")),
+                )
+            } else {
+                answer.then(watch(name, "ANOTHER-NAMESPACE"))
+            }
+        }
+        ContentError::Refused(refusal @ Refusal::Dependency { .. }) => unsupported(refusal.to_string()).then(other()),
+        ContentError::Render(error) => held(facts, "invalid-bundle", format!("the content of {bundle_name} is not in order"))
+            .because(first_line(&error.to_string()).to_owned())
+            .then(
+                Action::new("The bundle is at fault: ask for another version, and tell whoever makes it.")
+                    .command(format!("mainstay graph {}", package(extension))),
+            ),
+    }
+}
+
+fn watch(name: &str, namespace: &str) -> Action {
+    Action::new("Let it watch one namespace:")
+        .command(format!("kubectl annotate clusterextension {name} olm.operatorframework.io/watch-namespace={namespace} --overwrite"))
+}
