@@ -3,6 +3,7 @@
 mod copy;
 mod pull;
 mod push;
+mod signatures;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::manifest::{Descriptor, ImageConfig, Manifest, Platform, media_type};
 use crate::reference::Reference;
 use crate::registries::{Registries, Source};
 use crate::retry::Retry;
+use crate::signature::SignatureFiles;
 use crate::store::BlobStore;
 use crate::transport::{Actions, Call, Host, Payload, Transport};
 
@@ -42,6 +44,8 @@ pub struct ClientConfig {
     pub authorities: Vec<(String, Vec<u8>)>,
     /// Folders that may hold a folder `HOST[:PORT]` with authorities (`*.crt`) and client certificates (`*.cert` with `*.key`) of that registry.
     pub certificates: Vec<PathBuf>,
+    /// Which images are let in, by their signatures; all by default.
+    pub signatures: SignatureFiles,
     /// Which image of an index to take.
     pub platform: Platform,
     /// Where blobs are kept for the next pull; nowhere when absent.
@@ -66,6 +70,7 @@ impl Default for ClientConfig {
             insecure: false,
             authorities: Vec::new(),
             certificates: Vec::new(),
+            signatures: SignatureFiles::default(),
             platform: Platform::default(),
             cache: None,
             retry: Retry::default(),
@@ -237,9 +242,14 @@ impl Client {
 struct Attempts(Vec<Error>);
 
 impl Attempts {
-    fn failed(&mut self, source: &Source, error: Error) {
+    /// Notes the failure; what the policy refuses is final, wherever else it may be.
+    fn failed(&mut self, source: &Source, error: Error) -> Result<(), Error> {
+        if matches!(error, Error::Rejected { .. } | Error::Unverifiable { .. }) {
+            return Err(error);
+        }
         tracing::debug!(%error, source = %source.reference, "image not taken from this place");
         self.0.push(error);
+        Ok(())
     }
 
     fn into_error(mut self, reference: &Reference) -> Error {

@@ -34,6 +34,13 @@ impl Digest {
         Self(format!("sha256:{}", hex(hash)))
     }
 
+    /// The digest of the bytes by this one's algorithm.
+    pub(crate) fn of_same_kind(&self, bytes: &[u8]) -> Self {
+        let mut hasher = Hasher::like(Some(self));
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
     /// `sha256` or `sha512`.
     pub fn algorithm(&self) -> &str {
         self.0.split_once(':').map_or("", |(algorithm, _)| algorithm)

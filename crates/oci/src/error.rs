@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Content,
     /// The registry is configured so that it is not to be used.
     Blocked,
+    /// The policy about signatures does not let the image in.
+    Rejected,
     /// A setting that cannot be read.
     Configuration,
     /// The local disk.
@@ -128,6 +130,24 @@ pub enum Error {
         /// The registry's prefix.
         registry: String,
     },
+    /// The policy about signatures does not let the image in.
+    #[error("{subject}: Source image rejected: {problem}")]
+    Rejected {
+        /// The image.
+        subject: String,
+        /// The file with the policy.
+        policy: String,
+        /// What it asks for and does not get, in the words of container tools.
+        problem: String,
+    },
+    /// Whether the policy about signatures lets the image in cannot be told.
+    #[error("{subject}: Source image rejected: {source}")]
+    Unverifiable {
+        /// The image.
+        subject: String,
+        /// What could not be read: the policy, or a place of signatures.
+        source: Box<Error>,
+    },
     /// None of the places that hold the image gave it.
     #[error("{subject}: {}", attempts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Sources {
@@ -178,6 +198,8 @@ impl Error {
             Self::UnsafePath { .. } => ErrorKind::UnsafePath,
             Self::Content { .. } => ErrorKind::Content,
             Self::Blocked { .. } => ErrorKind::Blocked,
+            Self::Rejected { .. } => ErrorKind::Rejected,
+            Self::Unverifiable { source, .. } => source.kind(),
             // The last place is the image's own registry.
             Self::Sources { attempts, .. } => attempts.last().map_or(ErrorKind::NotFound, Self::kind),
             Self::Configuration { .. } => ErrorKind::Configuration,
@@ -196,6 +218,11 @@ impl Error {
 
     /// What would help, in words.
     pub fn hint(&self) -> Option<String> {
+        if let Self::Rejected { policy, .. } = self {
+            return Some(format!(
+                "{policy} decides which images are let in: have this image signed as it asks, or change what it asks of this repository"
+            ));
+        }
         let registry = self.registry().unwrap_or("the registry");
         Some(match self.kind() {
             ErrorKind::Unauthorized => match self.refused() {
@@ -234,6 +261,7 @@ impl Error {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
             Self::Sources { attempts, .. } => attempts.last()?.retry_after(),
+            Self::Unverifiable { source, .. } => source.retry_after(),
             _ => None,
         }
     }
@@ -250,6 +278,7 @@ impl Error {
         match self {
             Self::Status { registry, .. } | Self::Connection { registry, .. } | Self::Blocked { registry, .. } => Some(registry),
             Self::Sources { attempts, .. } => attempts.last()?.registry(),
+            Self::Unverifiable { source, .. } => source.registry(),
             _ => None,
         }
     }

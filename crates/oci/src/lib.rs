@@ -4,7 +4,7 @@
 //! against its digest, every path of a layer against the root, every size against a limit.
 //!
 //! ```text
-//!   Reference ── Registries (mirrors) ── Client ──┐
+//!   Reference ── Registries (mirrors) ── Client ──┐  (lets in what the policy about signatures lets in)
 //!   OCI layout directory ─────────────────────────┴── BlobStore ── unpack ── directory or files ── Cache
 //!   files + labels ── ImageBuilder ── BlobStore ── Client::push / Layout
 //! ```
@@ -30,6 +30,7 @@ pub mod registry;
 mod retry;
 mod settings;
 mod short_names;
+mod signature;
 mod store;
 mod tls;
 mod transport;
@@ -49,5 +50,6 @@ pub use reference::Reference;
 pub use registries::{Registries, Source};
 pub use retry::Retry;
 pub use settings::Settings;
+pub use signature::SignatureFiles;
 pub use store::{BlobStore, BlobWriter};
 pub use unpack::{Layer, UnpackLimits, UnpackOptions, Unpacked, read_files, unpack};

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | credentials | `$REGISTRY_AUTH_FILE`, `$XDG_RUNTIME_DIR/containers/auth.json`, `$DOCKER_CONFIG/config.json`, `~/.config/containers/auth.json`, `~/.docker/config.json`, `~/.dockercfg` |
 //! | mirrors, short names | `$CONTAINERS_REGISTRIES_CONF`, or `~/.config/containers/registries.conf`, or `/etc/containers/registries.conf`; then `registries.conf.d` of the machine and of the user |
+//! | which images are let in | `~/.config/containers/policy.json`, or `/etc/containers/policy.json`; `registries.d` beside it says where signatures lie |
 //! | authorities | `certs.d` below `~/.config/containers`, `/etc/containers`, `/etc/docker` |
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use crate::auth::Credentials;
 use crate::client::ClientConfig;
 use crate::error::Error;
 use crate::registries::Registries;
+use crate::signature::SignatureFiles;
 
 /// Where settings are looked for.
 #[derive(Debug, Clone)]
@@ -23,6 +25,7 @@ pub struct Settings {
     registries: Vec<PathBuf>,
     drop_ins: Vec<PathBuf>,
     certificates: Vec<PathBuf>,
+    signatures: SignatureFiles,
 }
 
 impl Settings {
@@ -53,7 +56,13 @@ impl Settings {
                 .into_iter()
                 .flatten()
                 .collect(),
+            signatures: SignatureFiles::of(home.as_deref(), system),
         }
+    }
+
+    /// Where the policy about signatures is; its files are read with each pull.
+    pub fn signatures(&self) -> &SignatureFiles {
+        &self.signatures
     }
 
     /// Reads them.
@@ -63,7 +72,13 @@ impl Settings {
         for helper in registries.credential_helpers() {
             credentials.ask_also(helper);
         }
-        Ok(ClientConfig { credentials, registries, certificates: self.certificates.clone(), ..ClientConfig::default() })
+        Ok(ClientConfig {
+            credentials,
+            registries,
+            certificates: self.certificates.clone(),
+            signatures: self.signatures.clone(),
+            ..ClientConfig::default()
+        })
     }
 
     /// What the auth files hold; the first that knows a registry counts.

@@ -129,6 +129,30 @@ impl Transport {
         Err(self.status_error(call, response).await)
     }
 
+    /// Reads from an address outside of any registry, without credentials; nothing where the answer is that there is nothing.
+    pub(crate) async fn get(&self, url: &Url, subject: &str) -> Result<Option<Response>, Error> {
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let registry = format!("{}{port}", url.host_str().unwrap_or_default());
+        let call = Call {
+            host: Host { registry: &registry, insecure: false },
+            method: Method::GET,
+            target: url.as_str(),
+            headers: HeaderMap::new(),
+            body: Payload::None,
+            repository: "",
+            actions: Actions::Pull,
+            mounts: None,
+            subject: subject.to_owned(),
+        };
+        let client = self.hosts.client(call.host, Purpose::Reading)?;
+        let response = self.once(&client, &call, call.target, None).await.map_err(|error| connection_error(&call, &error))?;
+        match response.status() {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => Ok(Some(response)),
+            _ => Err(status_error(&call, response).await),
+        }
+    }
+
     /// The registry's answer as an error, which says whose credentials it did not take.
     async fn status_error(&self, call: &Call<'_>, response: Response) -> Error {
         let mut error = status_error(call, response).await;

@@ -1,22 +1,19 @@
 //! What decides how images are pulled, read anew before each pull (OLM1-GEN-06, OLM1-GEN-10, OLM1-GEN-12).
 //!
 //! ```text
-//!   registries.conf, auth files ─┐
+//!   registries.conf, auth files,
+//!   policy.json ─────────────────┐
 //!   the global pull secret ──────┤
 //!   a folder of authorities ─────┼─► ClientConfig ─► a client, made again only when something changed
 //!   mirror objects ──────────────┘
 //! ```
 
-mod policy;
-
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use mainstay_oci::{Client, ClientConfig, Credentials, Error, Reference, Registries, Settings};
+use mainstay_oci::{Client, ClientConfig, Credentials, Error, Registries, Settings};
 use serde_json::Value;
-
-pub use policy::Policy;
 
 use crate::mirrors;
 
@@ -33,8 +30,6 @@ pub struct RegistrySettings {
     pub base: ClientConfig,
     /// The files of container tools, as the node has them.
     pub files: Option<Settings>,
-    /// Where the policy about signatures may lie; the first that is there counts.
-    pub policies: Vec<PathBuf>,
     /// A folder of authorities (`--pull-cas-dir`).
     pub authorities: Option<PathBuf>,
     /// The private auth file with the global pull secret; it need not be there.
@@ -62,6 +57,7 @@ impl RegistrySettings {
                 credentials: loaded.credentials,
                 registries: loaded.registries,
                 certificates: loaded.certificates,
+                signatures: loaded.signatures,
                 ..config
             };
         }
@@ -77,19 +73,9 @@ impl RegistrySettings {
         Ok(config)
     }
 
-    /// Refuses an image that the policy about signatures refuses.
-    pub fn permit(&self, reference: &Reference) -> Result<(), Error> {
-        for path in &self.policies {
-            if let Some(text) = read_small(path, MAX_AUTH)? {
-                return Policy::parse(&path.display().to_string(), &text)?.permit(reference);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether there is a policy about signatures at all.
+    /// Whether there is a policy about signatures at all; the client itself reads it anew for each image.
     pub fn has_policy(&self) -> bool {
-        self.policies.iter().any(|path| path.is_file())
+        self.files.as_ref().map_or(&self.base.signatures, Settings::signatures).has_policy()
     }
 }
 

@@ -71,8 +71,6 @@ pub struct Surroundings {
     pub parts: Parts,
     /// The files of container tools, read anew before each pull (OLM1-GEN-12).
     pub files: Option<Settings>,
-    /// Where the policy about signatures may lie.
-    pub policies: Vec<PathBuf>,
     /// A folder of authorities of registries (OLM1-GEN-06).
     pub pull_authorities: Option<PathBuf>,
     /// A folder of authorities of catalogd.
@@ -145,7 +143,6 @@ impl Setup {
         let settings = RegistrySettings {
             base: self.registries,
             files: around.files,
-            policies: around.policies,
             authorities: around.pull_authorities,
         sizes::show(self.env.metrics(), &store, self.cache.join("unpack"));
             auth_file: pull_secret.as_ref().map(|secret| secret.auth_file()),

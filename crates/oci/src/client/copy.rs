@@ -102,7 +102,7 @@ impl Client {
         for source in self.config.registries.sources(reference)? {
             match self.survey_from(reference, &source, store).await {
                 Ok(tree) => return Ok(tree),
-                Err(error) => attempts.failed(&source, error),
+                Err(error) => attempts.failed(&source, error)?,
             }
         }
         Err(attempts.into_error(reference))
@@ -119,7 +119,7 @@ impl Client {
         for source in self.config.registries.sources(reference)? {
             match self.pull_blobs(reference, &source, store, blobs).await {
                 Ok(()) => return Ok(()),
-                Err(error) => attempts.failed(&source, error),
+                Err(error) => attempts.failed(&source, error)?,
             }
         }
         Err(attempts.into_error(reference))
@@ -203,6 +203,7 @@ impl Client {
                 store.write(&fetched.bytes)?;
             }
             let bytes = store.read(&descriptor.digest, MAX_MANIFEST as u64)?;
+            self.permit(reference, source, &bytes).await?;
             for child in tree.enter(&reference.to_string(), &bytes, depth)? {
                 self.survey_below(reference, source, store, tree, child, depth + 1).await?;
             }

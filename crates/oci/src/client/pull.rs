@@ -39,7 +39,7 @@ impl Client {
         for source in self.config.registries.sources(reference)? {
             match self.head(reference, &source).await {
                 Ok((digest, media_type)) => return Ok(Resolved { reference: reference.at(digest.clone()), digest, media_type }),
-                Err(error) => attempts.failed(&source, error),
+                Err(error) => attempts.failed(&source, error)?,
             }
         }
         Err(attempts.into_error(reference))
@@ -51,7 +51,7 @@ impl Client {
         for source in self.config.registries.sources(reference)? {
             match self.pull_from(reference, &source, store).await {
                 Ok(image) => return Ok(image),
-                Err(error) => attempts.failed(&source, error),
+                Err(error) => attempts.failed(&source, error)?,
             }
         }
         Err(attempts.into_error(reference))
@@ -63,7 +63,7 @@ impl Client {
         for source in self.config.registries.sources(reference)? {
             match self.inspect_from(reference, &source, store).await {
                 Ok(image) => return Ok(image),
-                Err(error) => attempts.failed(&source, error),
+                Err(error) => attempts.failed(&source, error)?,
             }
         }
         Err(attempts.into_error(reference))
@@ -133,15 +133,20 @@ impl Client {
             Some(digest) => self.manifest_by_digest(reference, source, store, digest).await?,
             None => self.manifest(reference, source, reference.version(), None).await?,
         };
-        let document = parse(&subject, &fetched.bytes)?;
-        store.write(&fetched.bytes)?;
-        match document {
-            Document::Image(manifest) => Ok((fetched.digest.clone(), fetched.descriptor(manifest.media_type.as_deref()), manifest)),
+        match parse(&subject, &fetched.bytes)? {
+            Document::Image(manifest) => {
+                self.permit(reference, source, &fetched.bytes).await?;
+                store.write(&fetched.bytes)?;
+                Ok((fetched.digest.clone(), fetched.descriptor(manifest.media_type.as_deref()), manifest))
+            }
             Document::Index(index) => {
+                store.write(&fetched.bytes)?;
                 let chosen = index.select(&subject, &self.config.platform)?;
                 let inner = self.manifest_by_digest(reference, source, store, &chosen.digest).await?;
                 match parse(&subject, &inner.bytes)? {
                     Document::Image(manifest) => {
+                        // Of an index it is the chosen image that has to be signed, as with container tools.
+                        self.permit(reference, source, &inner.bytes).await?;
                         store.write(&inner.bytes)?;
                         Ok((fetched.digest, inner.descriptor(manifest.media_type.as_deref()), manifest))
                     }

@@ -1,7 +1,6 @@
 //! The components of `mainstay run`, opened on every replica and run by the leader.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use axum::Router;
 use mainstay_oci::ClientConfig;
@@ -44,7 +43,6 @@ pub fn open(plan: &Plan, cluster: &Cluster, env: &Env) -> Result<Work, Failure> 
         let around = Surroundings {
             parts,
             files: Some(images::settings()),
-            policies: policies(),
             pull_authorities: plan.pull_cas.clone(),
             catalog_authorities: plan.catalogd_cas.clone(),
             pull_secret: plan.pull_secret.clone(),
@@ -54,12 +52,6 @@ pub fn open(plan: &Plan, cluster: &Cluster, env: &Env) -> Result<Work, Failure> 
         })
     });
     Ok(Work { cluster: cluster.clone(), env: env.clone(), olm_v1: olm_v1.transpose()? })
-}
-
-/// Where the policy about signatures of the container tools lies.
-fn policies() -> Vec<PathBuf> {
-    let own = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/containers/policy.json"));
-    own.into_iter().chain([PathBuf::from("/etc/containers/policy.json")]).collect()
 }
 
 impl Work {

@@ -1,0 +1,39 @@
+//! Which images a policy lets in: `policy.json`, `registries.d`, and the signatures that they ask for, as container tools have them
+//! (containers-policy.json(5), containers-registries.d(5); OLM1-GEN-12).
+//!
+//! ```text
+//!   policy.json ── Policy ── the narrowest scope ── Requirement ─┐
+//!   registries.d ── Places ── where signatures lie               ├─ allowed, or why not
+//!   lookaside, attachments ── Signature ─────────────────────────┘
+//!        openpgp │ sigstore (keys, rekor, certificate) ── payload ── identity
+//! ```
+//!
+//! What decides is a function of bytes, times and names; `files` reads what the policy names, and `client::signatures` fetches signatures. All
+//! files are read anew for each image, so that a change counts from the next pull on. The sentences of refusals are those of container tools.
+
+mod certificate;
+mod evaluate;
+mod files;
+mod identity;
+mod keys;
+mod openpgp;
+mod payload;
+mod places;
+mod policy;
+mod rekor;
+mod requirement;
+mod sigstore;
+mod stored;
+mod strict;
+
+pub use files::SignatureFiles;
+
+pub(crate) use evaluate::{Candidate, check};
+pub(crate) use files::read_if_there;
+pub(crate) use places::{SignaturePlace, signature_place};
+pub(crate) use stored::{SIGSTORE_SIGNATURE, Signature};
+
+/// The most signatures of one image in one place.
+pub(crate) const MAX_SIGNATURES: usize = 128;
+/// The largest signature or payload, in bytes.
+pub(crate) const MAX_SIGNATURE: usize = 4 << 20;

@@ -1,0 +1,148 @@
+//! Certificates of sigstore signatures: issued by Fulcio for somebody who logged in, or by an authority of one's own.
+
+use rustls_pki_types::{CertificateDer, DnsName, ServerName, TrustAnchor, UnixTime};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::pem::Pem;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::keys::PublicKey;
+
+/// Signing of code, the one purpose that counts (1.3.6.1.5.5.7.3.3).
+const CODE_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 3];
+/// Where Fulcio writes who vouched for the subject: as plain bytes in the older, as UTF8String in the newer form.
+const ISSUER_V1: &str = "1.3.6.1.4.1.57264.1.1";
+const ISSUER_V2: &str = "1.3.6.1.4.1.57264.1.8";
+const MAX_CERTIFICATES: usize = 64;
+
+/// Whom a certificate has to be for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Subject<'a> {
+    pub email: Option<&'a str>,
+    pub hostname: Option<&'a str>,
+    /// Who vouched for the subject, of Fulcio's certificates.
+    pub issuer: Option<&'a str>,
+}
+
+/// The certificates of a PEM text, at least one.
+pub(super) fn read_all(what: &str, text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let found = read(text).map_err(|problem| format!("error loading {what}: {problem}"))?;
+    if found.is_empty() { Err(format!("error loading {what}: there is no certificate")) } else { Ok(found) }
+}
+
+/// The one certificate that comes with a signature.
+pub(super) fn read_leaf(text: &str) -> Result<Vec<u8>, String> {
+    let mut found = read(text.as_bytes()).map_err(|problem| format!("parsing leaf certificate: {problem}"))?;
+    match (found.pop(), found.is_empty()) {
+        (Some(leaf), true) => Ok(leaf),
+        (None, _) => Err("no certificate found in signature certificate data".to_owned()),
+        (Some(_), false) => Err("unexpected multiple certificates present in signature certificate data".to_owned()),
+    }
+}
+
+/// What may lie between, as it comes with a signature: without the last, which would be the root and is nobody's to bring along.
+pub(super) fn untrusted_chain(text: Option<&str>) -> Result<Vec<Vec<u8>>, String> {
+    let mut found = read(text.unwrap_or_default().as_bytes()).map_err(|problem| format!("loading certificate chain: {problem}"))?;
+    found.pop();
+    Ok(found)
+}
+
+fn read(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let mut found = Vec::new();
+    for block in Pem::iter_from_buffer(text) {
+        let block = block.map_err(|error| error.to_string())?;
+        if block.label != "CERTIFICATE" {
+            return Err(format!("PEM block {} is no certificate", block.label));
+        }
+        if found.len() == MAX_CERTIFICATES {
+            return Err(format!("more than {MAX_CERTIFICATES} certificates"));
+        }
+        found.push(block.contents);
+    }
+    Ok(found)
+}
+
+/// Whether an authority stands behind the certificate, and it is for the subject; gives its key. `time` is in seconds since 1970.
+pub(super) fn verify(
+    leaf: &[u8],
+    between: &[Vec<u8>],
+    authorities: &[Vec<u8>],
+    subject: &Subject<'_>,
+    time: u64,
+) -> Result<PublicKey, String> {
+    let authorities: Vec<CertificateDer<'_>> = authorities.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
+    let anchors: Vec<TrustAnchor<'_>> = authorities
+        .iter()
+        .map(|authority| anchor_from_trusted_cert(authority).map_err(|error| format!("an authority cannot be used: {error}")))
+        .collect::<Result<_, _>>()?;
+    let between: Vec<CertificateDer<'_>> = between.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
+    let der = CertificateDer::from(leaf);
+    let refuse = |error: webpki::Error| format!("verifying leaf certificate failed: {error}");
+    let end = EndEntityCert::try_from(&der).map_err(refuse)?;
+    let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms.all;
+    let time = UnixTime::since_unix_epoch(std::time::Duration::from_secs(time));
+    let usage = KeyUsage::required_if_present(CODE_SIGNING);
+    end.verify_for_usage(algorithms, &anchors, &between, time, usage, None, None).map_err(refuse)?;
+
+    let (_, facts) = X509Certificate::from_der(leaf).map_err(|error| format!("parsing leaf certificate: {error}"))?;
+    if let Some(wanted) = subject.issuer {
+        let issuer = issuer(&facts)?;
+        if issuer != wanted {
+            return Err(format!("Unexpected Fulcio OIDC issuer \"{issuer}\""));
+        }
+    }
+    if let Some(wanted) = subject.email {
+        let found = emails(&facts);
+        if !found.contains(&wanted) {
+            return Err(format!("Required email \"{wanted}\" not found (got {found:?})"));
+        }
+    }
+    if let Some(wanted) = subject.hostname {
+        let name = DnsName::try_from(wanted).map_err(|_| format!("subjectHostname \"{wanted}\" is no host name"))?;
+        end.verify_is_valid_for_subject_name(&ServerName::DnsName(name))
+            .map_err(|error| format!("Unexpected subject hostname: {error}"))?;
+    }
+    PublicKey::from_der(facts.public_key().raw)
+}
+
+fn emails<'a>(certificate: &'a X509Certificate<'_>) -> Vec<&'a str> {
+    let names = certificate.extensions().iter().filter_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::SubjectAlternativeName(names) => Some(&names.general_names),
+        _ => None,
+    });
+    names
+        .flatten()
+        .filter_map(|name| match name {
+            GeneralName::RFC822Name(email) => Some(*email),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Who vouched for the subject; the two forms may not contradict each other.
+fn issuer(certificate: &X509Certificate<'_>) -> Result<String, String> {
+    let mut found: Option<String> = None;
+    for extension in certificate.extensions() {
+        let oid = extension.oid.to_id_string();
+        let value = if oid == ISSUER_V1 {
+            String::from_utf8(extension.value.to_vec()).map_err(|_| "the OIDC issuer v1 extension is no text".to_owned())?
+        } else if oid == ISSUER_V2 {
+            utf8_string(extension.value).ok_or("invalid ASN.1 in OIDC issuer v2 extension")?
+        } else {
+            continue;
+        };
+        match &found {
+            Some(other) if *other != value => {
+                return Err(format!("inconsistent OIDC issuer extension values: \"{other}\", \"{value}\""));
+            }
+            _ => found = Some(value),
+        }
+    }
+    found.ok_or_else(|| "Fulcio certificate is missing the issuer extension".to_owned())
+}
+
+/// A DER value of type UTF8String and nothing after it.
+fn utf8_string(der: &[u8]) -> Option<String> {
+    let (rest, text) = x509_parser::der_parser::der::parse_der_utf8string(der).ok()?;
+    rest.is_empty().then(|| text.as_str().ok().map(str::to_owned))?
+}

@@ -1,0 +1,113 @@
+//! Whether an image meets a requirement.
+
+use super::identity::SignedIdentity;
+use super::openpgp::Keyring;
+use super::payload::{Form, Payload};
+use super::requirement::{Requirement, SignedBy, SigstoreSigned};
+use super::sigstore::Trusted;
+use super::stored::Signature;
+use crate::reference::Reference;
+
+/// An image that is to be let in.
+#[derive(Debug)]
+pub(crate) struct Candidate<'a> {
+    /// Its name as it was asked for, with a tag or a digest.
+    pub intended: Reference,
+    /// Its manifest.
+    pub manifest: &'a [u8],
+}
+
+impl Requirement {
+    /// Whether it is about signatures.
+    pub(crate) fn needs_signatures(&self) -> bool {
+        matches!(self, Self::SignedBy(_) | Self::SigstoreSigned(_))
+    }
+}
+
+/// Whether the image meets the requirement; the reason why not is container tools' own. `now` is in seconds since 1970.
+pub(crate) fn check(requirement: &Requirement, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), String> {
+    match requirement {
+        Requirement::AcceptAnything => Ok(()),
+        Requirement::Reject => Err(format!("Running image docker://{} is rejected by policy.", image.intended)),
+        Requirement::SignedBaseLayer => Err("signedBaseLayer not implemented yet!".to_owned()),
+        Requirement::SignedBy(signed) => check_simple(signed, image, signatures, now),
+        Requirement::SigstoreSigned(signed) => check_sigstore(signed, image, signatures, now),
+    }
+}
+
+fn check_simple(requirement: &SignedBy, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), String> {
+    let simple: Vec<&[u8]> = signatures
+        .iter()
+        .filter_map(|signature| match signature {
+            Signature::Simple(message) => Some(message.as_slice()),
+            _ => None,
+        })
+        .collect();
+    if simple.is_empty() {
+        return Err(NONE.to_owned());
+    }
+    if requirement.key_type != "GPGKeys" {
+        return Err(format!("Unimplemented \"keyType\" value \"{}\"", requirement.key_type));
+    }
+    let mut keyring = Keyring::default();
+    for material in &requirement.keys {
+        keyring.add(&material.read()?)?;
+    }
+    if keyring.is_empty() {
+        return Err("No public keys imported".to_owned());
+    }
+    one_of(simple.into_iter().map(|message| {
+        let content = keyring.open(message, now)?;
+        accept(&Payload::parse(Form::Simple, &content)?, &requirement.identity, image)
+    }))
+}
+
+fn check_sigstore(requirement: &SigstoreSigned, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), String> {
+    let (mut found, mut simple, mut attachments) = (Vec::new(), 0, 0);
+    for signature in signatures {
+        match signature {
+            Signature::Sigstore { payload, annotations } => found.push((payload, annotations)),
+            Signature::Simple(_) => simple += 1,
+            Signature::Attachment => attachments += 1,
+        }
+    }
+    if found.is_empty() {
+        return Err(match (simple, attachments) {
+            (0, 0) => NONE.to_owned(),
+            _ => format!("{NONE} ({simple} non-sigstore signatures, {attachments} sigstore non-signature attachments)"),
+        });
+    }
+    let trusted = Trusted::read(requirement)?;
+    one_of(found.into_iter().map(|(payload, annotations)| {
+        let payload = trusted.open(payload, annotations, now)?;
+        accept(&payload, &requirement.identity, image)
+    }))
+}
+
+const NONE: &str = "A signature was required, but no signature exists";
+
+/// One good signature is enough.
+fn one_of(outcomes: impl Iterator<Item = Result<(), String>>) -> Result<(), String> {
+    let mut reasons = Vec::new();
+    for outcome in outcomes {
+        match outcome {
+            Ok(()) => return Ok(()),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    Err(match reasons.as_slice() {
+        [only] => only.clone(),
+        _ => format!("None of the signatures were accepted, reasons: {}", reasons.join("; ")),
+    })
+}
+
+/// Whether what was signed is this image under this name.
+fn accept(payload: &Payload, identity: &SignedIdentity, image: &Candidate<'_>) -> Result<(), String> {
+    if payload.digest.of_same_kind(image.manifest) != payload.digest {
+        return Err(format!("Signature for digest {} does not match", payload.digest));
+    }
+    if !identity.accepts(&image.intended, &payload.reference) {
+        return Err(format!("Signature for identity \"{}\" is not accepted", payload.reference));
+    }
+    Ok(())
+}

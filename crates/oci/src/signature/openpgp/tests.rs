@@ -1,0 +1,129 @@
+//! Keys and messages that are made here.
+#![allow(clippy::unwrap_used)]
+
+use pgp::composed::{ArmorOptions, KeyType, MessageBuilder, SecretKeyParamsBuilder, SignedSecretKey, SubkeyParamsBuilder};
+use pgp::packet::{RevocationCode, SignatureConfig, Subpacket};
+use pgp::ser::Serialize as _;
+use pgp::types::{CompressionAlgorithm, Password, SigningKey};
+use rand_core::OsRng;
+
+use super::*;
+
+/// A moment after the keys below were made, in seconds since 1970.
+fn now() -> u64 {
+    u64::from(Timestamp::now().as_secs()) + 10
+}
+
+/// A key with a subkey, of which one or both may sign.
+fn key(primary_signs: bool, subkey_signs: bool) -> SignedSecretKey {
+    let mut subkey = SubkeyParamsBuilder::default();
+    subkey.key_type(KeyType::Ed25519Legacy).can_sign(subkey_signs).can_authenticate(!subkey_signs);
+    let mut params = SecretKeyParamsBuilder::default();
+    params.key_type(KeyType::Ed25519Legacy).can_certify(true).can_sign(primary_signs).primary_user_id("Dev <dev@b.example>".into());
+    params.subkey(subkey.build().unwrap()).build().unwrap().generate(OsRng).unwrap()
+}
+
+fn signed(by: &dyn SigningKey, hash: HashAlgorithm, compressed: Option<CompressionAlgorithm>) -> Vec<u8> {
+    let mut message = MessageBuilder::from_bytes("", b"what is signed".as_slice());
+    message.sign(by, Password::empty(), hash);
+    if let Some(algorithm) = compressed {
+        message.compression(algorithm);
+    }
+    message.to_vec(OsRng).unwrap()
+}
+
+fn ring(keys: &[&SignedPublicKey]) -> Keyring {
+    let mut ring = Keyring::default();
+    let armored: Vec<String> = keys.iter().map(|key| key.to_armored_string(ArmorOptions::default()).unwrap()).collect();
+    ring.add(armored.concat().as_bytes()).unwrap();
+    ring
+}
+
+/// OLM1-GEN-12: messages of a key and of its subkey, plain and compressed, with keys armoured and binary.
+#[test]
+fn good_messages_are_opened() {
+    let (ours, other) = (key(true, true), key(true, true));
+    let (public, foreign) = (ours.to_public_key(), other.to_public_key());
+    let subkey = &ours.secret_subkeys[0].key;
+    let both = ring(&[&foreign, &public]);
+    for message in [
+        signed(&ours.primary_key, HashAlgorithm::Sha256, None),
+        signed(subkey, HashAlgorithm::Sha512, None),
+        signed(&ours.primary_key, HashAlgorithm::Sha256, Some(CompressionAlgorithm::ZIP)),
+        signed(subkey, HashAlgorithm::Sha256, Some(CompressionAlgorithm::ZLIB)),
+    ] {
+        assert_eq!(both.open(&message, now()).unwrap(), b"what is signed");
+        let mut binary = Keyring::default();
+        binary.add(&public.to_bytes().unwrap()).unwrap();
+        assert_eq!(binary.open(&message, now()).unwrap(), b"what is signed");
+        let error = ring(&[&foreign]).open(&message, now()).unwrap_err();
+        assert!(error.starts_with("Invalid GPG signature: it is not a good signature of any of the policy's keys"), "{error}");
+    }
+    let mut changed = signed(subkey, HashAlgorithm::Sha256, None);
+    let at = changed.windows(4).position(|window| window == b"what").unwrap();
+    changed[at..at + 4].copy_from_slice(b"this");
+    assert!(both.open(&changed, now()).unwrap_err().contains("it is not a good signature"));
+    assert!(both.open(b"no message", now()).is_err());
+    let unsigned = MessageBuilder::from_bytes("", b"what is signed".as_slice()).to_vec(OsRng).unwrap();
+    assert!(both.open(&unsigned, now()).unwrap_err().contains("it is no signed OpenPGP message"));
+    let mut empty = Keyring::default();
+    empty.add(b"no key").unwrap();
+    assert!(empty.is_empty());
+}
+
+/// OLM1-GEN-12: keys that are not for signing, or say so no more, do not count.
+#[test]
+fn keys_that_do_not_count() {
+    let error = |public: &SignedPublicKey, message: &[u8]| ring(&[public]).open(message, now()).unwrap_err();
+    let certifies = key(false, true);
+    let message = signed(&certifies.primary_key, HashAlgorithm::Sha256, None);
+    assert!(error(&certifies.to_public_key(), &message).contains("is not meant for signing"));
+    let authenticates = key(true, false);
+    let message = signed(&authenticates.secret_subkeys[0].key, HashAlgorithm::Sha256, None);
+    assert!(error(&authenticates.to_public_key(), &message).contains("is not meant for signing"));
+
+    // A subkey that another key claims.
+    let (honest, thief) = (key(true, true), key(true, true));
+    let message = signed(&honest.secret_subkeys[0].key, HashAlgorithm::Sha256, None);
+    let mut claimed = thief.to_public_key();
+    claimed.public_subkeys = honest.to_public_key().public_subkeys;
+    assert!(error(&claimed, &message).contains("is not bound to its key"));
+
+    // Withdrawn: the key, and the subkey.
+    let mut revoked = honest.to_public_key();
+    let mut config = SignatureConfig::from_key(OsRng, &honest.primary_key, SignatureType::KeyRevocation).unwrap();
+    config.hashed_subpackets = vec![
+        Subpacket::regular(SubpacketData::SignatureCreationTime(Timestamp::now())).unwrap(),
+        Subpacket::regular(SubpacketData::RevocationReason(RevocationCode::KeyCompromised, b"lost".as_slice().into())).unwrap(),
+    ];
+    let revocation = config.sign_key(&honest.primary_key, &Password::empty(), &honest.primary_key.public_key()).unwrap();
+    revoked.details.revocation_signatures.push(revocation);
+    assert!(error(&revoked, &message).contains("is revoked"));
+    let mut revoked = honest.to_public_key();
+    let mut config = SignatureConfig::from_key(OsRng, &honest.primary_key, SignatureType::SubkeyRevocation).unwrap();
+    config.hashed_subpackets = vec![Subpacket::regular(SubpacketData::SignatureCreationTime(Timestamp::now())).unwrap()];
+    let revocation = config
+        .sign_subkey_binding(&honest.primary_key, &honest.primary_key.public_key(), &Password::empty(), &revoked.public_subkeys[0].key)
+        .unwrap();
+    revoked.public_subkeys[0].signatures.push(revocation);
+    assert!(error(&revoked, &message).contains("is revoked"));
+
+    // Over: one that ends a day after it was made.
+    let mut short = honest.to_public_key();
+    let mut config = SignatureConfig::from_key(OsRng, &honest.primary_key, SignatureType::CertPositive).unwrap();
+    config.hashed_subpackets = vec![
+        Subpacket::regular(SubpacketData::SignatureCreationTime(Timestamp::from_secs(Timestamp::now().as_secs() + 1))).unwrap(),
+        Subpacket::regular(SubpacketData::KeyExpirationTime(Duration::from_secs(86_400))).unwrap(),
+    ];
+    let user = &mut short.details.users[0];
+    let renewal = config
+        .sign_certification(&honest.primary_key, &honest.primary_key.public_key(), &Password::empty(), Tag::UserId, &user.id)
+        .unwrap();
+    user.signatures.push(renewal);
+    assert!(ring(&[&short]).open(&message, now()).is_ok());
+    let over = ring(&[&short]).open(&message, now() + 2 * 86_400).unwrap_err();
+    assert!(over.contains("has expired"), "{over}");
+
+    let early = ring(&[&honest.to_public_key()]).open(&message, now() - 3600).unwrap_err();
+    assert!(early.contains("it was made in the future"), "{early}");
+}

@@ -1,0 +1,157 @@
+//! `policy.json`: what is required of images, by where they come from.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::requirement::Requirement;
+use super::strict::Object;
+use crate::error::Error;
+use crate::reference::Reference;
+
+/// The transport that images of registries belong to.
+const REGISTRIES: &str = "docker";
+const MAX_SCOPES: usize = 10_000;
+const MAX_REQUIREMENTS: usize = 100;
+
+/// What is required of images.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Policy {
+    subject: String,
+    default: Vec<Requirement>,
+    scopes: BTreeMap<String, Vec<Requirement>>,
+}
+
+impl Policy {
+    /// Reads the text of a `policy.json`; `subject` names it in errors.
+    pub(crate) fn parse(subject: &str, text: &[u8]) -> Result<Self, Error> {
+        Self::read(subject, text)
+            .map_err(|problem| Error::Configuration { subject: subject.to_owned(), problem: format!("invalid policy: {problem}") })
+    }
+
+    fn read(subject: &str, text: &[u8]) -> Result<Self, String> {
+        let mut whole = Object::parse(text)?;
+        let default: Box<RawValue> = whole.take("default")?.ok_or("Default policy is missing")?;
+        let transports: Option<Object> = whole.take("transports")?;
+        whole.end()?;
+        let mut policy = Self { subject: subject.to_owned(), default: requirements("default", &default)?, scopes: BTreeMap::new() };
+        for (transport, scopes) in transports.map(Object::into_members).unwrap_or_default() {
+            let path = format!("transports.{transport}");
+            let scopes = Object::of(&scopes).map_err(|problem| format!("{path}: {problem}"))?.into_members();
+            if scopes.len() > MAX_SCOPES {
+                return Err(format!("{path}: more than {MAX_SCOPES} scopes"));
+            }
+            for (scope, list) in scopes {
+                // What goes for other transports is none of ours, but a mistake in it is one of the file.
+                let list = requirements(&format!("{path}[{scope:?}]"), &list)?;
+                if transport == REGISTRIES {
+                    policy.scopes.insert(scope, list);
+                }
+            }
+        }
+        Ok(policy)
+    }
+
+    /// The file that it was read from.
+    pub(crate) fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// What is required of the image: by the narrowest scope that there is, else by default.
+    pub(crate) fn requirements(&self, reference: &Reference) -> &[Requirement] {
+        let found = scopes(reference).into_iter().find_map(|scope| self.scopes.get(&scope));
+        found.or_else(|| self.scopes.get("")).unwrap_or(&self.default)
+    }
+}
+
+/// The names under which something may be said of an image, the narrowest first: the image itself, its repository and what is above it, the
+/// registry, wildcards of its host.
+pub(super) fn scopes(reference: &Reference) -> Vec<String> {
+    let mut scope = reference.name();
+    let mut found = vec![reference.to_string(), scope.clone()];
+    while let Some(at) = scope.rfind('/') {
+        scope.truncate(at);
+        found.push(scope.clone());
+    }
+    let mut host = scope.split(':').next().unwrap_or_default();
+    while let Some((_, parent)) = host.split_once('.') {
+        found.push(format!("*.{parent}"));
+        host = parent;
+    }
+    found
+}
+
+fn requirements(path: &str, raw: &RawValue) -> Result<Vec<Requirement>, String> {
+    let list: Vec<Box<RawValue>> = serde_json::from_str(raw.get()).map_err(|error| format!("{path}: {error}"))?;
+    if list.is_empty() {
+        return Err(format!("{path}: List of verification policy requirements must not be empty"));
+    }
+    if list.len() > MAX_REQUIREMENTS {
+        return Err(format!("{path}: more than {MAX_REQUIREMENTS} requirements"));
+    }
+    let numbered = list.iter().enumerate();
+    numbered.map(|(at, raw)| Requirement::read(raw).map_err(|problem| format!("{path}[{at}]: {problem}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// OLM1-GEN-12: the narrowest scope of a policy decides: image, repository, namespace, registry, wildcard, transport, default.
+    #[test]
+    fn the_narrowest_scope_decides() {
+        let scope = |name: &str, key: &str| format!(r#""{name}": [{{"type": "sigstoreSigned", "keyPath": "/{key}"}}]"#);
+        let scopes: Vec<String> =
+            ["q.example/org/a:1", "q.example/org/a", "q.example/org", "q.example:5000", "*.wild.example", "*.example"]
+                .iter()
+                .map(|name| scope(name, name))
+                .collect();
+        let text = |transport: &str| {
+            let scopes = scopes.join(", ");
+            format!(r#"{{"default": [{{"type": "reject"}}], "transports": {{"docker": {{{transport} {scopes}}}, "dir": {{}}}}}}"#)
+        };
+        let policy = Policy::parse("policy.json", text("").as_bytes()).unwrap();
+        let found = |policy: &Policy, reference: &str| match policy.requirements(&Reference::parse(reference).unwrap()) {
+            [Requirement::SigstoreSigned(signed)] => format!("{signed:?}").split('"').nth(1).unwrap_or_default().to_owned(),
+            other => format!("{other:?}"),
+        };
+        for (reference, expected) in [
+            ("q.example/org/a:1", "/q.example/org/a:1"),
+            ("q.example/org/a:2", "/q.example/org/a"),
+            ("q.example/org/b/c:1", "/q.example/org"),
+            ("q.example/other:1", "/*.example"),
+            ("q.example:5000/x:1", "/q.example:5000"),
+            ("a.b.wild.example:99/x:1", "/*.wild.example"),
+            ("wild.example/x:1", "/*.example"),
+            ("example/x/y.test/z:1", "[Reject]"),
+        ] {
+            let reference = if reference.starts_with("example") { "other.test/x:1" } else { reference };
+            assert_eq!(found(&policy, reference), expected, "{reference}");
+        }
+        let whole = Policy::parse("policy.json", text(r#""": [{"type": "insecureAcceptAnything"}],"#).as_bytes()).unwrap();
+        assert_eq!(found(&whole, "other.test/x:1"), "[AcceptAnything]");
+    }
+
+    /// OLM1-GEN-12: a policy with a mistake is refused, with the place of the mistake.
+    #[test]
+    fn mistakes_are_named() {
+        let any = r#""default": [{"type": "insecureAcceptAnything"}]"#;
+        for (text, problem) in [
+            ("{}".to_owned(), "Default policy is missing"),
+            (r#"{"default": []}"#.to_owned(), "default: List of verification policy requirements must not be empty"),
+            (r#"{"default": [{"type": "maybe"}]}"#.to_owned(), "default[0]: Unknown policy requirement type \"maybe\""),
+            (format!("{{{any}, \"transport\": {{}}}}"), "Unknown key \"transport\""),
+            (format!("{{{any}, {any}}}"), "Duplicate key \"default\""),
+            (
+                format!(r#"{{{any}, "transports": {{"docker": {{"q.example": [{{"type": "reject", "keyPath": "/k"}}]}}}}}}"#),
+                "transports.docker[\"q.example\"][0]: Unknown key \"keyPath\"",
+            ),
+            (format!(r#"{{{any}, "transports": {{"atomic": {{"": []}}}}}}"#), "transports.atomic[\"\"]: List of verification"),
+        ] {
+            let error = Policy::parse("/etc/containers/policy.json", text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("/etc/containers/policy.json: invalid policy: ") && error.contains(problem), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a transparency log promised: that it holds the signature (a signed entry timestamp, made beforehand and kept with the signature, so
+//! that nobody has to be asked).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use x509_parser::pem::parse_x509_pem;
+
+use super::keys::PublicKey;
+use super::strict::Object;
+use crate::digest::Digest;
+
+/// The largest number that JSON carries exactly.
+const MAX_EXACT: i64 = 1 << 53;
+
+/// What the log has to hold.
+pub(super) struct Entry<'a> {
+    /// The key or certificate, as DER.
+    pub key_or_certificate: &'a [u8],
+    /// The signature's bytes.
+    pub signature: &'a [u8],
+    /// What is signed.
+    pub payload: &'a [u8],
+}
+
+/// Whether one of the logs promised to hold the entry; gives the time of its taking, in seconds since 1970.
+pub(super) fn check(logs: &[PublicKey], bundle: &str, entry: &Entry<'_>) -> Result<i64, String> {
+    let mut whole = Object::parse(bundle.as_bytes())?;
+    let signature: String = whole.require("SignedEntryTimestamp")?;
+    let signature = STANDARD.decode(signature).map_err(|error| format!("SignedEntryTimestamp: {error}"))?;
+    let payload = LogPayload::read(&whole.require::<Box<RawValue>>("Payload")?)?;
+    whole.end()?;
+    let canonical = payload.canonical()?;
+    if !logs.iter().any(|key| key.verifies(canonical.as_bytes(), &signature)) {
+        return Err("cryptographic signature verification of Rekor SET failed".to_owned());
+    }
+    compare(&payload.body, entry)?;
+    Ok(payload.integrated_time)
+}
+
+struct LogPayload {
+    body: String,
+    integrated_time: i64,
+    log_index: i64,
+    log_id: String,
+}
+
+impl LogPayload {
+    fn read(raw: &RawValue) -> Result<Self, String> {
+        let mut object = Object::of(raw)?;
+        let payload = Self {
+            body: object.require("body")?,
+            integrated_time: object.require("integratedTime")?,
+            log_index: object.require("logIndex")?,
+            log_id: object.require("logID")?,
+        };
+        object.end()?;
+        Ok(payload)
+    }
+
+    /// The one form of the payload that is signed (RFC 8785): sorted keys, no blanks.
+    fn canonical(&self) -> Result<String, String> {
+        let number = |name: &str, value: i64| {
+            if value.abs() > MAX_EXACT { Err(format!("canonicalizing Rekor SET JSON: {name} is too large")) } else { Ok(value) }
+        };
+        let text = |value: &str| serde_json::to_string(value).map_err(|error| format!("canonicalizing Rekor SET JSON: {error}"));
+        Ok(format!(
+            r#"{{"body":{},"integratedTime":{},"logID":{},"logIndex":{}}}"#,
+            text(&self.body)?,
+            number("integratedTime", self.integrated_time)?,
+            text(&self.log_id)?,
+            number("logIndex", self.log_index)?
+        ))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    kind: String,
+    api_version: String,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    signature: RecordedSignature,
+    data: RecordedData,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordedSignature {
+    content: String,
+    public_key: Content,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    content: String,
+}
+
+#[derive(Deserialize)]
+struct RecordedData {
+    hash: Hash,
+}
+
+#[derive(Deserialize)]
+struct Hash {
+    algorithm: String,
+    value: String,
+}
+
+/// Whether the log's record is about this signature.
+fn compare(body: &str, entry: &Entry<'_>) -> Result<(), String> {
+    let decode = |what: &str, text: &str| STANDARD.decode(text).map_err(|error| format!("decoding {what} of a Rekor SET payload: {error}"));
+    let record: Record =
+        serde_json::from_slice(&decode("the body", body)?).map_err(|error| format!("decoding the body of a Rekor SET payload: {error}"))?;
+    if record.kind != "hashedrekord" {
+        return Err(format!("unsupported Rekor SET Payload kind \"{}\"", record.kind));
+    }
+    if record.api_version != "0.0.1" {
+        return Err(format!("unsupported Rekor SET Payload hashedrekord version \"{}\"", record.api_version));
+    }
+    let pem = decode("publicKey", &record.spec.signature.public_key.content)?;
+    let (rest, block) = parse_x509_pem(&pem).map_err(|_| "publicKey in Rekor SET is not in PEM format".to_owned())?;
+    if !rest.trim_ascii().is_empty() {
+        return Err("publicKey in Rekor SET has trailing data".to_owned());
+    }
+    if block.contents != entry.key_or_certificate {
+        return Err("publicKey in Rekor SET does not match".to_owned());
+    }
+    if decode("signature", &record.spec.signature.content)? != entry.signature {
+        return Err("signature in Rekor SET does not match".to_owned());
+    }
+    let hash = &record.spec.data.hash;
+    if hash.algorithm != "sha256" {
+        return Err(format!("Unexpected \"data.hash.algorithm\" value \"{}\"", hash.algorithm));
+    }
+    if !hash.value.eq_ignore_ascii_case(Digest::of(entry.payload).hex()) {
+        return Err("payload in Rekor SET does not match".to_owned());
+    }
+    Ok(())
+}

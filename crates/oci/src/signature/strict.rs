@@ -1,0 +1,91 @@
+//! JSON objects where nothing may be overlooked: a policy with a misspelt key would let in what it was to keep out.
+
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// An object whose members are taken one by one; each key stands once, and none may be left over.
+#[derive(Debug)]
+pub(super) struct Object(Vec<(String, Box<RawValue>)>);
+
+impl Object {
+    /// Reads the object; anything else is refused, and so is a key that stands twice.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(text).map_err(|error| error.to_string())
+    }
+
+    /// The same of a part of a document.
+    pub(super) fn of(raw: &RawValue) -> Result<Self, String> {
+        Self::parse(raw.get().as_bytes())
+    }
+
+    /// A member that need not be there.
+    pub(super) fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, String> {
+        let Some(at) = self.0.iter().position(|(found, _)| found == key) else { return Ok(None) };
+        let (_, raw) = self.0.swap_remove(at);
+        serde_json::from_str(raw.get()).map(Some).map_err(|error| format!("{key}: {error}"))
+    }
+
+    /// A member that has to be there.
+    pub(super) fn require<T: DeserializeOwned>(&mut self, key: &str) -> Result<T, String> {
+        self.take(key)?.ok_or_else(|| format!("Key \"{key}\" missing in a JSON object"))
+    }
+
+    /// All members, where the keys are names.
+    pub(super) fn into_members(self) -> Vec<(String, Box<RawValue>)> {
+        self.0
+    }
+
+    /// Refuses what was not taken.
+    pub(super) fn end(self) -> Result<(), String> {
+        self.0.first().map_or(Ok(()), |(key, _)| Err(format!("Unknown key \"{key}\"")))
+    }
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Object;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut members: Vec<(String, Box<RawValue>)> = Vec::new();
+                let mut keys = std::collections::BTreeSet::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if !keys.insert(key.clone()) {
+                        return Err(A::Error::custom(format_args!("Duplicate key \"{key}\"")));
+                    }
+                    members.push((key, map.next_value()?));
+                }
+                Ok(Object(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_overlooked() {
+        let refused = |text: &str| Object::parse(text.as_bytes()).unwrap_err();
+        assert!(refused(r#"{"a": 1, "a": 2}"#).starts_with("Duplicate key \"a\""));
+        assert!(refused("[]").contains("expected a JSON object"));
+        assert!(refused("{} {}").contains("trailing characters"));
+        let mut object = Object::parse(br#"{"a": 1, "b": "x"}"#).unwrap();
+        assert_eq!(object.take::<u8>("a").unwrap(), Some(1));
+        assert_eq!(object.take::<u8>("a").unwrap(), None);
+        assert!(object.require::<String>("c").unwrap_err().contains("Key \"c\" missing"));
+        assert_eq!(object.end().unwrap_err(), "Unknown key \"b\"");
+    }
+}
