@@ -1,6 +1,7 @@
 //! The client of load and of recorded histories: one keep-alive HTTP/1.1 connection over TLS, as little besides as possible, so that the server is measured.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +20,15 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+/// A plain request to the loopback; status line, headers and body as they come.
+pub fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
 
 /// Where an API server is and who asks.
 #[derive(Clone)]

@@ -1,22 +1,23 @@
 //! One embedded cluster: `mainstay up` as a process of its own, in a folder of its own.
 //!
-//! With `MAINSTAY_E2E_KUBECONFIG` set, tests that want nothing but an API with OLM v1 ([`Cluster::up`] without arguments) get that cluster
-//! instead, one after another, and take back what they applied. The controllers there must reach registries on the loopback of this machine:
-//! `mainstay run olm-v1` beside the tests does. Everything else starts clusters of its own, as always.
+//! With `MAINSTAY_E2E_KUBECONFIG` set, tests that want nothing but an API with OLM v1 ([`Cluster::up`] without arguments) or without it
+//! ([`Cluster::without_olm`]) get that cluster instead, one after another, and leave it as they found it ([`crate::given`]). Everything else
+//! needs `mainstay up` by nature, and skips then ([`crate::need_embedded`]).
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Condvar, Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::binary;
+use crate::given::{self, Authority, GIVEN, Given};
 use crate::process::{self, Output, eventually, run};
+use crate::{binary, skip};
 
 /// How long a cluster may take to be ready; a debug build on a busy machine is slow.
 const READY: Duration = Duration::from_secs(120);
@@ -42,65 +43,46 @@ pub struct Cluster {
     given: Option<Given>,
 }
 
-/// A cluster that was there before the test and stays.
-struct Given {
-    applied: Mutex<Vec<String>>,
-    _turn: Turn,
-}
-
-/// Tests on one cluster take turns: they use the same names.
-struct Turn;
-
-static TAKEN: Mutex<bool> = Mutex::new(false);
-static FREE: Condvar = Condvar::new();
-
-impl Turn {
-    fn take() -> Self {
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        while *taken {
-            taken = FREE.wait(taken).unwrap_or_else(PoisonError::into_inner);
-        }
-        *taken = true;
-        Self
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        FREE.notify_one();
-    }
-}
-
-/// The variable that names it.
-const GIVEN: &str = "MAINSTAY_E2E_KUBECONFIG";
-
 impl Cluster {
     /// Starts `mainstay up` with more arguments and waits until it says that it is ready. Without arguments any cluster with OLM v1 will do.
     #[track_caller]
     pub fn up(arguments: &[&str]) -> Self {
-        if let (true, Some(kubeconfig)) = (arguments.is_empty(), std::env::var_os(GIVEN)) {
-            return Self::given(kubeconfig.into());
+        match std::env::var_os(GIVEN) {
+            Some(kubeconfig) if arguments.is_empty() => Self::given(Path::new(&kubeconfig), true),
+            _ => Self::with(&Options { arguments, ..Options::default() }),
         }
-        Self::with(&Options { arguments, ..Options::default() })
+    }
+
+    /// A cluster with everything that Kubernetes has, and without OLM v1; none, with a visible skip, where the given cluster has it.
+    #[track_caller]
+    pub fn without_olm() -> Option<Self> {
+        let Some(kubeconfig) = std::env::var_os(GIVEN) else { return Some(Self::up(&["--components", "controllers,scheduler,nodes"])) };
+        let cluster = Self::given(Path::new(&kubeconfig), false);
+        if given::has_olm(&cluster) {
+            skip("this cluster has OLM v1 already, and the test deploys it");
+            return None;
+        }
+        Some(cluster)
     }
 
     #[track_caller]
-    fn given(kubeconfig: PathBuf) -> Self {
-        let server = std::fs::read_to_string(&kubeconfig)
-            .ok()
-            .and_then(|text| mainstay_yaml::parse(&text).ok())
-            .and_then(|config| Some(config["clusters"][0]["cluster"]["server"].as_str()?.to_owned()));
-        let Some(server) = server else { panic!("{GIVEN}={} is no kubeconfig", kubeconfig.display()) };
+    fn given(kubeconfig: &Path, with_olm: bool) -> Self {
+        let (folder, authority) = (folder(), Authority::generate());
+        let own = folder.path().join("kubeconfig");
+        let server = given::adopt(kubeconfig, &authority, &own);
         eprintln!("on the cluster of {GIVEN}: {server}");
-        let given = Given { applied: Mutex::default(), _turn: Turn::take() };
+        let mut given = Given::take(&server);
         let options = (Vec::new(), Vec::new(), binary::mainstay().to_owned());
-        Self { child: None, folder: folder(), server, kubeconfig, options, given: Some(given) }
+        let mut cluster = Self { child: None, folder, server, kubeconfig: own, options, given: None };
+        given.complete(&cluster, &authority, with_olm);
+        cluster.given = Some(given);
+        cluster
     }
 
     /// Starts a cluster of the test's own with options.
     #[track_caller]
     pub fn with(options: &Options<'_>) -> Self {
+        assert!(std::env::var_os(GIVEN).is_none(), "the test wants `mainstay up`, and did not ask need_embedded first");
         let folder = folder();
         let binary = options.binary.unwrap_or_else(|| binary::mainstay()).to_owned();
         let arguments = options.arguments.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
@@ -145,9 +127,14 @@ impl Cluster {
         let _ = child.wait();
     }
 
-    /// Ends it politely; the exit code, absent when it did not end within five seconds.
+    /// Ends it politely; the exit code, absent when it did not end within a minute.
     pub fn stop(&mut self) -> Option<i32> {
         process::terminate(self.child())
+    }
+
+    /// Whether it is the test's own, to be stopped and killed.
+    pub fn is_own(&self) -> bool {
+        self.child.is_some()
     }
 
     /// The folder of its data.
@@ -208,7 +195,7 @@ impl Cluster {
     #[track_caller]
     pub fn apply(&self, manifests: &str) -> String {
         if let Some(given) = &self.given {
-            given.applied.lock().unwrap_or_else(PoisonError::into_inner).push(manifests.to_owned());
+            given.applied(manifests);
         }
         self.kubectl_with(&["apply", "-f", "-"], manifests).ok()
     }
@@ -255,17 +242,12 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if let Some(given) = &self.given {
-            let applied = std::mem::take(&mut *given.applied.lock().unwrap_or_else(PoisonError::into_inner));
-            for manifests in applied.iter().rev() {
-                let gone = self.kubectl_with(&["delete", "--ignore-not-found", "--timeout=120s", "-f", "-"], manifests);
-                if gone.code != Some(0) {
-                    eprintln!("not taken back: {gone}");
-                }
-            }
-            return;
+        let given = self.given.take();
+        if let Some(mut given) = given {
+            given.take_back(self);
+        } else if self.child.is_some() {
+            let _ = self.stop();
         }
-        let _ = self.stop();
         if thread::panicking() {
             let log = self.log();
             let tail = log.lines().rev().take(40).collect::<Vec<_>>();

@@ -14,6 +14,7 @@ pub mod bundles;
 pub mod client;
 mod cluster;
 mod data;
+mod given;
 pub mod history;
 mod process;
 mod registry;
@@ -72,6 +73,15 @@ pub fn need_kubectl() -> Option<()> {
         return Some(());
     }
     skip("kubectl 1.32 or newer is not to be had here (make setup)");
+    None
+}
+
+/// Ends the test unless clusters are `mainstay up`'s own; to be written as [`need_kubectl`].
+pub fn need_embedded() -> Option<()> {
+    if std::env::var_os(given::GIVEN).is_none() {
+        return Some(());
+    }
+    skip(&format!("it tests `mainstay up` itself, and {} names another cluster", given::GIVEN));
     None
 }
 

@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchParams};
 use kube::{Client, Config};
-use mainstay_e2e::{Cluster, resident_memory};
+use mainstay_e2e::{Cluster, need_embedded, resident_memory};
 use serde_json::json;
 
 /// More than one watcher may hold at all, less than what is told to them.
@@ -33,6 +33,7 @@ async fn config(cluster: &Cluster) -> Config {
 /// KAPI-SRV-06: watchers that stop reading under heavy events hold no memory without bound, and those that read miss nothing.
 #[test]
 fn deaf_watchers() {
+    let Some(()) = need_embedded() else { return };
     let cluster = Cluster::up(&["--components", "none"]);
     block_on(async {
         let maps = |config: Config| -> Api<ConfigMap> { Api::namespaced(Client::try_from(config).unwrap(), "default") };
@@ -70,6 +71,7 @@ fn deaf_watchers() {
 /// KAPI-SRV-06: streams of HTTP/2 that are opened only to be reset cost nothing that lasts, and others are served meanwhile.
 #[test]
 fn rapid_resets() {
+    let Some(()) = need_embedded() else { return };
     let cluster = Cluster::up(&["--components", "none"]);
     block_on(async {
         let config = config(&cluster).await;

@@ -1,8 +1,8 @@
 //! A cluster goes into a file and comes back.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use mainstay_e2e::Cluster;
 use mainstay_e2e::client::Target;
+use mainstay_e2e::{Cluster, need_embedded};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -11,6 +11,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// not come again; nobody without the right gets a backup, a broken one changes nothing, and what is there is not written over.
 #[test]
 fn a_backup_brings_the_cluster_back() {
+    let Some(()) = need_embedded() else { return };
     let mut cluster = Cluster::up(&["--components", "none", "--nodes", "0"]);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ask = |cluster: &Cluster, method: &str, path: &str, body: Value| {

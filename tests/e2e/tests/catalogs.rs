@@ -4,7 +4,7 @@
 use mainstay_e2e::bundles::{
     self, Toy, catalog, condition, extension, offline, publish, push_catalog, until_installed, until_said, until_serving, write,
 };
-use mainstay_e2e::{Cluster, Options, Registry, need_kubectl};
+use mainstay_e2e::{Cluster, Options, Registry, need_embedded, need_kubectl};
 use serde_json::{Value, json};
 
 /// CATLG-68, OLM1-BUILD-10, OLM1-CAT-01..05, OLM1-CAT-08..09, OLM1-CAT-13..15, MS-CLI-02, MS-CLI-05, MS-CLI-06: a catalog is added, shown, searched, moved by its tag, disabled, removed.
@@ -21,7 +21,10 @@ fn a_catalog_from_beginning_to_end() {
     assert!(added.stderr.contains("cluster:"), "what changes something names the cluster: {added}");
     added.ok();
     let live = until_serving(&cluster, "team");
-    assert_eq!(live["metadata"]["labels"]["olm.operatorframework.io/metadata.name"], "team");
+    // On a given cluster it is catalogd's webhook that sets it, which cannot be called where catalogd runs beside the tests.
+    if cluster.is_own() {
+        assert_eq!(live["metadata"]["labels"]["olm.operatorframework.io/metadata.name"], "team");
+    }
     assert!(live["metadata"]["finalizers"].to_string().contains("olm.operatorframework.io/delete-server-cache"));
     assert_eq!(condition(&live, "Progressing")["reason"], "Succeeded");
     assert_eq!(condition(&live, "Serving")["reason"], "Available");
@@ -168,6 +171,7 @@ fn pins_ranges_deprecations_and_drift() {
 /// OLM1-CTRL-11, KAPI-SRV-04: killed in the middle of an install, it finishes by itself after the next start.
 #[test]
 fn a_kill_in_the_middle_of_an_install() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let mut cluster = Cluster::with(&Options::default());
     let registry = Registry::ours();

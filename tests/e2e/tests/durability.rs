@@ -4,13 +4,14 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use mainstay_e2e::{Cluster, mainstay, need_kubectl, run};
+use mainstay_e2e::{Cluster, mainstay, need_embedded, need_kubectl, run};
 
 const ALONE: &[&str] = &["--components", "none", "--nodes", "0"];
 
 /// KAPI-SRV-01, KAPI-SRV-02: the kubeconfig is private, names the real port, and its authority survives a restart.
 #[test]
 fn the_kubeconfig_is_private_and_the_authority_stays() {
+    let Some(()) = need_embedded() else { return };
     let mut cluster = Cluster::up(ALONE);
     let mode = std::fs::metadata(cluster.kubeconfig()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -29,6 +30,7 @@ fn the_kubeconfig_is_private_and_the_authority_stays() {
 /// KAPI-SRV-04: SIGTERM and SIGINT end it within five seconds with exit code 0, watches and all.
 #[test]
 fn a_signal_ends_it_politely() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let mut cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
     let mut watch = cluster.command(&mainstay_e2e::kubectl().unwrap());
@@ -46,6 +48,7 @@ fn a_signal_ends_it_politely() {
 /// KAPI-SRV-04, KAPI-STORE-02: a kill at any instant loses no acknowledged write, and the next start recovers by itself.
 #[test]
 fn a_kill_loses_nothing_acknowledged() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let mut cluster = Cluster::up(ALONE);
     let mut acknowledged = Vec::new();
@@ -67,6 +70,7 @@ fn a_kill_loses_nothing_acknowledged() {
 /// KAPI-SRV-05: a second process on the same data is refused, and told who holds it.
 #[test]
 fn a_second_process_is_refused() {
+    let Some(()) = need_embedded() else { return };
     let cluster = Cluster::up(ALONE);
     let data = cluster.data_dir();
     let output = run(

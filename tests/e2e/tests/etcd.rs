@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Client, Config, ResourceExt as _};
 use mainstay_e2e::client::{JSON, Target};
-use mainstay_e2e::{Cluster, eventually, kubectl, replay, shared, skip};
+use mainstay_e2e::{Cluster, eventually, kubectl, need_embedded, replay, shared, skip};
 use serde_json::{Value, json};
 
 use etcd::EtcdProcess;
@@ -51,6 +51,7 @@ fn two_servers(process: &EtcdProcess, pki: &Path) -> (Cluster, Cluster) {
 /// KAPI-STORE-03: kubectl notices nothing of where objects are stored.
 #[test]
 fn kubectl_on_etcd() {
+    let Some(()) = need_embedded() else { return };
     if kubectl().is_none() {
         return skip("kubectl is not to be had here (make setup)");
     }
@@ -81,6 +82,7 @@ fn kubectl_on_etcd() {
 /// KAPI-STORE-03: recorded answers hold over etcd, too.
 #[test]
 fn recorded_answers_on_etcd() {
+    let Some(()) = need_embedded() else { return };
     let Some(transcripts) = shared("data/kube-transcripts") else { return };
     let folder = tempfile::tempdir().unwrap();
     let Some(process) = EtcdProcess::start(folder.path(), &[]) else { return };
@@ -107,6 +109,7 @@ fn recorded_answers_on_etcd() {
 /// and every watcher sees the same changes in the same order.
 #[test]
 fn two_servers_tell_the_same_story() {
+    let Some(()) = need_embedded() else { return };
     let folder = tempfile::tempdir().unwrap();
     let Some(mut process) = EtcdProcess::start(folder.path(), &[]) else { return };
     let (one, other) = two_servers(&process, &folder.path().join("pki"));
@@ -224,6 +227,7 @@ async fn follow(maps: Api<ConfigMap>, begin: String) -> Vec<(String, String, Str
 /// of one hold at the other, and the components run at one of them, then at the one that is left.
 #[test]
 fn two_servers_are_one_cluster() {
+    let Some(()) = need_embedded() else { return };
     let folder = tempfile::tempdir().unwrap();
     let Some(process) = EtcdProcess::start(folder.path(), &[]) else { return };
     let (mut one, mut other) = two_servers(&process, &folder.path().join("pki"));
@@ -388,6 +392,7 @@ async fn namespaces_are_looked_after(client: &Client, name: &str) {
 /// KAPI-STORE-03: while etcd is away, requests fail with clear words and the server is not ready; it is again by itself.
 #[test]
 fn an_etcd_that_is_away() {
+    let Some(()) = need_embedded() else { return };
     if kubectl().is_none() {
         return skip("kubectl is not to be had here (make setup)");
     }

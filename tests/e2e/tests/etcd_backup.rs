@@ -5,8 +5,8 @@
 mod etcd;
 
 use etcd::EtcdProcess;
-use mainstay_e2e::Cluster;
 use mainstay_e2e::client::Target;
+use mainstay_e2e::{Cluster, need_embedded};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -16,6 +16,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// directory: the same objects with the same versions, the same authority, and later revisions than any that was told of.
 #[test]
 fn from_etcd_to_a_directory() {
+    let Some(()) = need_embedded() else { return };
     let folder = tempfile::tempdir().unwrap();
     let Some(process) = EtcdProcess::start(folder.path(), &[]) else { return };
     let runtime = Runtime::new().unwrap();

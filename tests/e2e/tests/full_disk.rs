@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use mainstay_e2e::client::{Connection, JSON, Target};
-use mainstay_e2e::{Cluster, skip};
+use mainstay_e2e::{Cluster, need_embedded, skip};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -82,6 +82,7 @@ async fn versions(connection: &mut Connection) -> BTreeMap<String, String> {
 /// space again writes work without a restart, and nothing that was acknowledged is lost.
 #[test]
 fn a_full_disk_is_survived() {
+    let Some(()) = need_embedded() else { return };
     let runtime = Runtime::new().unwrap();
     let Some(mut small) = Small::up() else { return };
     std::fs::write(small.ballast(), vec![1; BALLAST]).unwrap();

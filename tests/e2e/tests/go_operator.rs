@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use mainstay_e2e::{Cluster, eventually, here, need_kubectl, program, terminate};
+use mainstay_e2e::{Cluster, eventually, here, need_embedded, need_kubectl, program, terminate};
 use serde_json::{Value, json};
 
 /// One instance of the operator. It ends with its value.
@@ -32,7 +32,7 @@ impl Operator {
 
     #[track_caller]
     fn until_said(&self, message: &str) {
-        eventually(message, Duration::from_secs(60), || {
+        eventually(message, Duration::from_secs(120), || {
             let said = self.said();
             if said.iter().any(|line| line["msg"] == message) { Ok(()) } else { Err(format!("{said:#?}")) }
         });
@@ -74,6 +74,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// and cleans up behind a finalizer; built-in kinds go as protobuf; the other one takes over; caches go on after the server was killed.
 #[test]
 fn the_life_of_an_operator() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let Some(program) = program("site-operator") else { return };
     let mut cluster = cluster();
@@ -141,6 +142,7 @@ fn the_life_of_an_operator() {
 /// convert; and when the operator is gone, writes fail closed.
 #[test]
 fn webhooks_of_an_operator() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let Some(program) = program("site-operator") else { return };
     let cluster = cluster();
@@ -148,7 +150,7 @@ fn webhooks_of_an_operator() {
     operator.until_said("webhooks are registered");
     let apply = |site: &str| cluster.kubectl_with(&["apply", "-f", "-"], site);
     // The configurations are read by the API server a moment after they are written.
-    eventually("the webhooks are asked", Duration::from_secs(30), || {
+    eventually("the webhooks are asked", Duration::from_secs(120), || {
         let output = cluster.kubectl_with(&["create", "-f", "-"], &site("untagged", &json!({"image": "example.com/untagged"})));
         let refused = "admission webhook \"check.sites.example.com\" denied the request: image \"example.com/untagged\" has no tag";
         if output.stderr.contains(refused) {

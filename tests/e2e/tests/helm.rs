@@ -1,7 +1,7 @@
 //! helm against the embedded cluster, with a chart that has what charts of operators have.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use mainstay_e2e::{Cluster, Output, here, need_kubectl, program, run};
+use mainstay_e2e::{Cluster, Output, here, need_embedded, need_kubectl, program, run};
 use serde_json::{Value, json};
 
 /// A cluster and helm on it.
@@ -41,6 +41,7 @@ impl Helm {
 /// KAPI-CLIENT-02: install with CRDs and hooks, upgrade, a broken upgrade that rolls itself back, rollback, test, uninstall.
 #[test]
 fn the_life_of_a_release() {
+    let Some(()) = need_embedded() else { return };
     let Some(helm) = Helm::new() else { return };
     let chart = helm.chart.as_str();
     let cluster = &helm.cluster;
@@ -99,6 +100,7 @@ fn the_life_of_a_release() {
 /// KAPI-CLIENT-02, KAPI-PATCH-01: the same chart by client-side three-way patches, as helm 3 sends them, and then taken over by server-side apply.
 #[test]
 fn client_side_patches() {
+    let Some(()) = need_embedded() else { return };
     let Some(helm) = Helm::new() else { return };
     let chart = helm.chart.as_str();
     let cluster = &helm.cluster;

@@ -22,7 +22,7 @@ use kube::runtime::finalizer::{Event, finalizer};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
 use kube::{Client, Config, CustomResource, CustomResourceExt as _, Discovery, Resource as _, ResourceExt as _};
-use mainstay_e2e::Cluster;
+use mainstay_e2e::{Cluster, need_embedded};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -104,6 +104,7 @@ async fn reconcile(boat: Arc<Boat>, context: Arc<Context>) -> Result<Action, Box
 /// KAPI-CLIENT-02, KAPI-CRD-01, KAPI-SSA-01, KAPI-REST-06: a Controller with a finalizer, for a kind derived from Rust types.
 #[test]
 fn a_controller() {
+    let Some(()) = need_embedded() else { return };
     let cluster = Cluster::up(CONTROLLERS);
     check(async {
         let client = client(&cluster).await;
@@ -151,6 +152,7 @@ fn a_controller() {
 /// goes on where it was; metadata alone can be watched.
 #[test]
 fn reflectors() {
+    let Some(()) = need_embedded() else { return };
     let mut cluster = Cluster::up(CONTROLLERS);
     check(async {
         let client = client(&cluster).await;
@@ -210,6 +212,7 @@ fn reflectors() {
 /// KAPI-CLIENT-02, KAPI-DISC-01, KAPI-REST-02, KAPI-REST-05, KAPI-SSA-01, KAPI-AUTH-01: discovery, Leases, scale, eviction, conflicts of apply, tokens, logs, exec.
 #[test]
 fn verbs() {
+    let Some(()) = need_embedded() else { return };
     let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
     check(async {
         let client = client(&cluster).await;

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use mainstay_e2e::{Cluster, need_kubectl, run};
+use mainstay_e2e::{Cluster, need_embedded, need_kubectl, run};
 use serde_json::{Value, json};
 
 /// An editor that replaces one text by another in the file it is given.
@@ -23,6 +23,7 @@ fn edit(cluster: &Cluster, target: &[&str], from: &str, to: &str) -> String {
 /// KAPI-CLIENT-01, KAPI-SRV-01, KAPI-DISC-01, KAPI-PATCH-01, KAPI-SSA-01, KAPI-AUTHZ-03: what people do with built-in objects.
 #[test]
 fn built_in_objects() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&["--components", "controllers", "--nodes", "0"]);
     let kubectl = |arguments: &[&str]| cluster.kubectl(arguments);
@@ -98,6 +99,7 @@ fn built_in_objects() {
 /// KAPI-CRD-01, KAPI-CRD-02, KAPI-CRD-03, KAPI-CLIENT-01, KAPI-DISC-01: what people do with objects of their own kinds.
 #[test]
 fn custom_objects() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&["--components", "controllers", "--nodes", "0"]);
     let kubectl = |arguments: &[&str]| cluster.kubectl(arguments);
@@ -165,6 +167,7 @@ fn custom_objects() {
 /// KAPI-WL-01, KAPI-WL-02, KAPI-WL-03, KAPI-WL-04, KAPI-REST-05: a Deployment becomes Available, scales, rolls, and heals.
 #[test]
 fn deployments() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
     let kubectl = |arguments: &[&str]| cluster.kubectl(arguments);
@@ -198,6 +201,7 @@ fn deployments() {
 /// KAPI-WL-01, KAPI-REST-06, KAPI-ADM-03: a namespace gets its account, empties itself before it goes, and waits for finalizers.
 #[test]
 fn namespaces() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&["--components", "controllers", "--nodes", "0"]);
     let kubectl = |arguments: &[&str]| cluster.kubectl(arguments);
@@ -220,6 +224,7 @@ fn namespaces() {
 /// KAPI-WL-01, KAPI-REST-06: owners and dependents, in the three ways of deleting.
 #[test]
 fn garbage_collection() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&["--components", "controllers", "--nodes", "0"]);
     for (policy, remains) in [("background", false), ("foreground", false), ("orphan", true)] {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use mainstay_e2e::bundles::{self, Toy, condition, offline, publish, read_yaml, until_installed, until_serving};
 use mainstay_e2e::client::{JSON, Target};
-use mainstay_e2e::{Cluster, Options, Registry, need_kubectl};
+use mainstay_e2e::{Cluster, Options, Registry, need_embedded, need_kubectl};
 use serde_json::{Value, json};
 
 /// Asks without credentials, trusting the cluster's CA alone; status and body.
@@ -104,7 +104,7 @@ spec:
 #[test]
 fn an_update_by_kubectl_alone() {
     let Some(()) = need_kubectl() else { return };
-    let cluster = Cluster::with(&Options::default());
+    let cluster = Cluster::up(&[]);
     let registry = Registry::ours();
     let (extension, catalog) = ("clusterextension.olm.operatorframework.io", "clustercatalog.olm.operatorframework.io");
     let none = cluster.kubectl(&["get", "clusterextensions"]);
@@ -150,7 +150,7 @@ fn an_update_by_kubectl_alone() {
 #[test]
 fn what_a_bundle_needs_is_read_from_its_image() {
     let Some(()) = need_kubectl() else { return };
-    let cluster = Cluster::with(&Options::default());
+    let cluster = Cluster::up(&[]);
     let registry = Registry::ours();
     cluster.apply(&team(&cluster, &registry, &["1.0.0", "1.1.0"]));
     let listed = metas(&cluster, "schema=olm.bundle&package=gadget&name=gadget.v1.1.0");
@@ -185,6 +185,7 @@ fn what_a_bundle_needs_is_read_from_its_image() {
 /// follows, and the embedded operator-controller finds and trusts what it names.
 #[test]
 fn catalogs_are_served_where_the_api_is() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let mut cluster = Cluster::with(&Options::default());
     let registry = Registry::ours();
@@ -215,6 +216,7 @@ fn catalogs_are_served_where_the_api_is() {
 /// OLM1-CAT-19: with `--catalogs-server-addr` catalogs have a listener of their own, under the same CA, and the API's has none of them.
 #[test]
 fn catalogs_are_served_where_it_is_asked_for() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&["--catalogs-server-addr", "127.0.0.2:0"]);
     let registry = Registry::ours();

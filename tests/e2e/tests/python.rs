@@ -1,10 +1,11 @@
 //! The Python client against the embedded cluster. What it does stands in `python/clients.py`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use mainstay_e2e::{Cluster, here, python_client, run};
+use mainstay_e2e::{Cluster, here, need_embedded, python_client, run};
 
 #[track_caller]
 fn check(subject: &str, arguments: &[&str]) {
+    let Some(()) = need_embedded() else { return };
     let Some(python) = python_client() else { return };
     let cluster = Cluster::up(arguments);
     let output = run(cluster.command(&python).arg(here("python/clients.py")).arg(subject), "");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use mainstay_e2e::replay::{self, Json, Report, Target};
-use mainstay_e2e::{Cluster, run, shared, skip};
+use mainstay_e2e::{Cluster, need_embedded, run, shared, skip};
 use serde_json::{Value, json};
 
 /// How many scenarios are played at a time.
@@ -23,6 +23,7 @@ fn play(cluster: &Cluster, scenarios: &[Json], jobs: usize, patience: f64) -> Ve
 /// every transcript that is listed as passing passes. `MAINSTAY_UPDATE_TRANSCRIPTS=1` writes the list anew.
 #[test]
 fn recorded_answers() {
+    let Some(()) = need_embedded() else { return };
     let Some(transcripts) = shared("data/kube-transcripts") else { return };
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts-passing.txt");
     let listed = std::fs::read_to_string(&list).unwrap();
@@ -83,6 +84,7 @@ fn again(cluster: &Cluster, must: &[Json], reports: &mut [Report]) {
 /// answers were changed, and find the same steps and places.
 #[test]
 fn the_tool_beside_the_recordings_agrees() {
+    let Some(()) = need_embedded() else { return };
     let (Some(tool), Some(transcripts)) = (shared("tools/kube-replay"), shared("data/kube-transcripts")) else { return };
     let python = Command::new("python3").args(["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).status();
     if !python.is_ok_and(|status| status.success()) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use mainstay_e2e::{Cluster, Output, eventually, every_kubectl, need_kubectl, run, terminate};
+use mainstay_e2e::{Cluster, Output, eventually, every_kubectl, need_embedded, need_kubectl, run, terminate};
 use serde_json::{Value, json};
 
 const NODES: &[&str] = &["--components", "controllers,scheduler,nodes"];
@@ -71,6 +71,7 @@ impl Walk<'_> {
 
 /// Takes a walk with every kubectl on a cluster.
 fn walk(arguments: &[&str], subject: impl Fn(&Walk<'_>)) {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(arguments);
     for (number, kubectl) in every_kubectl().iter().enumerate() {

@@ -9,7 +9,7 @@ use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mainstay_e2e::bundles::{self, Toy, extension, publish, until_installed, until_serving};
-use mainstay_e2e::{Cluster, Registry, need_kubectl};
+use mainstay_e2e::{Cluster, Registry, need_embedded, need_kubectl};
 use mainstay_serve::{Certificates, ClientCertificates, Server, Tls};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -71,6 +71,7 @@ async fn convert(Json(review): Json<Value>) -> Json<Value> {
 /// Secret, and the configuration stays the extension's.
 #[test]
 fn a_bundle_with_webhooks() {
+    let Some(()) = need_embedded() else { return };
     let Some(()) = need_kubectl() else { return };
     let runtime = Runtime::new().unwrap();
     let listener = runtime.block_on(Server::bind("127.0.0.1:0".parse().unwrap())).unwrap();
