@@ -20,4 +20,4 @@ pub mod gates;
 mod manifests;
 
 pub use controller::{Config, OperatorError, run};
-pub use manifests::{ACCOUNT, NAMESPACE, manifests};
+pub use manifests::{ACCOUNT, DEFINITION, LEASE, NAMESPACE, manifests};

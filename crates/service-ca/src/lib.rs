@@ -26,4 +26,4 @@ pub mod serving;
 
 pub use controller::run;
 pub use error::Error;
-pub use manifests::{ACCOUNT, NAMESPACE, manifests};
+pub use manifests::{ACCOUNT, LEASE, NAMESPACE, manifests};

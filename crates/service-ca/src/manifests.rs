@@ -8,6 +8,8 @@ use crate::inject::Taker;
 pub const NAMESPACE: &str = "openshift-service-ca";
 /// The account that it runs as.
 pub const ACCOUNT: &str = "service-ca";
+/// The Lease of those who run it; upstream's name, so that ours and theirs do not work at the same time.
+pub const LEASE: &str = "service-ca-controller-lock";
 const ROLE: &str = "mainstay-service-ca";
 
 /// Namespace, account, role and binding.

@@ -1,20 +1,23 @@
-//! `mainstay deploy`: both controllers of OLM v1 into a cluster, and out of it (MS-CLI-04).
+//! `mainstay deploy`: what `mainstay run` runs into a cluster, and out of it (MS-CLI-04).
 //!
 //! ```text
-//!   flags ──► objects (olm_v1::deployment) ──┬──► -o yaml
-//!                                            ├──► --dry-run: the server's answer to each
-//!                                            └──► server-side apply, CRDs first
+//!   flags ──► components ──► objects (olm_v1::deployment) ──┬──► -o yaml
+//!                                                           ├──► --dry-run: the server's answer to each
+//!                                                           └──► server-side apply, CRDs first
 //! ```
 
 mod certificates;
+mod components;
 mod remove;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use mainstay_api::manifests;
 use mainstay_apply::{Effect, Expect, ObjectRef, Until, WriteError, Writer};
-use mainstay_olm_v1::deployment::{Certificates, Deployment};
+use mainstay_olm_v1::cluster_operator;
+use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use serde_json::{Value, json};
 
@@ -22,6 +25,8 @@ use crate::cluster::{ClusterArgs, Session, not_written};
 use crate::errors::{Exit, Failure, note};
 use crate::up::components::SYSTEM_NAMESPACE;
 use crate::{output, runtime};
+
+use components::{Component, Shape};
 
 /// How long a CRD may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(60);
@@ -35,17 +40,28 @@ Examples:
   mainstay deploy --image REGISTRY/mainstay:1.0
   mainstay deploy --image REGISTRY/mainstay:1.0 --dry-run
   mainstay deploy --image REGISTRY/mainstay:1.0 --combined
+  mainstay deploy --image REGISTRY/mainstay:1.0 --components olm-v1,service-ca --certificates service-ca
   mainstay deploy --image REGISTRY/mainstay:1.0 -o yaml > mainstay.yaml
   mainstay deploy --uninstall
 
-The image is what `mainstay image build --push REF` writes. Two Deployments are made, operator-controller and catalogd, each with an account of
-its own that has the rights it needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they
-name. With --combined it is one Deployment that runs `mainstay run olm-v1`, with one account that has the rights of both.
+Components, each in its own namespace:
+  olm-v1                 catalogd and operator-controller (--namespace)
+  service-ca             serving certificates for Services (openshift-service-ca)
+  cluster-olm-operator   OpenShift's default catalogs, proxy, gates and upgrade guard (openshift-cluster-olm-operator); only where
+                         olms.operator.openshift.io is served
+  all                    all that this cluster has a use for
 
-Running the command again brings a deployment to what the flags say: what an earlier run made and this one does not want is removed.
+The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the rights it
+needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they name. With --combined
+catalogd and operator-controller are one Deployment that runs `mainstay run olm-v1`, with one account that has the rights of both.
+
+Running the command again brings the components that it names to what the flags say: what an earlier run made of them and this one does
+not want is removed.
 
 Serving certificates are made by this command, with an authority whose key is thrown away: they are valid for a year, and running the
-command again replaces them (the running controllers take them over). With --service-ca openshift the cluster's service CA makes and renews them.
+command again replaces them (the running controllers take them over). With --certificates service-ca the cluster's service CA makes and
+renews them, but for its own; with --certificates cert-manager, cert-manager does. The API server is told whom to trust for the webhook that
+labels catalogs with their name.
 
 --uninstall keeps the CRDs, and with them catalogs and extensions; as long as there are extensions it also keeps the namespace, which holds
 their records. --delete-crds removes everything, but only when there are no extensions.")]
@@ -56,7 +72,10 @@ pub struct Arguments {
     /// Ask the server what it would do, and keep nothing
     #[arg(long)]
     dry_run: bool,
-    /// Where both controllers live
+    /// What to deploy, or to uninstall: names, separated by commas, or all [default: olm-v1; with --uninstall all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    components: Vec<Name>,
+    /// Where both controllers of OLM v1 live
     #[arg(short, long, value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     namespace: String,
     /// The image of this program
@@ -65,12 +84,12 @@ pub struct Arguments {
     /// Both controllers in one Deployment, mainstay-olm-v1, with one account that has the rights of both
     #[arg(long)]
     combined: bool,
-    /// How many of each controller; one of them works
+    /// How many of each program; one of them works
     #[arg(long, value_name = "N", default_value_t = 2)]
     replicas: u32,
-    /// Who makes the serving certificates, if not this command
-    #[arg(long, value_name = "WHO")]
-    service_ca: Option<ServiceCa>,
+    /// Who makes the serving certificates
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = Issuer::Deploy)]
+    certificates: Issuer,
     /// Tell Prometheus by ServiceMonitors, also where the cluster does not have them yet
     #[arg(long)]
     service_monitor: bool,
@@ -87,7 +106,7 @@ pub struct Arguments {
     #[arg(long)]
     force_conflicts: bool,
     /// Remove what this command made
-    #[arg(long, conflicts_with_all = ["image", "output", "combined", "service_ca", "service_monitor"])]
+    #[arg(long, conflicts_with_all = ["image", "output", "combined", "certificates", "service_monitor"])]
     uninstall: bool,
     /// With --uninstall: the CRDs, too, and with them all catalogs
     #[arg(long, requires = "uninstall")]
@@ -97,10 +116,24 @@ pub struct Arguments {
     output: Option<Format>,
 }
 
+/// A name of what can be deployed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ServiceCa {
-    /// The service CA of the cluster: OpenShift's, or this program's (mainstay run service-ca)
-    Openshift,
+enum Name {
+    OlmV1,
+    ServiceCa,
+    ClusterOlmOperator,
+    All,
+}
+
+/// Who makes certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Issuer {
+    /// This command
+    Deploy,
+    /// The service CA of the cluster: OpenShift's, or this program's
+    ServiceCa,
+    /// cert-manager, which must be there
+    CertManager,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -112,9 +145,14 @@ enum Format {
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     FeatureGates::parse(Profile::Run, &arguments.feature_gates).map_err(|error| Failure::of(Exit::Usage, "--feature-gates", &error))?;
+    let chosen = chosen(arguments)?;
+    let shape = shape(arguments)?;
     if let Some(format) = arguments.output {
-        let monitors = arguments.service_monitor;
-        let objects: Vec<Value> = definitions()?.into_iter().chain(wanted(arguments, monitors, None)?.objects()).collect();
+        let mut objects = if chosen.contains(&Component::OlmV1) { definitions()? } else { Vec::new() };
+        for component in chosen {
+            let frame = frame(component, &shape, arguments, arguments.service_monitor, None)?;
+            objects.extend(component.objects(&shape, &frame));
+        }
         return match format {
             Format::Yaml => output::print(&mainstay_yaml::to_multi_string(&objects)),
             Format::Json => output::print(&format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects}))),
@@ -122,40 +160,127 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     runtime::block_on(async {
         let session = arguments.cluster.open_to_change().await?;
+        let writer = if arguments.dry_run { session.writer.dry() } else { session.writer.clone() };
         if arguments.uninstall {
-            let writer = if arguments.dry_run { session.writer.dry() } else { session.writer.clone() };
-            return remove::remove(&writer, &arguments.namespace, arguments.delete_crds).await;
+            return remove::remove(&writer, &chosen, &arguments.namespace, arguments.delete_crds).await;
         }
-        deploy(arguments, &session).await
+        deploy(arguments, chosen, &shape, &writer).await
     })
 }
 
-async fn deploy(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let writer = if arguments.dry_run { session.writer.dry() } else { session.writer.clone() };
-    let place = |api_version: &str, kind: &str, name: &str, namespace: &str| ObjectRef {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    };
-    let definition = place("apiextensions.k8s.io/v1", "CustomResourceDefinition", "servicemonitors.monitoring.coreos.com", "");
-    let monitors = arguments.service_monitor || writer.get(&definition).await.map_err(|error| not_written(&error))?.is_some();
-    let namespace = writer.get(&place("v1", "Namespace", &arguments.namespace, "")).await.map_err(|error| not_written(&error))?;
-    let authorities = match namespace {
-        Some(_) => {
-            let known = place("v1", "ConfigMap", mainstay_olm_v1::deployment::AUTHORITIES, &arguments.namespace);
-            writer.get(&known).await.map_err(|error| not_written(&error))?
+/// The components that are named, or what is meant where none is.
+fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
+    let default = if arguments.uninstall { Name::All } else { Name::OlmV1 };
+    let names = if arguments.components.is_empty() { &[default] } else { &arguments.components[..] };
+    let chosen: BTreeSet<Component> = names
+        .iter()
+        .flat_map(|name| match name {
+            Name::OlmV1 => vec![Component::OlmV1],
+            Name::ServiceCa => vec![Component::ServiceCa],
+            Name::ClusterOlmOperator => vec![Component::ClusterOlmOperator],
+            Name::All => Component::ALL.to_vec(),
+        })
+        .collect();
+    for (flag, is_given) in [
+        ("--combined", arguments.combined),
+        ("--global-pull-secret", arguments.global_pull_secret.is_some()),
+        ("--feature-gates", !arguments.feature_gates.is_empty()),
+        ("--use-own-service-account", arguments.use_own_service_account),
+        ("--delete-crds", arguments.delete_crds),
+    ] {
+        if is_given && !chosen.contains(&Component::OlmV1) {
+            return Err(Failure::new(Exit::Usage, flag, "it is olm-v1's, which is not among the components"));
         }
-        None => None,
+    }
+    Ok(chosen)
+}
+
+fn shape(arguments: &Arguments) -> Result<Shape, Failure> {
+    let pull_secret = arguments.global_pull_secret.as_deref().map(|text| match text.split('/').collect::<Vec<_>>().as_slice() {
+        [namespace, name] if !namespace.is_empty() && !name.is_empty() => Ok(((*namespace).to_owned(), (*name).to_owned())),
+        _ => Err(Failure::new(Exit::Usage, "--global-pull-secret", format!("expected NAMESPACE/NAME, found {text:?}"))),
+    });
+    let olm_v1 = OlmV1 {
+        combined: arguments.combined,
+        pull_secret: pull_secret.transpose()?,
+        feature_gates: arguments.feature_gates.clone(),
+        own_service_account: arguments.use_own_service_account,
     };
-    let trusted = authorities.as_ref().and_then(|known| known["data"]["ca.crt"].as_str());
-    let wanted = wanted(arguments, monitors, trusted)?;
+    Ok(Shape { system_namespace: arguments.namespace.clone(), olm_v1 })
+}
+
+/// What holds for all programs of a component; `trusted` are the authorities that are trusted so far.
+fn frame(
+    component: Component,
+    shape: &Shape,
+    arguments: &Arguments,
+    service_monitor: bool,
+    trusted: Option<&str>,
+) -> Result<Frame, Failure> {
+    let namespace = component.namespace(shape).to_owned();
+    let certificates = match arguments.certificates {
+        Issuer::CertManager => Certificates::CertManager,
+        // The service CA serves before it can make a certificate for itself.
+        Issuer::ServiceCa if component != Component::ServiceCa => Certificates::ServiceCa,
+        Issuer::ServiceCa | Issuer::Deploy => certificates::make(&namespace, &component.serving(shape), trusted)?,
+    };
+    let (image, replicas) = (arguments.image.clone().unwrap_or_default(), arguments.replicas);
+    Ok(Frame { namespace, image, replicas, certificates, authorities: component.authorities(), service_monitor })
+}
+
+async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &Shape, writer: &Writer) -> Result<(), Failure> {
+    let has_definition = async |name: &str| {
+        let found = writer.get(&place("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, "")).await;
+        found.map(|found| found.is_some()).map_err(|error| not_written(&error))
+    };
+    if chosen.contains(&Component::ClusterOlmOperator) && !has_definition(cluster_operator::DEFINITION).await? {
+        if arguments.components.contains(&Name::ClusterOlmOperator) {
+            let problem = format!("this cluster has no {}, which it works on", cluster_operator::DEFINITION);
+            return Err(Failure::new(Exit::Impossible, Component::ClusterOlmOperator.name(), problem)
+                .hint("--components all leaves out what a cluster has no use for"));
+        }
+        note(format!("cluster-olm-operator is left out: this cluster has no {}", cluster_operator::DEFINITION));
+        chosen.remove(&Component::ClusterOlmOperator);
+    }
+    let monitors = arguments.service_monitor || has_definition("servicemonitors.monitoring.coreos.com").await?;
     if arguments.use_own_service_account {
         note("operator-controller becomes cluster-admin: it installs with its own identity, and ignores the accounts that extensions name");
     }
+    if chosen.contains(&Component::OlmV1) {
+        define(writer, arguments.force_conflicts).await?;
+    }
+    let (mut unasked, mut made_here) = (BTreeMap::new(), false);
+    for component in &chosen {
+        let known = place("v1", "ConfigMap", component.authorities(), component.namespace(shape));
+        let known = writer.get(&known).await.map_err(|error| not_written(&error))?;
+        let trusted = known.as_ref().and_then(|known| known["data"]["ca.crt"].as_str());
+        let frame = frame(*component, shape, arguments, monitors, trusted)?;
+        made_here |= matches!(frame.certificates, Certificates::Given { .. });
+        let objects = component.objects(shape, &frame);
+        remove::remove_made(writer, *component, &shape.system_namespace, &objects).await?;
+        write(writer, objects, arguments.force_conflicts, &mut unasked).await?;
+    }
+    for (namespace, objects) in unasked {
+        note(format!(
+            "namespace {namespace} is not there yet, so the server cannot check what goes into it: {objects} objects that would be created",
+        ));
+    }
+    if !writer.is_dry() {
+        for component in &chosen {
+            note(format!("hint: kubectl -n {} get deployments shows when they are ready", component.namespace(shape)));
+        }
+        if made_here {
+            note("hint: the serving certificates are valid for a year; mainstay deploy makes new ones each time");
+        }
+    }
+    Ok(())
+}
+
+/// Writes the CRDs, and waits until they are served.
+async fn define(writer: &Writer, force: bool) -> Result<(), Failure> {
     let definitions = definitions()?;
     for object in &definitions {
-        apply(&writer, object, arguments.force_conflicts).await?;
+        apply(writer, object, force).await?;
     }
     if !writer.is_dry() {
         for object in &definitions {
@@ -163,59 +288,44 @@ async fn deploy(arguments: &Arguments, session: &Session) -> Result<(), Failure>
             writer.wait(&place, &Until::Healthy, ESTABLISHED).await.map_err(|error| not_written(&error))?;
         }
     }
-    let objects = wanted.objects();
-    remove::remove_made(&writer, &arguments.namespace, &objects).await?;
-    let mut unasked = 0;
-    for object in &objects {
+    Ok(())
+}
+
+/// Writes the objects of a component; `unasked` counts, by namespace, those that a dry run could not ask about.
+async fn write(writer: &Writer, objects: Vec<Value>, force: bool, unasked: &mut BTreeMap<String, usize>) -> Result<(), Failure> {
+    // A webhook that the API server calls already must be trusted with the new authority before it shows the new certificate.
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    for object in objects {
+        let is_called = object["kind"] == "MutatingWebhookConfiguration" && is_there(writer, &object).await?;
+        if is_called { first.push(object) } else { others.push(object) }
+    }
+    for object in first.iter().chain(&others) {
         // A server cannot be asked about objects in a namespace that is not there.
-        if writer.is_dry() && namespace.is_none() && object["metadata"]["namespace"] == arguments.namespace.as_str() {
+        if let (true, Some(namespace)) = (writer.is_dry(), object["metadata"]["namespace"].as_str())
+            && !is_there(writer, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?
+        {
             output::print(&format!("{} not checked by the server (dry run)\n", name(object)))?;
-            unasked += 1;
+            *unasked.entry(namespace.to_owned()).or_default() += 1;
             continue;
         }
-        apply(&writer, object, arguments.force_conflicts).await?;
-    }
-    if unasked > 0 {
-        note(format!(
-            "namespace {} is not there yet, so the server cannot check what goes into it: {unasked} objects that would be created",
-            arguments.namespace
-        ));
-    }
-    if !writer.is_dry() {
-        note(format!("hint: kubectl -n {} get deployments shows when they are ready", arguments.namespace));
-        if matches!(wanted.certificates, Certificates::Given { .. }) {
-            note("hint: the serving certificates are valid for a year; mainstay deploy makes new ones each time");
-        }
+        apply(writer, object, force).await?;
     }
     Ok(())
 }
 
-/// The CRDs of what is deployed.
+async fn is_there(writer: &Writer, object: &Value) -> Result<bool, Failure> {
+    let place = ObjectRef::of(object).map_err(|error| Failure::failed("manifests", &error))?;
+    Ok(writer.get(&place).await.map_err(|error| not_written(&error))?.is_some())
+}
+
+fn place(api_version: &str, kind: &str, name: &str, namespace: &str) -> ObjectRef {
+    ObjectRef { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+/// The CRDs of OLM v1.
 fn definitions() -> Result<Vec<Value>, Failure> {
     let all = manifests().map_err(|error| Failure::failed("manifests", &error))?;
     Ok(all.into_iter().map(|manifest| manifest.definition).filter(|definition| definition["spec"]["group"] != PLATFORM).collect())
-}
-
-fn wanted(arguments: &Arguments, service_monitor: bool, trusted: Option<&str>) -> Result<Deployment, Failure> {
-    let pull_secret = arguments.global_pull_secret.as_deref().map(|text| match text.split('/').collect::<Vec<_>>().as_slice() {
-        [namespace, name] if !namespace.is_empty() && !name.is_empty() => Ok(((*namespace).to_owned(), (*name).to_owned())),
-        _ => Err(Failure::new(Exit::Usage, "--global-pull-secret", format!("expected NAMESPACE/NAME, found {text:?}"))),
-    });
-    let certificates = match arguments.service_ca {
-        Some(ServiceCa::Openshift) => Certificates::ServiceCa,
-        None => certificates::make(&arguments.namespace, trusted)?,
-    };
-    Ok(Deployment {
-        namespace: arguments.namespace.clone(),
-        image: arguments.image.clone().unwrap_or_default(),
-        combined: arguments.combined,
-        replicas: arguments.replicas,
-        certificates,
-        service_monitor,
-        pull_secret: pull_secret.transpose()?,
-        feature_gates: arguments.feature_gates.clone(),
-        own_service_account: arguments.use_own_service_account,
-    })
 }
 
 async fn apply(writer: &Writer, object: &Value, force: bool) -> Result<(), Failure> {
@@ -229,6 +339,9 @@ async fn apply(writer: &Writer, object: &Value, force: bool) -> Result<(), Failu
 
 fn refused(object: &Value, error: &WriteError) -> Failure {
     let failure = not_written(error).because(name(object));
+    if object["apiVersion"] == "cert-manager.io/v1" && remove::not_served(error) {
+        return failure.hint("is cert-manager installed? Without it, --certificates deploy");
+    }
     match error.reason() {
         Some(mainstay_apply::Reason::FieldConflict(_)) => failure.hint("--force-conflicts takes the fields over"),
         _ => failure,

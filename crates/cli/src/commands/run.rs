@@ -1,8 +1,8 @@
 //! `mainstay run`: the loops against an existing cluster (MS-CLI-04).
 //!
 //! ```text
-//!   flags ──► plan ──► health and metrics listeners ──► Leases ──► the components, and catalogd's listener
-//!                       on every replica                 one replica
+//!   flags ──► plan ──► health, metrics, webhook of catalogs ──► Leases ──► the components, and catalogd's listener
+//!                       on every replica                         one replica
 //! ```
 
 mod flags;
@@ -34,7 +34,8 @@ Components:
   catalogd             ClusterCatalogs: unpacks and serves catalogs
   operator-controller  ClusterExtensions: installs and upgrades
   service-ca           serving certificates for Services
-  all                  olm-v1 and service-ca
+  cluster-olm-operator OpenShift's default catalogs, proxy, gates and upgrade guard; waits where its kinds are not served
+  all                  all of these
 
 Examples:
   mainstay run olm-v1 --cache-path /tmp/olm-v1 --catalogs-server-addr 127.0.0.1:8443 --external-address 127.0.0.1:8443
@@ -43,8 +44,9 @@ Examples:
 
 Flags have the names and defaults of operator-controller and catalogd. Addresses are HOST:PORT or :PORT; 0 means off. With both controllers in
 one process the metrics of both are at the address of catalogd's. With --leader-elect, Leases in the system namespace decide which replica works;
-the others serve health and metrics alone. catalogd's content is served by the leader; with POD_IP set, it makes the Service of
---external-address lead to itself.")]
+the others serve health, metrics and the webhook alone. catalogd's content is served by the leader; with POD_IP set, it makes the Service of
+--external-address lead to itself. Given a certificate, catalogd serves the webhook that labels catalogs with their name; mainstay deploy tells
+the API server of it.")]
 pub struct Arguments {
     /// What to run: names, separated by commas, or all
     #[arg(value_name = "COMPONENT", value_delimiter = ',', required = true)]
@@ -102,9 +104,15 @@ pub struct Arguments {
     /// How often content that no catalog refers to is removed [default: 12h]
     #[arg(long, value_name = "DURATION", help_heading = "catalogd")]
     gc_interval: Option<String>,
-    /// Accepted for compatibility: there is no webhook to serve; selectors by name find catalogs without the label that it would set
+    /// The port of the webhook that labels catalogs, by HTTPS; 0 means off [default: 9443 when a certificate is given]
     #[arg(long, value_name = "PORT", help_heading = "catalogd")]
     webhook_server_port: Option<u16>,
+    /// Its serving certificate, with --webhook-tls-key; both are read again when they change [default: that of --tls-cert]
+    #[arg(long, value_name = "FILE", help_heading = "catalogd")]
+    webhook_tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", help_heading = "catalogd")]
+    webhook_tls_key: Option<PathBuf>,
     /// Gates: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
     feature_gates: String,
@@ -127,13 +135,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let session = arguments.cluster.open().await?;
         note(format!("cluster: {} ({})", session.context, session.server));
         let (env, health, stop) = (Env::system(), Arc::new(Health::default()), CancellationToken::new());
-        let certificates = listeners::certificates(plan.tls.as_ref(), &stop)?;
+        let certificates = listeners::certificates("--tls-cert, --tls-key", plan.tls.as_ref(), &stop)?;
         let work = work::open(&plan, &session.cluster, &env)?;
         // Whoever looks after this process is told that it ends until it has ended.
         let listening = CancellationToken::new();
         let _ended_last = listening.clone().drop_guard();
         listeners::health(plan.health.as_ref(), health.clone(), &listening).await?;
         listeners::metrics(plan.metrics.as_ref(), certificates.clone(), env.metrics().clone(), &listening).await?;
+        listeners::webhook(plan.webhook.as_ref(), certificates.as_ref(), env.metrics(), &listening).await?;
         let identity = leader::identity(&host());
         let candidates: Vec<Candidate> = plan
             .leases

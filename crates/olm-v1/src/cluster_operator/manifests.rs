@@ -9,6 +9,10 @@ use crate::manifests::{CATALOGD, OPERATOR_CONTROLLER};
 pub const NAMESPACE: &str = "openshift-cluster-olm-operator";
 /// The account that it runs as.
 pub const ACCOUNT: &str = "cluster-olm-operator";
+/// The Lease of those who run it; upstream's name, so that ours and theirs do not work at the same time.
+pub const LEASE: &str = "cluster-olm-operator-lock";
+/// The definition without which it has nothing to do.
+pub const DEFINITION: &str = "olms.operator.openshift.io";
 
 /// Namespace, account, roles and bindings; `system` is the namespace of both controllers.
 pub fn manifests(system: &str) -> Vec<Value> {

@@ -1,6 +1,6 @@
 //! Serving certificates of `mainstay deploy`: made anew each time, by an authority whose key nobody keeps.
 
-use mainstay_olm_v1::deployment::{CATALOGD_METRICS, CATALOGD_SERVICE, Certificates, OPERATOR_CONTROLLER_SERVICE};
+use mainstay_olm_v1::deployment::{Certificates, Pair, Serving};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,
@@ -12,9 +12,9 @@ use crate::errors::Failure;
 const YEARS: i32 = 1;
 const END: &str = "-----END CERTIFICATE-----";
 
-/// An authority and what it signs. The newest of the authorities that are `trusted` so far stays trusted, until the new certificates have
+/// An authority and what it signs for `serving`. The newest of the authorities that are `trusted` so far stays trusted, until the new certificates have
 /// reached everybody.
-pub fn make(namespace: &str, trusted: Option<&str>) -> Result<Certificates, Failure> {
+pub fn make(namespace: &str, serving: &[Serving], trusted: Option<&str>) -> Result<Certificates, Failure> {
     let failed = |error: rcgen::Error| Failure::failed("serving certificates", &error);
     let key = KeyPair::generate().map_err(failed)?;
     let mut params = params("mainstay-deploy", Vec::new()).map_err(failed)?;
@@ -22,23 +22,19 @@ pub fn make(namespace: &str, trusted: Option<&str>) -> Result<Certificates, Fail
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
     let authority = params.self_signed(&key).map_err(failed)?;
     let issuer = Issuer::new(params, key);
-    let sign = |services: &[&str]| -> Result<(String, String), rcgen::Error> {
-        let names = services.iter().flat_map(|service| {
-            [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local"), format!("{service}.{namespace}")]
-        });
-        let names: Vec<String> = names.collect();
+    let sign = |serving: &Serving| -> Result<(&'static str, Pair), rcgen::Error> {
+        let names = serving.names(namespace);
         let key = KeyPair::generate()?;
-        let mut params = self::params(&names[0], names.clone())?;
+        let mut params = self::params(names.first().map_or(namespace, String::as_str), names.clone())?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        Ok((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
+        Ok((serving.secret, (params.signed_by(&key, &issuer)?.pem(), key.serialize_pem())))
     };
     let before = trusted.and_then(|text| text.find(END).map(|at| format!("{}\n", &text[..at + END.len()])));
     Ok(Certificates::Given {
         authorities: authority.pem() + &before.unwrap_or_default(),
-        catalogd: sign(&[CATALOGD_SERVICE, CATALOGD_METRICS]).map_err(failed)?,
-        operator_controller: sign(&[OPERATOR_CONTROLLER_SERVICE]).map_err(failed)?,
+        pairs: serving.iter().map(sign).collect::<Result<_, _>>().map_err(failed)?,
     })
 }
 
@@ -64,22 +60,23 @@ mod tests {
 
     use super::*;
 
-    fn of(certificates: Certificates) -> (String, (String, String)) {
-        match certificates {
-            Certificates::Given { authorities, catalogd, .. } => (authorities, catalogd),
-            Certificates::ServiceCa => panic!("not made"),
+    fn made(trusted: Option<&str>) -> (String, Pair) {
+        let serving = Serving { secret: "cert", services: vec!["one", "two"] };
+        match make("olm", &[serving], trusted).unwrap() {
+            Certificates::Given { authorities, mut pairs } => (authorities, pairs.remove("cert").unwrap()),
+            other => panic!("not made: {other:?}"),
         }
     }
 
     /// OLM1-GEN-05, MS-CLI-04: a pair that can be served; the authority before stays trusted for one more time.
     #[test]
     fn a_new_authority_each_time() {
-        let (first, (chain, key)) = of(make("olm", None).unwrap());
+        let (first, (chain, key)) = made(None);
         mainstay_serve::Certificates::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
-        let (second, _) = of(make("olm", Some(&first)).unwrap());
+        let (second, _) = made(Some(&first));
         assert_eq!((first.matches(END).count(), second.matches(END).count()), (1, 2));
         assert!(second.contains(first.trim()));
-        let (third, _) = of(make("olm", Some(&second)).unwrap());
+        let (third, _) = made(Some(&second));
         assert_eq!(third.matches(END).count(), 2);
         assert!(!third.contains(first.trim()));
     }

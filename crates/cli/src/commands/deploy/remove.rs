@@ -1,10 +1,11 @@
 //! `mainstay deploy --uninstall`: what was made goes, in the opposite order; what users made stays unless they say otherwise.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::api::GroupVersionKind;
 use mainstay_apply::{Expect, ObjectRef, Propagation, Until, WriteError, Writer};
-use mainstay_olm_v1::deployment::{Certificates, Deployment, MANAGED_BY, PULL_SECRET_ROLE};
+use mainstay_olm_v1::deployment::{MANAGED_BY, PULL_SECRET_ROLE, catalog_webhook};
 use mainstay_runtime::KindError;
 use serde_json::Value;
 
@@ -12,37 +13,42 @@ use crate::cluster::not_written;
 use crate::errors::{Exit, Failure, note};
 use crate::output;
 
+use super::components::{Component, Shape};
+
 /// How long a Deployment, a catalog or a definition may take to go.
 const GONE: Duration = Duration::from_secs(120);
 /// Names that a refusal lists.
 const NAMES: usize = 10;
 
-/// Removes it.
-pub async fn remove(writer: &Writer, namespace: &str, delete_crds: bool) -> Result<(), Failure> {
-    let extensions = names(writer, "ClusterExtension").await?;
+/// Removes these components; the last to come go first.
+pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_namespace: &str, delete_crds: bool) -> Result<(), Failure> {
+    let has_olm_v1 = components.contains(&Component::OlmV1);
+    let extensions = if has_olm_v1 { names(writer, "ClusterExtension").await? } else { Vec::new() };
     if delete_crds && !extensions.is_empty() {
         let some: Vec<&str> = extensions.iter().take(NAMES).map(String::as_str).collect();
         let failure = Failure::new(Exit::Impossible, "--delete-crds", "there are extensions, which would go with their definition");
         return Err(failure.because(some.join(", ")).hint("mainstay uninstall NAME removes an extension and what it installed"));
     }
-    if delete_crds {
-        // While catalogd is there: it has to let them go.
-        for name in names(writer, "ClusterCatalog").await? {
-            delete(writer, &place("olm.operatorframework.io/v1", "ClusterCatalog", "", &name), true).await?;
-        }
-    }
-    remove_made(writer, namespace, &[]).await?;
-    let home = place("v1", "Namespace", "", namespace);
-    let made_here = writer.get(&home).await.map_err(|error| not_written(&error))?;
-    match made_here {
-        Some(live) if live["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1 => {
-            if extensions.is_empty() {
-                delete(writer, &home, false).await?;
-            } else {
-                note(format!("namespace {namespace} stays: it holds the records of {} extensions", extensions.len()));
+    for component in components.iter().rev() {
+        if *component == Component::OlmV1 && delete_crds {
+            // While catalogd is there: it has to let them go. Its webhook must not keep it from that.
+            let webhook = place("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", catalog_webhook::CONFIGURATION);
+            delete_made(writer, &webhook).await?;
+            for name in names(writer, "ClusterCatalog").await? {
+                delete(writer, &place("olm.operatorframework.io/v1", "ClusterCatalog", "", &name), true).await?;
             }
         }
-        _ => {}
+        remove_made(writer, *component, system_namespace, &[]).await?;
+        let namespace = component.namespace(&Shape { system_namespace: system_namespace.to_owned(), ..Shape::default() }).to_owned();
+        let holds = match component {
+            Component::OlmV1 if !extensions.is_empty() => Some(format!("the records of {} extensions", extensions.len())),
+            Component::ServiceCa => signing_key(writer, &namespace).await?,
+            Component::OlmV1 | Component::ClusterOlmOperator => None,
+        };
+        remove_namespace(writer, &namespace, holds).await?;
+    }
+    if !has_olm_v1 {
+        return Ok(());
     }
     if delete_crds {
         for definition in super::definitions()? {
@@ -55,30 +61,69 @@ pub async fn remove(writer: &Writer, namespace: &str, delete_crds: bool) -> Resu
     Ok(())
 }
 
-/// Removes what an earlier run made and `wanted` does not have: the other shape, or a right that is no longer asked for. Deployments go first,
-/// and are waited for: they give their Leases back while they still may.
-pub async fn remove_made(writer: &Writer, namespace: &str, wanted: &[Value]) -> Result<(), Failure> {
-    let wanted = places(wanted)?;
-    let mut made = places(&made(namespace))?;
-    made.sort_by_key(|place| place.kind == "Deployment");
-    made.splice(0..0, rights_elsewhere(writer, namespace).await?);
-    for place in made.into_iter().rev().filter(|old| old.kind != "Namespace" && !wanted.iter().any(|new| new.same(old))) {
-        let live = match writer.get(&place).await {
-            Ok(live) => live,
-            Err(error) if not_served(&error) => None,
-            Err(error) => return Err(not_written(&error)),
-        };
-        let Some(live) = live else { continue };
-        if live["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1 {
-            if wanted.is_empty() {
-                note(format!("{place} stays: mainstay deploy did not make it"));
-            }
-            continue;
-        }
-        // Whoever works must have ended before its rights go.
-        delete(writer, &place, place.kind == "Deployment").await?;
+/// What the namespace of the service CA holds while there is its key: whoever trusts what it signed would trust nothing any more.
+async fn signing_key(writer: &Writer, namespace: &str) -> Result<Option<String>, Failure> {
+    let key = writer.get(&place("v1", "Secret", namespace, "signing-key")).await.map_err(|error| not_written(&error))?;
+    let held = format!("the key that signed certificates of Services; kubectl delete namespace {namespace} removes it");
+    Ok(key.map(|_| held))
+}
+
+/// Removes a namespace that was made by us, unless it holds something.
+async fn remove_namespace(writer: &Writer, name: &str, holds: Option<String>) -> Result<(), Failure> {
+    let home = place("v1", "Namespace", "", name);
+    let live = writer.get(&home).await.map_err(|error| not_written(&error))?;
+    if live.is_none_or(|live| live["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1) {
+        return Ok(());
+    }
+    match holds {
+        Some(what) => note(format!("namespace {name} stays: it holds {what}")),
+        None => delete(writer, &home, false).await?,
     }
     Ok(())
+}
+
+/// Removes what an earlier run made of a component and `wanted` does not have: the other shape, or a right that is no longer asked for. The
+/// webhook goes first, since nobody may be locked out; then the Deployments, which are waited for: they give their Leases back while they
+/// still may.
+pub async fn remove_made(writer: &Writer, component: Component, system_namespace: &str, wanted: &[Value]) -> Result<(), Failure> {
+    let wanted = places(wanted)?;
+    let mut made: Vec<ObjectRef> = Vec::new();
+    for place in places(&component.everything(system_namespace))? {
+        if !made.iter().any(|known| known.same(&place)) {
+            made.push(place);
+        }
+    }
+    made.sort_by_key(|place| match place.kind.as_str() {
+        "MutatingWebhookConfiguration" => 2,
+        "Deployment" => 1,
+        _ => 0,
+    });
+    if component == Component::OlmV1 {
+        made.splice(0..0, rights_elsewhere(writer, system_namespace).await?);
+    }
+    for place in made.into_iter().rev().filter(|old| old.kind != "Namespace" && !wanted.iter().any(|new| new.same(old))) {
+        let is_foreign = !delete_made(writer, &place).await?;
+        if is_foreign && wanted.is_empty() {
+            note(format!("{place} stays: mainstay deploy did not make it"));
+        }
+    }
+    Ok(())
+}
+
+/// Removes an object that was made by us; false where there is one of somebody else.
+async fn delete_made(writer: &Writer, place: &ObjectRef) -> Result<bool, Failure> {
+    let live = match writer.get(place).await {
+        Ok(live) => live,
+        Err(error) if not_served(&error) => None,
+        Err(error) => return Err(not_written(&error)),
+    };
+    let Some(live) = live else { return Ok(true) };
+    if live["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1 {
+        return Ok(false);
+    }
+    // Whoever works must have ended before its rights go.
+    delete(writer, place, place.kind == "Deployment").await?;
+    Ok(true)
 }
 
 /// The right to read the global pull secret lies beside that secret, in a namespace that only the live objects tell.
@@ -102,23 +147,6 @@ fn places(objects: &[Value]) -> Result<Vec<ObjectRef>, Failure> {
     objects.iter().map(|object| ObjectRef::of(object).map_err(|error| Failure::failed("manifests", &error))).collect()
 }
 
-/// Everything that a deployment may consist of, but for what lies in other namespaces.
-fn made(namespace: &str) -> Vec<Value> {
-    let pair = || (String::new(), String::new());
-    let shape = |combined| Deployment {
-        namespace: namespace.to_owned(),
-        image: String::new(),
-        combined,
-        replicas: 0,
-        certificates: Certificates::Given { authorities: String::new(), catalogd: pair(), operator_controller: pair() },
-        service_monitor: true,
-        pull_secret: None,
-        feature_gates: String::new(),
-        own_service_account: true,
-    };
-    [shape(true), shape(false)].iter().flat_map(Deployment::objects).collect()
-}
-
 async fn names(writer: &Writer, kind: &str) -> Result<Vec<String>, Failure> {
     let gvk = GroupVersionKind::gvk("olm.operatorframework.io", "v1", kind);
     match writer.list(&gvk, usize::MAX).await {
@@ -129,7 +157,8 @@ async fn names(writer: &Writer, kind: &str) -> Result<Vec<String>, Failure> {
     }
 }
 
-fn not_served(error: &WriteError) -> bool {
+/// Whether the server does not know the kind.
+pub fn not_served(error: &WriteError) -> bool {
     matches!(error, WriteError::Kind { source: KindError::NotServed { .. }, .. })
 }
 

@@ -19,6 +19,7 @@ use crate::up::components::SYSTEM_NAMESPACE;
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 const CATALOGS: &str = ":8443";
 const EXTERNAL: &str = "catalogd-service.olmv1-system.svc";
+const WEBHOOK: u16 = 9443;
 const GC_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 
 /// What can be run.
@@ -30,15 +31,29 @@ pub enum Component {
     OperatorController,
     /// Serving certificates.
     ServiceCa,
+    /// What OpenShift adds.
+    ClusterOlmOperator,
+}
+
+/// The webhook of catalogs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Where it is served.
+    pub address: SocketAddr,
+    /// Certificate and key, where they are not those of everything else.
+    pub tls: Option<(PathBuf, PathBuf)>,
 }
 
 impl Component {
+    const ALL: [Self; 4] = [Self::Catalogd, Self::OperatorController, Self::ServiceCa, Self::ClusterOlmOperator];
+
     /// As on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Catalogd => "catalogd",
             Self::OperatorController => "operator-controller",
             Self::ServiceCa => "service-ca",
+            Self::ClusterOlmOperator => "cluster-olm-operator",
         }
     }
 
@@ -47,7 +62,8 @@ impl Component {
         match self {
             Self::Catalogd => CATALOGD_LEASE,
             Self::OperatorController => OPERATOR_CONTROLLER_LEASE,
-            Self::ServiceCa => "service-ca-controller-lock",
+            Self::ServiceCa => mainstay_service_ca::LEASE,
+            Self::ClusterOlmOperator => mainstay_olm_v1::cluster_operator::LEASE,
         }
     }
 }
@@ -59,6 +75,7 @@ pub struct Plan {
     pub health: Option<SocketAddr>,
     pub metrics: Option<SocketAddr>,
     pub catalogs: Option<SocketAddr>,
+    pub webhook: Option<Webhook>,
     /// Certificate and key.
     pub tls: Option<(PathBuf, PathBuf)>,
     /// With its scheme.
@@ -99,16 +116,14 @@ fn usage(subject: &str, problem: impl Into<String>) -> Failure {
 pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
     let components = components(&given.components)?;
     let catalogd = components.contains(&Component::Catalogd);
-    let tls = match (&given.tls_cert, &given.tls_key) {
-        (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
-        (None, None) => None,
-        _ => return Err(usage("--tls-cert, --tls-key", "they are given only together")),
-    };
+    let tls = pair("--tls-cert, --tls-key", given.tls_cert.as_ref(), given.tls_key.as_ref())?;
     for (flag, is_given) in [
         ("--catalogs-server-addr", given.catalogs_server_addr.is_some()),
         ("--external-address", given.external_address.is_some()),
         ("--gc-interval", given.gc_interval.is_some()),
         ("--webhook-server-port", given.webhook_server_port.is_some()),
+        ("--webhook-tls-cert", given.webhook_tls_cert.is_some()),
+        ("--webhook-tls-key", given.webhook_tls_key.is_some()),
     ] {
         if is_given && !catalogd {
             return Err(usage(flag, "it is catalogd's, which is not among the components"));
@@ -153,9 +168,6 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
     if address("--pprof-bind-address", &given.pprof_bind_address)?.is_some() {
         notes.push("--pprof-bind-address: this program has no profiles to serve".to_owned());
     }
-    if given.webhook_server_port.is_some() {
-        notes.push("--webhook-server-port: this program has no webhook of catalogs to serve".to_owned());
-    }
     for (flag, folder) in [("--catalogd-cas-dir", &given.catalogd_cas_dir), ("--pull-cas-dir", &given.pull_cas_dir)] {
         if let Some(folder) = folder
             && !folder.is_dir()
@@ -167,6 +179,7 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
         health: address("--health-probe-bind-address", &given.health_probe_bind_address)?,
         metrics,
         catalogs,
+        webhook: if catalogd { webhook(given, tls.is_some())? } else { None },
         tls,
         external_address: format!("{scheme}://{external}"),
         system_namespace: system_namespace(given.system_namespace.as_deref(), Path::new(OWN_NAMESPACE))?,
@@ -185,23 +198,45 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
     })
 }
 
+/// A certificate and its key.
+fn pair(flags: &str, cert: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some((cert.clone(), key.clone()))),
+        (None, None) => Ok(None),
+        _ => Err(usage(flags, "they are given only together")),
+    }
+}
+
+/// The webhook of catalogs: an API server asks nobody without a certificate.
+fn webhook(given: &Arguments, has_usual: bool) -> Result<Option<Webhook>, Failure> {
+    let tls = pair("--webhook-tls-cert, --webhook-tls-key", given.webhook_tls_cert.as_ref(), given.webhook_tls_key.as_ref())?;
+    let has_certificate = tls.is_some() || has_usual;
+    let port = match given.webhook_server_port {
+        Some(0) => return Ok(None),
+        Some(_) if !has_certificate => {
+            return Err(usage("--webhook-server-port", "it needs --webhook-tls-cert or --tls-cert, and their keys"));
+        }
+        Some(port) => port,
+        None if has_certificate => WEBHOOK,
+        None => return Ok(None),
+    };
+    Ok(Some(Webhook { address: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port), tls }))
+}
+
 fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
     let olm_v1 = [Component::Catalogd, Component::OperatorController];
     let mut chosen = BTreeSet::new();
     for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
         match name {
             "olm-v1" => chosen.extend(olm_v1),
-            "all" => chosen.extend([Component::Catalogd, Component::OperatorController, Component::ServiceCa]),
-            _ => match [Component::Catalogd, Component::OperatorController, Component::ServiceCa]
-                .into_iter()
-                .find(|known| known.name() == name)
-            {
+            "all" => chosen.extend(Component::ALL),
+            _ => match Component::ALL.into_iter().find(|known| known.name() == name) {
                 Some(component) => {
                     chosen.insert(component);
                 }
                 None => {
                     return Err(usage("components", format!("{name} cannot be run by this version of mainstay"))
-                        .hint("there are olm-v1 (catalogd and operator-controller), service-ca, and all"));
+                        .hint("there are olm-v1 (catalogd and operator-controller), service-ca, cluster-olm-operator, and all"));
                 }
             },
         }
@@ -321,7 +356,24 @@ mod tests {
         let apart = read("catalogd --tls-cert c --tls-key k --leader-elect=true --cache-dir /c/").unwrap();
         assert_eq!((apart.metrics, apart.catalogs, apart.cache.as_path()), (any(7443), any(8443), Path::new("/c/")));
         assert_eq!(apart.external_address, "https://catalogd-service.olmv1-system.svc");
-        assert_eq!(read("all --leader-elect=false").unwrap().components.len(), 3);
+        assert_eq!(read("all --leader-elect=false").unwrap().components.len(), 4);
+    }
+
+    /// OLM1-CAT-03, OLM1-GEN-09: the webhook is served at upstream's port once there is a certificate, which may be one of its own.
+    #[test]
+    fn the_webhook_needs_a_certificate() {
+        let port = |line: &str| read(line).unwrap().webhook.map(|webhook| webhook.address.port());
+        assert_eq!(port("catalogd"), None);
+        assert_eq!(port("catalogd --webhook-server-port 0"), None);
+        assert_eq!(port("operator-controller --tls-cert c --tls-key k"), None);
+        assert_eq!(port("olm-v1 --tls-cert c --tls-key k"), Some(9443));
+        assert_eq!(port("catalogd --tls-cert c --tls-key k --webhook-server-port 0"), None);
+        assert_eq!(port("catalogd --tls-cert c --tls-key k --webhook-server-port 9444"), Some(9444));
+        let own = read("catalogd --webhook-tls-cert c --webhook-tls-key k").unwrap();
+        assert_eq!((own.tls, own.webhook.and_then(|webhook| webhook.tls)), (None, Some(("c".into(), "k".into()))));
+        assert_eq!(refused("catalogd --webhook-server-port 9443"), "it needs --webhook-tls-cert or --tls-cert, and their keys");
+        assert_eq!(refused("catalogd --webhook-tls-cert c"), "they are given only together");
+        assert!(refused("operator-controller --webhook-tls-cert c").contains("catalogd's"));
     }
 
     /// OLM1-GEN-09, OLM1-GEN-08, MS-CLI-04: mistakes are told at once, with exit code 2.
@@ -340,7 +392,7 @@ mod tests {
         assert!(refused("olm-v1 --leader-elect --leader-elect-lease-duration 1s").contains("leaseDuration must be greater"));
         assert!(refused("olm-v1 --pull-cas-dir /does/not/exist").contains("is no folder"));
         assert!(refused("console").contains("cannot be run"));
-        assert_eq!(read("olm-v1 --pprof-bind-address :6060 --webhook-server-port 9443").unwrap().notes.len(), 2);
+        assert_eq!(read("olm-v1 --pprof-bind-address :6060").unwrap().notes.len(), 1);
     }
 
     #[test]

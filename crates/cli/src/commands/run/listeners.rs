@@ -1,4 +1,4 @@
-//! The listeners of `mainstay run`: health, metrics, catalogs (OLM1-GEN-05, OLM1-GEN-09).
+//! The listeners of `mainstay run`: health, metrics, catalogs and their webhook (OLM1-GEN-05, OLM1-GEN-09).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,19 +13,25 @@ use mainstay_runtime::metrics::{CONTENT_TYPE, Metrics};
 use mainstay_serve::{Certificates, ClientCertificates, Limits, Server, Tls};
 use tokio_util::sync::CancellationToken;
 
+use super::flags::Webhook;
 use super::health::{self, Health};
 use crate::errors::Failure;
 
 /// How often certificate files are looked at.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long a request for a catalog may take to arrive (OLM1-CAT-18).
+/// How long the head of a request for a catalog, or to the webhook, may take to arrive (OLM1-CAT-18).
 const READ: Duration = Duration::from_secs(5);
+/// How many may talk to the webhook at once: API servers, and whoever else finds it.
+const CALLERS: usize = 128;
 
-/// The serving certificate, read again when its files change.
-pub fn certificates(files: Option<&(PathBuf, PathBuf)>, stop: &CancellationToken) -> Result<Option<Certificates>, Failure> {
+/// A serving certificate, read again when its files change.
+pub fn certificates(
+    flags: &'static str,
+    files: Option<&(PathBuf, PathBuf)>,
+    stop: &CancellationToken,
+) -> Result<Option<Certificates>, Failure> {
     let Some((chain, key)) = files else { return Ok(None) };
-    let certificates =
-        Certificates::from_files(chain, key).map_err(|error| Failure::of(crate::errors::Exit::Usage, "--tls-cert, --tls-key", &error))?;
+    let certificates = Certificates::from_files(chain, key).map_err(|error| Failure::of(crate::errors::Exit::Usage, flags, &error))?;
     tokio::spawn(certificates.clone().follow_files(chain.clone(), key.clone(), LOOK, stop.clone()));
     Ok(Some(certificates))
 }
@@ -59,6 +65,23 @@ pub async fn metrics(
         }
     };
     tokio::spawn(server.without_http2().run(Router::new().route("/metrics", get(page)), stop.clone()));
+    Ok(())
+}
+
+/// Serves the webhook of catalogs (OLM1-CAT-03); `usual` is the certificate of everything else.
+pub async fn webhook(
+    wanted: Option<&Webhook>,
+    usual: Option<&Certificates>,
+    metrics: &Metrics,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let Some(Webhook { address, tls }) = wanted else { return Ok(()) };
+    let own = certificates("--webhook-tls-cert, --webhook-tls-key", tls.as_ref(), stop)?;
+    let server = secured(bind("--webhook-server-port", *address).await?, own.as_ref().or(usual))?;
+    tracing::info!(address = %server.address(), "the webhook of catalogs is served");
+    let limits = Limits { connections: CALLERS, ..reading() };
+    let router = mainstay_olm_v1::catalog::webhook::router(metrics);
+    tokio::spawn(server.without_http2().limits(limits).run(router, stop.clone()));
     Ok(())
 }
 

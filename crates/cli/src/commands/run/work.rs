@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use axum::Router;
 use mainstay_oci::ClientConfig;
 use mainstay_olm_v1::endpoint::Endpoint;
-use mainstay_olm_v1::{Ready, Setup, Surroundings};
+use mainstay_olm_v1::{Ready, Setup, Surroundings, cluster_operator};
 use mainstay_runtime::{Cluster, Env};
 use mainstay_serve::Certificates;
 use tokio::task::JoinSet;
@@ -81,6 +81,17 @@ impl Work {
             tasks.spawn(async move {
                 let ended = mainstay_service_ca::run(cluster, env, until).await;
                 ended.map(|()| "service-ca").map_err(|error| Failure::failed("service-ca", &error))
+            });
+        }
+        if plan.components.contains(&Component::ClusterOlmOperator) {
+            let config = cluster_operator::Config {
+                system_namespace: plan.system_namespace.clone(),
+                catalogs: cluster_operator::catalogs::openshift(),
+            };
+            let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
+            tasks.spawn(async move {
+                let ended = cluster_operator::run(cluster, config, env, until).await;
+                ended.map(|()| "cluster-olm-operator").map_err(|error| Failure::failed("cluster-olm-operator", &error))
             });
         }
         health.set(State::Leading);

@@ -1,0 +1,198 @@
+//! What can be deployed: whatever `mainstay run` runs, each in a namespace of its own.
+
+use mainstay_olm_v1::cluster_operator;
+use mainstay_olm_v1::deployment::{Certificates, ClusterOperator, Frame, METRICS, OlmV1, Program, Serving, labelled, lease_rights};
+use mainstay_olm_v1::manifests::metrics_access;
+use serde_json::Value;
+
+const SERVICE_CA_METRICS: &str = "service-ca-metrics";
+
+/// A part that is deployed and removed by itself. In the order in which they come; they go the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// Serving certificates for Services: others may want one.
+    ServiceCa,
+    /// Catalogs and extensions.
+    OlmV1,
+    /// What OpenShift adds to them.
+    ClusterOlmOperator,
+}
+
+/// What the flags say of all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    /// The namespace of both controllers of OLM v1.
+    pub system_namespace: String,
+    /// How these are deployed.
+    pub olm_v1: OlmV1,
+}
+
+impl Component {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ServiceCa, Self::OlmV1, Self::ClusterOlmOperator];
+
+    /// As `mainstay run` calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ServiceCa => "service-ca",
+            Self::OlmV1 => "olm-v1",
+            Self::ClusterOlmOperator => "cluster-olm-operator",
+        }
+    }
+
+    /// The namespace of its pods.
+    pub fn namespace(self, shape: &Shape) -> &str {
+        match self {
+            Self::ServiceCa => mainstay_service_ca::NAMESPACE,
+            Self::OlmV1 => &shape.system_namespace,
+            Self::ClusterOlmOperator => cluster_operator::NAMESPACE,
+        }
+    }
+
+    /// The object with the authorities that signed its serving certificates.
+    pub fn authorities(self) -> &'static str {
+        match self {
+            Self::ServiceCa => "service-ca-metrics-ca",
+            Self::OlmV1 => OlmV1::AUTHORITIES,
+            Self::ClusterOlmOperator => ClusterOperator::AUTHORITIES,
+        }
+    }
+
+    /// The certificates that it needs.
+    pub fn serving(self, shape: &Shape) -> Vec<Serving> {
+        match self {
+            Self::ServiceCa => service_ca().serving,
+            Self::OlmV1 => shape.olm_v1.serving(),
+            Self::ClusterOlmOperator => cluster_operator_of(shape).serving(),
+        }
+    }
+
+    /// Everything but CRDs, in the order in which it is applied.
+    pub fn objects(self, shape: &Shape, frame: &Frame) -> Vec<Value> {
+        match self {
+            Self::ServiceCa => {
+                let mut before = mainstay_service_ca::manifests();
+                let home = mainstay_service_ca::NAMESPACE;
+                before.extend(lease_rights(home, mainstay_service_ca::LEASE, (home, mainstay_service_ca::ACCOUNT)));
+                before.extend(metrics_access(self.name(), mainstay_service_ca::ACCOUNT, &frame.namespace));
+                labelled(frame.around(before, Vec::new(), &[service_ca()]))
+            }
+            Self::OlmV1 => shape.olm_v1.objects(frame),
+            Self::ClusterOlmOperator => cluster_operator_of(shape).objects(frame),
+        }
+    }
+
+    /// Everything that it may consist of, but for what lies beside the global pull secret.
+    pub fn everything(self, system_namespace: &str) -> Vec<Value> {
+        let mut all: Vec<Value> = Vec::new();
+        for combined in [true, false] {
+            let olm_v1 = OlmV1 { combined, own_service_account: true, ..OlmV1::default() };
+            let shape = Shape { system_namespace: system_namespace.to_owned(), olm_v1 };
+            let pairs = self.serving(&shape).into_iter().map(|serving| (serving.secret, Default::default())).collect();
+            for certificates in [Certificates::Given { authorities: String::new(), pairs }, Certificates::CertManager] {
+                let frame = Frame {
+                    namespace: self.namespace(&shape).to_owned(),
+                    image: String::new(),
+                    replicas: 0,
+                    certificates,
+                    authorities: self.authorities(),
+                    service_monitor: true,
+                };
+                all.extend(self.objects(&shape, &frame));
+            }
+        }
+        all
+    }
+}
+
+fn cluster_operator_of(shape: &Shape) -> ClusterOperator {
+    ClusterOperator { system_namespace: shape.system_namespace.clone() }
+}
+
+fn service_ca() -> Program {
+    Program {
+        name: mainstay_service_ca::ACCOUNT,
+        account: mainstay_service_ca::ACCOUNT,
+        component: Component::ServiceCa.name(),
+        system_namespace: mainstay_service_ca::NAMESPACE.to_owned(),
+        arguments: Vec::new(),
+        serving: vec![Serving { secret: "service-ca-metrics-cert", services: vec![SERVICE_CA_METRICS] }],
+        metrics: (SERVICE_CA_METRICS, METRICS),
+        ports: Vec::new(),
+        mounts: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn deployed(component: Component) -> Vec<Value> {
+        let shape = Shape { system_namespace: "olm".into(), ..Shape::default() };
+        let frame = Frame {
+            namespace: component.namespace(&shape).to_owned(),
+            image: "registry.example/mainstay:1".into(),
+            replicas: 2,
+            certificates: Certificates::CertManager,
+            authorities: component.authorities(),
+            service_monitor: true,
+        };
+        component.objects(&shape, &frame)
+    }
+
+    /// MS-CLI-04, COP-SCA-05: each part runs twice, elects a leader, is probed, and lets in nobody but to what it serves.
+    #[test]
+    fn every_part_is_deployed_alike() {
+        for component in Component::ALL {
+            let objects = deployed(component);
+            assert!(objects.iter().all(|object| object["metadata"]["labels"].is_object()));
+            let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
+            for deployment in of("Deployment") {
+                assert_eq!(deployment["spec"]["replicas"], 2);
+                let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+                let arguments = container["args"].to_string();
+                assert!(arguments.contains("--leader-elect") && arguments.contains("--metrics-bind-address=:"), "{arguments}");
+                assert!(container["livenessProbe"].is_object() && container["readinessProbe"].is_object());
+                let named = |kind: &str| of(kind).iter().any(|object| object["metadata"]["name"] == deployment["metadata"]["name"]);
+                assert!(named("NetworkPolicy") && named("PodDisruptionBudget"));
+            }
+            for kind in ["Namespace", "ServiceAccount", "Deployment", "Service", "ServiceMonitor", "Certificate"] {
+                assert!(!of(kind).is_empty(), "{kind} of {}", component.name());
+            }
+            assert!(of("NetworkPolicy").iter().any(|policy| policy["spec"]["podSelector"] == json!({})));
+        }
+    }
+
+    /// MS-CLI-04: nobody has a right to everything, and of named Leases each has its own.
+    #[test]
+    fn every_part_has_its_own_rights() {
+        for (component, lease) in [
+            (Component::ServiceCa, "service-ca-controller-lock"),
+            (Component::OlmV1, "catalogd-operator-lock"),
+            (Component::ClusterOlmOperator, "cluster-olm-operator-lock"),
+        ] {
+            let objects = deployed(component);
+            let rules: Vec<&Value> = objects.iter().flat_map(|object| object["rules"].as_array().into_iter().flatten()).collect();
+            assert!(!rules.iter().any(|rule| rule.to_string().contains("\"*\"")), "{rules:?}");
+            let named: Vec<_> =
+                rules.iter().filter(|rule| rule["resources"] == json!(["leases"]) && rule["verbs"] != json!(["create"])).collect();
+            assert!(!named.is_empty() && named.iter().all(|rule| rule["resourceNames"].is_array()), "{named:?}");
+            assert!(named.iter().any(|rule| rule["resourceNames"] == json!([lease])), "{named:?}");
+        }
+    }
+
+    /// MS-CLI-04: whatever a deployment consists of is found again.
+    #[test]
+    fn everything_is_known() {
+        for component in Component::ALL {
+            let everything = component.everything("olm");
+            for object in deployed(component) {
+                let place =
+                    |object: &Value| (object["kind"].clone(), object["metadata"]["namespace"].clone(), object["metadata"]["name"].clone());
+                assert!(everything.iter().any(|known| place(known) == place(&object)), "{:?}", place(&object));
+            }
+        }
+    }
+}

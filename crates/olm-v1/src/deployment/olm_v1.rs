@@ -1,0 +1,162 @@
+//! catalogd and operator-controller, as two programs or as one.
+
+use serde_json::{Value, json};
+
+use super::{Frame, METRICS, Mount, Program, catalog_webhook, labelled, port, service};
+use crate::deployment::Serving;
+use crate::manifests::{Accounts, CATALOGD, COMBINED, OPERATOR_CONTROLLER, manifests_for, own_namespace};
+
+/// The Service of catalogd.
+pub const CATALOGD_SERVICE: &str = "catalogd-service";
+/// The Service of operator-controller's metrics.
+pub const OPERATOR_CONTROLLER_SERVICE: &str = "operator-controller-service";
+/// The Service of catalogd's metrics.
+pub const CATALOGD_METRICS: &str = "catalogd-metrics";
+/// The Role, and its binding, that let the global pull secret be read; both are in the secret's namespace.
+pub const PULL_SECRET_ROLE: &str = "mainstay-global-pull-secret";
+
+const TRUSTED: &str = "/var/ca-certs";
+const WEBHOOK_CERTIFICATES: &str = "/var/webhook-certs";
+const CACHE: &str = "/var/cache";
+const CATALOGS: u16 = 8443;
+const CATALOGD_METRICS_PORT: u16 = 7443;
+
+/// How both controllers are deployed.
+#[derive(Clone, Debug, Default)]
+pub struct OlmV1 {
+    /// Whether both are one program with one account.
+    pub combined: bool,
+    /// `NAMESPACE` and `NAME` of a Secret with credentials for every pull.
+    pub pull_secret: Option<(String, String)>,
+    /// The value of `--feature-gates`.
+    pub feature_gates: String,
+    /// Whether operator-controller installs as itself, for which it becomes cluster-admin (OLM1-API-07).
+    pub own_service_account: bool,
+}
+
+impl OlmV1 {
+    /// The object with the authorities that signed the serving certificates.
+    pub const AUTHORITIES: &str = "olmv1-ca";
+
+    /// The certificates that it needs.
+    pub fn serving(&self) -> Vec<Serving> {
+        self.programs("").into_iter().flat_map(|program| program.serving).collect()
+    }
+
+    /// Everything but the CRDs, in the order in which it is applied. The webhook comes last: until then nobody could serve it.
+    pub fn objects(&self, frame: &Frame) -> Vec<Value> {
+        let namespace = &frame.namespace;
+        let programs = self.programs(namespace);
+        let mut before = manifests_for(namespace, self.accounts());
+        before.extend(own_namespace(namespace, self.accounts()));
+        before.extend(self.rights(namespace));
+        let services = vec![
+            // Without a selector: it leads to the leader, which says so itself.
+            service(namespace, CATALOGD_SERVICE, None, &json!([port("https", 443, CATALOGS)])),
+            catalog_webhook::leads_to(namespace, programs[0].name),
+        ];
+        let mut objects = frame.around(before, services, &programs);
+        objects.push(catalog_webhook::configuration(frame));
+        labelled(objects)
+    }
+
+    fn accounts(&self) -> Accounts {
+        if self.combined { Accounts::COMBINED } else { Accounts::SEPARATE }
+    }
+
+    /// catalogd's comes first.
+    fn programs(&self, namespace: &str) -> Vec<Program> {
+        let (mut catalogd, operator_controller) = (self.catalogd(namespace), self.operator_controller(namespace));
+        if !self.combined {
+            return vec![catalogd, operator_controller];
+        }
+        // It listens where catalogd does; operator-controller alone listens for metrics, which are the same ones.
+        let more = operator_controller.arguments.into_iter().filter(|argument| !catalogd.arguments.contains(argument)).collect::<Vec<_>>();
+        catalogd.arguments.extend(more);
+        catalogd.mounts.extend(operator_controller.mounts.into_iter().filter(|mount| matches!(mount, Mount::Authorities { .. })));
+        vec![Program { name: COMBINED, account: COMBINED, component: "olm-v1", ..catalogd }]
+    }
+
+    fn catalogd(&self, namespace: &str) -> Program {
+        let webhook = catalog_webhook::serving();
+        let mut arguments = vec![
+            format!("--external-address={CATALOGD_SERVICE}.{namespace}.svc"),
+            format!("--catalogs-server-addr=:{CATALOGS}"),
+            format!("--webhook-server-port={}", catalog_webhook::PORT),
+            format!("--webhook-tls-cert={WEBHOOK_CERTIFICATES}/tls.crt"),
+            format!("--webhook-tls-key={WEBHOOK_CERTIFICATES}/tls.key"),
+        ];
+        arguments.extend(self.shared());
+        Program {
+            name: CATALOGD,
+            account: CATALOGD,
+            component: "catalogd",
+            system_namespace: namespace.to_owned(),
+            arguments,
+            mounts: vec![
+                Mount::Folder { name: "cache", path: CACHE },
+                Mount::Certificate { secret: webhook.secret, path: WEBHOOK_CERTIFICATES },
+            ],
+            serving: vec![Serving { secret: "catalogd-service-cert", services: vec![CATALOGD_SERVICE, CATALOGD_METRICS] }, webhook],
+            metrics: (CATALOGD_METRICS, CATALOGD_METRICS_PORT),
+            ports: vec![("https", CATALOGS), ("webhook", catalog_webhook::PORT)],
+        }
+    }
+
+    fn operator_controller(&self, namespace: &str) -> Program {
+        let mut arguments = vec![format!("--catalogd-cas-dir={TRUSTED}")];
+        if self.own_service_account {
+            arguments.push("--use-own-service-account".to_owned());
+        }
+        arguments.extend(self.shared());
+        Program {
+            name: OPERATOR_CONTROLLER,
+            account: OPERATOR_CONTROLLER,
+            component: "operator-controller",
+            system_namespace: namespace.to_owned(),
+            arguments,
+            mounts: vec![Mount::Folder { name: "cache", path: CACHE }, Mount::Authorities { path: TRUSTED }],
+            serving: vec![Serving { secret: "operator-controller-cert", services: vec![OPERATOR_CONTROLLER_SERVICE] }],
+            metrics: (OPERATOR_CONTROLLER_SERVICE, METRICS),
+            ports: Vec::new(),
+        }
+    }
+
+    /// Flags of both.
+    fn shared(&self) -> Vec<String> {
+        let mut arguments = vec![format!("--cache-path={CACHE}")];
+        if let Some((namespace, name)) = &self.pull_secret {
+            arguments.push(format!("--global-pull-secret={namespace}/{name}"));
+        }
+        if !self.feature_gates.is_empty() {
+            arguments.push(format!("--feature-gates={}", self.feature_gates));
+        }
+        arguments
+    }
+
+    /// Rights beyond those that both controllers always have.
+    fn rights(&self, home: &str) -> Vec<Value> {
+        let mut objects = Vec::new();
+        if let Some((namespace, name)) = &self.pull_secret {
+            let (role, subjects) = (PULL_SECRET_ROLE, self.accounts().subjects(home));
+            objects.push(json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": role, "namespace": namespace},
+                "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": ["get", "list", "watch"]}],
+            }));
+            objects.push(json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": role, "namespace": namespace},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+                "subjects": subjects,
+            }));
+        }
+        if self.own_service_account {
+            objects.push(json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": {"name": "operator-controller-cluster-admin"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"kind": "ServiceAccount", "name": self.accounts().operator_controller, "namespace": home}],
+            }));
+        }
+        objects
+    }
+}
