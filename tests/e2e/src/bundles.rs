@@ -222,7 +222,9 @@ pub fn catalog(name: &str, reference: &str, poll_minutes: Option<u32>) -> String
         image["pollIntervalMinutes"] = minutes.into();
     }
     json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+        // With its label it needs no webhook, which nobody may serve.
+        "metadata": {"name": name, "labels": {"olm.operatorframework.io/metadata.name": name}},
         "spec": {"source": {"type": "Image", "image": image}},
     })
     .to_string()

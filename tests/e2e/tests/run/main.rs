@@ -5,4 +5,5 @@ mod deploy;
 mod leaders;
 mod proxy;
 mod settings;
+mod webhook;
 mod world;

@@ -35,7 +35,7 @@ fn settings_change_while_it_runs() {
     command.arg("--kubeconfig").arg(world.kubeconfig(CATALOGD.0)).args(["--system-namespace", OLM]);
     command.arg("--cache-path").arg(world.file("cache")).arg("--external-address=127.0.0.1");
     command.arg(format!("--catalogs-server-addr=127.0.0.1:{catalogs}"));
-    command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"));
+    command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}")).arg("--webhook-server-port=0");
     command.arg("--tls-cert").arg(world.file("tls.crt")).arg("--tls-key").arg(world.file("tls.key"));
     command.env("CONTAINERS_REGISTRIES_CONF", &conf);
     let log = world.file("catalogd.log");

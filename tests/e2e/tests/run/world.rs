@@ -125,6 +125,9 @@ impl World {
         let external = format!("127.0.0.1:{catalogs}");
         if component != "operator-controller" {
             command.arg(format!("--catalogs-server-addr={external}")).arg(format!("--external-address={external}"));
+            if !flags.iter().any(|flag| flag.starts_with("--webhook-server-port=")) {
+                command.arg(format!("--webhook-server-port={}", free()));
+            }
         }
         if component != "catalogd" {
             command.arg("--catalogd-cas-dir").arg(cas);
