@@ -1,11 +1,11 @@
 //! Registries for a test: ours, in this process, and Debian's.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use mainstay_oci::registry::{Access, Options};
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,7 @@ pub struct Registry {
 
 enum Engine {
     Ours { registry: mainstay_oci::registry::Registry, end: CancellationToken, _runtime: Runtime },
-    Debian { child: Child, _folder: TempDir },
+    Debian { child: Child, _folder: TempDir, _port: TcpSocket },
 }
 
 impl Registry {
@@ -57,7 +57,11 @@ impl Registry {
         };
         let begin = || -> std::io::Result<Self> {
             let folder = tempfile::Builder::new().prefix("mainstay-registry-").tempdir()?;
-            let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+            // Bound without a listener, so that nobody else is given the port; the registry may listen beside it.
+            let port = TcpSocket::new_v4()?;
+            port.set_reuseaddr(true)?;
+            port.bind(([127, 0, 0, 1], 0).into())?;
+            let address = port.local_addr()?.to_string();
             let storage = folder.path().join("storage");
             let configuration = format!(
                 "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}, delete: {{enabled: true}}}}\nhttp: {{addr: '{address}'}}\n",
@@ -67,7 +71,7 @@ impl Registry {
             std::fs::write(&file, configuration)?;
             let child =
                 Command::new(program).arg("serve").arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-            Ok(Self { address, engine: Engine::Debian { child, _folder: folder } })
+            Ok(Self { address, engine: Engine::Debian { child, _folder: folder, _port: port } })
         };
         let registry = match begin() {
             Ok(registry) => registry,
