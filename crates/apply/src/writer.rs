@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{TryStreamExt, pin_mut};
 use http::{Method, Request};
-use kube::core::WatchEvent;
+use kube::core::{GroupVersionKind, WatchEvent};
 use mainstay_runtime::{Kinds, Served};
 use serde_json::{Value, json};
 
@@ -12,6 +12,9 @@ use crate::managed::adopted;
 use crate::owner::asks_to_be_kept;
 use crate::request::{Answer, Call, collection, path, with_query};
 use crate::{Effect, Health, ObjectError, ObjectRef, Owner, Until, Verb, WriteError, health};
+
+/// Between two looks at a server that ends watches at once, or does not name a kind yet.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// One identity's way to write. Cloning is cheap.
 #[derive(Clone)]
@@ -320,8 +323,30 @@ impl Writer {
     /// Waits until the object is as asked; its last state.
     pub async fn wait(&self, object: &ObjectRef, until: &Until, timeout: Duration) -> Result<Value, WriteError> {
         let mut state = "nothing is known of it".to_owned();
-        let outcome = tokio::time::timeout(timeout, self.watch_until(object, until, &mut state)).await;
+        let reached = async {
+            let live = self.watch_until(object, until, &mut state).await?;
+            if *until == Until::Healthy && object.kind == "CustomResourceDefinition" {
+                self.named(&live, &mut state).await?;
+            }
+            Ok(live)
+        };
+        let outcome = tokio::time::timeout(timeout, reached).await;
         outcome.unwrap_or_else(|_| Err(WriteError::TimedOut { object: Box::new(object.clone()), seconds: timeout.as_secs(), state }))
+    }
+
+    /// Waits until discovery names what an established CRD defines. A server may write the condition a moment before, and of several servers
+    /// one may be behind the other.
+    async fn named(&self, crd: &Value, state: &mut String) -> Result<(), WriteError> {
+        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+        for version in versions.filter(|version| version["served"] == true).filter_map(|version| version["name"].as_str()) {
+            let gvk = GroupVersionKind::gvk(&text("/spec/group"), version, &text("/spec/names/kind"));
+            while let Err(error) = self.kinds.served(&gvk).await {
+                *state = error.to_string();
+                tokio::time::sleep(ASK_AGAIN).await;
+            }
+        }
+        Ok(())
     }
 
     async fn watch_until(&self, object: &ObjectRef, until: &Until, state: &mut String) -> Result<Value, WriteError> {
@@ -375,7 +400,7 @@ impl Writer {
                 }
             }
             // A server that ends watches at once is not to be asked without pause.
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            tokio::time::sleep(ASK_AGAIN).await;
         }
     }
 

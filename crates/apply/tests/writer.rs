@@ -37,6 +37,9 @@ fn resources(path: &str) -> Option<Value> {
     Some(match path {
         "/api/v1" => list("v1", vec![resource("configmaps", "ConfigMap", true), resource("namespaces", "Namespace", false)]),
         "/apis/apps/v1" => list("apps/v1", vec![resource("deployments", "Deployment", true)]),
+        "/apis/apiextensions.k8s.io/v1" => {
+            list("apiextensions.k8s.io/v1", vec![resource("customresourcedefinitions", "CustomResourceDefinition", false)])
+        }
         "/apis/events.k8s.io/v1" => list("events.k8s.io/v1", vec![resource("events", "Event", true)]),
         _ => return None,
     })
@@ -52,6 +55,11 @@ async fn serve(state: Shared, request: Request<Body>) -> Response {
     let body: Value = serde_json::from_slice(&to_bytes(body, 1 << 20).await.unwrap()).unwrap_or_default();
     let mut state = state.lock().unwrap();
     state.calls.push(format!("{} {path}?{query}", parts.method));
+    // Discovery is behind: it names the kind only when it is asked for the third time.
+    if path == "/apis/example.com/v1" && state.calls.iter().filter(|call| call.contains(&path)).count() >= 3 {
+        let resource = json!({"name": "things", "kind": "Thing", "namespaced": true, "singularName": "", "verbs": ["get"]});
+        return Json(json!({"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": [resource]})).into_response();
+    }
     if path.contains("forbidden") {
         return status(403, "Forbidden", "configmaps \"forbidden\" is forbidden: User \"u\" cannot patch resource \"configmaps\"");
     }
@@ -261,6 +269,22 @@ async fn waits() {
         "conditions": [{"type": "Available", "status": "True"}]}}));
     let (ready, _) = tokio::join!(writer.wait(&object, &Until::Healthy, Duration::from_secs(5)), writer.patch(&object, "", &patch));
     assert_eq!(ready.unwrap()["status"]["availableReplicas"], 1);
+}
+
+/// OLM1-INST-17, KAPI-CRD-01: an established CRD is waited for until discovery names its kind, too.
+#[tokio::test(start_paused = true)]
+async fn a_definition_is_ready_when_its_kind_is_named() {
+    let (writer, state) = start();
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "names": {"kind": "Thing"}, "versions": [{"name": "v0", "served": false}, {"name": "v1", "served": true}]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]}});
+    writer.apply(&crd, true, &Expect::default()).await.unwrap();
+    let object = ObjectRef::of(&crd).unwrap();
+    let early = writer.wait(&object, &Until::Healthy, Duration::from_millis(100)).await.unwrap_err();
+    assert!(early.to_string().ends_with("the server does not serve Thing of example.com/v1"), "{early}");
+    writer.wait(&object, &Until::Healthy, Duration::from_secs(5)).await.unwrap();
+    let asked = state.lock().unwrap().calls.iter().filter(|call| call.contains("/apis/example.com/v1")).count();
+    assert_eq!(asked, 3);
 }
 
 struct Fixed;
