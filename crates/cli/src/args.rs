@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     apply_plan, approve, backup, bundle, catalog, completion, crd, demo, deploy, describe, down, explain, graph, history, image, install,
-    list, opm, plan, rbac, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade, versions, wait,
+    list, log_level, opm, plan, rbac, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -35,8 +35,8 @@ pub struct Global {
     /// When to use colour and progress bars' control sequences; NO_COLOR is honoured.
     #[arg(long, global = true, value_enum, default_value_t = ColorWhen::Auto, value_name = "WHEN", help_heading = "Global options")]
     pub color: ColorWhen,
-    /// Logs on stderr: error, warn, info, debug, trace, or TARGET=LEVEL,...
-    #[arg(long, global = true, env = "MAINSTAY_LOG", value_name = "FILTER", help_heading = "Global options")]
+    /// Logs on stderr: off, error, warn, info, debug, trace, and COMPONENT=LEVEL,...; mainstay log-level --help lists the components
+    #[arg(long, global = true, env = "MAINSTAY_LOG", value_name = "LEVELS", help_heading = "Global options")]
     pub log_level: Option<String>,
 }
 
@@ -60,6 +60,8 @@ pub enum Command {
     Down(down::Arguments),
     /// The embedded clusters that are running
     Status(status::Arguments),
+    /// What a running program logs, read or changed while it runs
+    LogLevel(log_level::Arguments),
     /// Everything that an embedded cluster stores, in one file
     Backup(backup::Arguments),
     /// A data directory from a backup

@@ -18,6 +18,7 @@ pub mod image;
 pub mod install;
 pub mod list;
 pub mod opm;
+pub mod log_level;
 pub mod plan;
 pub mod rbac;
 pub mod registry;
@@ -70,6 +71,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Up(arguments) => up::run(&arguments),
         Command::Down(arguments) => down::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::LogLevel(arguments) => log_level::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -1,9 +1,21 @@
-//! Logs of the loops and of HTTP clients, to stderr.
+//! Logs of the loops and of HTTP clients, to stderr: how a line looks, and which lines there are, which can change at run time (MS-OPS-01).
+//!
+//! ```text
+//!   --log-level, MAINSTAY_LOG ──► Levels ──► the filter of the log ◄── Levels ◄── PUT /mainstay/log-level ◄── mainstay log-level
+//! ```
+
+pub mod levels;
+
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::errors::{Exit, Failure};
+pub use levels::Levels;
 
 /// How a line of the log looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -15,18 +27,47 @@ pub enum Format {
     Json,
 }
 
-/// Starts logging with a filter such as `info` or `warn,mainstay_olm_v1=debug`.
-pub fn start(filter: &str, format: Format) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
-        Failure::of(Exit::Usage, format!("log level {filter}"), &error).hint("use error, warn, info, debug, trace or TARGET=LEVEL,...")
-    })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match format {
+/// The one log of this process, once it has started.
+static LOG: OnceLock<Log> = OnceLock::new();
+
+struct Log {
+    levels: Mutex<Levels>,
+    filter: reload::Handle<Targets, Registry>,
+}
+
+/// Starts logging with levels such as `info` or `warn,olm-v1=debug`.
+pub fn start(text: &str, format: Format) -> Result<(), Failure> {
+    let levels: Levels = text.parse().map_err(|problem: String| Failure::new(Exit::Usage, "--log-level", problem).hint(levels::hint()))?;
+    let (filter, handle) = reload::Layer::new(levels.targets());
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer: Box<dyn Layer<_> + Send + Sync> = match format {
         Format::Text => {
             let colour = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
-            log.with_ansi(colour).try_init()
+            layer.with_ansi(colour).boxed()
         }
-        Format::Json => log.json().flatten_event(true).with_current_span(false).try_init(),
+        Format::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
     };
-    started.map_err(|error| Failure::new(Exit::Failed, "logging", error.to_string()))
+    let started = tracing_subscriber::registry().with(filter).with(layer).try_init();
+    started.map_err(|error| Failure::new(Exit::Failed, "logging", error.to_string()))?;
+    // The subscriber above is the only one, so this is the first and only time.
+    let _ = LOG.set(Log { levels: Mutex::new(levels), filter: handle });
+    Ok(())
+}
+
+/// The levels now; none before the log has started.
+pub fn current() -> Option<Levels> {
+    LOG.get().map(|log| log.levels.lock().unwrap_or_else(PoisonError::into_inner).clone())
+}
+
+/// Takes other levels from the next line on, and says so in the log whatever its level; `user` is who wants it.
+///
+/// # Errors
+/// There is no log.
+pub fn change(wanted: Levels, user: &str) -> Result<(), String> {
+    let log = LOG.get().ok_or("the log has not started")?;
+    let mut levels = log.levels.lock().unwrap_or_else(PoisonError::into_inner);
+    log.filter.reload(wanted.targets()).map_err(|error| error.to_string())?;
+    tracing::info!(target: levels::CHANGES, from = %levels, to = %wanted, user, "log levels changed");
+    *levels = wanted;
+    Ok(())
 }

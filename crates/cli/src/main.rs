@@ -20,6 +20,7 @@ mod extensions;
 mod images;
 mod logging;
 mod market;
+mod operations;
 mod output;
 mod plans;
 mod progress;

@@ -14,15 +14,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{ArgAction, Args};
-use mainstay_runtime::Env;
 use mainstay_runtime::leader::{self, Candidate, Ended};
+use mainstay_runtime::{Env, Reviews};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
 use crate::logging::Format;
-use crate::runtime;
 use crate::up::Signals;
+use crate::{operations, runtime};
 
 use health::{Health, State};
 
@@ -43,7 +43,9 @@ Examples:
   mainstay run catalogd --leader-elect --tls-cert tls.crt --tls-key tls.key
 
 Flags have the names and defaults of operator-controller and catalogd. Addresses are HOST:PORT or :PORT; 0 means off. With both controllers in
-one process the metrics of both are at the address of catalogd's. With --leader-elect, Leases in the system namespace decide which replica works;
+one process the metrics of both are at the address of catalogd's. Who reads them needs get on /metrics (ClusterRole NAME-metrics-reader of
+mainstay deploy has it), and this process the right to create tokenreviews and subjectaccessreviews; at the same address, mainstay log-level
+reads and changes what is logged. With --leader-elect, Leases in the system namespace decide which replica works;
 the others serve health, metrics and the webhook alone. catalogd's content is served by the leader; with POD_IP set, it makes the Service of
 --external-address lead to itself. Given a certificate, catalogd serves the webhook that labels catalogs with their name; mainstay deploy tells
 the API server of it.")]
@@ -53,7 +55,7 @@ pub struct Arguments {
     components: Vec<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Where metrics are served, by HTTPS [default: off; :8443, with catalogd :7443, when --tls-cert is given]
+    /// Where metrics are served, by HTTPS, to those who may get /metrics [default: off; :8443, with catalogd :7443, when --tls-cert is given]
     #[arg(long, value_name = "ADDR")]
     metrics_bind_address: Option<String>,
     /// Where /healthz and /readyz are served
@@ -141,7 +143,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let listening = CancellationToken::new();
         let _ended_last = listening.clone().drop_guard();
         listeners::health(plan.health.as_ref(), health.clone(), &listening).await?;
-        listeners::metrics(plan.metrics.as_ref(), certificates.clone(), env.metrics().clone(), &listening).await?;
+        let reviews = Arc::new(Reviews::new(session.client.clone()));
+        let routes = operations::of_run(env.metrics().clone(), reviews);
+        listeners::operations(plan.metrics.as_ref(), certificates.clone(), routes, &listening).await?;
         listeners::webhook(plan.webhook.as_ref(), certificates.as_ref(), env.metrics(), &listening).await?;
         let identity = leader::identity(&host());
         let candidates: Vec<Candidate> = plan

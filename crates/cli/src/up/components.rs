@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
-use mainstay_apply::{Expect, ObjectRef, Until, Writer};
+use mainstay_apply::{Expect, ObjectRef, Propagation, Until, Writer};
 use mainstay_olm_v1::cluster_operator::{self, catalogs::openshift};
 use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER};
 use mainstay_olm_v1::{Setup, Surroundings};
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Apis, Options};
 use crate::errors::{Exit, Failure};
 use crate::images;
+use crate::plans::settings;
 
 /// Where OLM v1 keeps its records.
 pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
@@ -143,6 +144,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let chosen = &options.components;
+    // New with each start: what ran before is not on the page any more.
+    let env = Env::system();
+    apis.figures.show(env.metrics().clone());
 
     let authority = mainstay_workloads::Authority::from_pem(apis.server.ca_certificate(), apis.server.ca_key())
         .map_err(|problem| Failure::new(Exit::Failed, "CA", problem))?;
@@ -156,9 +160,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         ca_pem: apis.server.ca_certificate().as_bytes().to_vec(),
         authority: Some(Arc::new(authority)),
     };
-    let (of, until) = (cluster.clone(), stop.clone());
+    let (of, around, until) = (cluster.clone(), env.clone(), stop.clone());
     tasks.spawn(async move {
-        if let Err(error) = mainstay_workloads::run(of, workloads, Env::system(), until).await {
+        if let Err(error) = mainstay_workloads::run(of, workloads, around, until).await {
             tracing::error!(error = &error as &dyn std::error::Error, "workload components ended");
         }
     });
@@ -172,10 +176,12 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     if chosen.has(Component::OlmV1) {
         let begun = Instant::now();
         olm_v1_objects(&writer).await?;
+        // Whoever plans a change has to know them, and nothing else on the cluster tells.
+        apply(&writer, &settings::published(&options.gates)).await?;
         let setup = Setup {
             catalogd: apis.in_process(catalogd),
             operator_controller: apis.in_process(operator_controller),
-            env: Env::system(),
+            env: env.clone(),
             gates: options.gates.clone(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             cache: options.data_dir.join("olm-v1"),
@@ -196,9 +202,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         }
         // It does nothing until somebody brings OpenShift's kinds.
         let config = cluster_operator::Config { system_namespace: SYSTEM_NAMESPACE.to_owned(), catalogs: openshift() };
-        let (of, until) = (apis.in_process(cluster_olm_operator), stop.clone());
+        let (of, around, until) = (apis.in_process(cluster_olm_operator), env.clone(), stop.clone());
         tasks.spawn(async move {
-            if let Err(error) = cluster_operator::run(of, config, Env::system(), until).await {
+            if let Err(error) = cluster_operator::run(of, config, around, until).await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the cluster operator of OLM ended");
             }
         });
@@ -208,13 +214,21 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         for object in mainstay_service_ca::manifests() {
             apply(&writer, &object).await?;
         }
-        let (of, until) = (apis.in_process(service_ca), stop.clone());
+        let (of, around, until) = (apis.in_process(service_ca), env.clone(), stop.clone());
         tasks.spawn(async move {
-            if let Err(error) = mainstay_service_ca::run(of, Env::system(), until).await {
+            if let Err(error) = mainstay_service_ca::run(of, around, until).await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the service CA ended");
             }
         });
         tell("service-ca", "certificates of Services", begun.elapsed());
+    } else {
+        // Left by a start with other components.
+        let stale = settings::published(&options.gates);
+        let place = ObjectRef::of(&stale).map_err(|error| Failure::failed("settings of olm-v1", &error))?;
+        writer
+            .delete(&place, &Expect::default(), Propagation::Background)
+            .await
+            .map_err(|error| Failure::failed("settings of olm-v1", &error))?;
     }
     for object in &options.manifests {
         apply(&writer, object).await?;

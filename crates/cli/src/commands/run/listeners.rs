@@ -6,10 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
-use axum::routing::get;
-use mainstay_runtime::metrics::{CONTENT_TYPE, Metrics};
 use mainstay_serve::{Certificates, ClientCertificates, Limits, Server, Tls};
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +17,8 @@ use crate::errors::Failure;
 const LOOK: Duration = Duration::from_secs(5);
 /// How long the head of a request for a catalog, or to the webhook, may take to arrive (OLM1-CAT-18).
 const READ: Duration = Duration::from_secs(5);
+/// How long an answer to a probe or to Prometheus may wait for somebody to read it.
+const WRITE: Duration = Duration::from_secs(10);
 /// How many may talk to the webhook at once: API servers, and whoever else finds it.
 const CALLERS: usize = 128;
 
@@ -41,47 +39,21 @@ pub async fn health(address: Option<&SocketAddr>, health: Arc<Health>, stop: &Ca
     let Some(address) = address else { return Ok(()) };
     let server = bind("--health-probe-bind-address", *address).await?;
     tracing::info!(address = %server.address(), "health is served");
-    tokio::spawn(server.without_http2().run(health::router(health), stop.clone()));
+    tokio::spawn(server.limits(few()).without_http2().run(health::router(health), stop.clone()));
     Ok(())
 }
 
-/// Serves `/metrics`.
-pub async fn metrics(
+/// Serves what operators of this process ask for: figures, and log levels.
+pub async fn operations(
     address: Option<&SocketAddr>,
     certificates: Option<Certificates>,
-    metrics: Arc<Metrics>,
+    router: Router,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
     let Some(address) = address else { return Ok(()) };
     let server = secured(bind("--metrics-bind-address", *address).await?, certificates.as_ref())?;
     tracing::info!(address = %server.address(), "metrics are served");
-    let page = move || {
-        let page = metrics.page();
-        async move {
-            match page {
-                Ok(page) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response(),
-                Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-            }
-        }
-    };
-    tokio::spawn(server.without_http2().run(Router::new().route("/metrics", get(page)), stop.clone()));
-    Ok(())
-}
-
-/// Serves the webhook of catalogs (OLM1-CAT-03); `usual` is the certificate of everything else.
-pub async fn webhook(
-    wanted: Option<&Webhook>,
-    usual: Option<&Certificates>,
-    metrics: &Metrics,
-    stop: &CancellationToken,
-) -> Result<(), Failure> {
-    let Some(Webhook { address, tls }) = wanted else { return Ok(()) };
-    let own = certificates("--webhook-tls-cert, --webhook-tls-key", tls.as_ref(), stop)?;
-    let server = secured(bind("--webhook-server-port", *address).await?, own.as_ref().or(usual))?;
-    tracing::info!(address = %server.address(), "the webhook of catalogs is served");
-    let limits = Limits { connections: CALLERS, ..reading() };
-    let router = mainstay_olm_v1::catalog::webhook::router(metrics);
-    tokio::spawn(server.without_http2().limits(limits).run(router, stop.clone()));
+    tokio::spawn(server.limits(few()).without_http2().run(router, stop.clone()));
     Ok(())
 }
 
@@ -89,6 +61,11 @@ pub async fn webhook(
 pub async fn catalogs(address: SocketAddr, certificates: Option<&Certificates>) -> Result<Server, Failure> {
     let server = bind("--catalogs-server-addr", address).await?;
     Ok(secured(server, certificates)?.limits(reading()))
+}
+
+/// For a few small requests of probes and of Prometheus: who is slow, large or many costs little.
+fn few() -> Limits {
+    Limits { connections: 64, handshake: READ, header_read: READ, write_stall: WRITE, buffer_bytes: 16 * 1024, ..Limits::default() }
 }
 
 fn reading() -> Limits {
