@@ -2,18 +2,23 @@
 //! what an undisturbed run leaves. `RUST_LOG=crashes=info` tells which schedule runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
+mod process;
 #[path = "../scene/mod.rs"]
 mod scene;
+mod story;
 #[path = "../support/mod.rs"]
 mod support;
 mod wire;
 mod world;
 
 use mainstay_runtime::Env;
+use process::Clocks;
+use story::{Stage, Tale};
 use wire::{Answer, Fault};
 use world::{Left, Schedule, World};
 
-const UNDISTURBED: Schedule = Schedule { seed: 0, install: Fault::None, upgrade: Fault::None, removal: Fault::None, skew: [0, 0] };
+const UNDISTURBED: Schedule =
+    Schedule { seed: 0, install: Fault::None, upgrade: Fault::None, removal: Fault::None, clocks: [Clocks::RIGHT; 2] };
 
 /// How many writes the largest change has, and some to spare.
 const WRITES: usize = 22;
@@ -26,18 +31,34 @@ fn number(name: &str) -> Option<u64> {
 fn schedule(seed: u64) -> Schedule {
     let chance = Env::new(Still, seed);
     let below = |limit: usize| usize::try_from(chance.random() % limit as u64).unwrap();
+    let skew = || [0, 0, 0, 86_400, -86_400, 5][below(6)];
+    let clocks = || Clocks { off: skew(), jump: (below(40), skew()) };
+    let fault = |writes: usize| fault(&below, writes);
+    Schedule { seed, install: fault(WRITES), upgrade: fault(WRITES), removal: fault(3), clocks: [clocks(), clocks()] }
+}
+
+/// A tale from its seed alone.
+fn tale(seed: u64) -> Tale {
+    let chance = Env::new(Still, seed);
+    let below = |limit: usize| usize::try_from(chance.random() % limit as u64).unwrap();
+    let skew = || [0, 0, 0, 86_400, -86_400, 5][below(6)];
+    let clocks = || Clocks { off: skew(), jump: (below(40), skew()) };
+    Tale { seed, faults: std::array::from_fn(|_| fault(&below, 30)), clocks: [clocks(), clocks()] }
+}
+
+/// A fault by chance, at one of so many writes.
+fn fault(below: &dyn Fn(usize) -> usize, writes: usize) -> Fault {
     let answer = || Answer::ALL[below(Answer::ALL.len())];
-    let fault = |writes: usize| match below(16) {
+    match below(18) {
         0..=3 => Fault::KilledBefore(below(writes)),
         4..=6 => Fault::KilledAfter(below(writes)),
         7..=9 => Fault::Writes { at: below(writes), count: 1 + below(3), answer: answer() },
-        10..=11 => Fault::Reads { at: below(40), count: 1 + below(3), answer: answer() },
-        12 => Fault::Watches { count: below(60), pieces: below(4) },
-        13..=14 => Fault::Replaced { at: below(writes) },
+        10..=12 => Fault::Reads { at: below(40), count: 1 + below(3), answer: answer() },
+        13 => Fault::Watches { count: below(60), pieces: below(4) },
+        14 => Fault::Silence { count: below(30), pieces: below(4) },
+        15..=16 => Fault::Replaced { at: below(writes) },
         _ => Fault::None,
-    };
-    let skew = || [0, 0, 0, 86_400, -86_400, 5][below(6)];
-    Schedule { seed, install: fault(WRITES), upgrade: fault(WRITES), removal: fault(3), skew: [skew(), skew()] }
+    }
 }
 
 struct Still;
@@ -65,37 +86,59 @@ fn assert_same(found: &[Left; 3], wanted: &[Left; 3], schedule: &Schedule) {
 }
 
 /// Names the schedule that a panic ends, wherever it happens.
-struct Told<'a>(&'a Schedule);
+struct Told(String, u64);
 
-impl Drop for Told<'_> {
+impl Drop for Told {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{:?}; again with: SEED={} SCHEDULES=1", self.0, self.0.seed);
+            eprintln!("{}; again with: SEED={} SCHEDULES=1", self.0, self.1);
         }
     }
 }
 
-/// Runs schedules in a few clusters at a time, each on its own thread.
-fn run(schedules: &[Schedule]) {
+/// Runs something in a few clusters at a time, each on its own thread.
+fn run_in_clusters(one: impl AsyncFn(&std::sync::atomic::AtomicUsize) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..CLUSTERS {
             scope.spawn(|| {
                 let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-                runtime.block_on(async {
-                    let world = World::start().await;
-                    let wanted = world.run(&UNDISTURBED).await;
-                    while let Some(schedule) = schedules.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst)) {
-                        tracing::info!(?schedule, "begins");
-                        let _told = Told(schedule);
-                        let found = world.run(schedule).await;
-                        tracing::info!(seed = schedule.seed, "ended");
-                        assert_same(&found, &wanted, schedule);
-                    }
-                    world.end().await;
-                });
+                runtime.block_on(one(&next));
             });
         }
+    });
+}
+
+/// The next of many things to do.
+fn taken<'a, T>(all: &'a [T], next: &std::sync::atomic::AtomicUsize) -> Option<&'a T> {
+    all.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
+}
+
+fn run(schedules: &[Schedule]) {
+    run_in_clusters(async |next| {
+        let world = World::start().await;
+        let wanted = world.run(&UNDISTURBED).await;
+        while let Some(schedule) = taken(schedules, next) {
+            tracing::info!(?schedule, "begins");
+            let _told = Told(format!("{schedule:?}"), schedule.seed);
+            let found = world.run(schedule).await;
+            tracing::info!(seed = schedule.seed, "ended");
+            assert_same(&found, &wanted, schedule);
+        }
+        world.end().await;
+    });
+}
+
+fn tell(tales: &[Tale]) {
+    run_in_clusters(async |next| {
+        let stage = Stage::start().await;
+        while let Some(tale) = taken(tales, next) {
+            tracing::info!(?tale, "begins");
+            let _told = Told(format!("{tale:?}"), tale.seed);
+            stage.tell(tale).await;
+            tracing::info!(seed = tale.seed, "ended");
+        }
+        stage.end().await;
     });
 }
 
@@ -103,6 +146,15 @@ fn run(schedules: &[Schedule]) {
 const CLUSTERS: usize = 2;
 /// Schedules of a run that asks for no number.
 const FEW: u64 = 40;
+/// Schedules of a run that is to be long (`make soak`).
+const MANY: u64 = 3_000;
+
+/// The seeds of this run: `SCHEDULES=N` runs N, `SEED=S` begins elsewhere. A tale is as long as some schedules.
+fn seeds(share: u64) -> std::ops::Range<u64> {
+    let usual = if number("MAINSTAY_SOAK").is_some() { MANY } else { FEW };
+    let (first, count) = (number("SEED").unwrap_or(1), number("SCHEDULES").unwrap_or(usual / share));
+    first..first.saturating_add(count)
+}
 
 /// MS-OPS-03, OLM1-CTRL-09, OLM1-CTRL-11, OLM1-INST-14: the process ends before and after every single write of an install, an upgrade and
 /// a removal; the next one finishes it.
@@ -144,12 +196,24 @@ async fn late_writes_of_another_version_are_mended() {
     world.end().await;
 }
 
-/// MS-OPS-03, OLM1-CTRL-09, OLM1-CTRL-11, OLM1-INST-14: random schedules of conflicts, throttling, errors, time-outs, cut connections, lost
-/// watches, kills, wrong clocks, and leaders that are replaced and whose writes arrive late. What is left is always what an undisturbed run
-/// leaves: objects, records and status. `SCHEDULES=N` runs N instead of 40, `SEED=S` begins elsewhere.
+/// MS-OPS-03, OLM1-CTRL-09, OLM1-CTRL-11, OLM1-INST-14: random schedules of conflicts, throttling, errors, time-outs, cut connections,
+/// requests and answers that go silent, lost and silent watches, kills, clocks that are wrong and that are set, and leaders that are replaced
+/// and whose writes arrive late. What is left is always what an undisturbed run leaves: objects, records and status. `SCHEDULES=N` runs N
+/// instead of 40, `SEED=S` begins elsewhere.
 #[test]
 fn random_faults_leave_what_an_undisturbed_run_leaves() {
-    let (first, count) = (number("SEED").unwrap_or(1), number("SCHEDULES").unwrap_or(FEW));
-    run(&(first..first.saturating_add(count)).map(schedule).collect::<Vec<_>>());
-    eprintln!("{count} schedules from seed {first}");
+    let seeds = seeds(1);
+    run(&seeds.clone().map(schedule).collect::<Vec<_>>());
+    eprintln!("{} schedules from seed {}", seeds.end - seeds.start, seeds.start);
+}
+
+/// MS-OPS-03, MS-POL-01, MS-RB-01, OLM1-CAT-04, OLM1-CRD-01, OLM1-INST-15: the same faults while a change waits for its approval and gets it,
+/// while two extensions that need each other are upgraded together with a CRD that has objects, while an unhealthy upgrade is rolled back,
+/// while what others need is removed, and while the catalog comes, changes, and goes. Every chapter comes to its end, and after it one
+/// revision of each extension counts, none is half done, and its objects are there and no others.
+#[test]
+fn random_faults_do_not_stop_the_story() {
+    let seeds = seeds(8);
+    tell(&seeds.clone().map(tale).collect::<Vec<_>>());
+    eprintln!("{} tales from seed {}", seeds.end - seeds.start, seeds.start);
 }

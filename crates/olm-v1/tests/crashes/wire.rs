@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -38,6 +39,11 @@ pub enum Fault {
         count: usize,
         pieces: usize,
     },
+    /// The first watches go silent after so many pieces, as on a connection that died without a word, until whoever reads them gives up.
+    Silence {
+        count: usize,
+        pieces: usize,
+    },
     /// Another leader takes over while this write is under way: it arrives after the other one is done, and all that follow it.
     Replaced {
         at: usize,
@@ -53,12 +59,21 @@ pub enum Answer {
     Timeout,
     /// The connection is cut: no answer that can be read.
     Cut,
+    /// Nobody answers, ever.
+    Never,
+    /// The answer begins, and does not go on.
+    Half,
 }
 
 impl Answer {
-    pub const ALL: [Self; 5] = [Self::Conflict, Self::TooMany, Self::Internal, Self::Timeout, Self::Cut];
+    pub const ALL: [Self; 7] = [Self::Conflict, Self::TooMany, Self::Internal, Self::Timeout, Self::Cut, Self::Never, Self::Half];
 
-    fn response(self) -> Response {
+    /// Whether somebody who is answered so cannot know what was done.
+    fn leaves_doubt(self) -> bool {
+        !matches!(self, Self::Conflict | Self::TooMany)
+    }
+
+    async fn response(self) -> Response {
         let (code, reason) = match self {
             Self::Conflict => (StatusCode::CONFLICT, "Conflict"),
             Self::TooMany => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
@@ -67,6 +82,11 @@ impl Answer {
             Self::Cut => {
                 let cut = futures::stream::iter([Err::<Vec<u8>, _>(std::io::Error::other("the connection was cut"))]);
                 return Body::from_stream(cut).into_response();
+            }
+            Self::Never => std::future::pending().await,
+            Self::Half => {
+                let begins = futures::stream::iter([Ok::<_, std::convert::Infallible>(&b"{\"kind\":"[..])]);
+                return Body::from_stream(begins.chain(futures::stream::pending())).into_response();
             }
         };
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code.as_u16(), "reason": reason,
@@ -131,10 +151,10 @@ async fn pass(State(wire): State<Wire>, request: Request, next: Next) -> Respons
             std::future::pending().await
         }
         Fault::Writes { at, count, answer } if (at..at + count).contains(&number) => {
-            if number % 2 == 1 && matches!(answer, Answer::Internal | Answer::Timeout | Answer::Cut) {
+            if number % 2 == 1 && answer.leaves_doubt() {
                 next.run(request).await;
             }
-            answer.response()
+            answer.response().await
         }
         Fault::Replaced { at } if number >= at => {
             wire.over.notify_one();
@@ -148,22 +168,35 @@ async fn pass(State(wire): State<Wire>, request: Request, next: Next) -> Respons
 
 async fn read(wire: &Wire, request: Request, next: Next) -> Response {
     if request.uri().query().is_some_and(|query| query.contains("watch=")) {
-        let Fault::Watches { count, pieces } = wire.fault else { return next.run(request).await };
-        let number = wire.watches.fetch_add(1, Ordering::SeqCst);
-        if number >= count {
-            return next.run(request).await;
-        }
-        if number % 3 == 2 {
-            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired",
-                "message": "too old resource version: 1 (2)"});
-            return (StatusCode::GONE, axum::Json(status)).into_response();
-        }
-        let (parts, body) = next.run(request).await.into_parts();
-        return Response::from_parts(parts, Body::from_stream(body.into_data_stream().take(pieces)));
+        return watch(wire, request, next).await;
     }
     let number = wire.reads.fetch_add(1, Ordering::SeqCst);
     match wire.fault {
-        Fault::Reads { at, count, answer } if (at..at + count).contains(&number) => answer.response(),
+        Fault::Reads { at, count, answer } if (at..at + count).contains(&number) => answer.response().await,
         _ => next.run(request).await,
     }
+}
+
+/// How long whoever reads a watch takes until silence tells him that its connection is dead. `kube::runtime` takes five minutes.
+const NOTICED: Duration = Duration::from_millis(400);
+
+async fn watch(wire: &Wire, request: Request, next: Next) -> Response {
+    let (Fault::Watches { count, pieces } | Fault::Silence { count, pieces }) = wire.fault else { return next.run(request).await };
+    let number = wire.watches.fetch_add(1, Ordering::SeqCst);
+    if number >= count {
+        return next.run(request).await;
+    }
+    let silent = matches!(wire.fault, Fault::Silence { .. });
+    if number % 3 == 2 && !silent {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired",
+            "message": "too old resource version: 1 (2)"});
+        return (StatusCode::GONE, axum::Json(status)).into_response();
+    }
+    let (parts, body) = next.run(request).await.into_parts();
+    let told = body.into_data_stream().take(pieces);
+    if !silent {
+        return Response::from_parts(parts, Body::from_stream(told));
+    }
+    let silence = futures::stream::once(tokio::time::sleep(NOTICED)).map(|()| Err(axum::Error::new("silence")));
+    Response::from_parts(parts, Body::from_stream(told.chain(silence)))
 }

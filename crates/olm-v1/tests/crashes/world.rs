@@ -7,24 +7,15 @@ use mainstay_apply::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1::extension::plan::FINALIZERS;
 use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History};
-use mainstay_runtime::{Clock, Env};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::process::{Clocks, Process, chain, env};
 use super::scene::{Content, files};
 use super::support::{
     Api, SYSTEM, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry, setup,
 };
 use super::wire::{Fault, Wire};
-
-/// The machine's clock, wrong by so many seconds.
-struct Skewed(i64);
-
-impl Clock for Skewed {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::now() + jiff::SignedDuration::from_secs(self.0)
-    }
-}
 
 /// One way through an extension's life, and what goes wrong on it.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +24,8 @@ pub struct Schedule {
     pub install: Fault,
     pub upgrade: Fault,
     pub removal: Fault,
-    /// How far the clocks of the two processes of each change are off, in seconds.
-    pub skew: [i64; 2],
+    /// The clocks of the two processes of each change.
+    pub clocks: [Clocks; 2],
 }
 
 /// Everything that a change leaves, without what differs from run to run.
@@ -44,6 +35,9 @@ pub struct Left {
     pub records: Vec<Value>,
     pub extension: Value,
 }
+
+/// How long an answer is waited for; a silent one costs a schedule that long.
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 pub struct World {
     pub api: Api,
@@ -118,22 +112,23 @@ impl World {
     /// A leader is replaced at this write of the installation, and another version is wanted then: what the first one writes late is not of
     /// that version. What is left after the next reconcile.
     pub async fn overtaken(&self, at: usize) -> Left {
-        let schedule = Schedule { seed: at as u64, install: Fault::None, upgrade: Fault::None, removal: Fault::None, skew: [0, 0] };
+        let schedule =
+            Schedule { seed: at as u64, install: Fault::None, upgrade: Fault::None, removal: Fault::None, clocks: [Clocks::RIGHT; 2] };
         let target = extension("widgets");
         self.wish("1.0.0").await;
         let wire = Wire::new(Fault::Replaced { at });
-        let first = self.controllers(wire.over(self.api.server.router()), 0, &schedule);
+        let first = self.controllers(Some(&wire), 2, &schedule);
         tokio::select! {
             () = wire.over.notified() => {}
             _ = self.api.until(&target, |found| reached(found, "1.0.0")) => {}
         }
         self.wish("1.1.0").await;
-        let second = self.controllers(self.api.server.router(), 0, &schedule);
+        let second = self.controllers(None, 2, &schedule);
         let found = self.api.until(&target, |found| reached(found, "1.1.0")).await;
         wire.release();
         first.end().await;
         second.end().await;
-        let third = self.controllers(self.api.server.router(), 0, &schedule);
+        let third = self.controllers(None, 2, &schedule);
         self.settled(&found, &|found| reached(found, "1.1.0")).await;
         third.end().await;
         let left = self.left().await;
@@ -157,49 +152,28 @@ impl World {
     /// Runs the controllers with a fault until the goal is reached. One that is killed or replaced is followed by another; the goal holds
     /// after the last of them has looked once more.
     async fn change(&self, fault: Fault, schedule: &Schedule, goal: &(dyn Fn(&Value) -> bool + Sync)) {
-        let wire = Wire::new(fault);
-        let first = self.controllers(wire.over(self.api.server.router()), schedule.skew[0], schedule);
         let target = extension("widgets");
-        let over = tokio::select! {
-            () = wire.over.notified() => true,
-            _ = self.api.until(&target, goal) => false,
-        };
-        if !over {
-            first.end_over(&wire).await;
-            // A fault may have met the look after the last change: the next one tells.
-            let next = self.controllers(self.api.server.router(), 0, schedule);
+        let start = |wire: Option<&Wire>, number: usize| self.controllers(wire, number, schedule);
+        let reached = || async {
             self.api.until(&target, goal).await;
-            next.end().await;
+        };
+        if !chain(fault, start, reached).await {
             return;
         }
-        let mut first = Some(first);
-        if !matches!(fault, Fault::Replaced { .. }) {
-            first.take().unwrap().kill().await;
+        // The next reconcile.
+        let third = start(None, 2);
+        if let Some(found) = self.api.get(&target).await {
+            let looked = json!({"metadata": {"annotations": {"example.com/look": schedule.seed.to_string()}}});
+            self.api.admin.patch(&target, "", &Patch::Merge(looked)).await.unwrap();
+            self.settled(&found, goal).await;
         }
-        let second = self.controllers(self.api.server.router(), schedule.skew[1], schedule);
-        self.api.until(&extension("widgets"), goal).await;
-        if let Some(first) = first {
-            // The writes of the old leader arrive now; then it notices that it is none any more.
-            wire.release();
-            first.end().await;
-            second.end().await;
-            // The next reconcile.
-            let third = self.controllers(self.api.server.router(), 0, schedule);
-            if let Some(found) = self.api.get(&extension("widgets")).await {
-                let looked = json!({"metadata": {"annotations": {"example.com/look": schedule.seed.to_string()}}});
-                self.api.admin.patch(&extension("widgets"), "", &Patch::Merge(looked)).await.unwrap();
-                self.settled(&found, goal).await;
-            }
-            third.end().await;
-            return;
-        }
-        second.end().await;
+        third.end().await;
     }
 
     /// Waits until one deployed record is left beside superseded ones, and the objects are those of it: what the next reconcile sees to.
     async fn settled(&self, found: &Value, goal: &(dyn Fn(&Value) -> bool + Sync)) {
         let mut last = String::new();
-        for _ in 0..3000 {
+        for _ in 0..12_000 {
             let now = self.api.get(&extension("widgets")).await.unwrap_or_default();
             let records = self.records(found["metadata"]["uid"].as_str().unwrap()).await;
             let state = |record: &Value| record["state"].as_str().unwrap_or_default().to_owned();
@@ -229,12 +203,15 @@ impl World {
         wanted == found && images(&live) == images(deployed["objects"].as_array().unwrap())
     }
 
-    fn controllers(&self, router: axum::Router, skew: i64, schedule: &Schedule) -> Controllers {
-        let mut settings = setup(&self.api, router);
+    /// The controllers of a process that follows so many others, on a wire if need be. A third one has a right clock.
+    fn controllers(&self, wire: Option<&Wire>, number: usize, schedule: &Schedule) -> Process {
+        let router = self.api.server.router();
+        let mut settings = setup(&self.api, wire.map_or_else(|| router.clone(), |wire| wire.over(router.clone())));
+        settings.operator_controller = settings.operator_controller.answering_within(PATIENCE);
         let process = self.started.fetch_add(1, Ordering::SeqCst);
-        settings.env = Env::new(Skewed(skew), (schedule.seed << 32) | process);
-        let stop = CancellationToken::new();
-        Controllers { running: tokio::spawn(settings.open().unwrap().run(stop.clone())), stop }
+        let clocks = schedule.clocks.get(number).copied().unwrap_or(Clocks::RIGHT);
+        settings.env = env(clocks, (schedule.seed << 32) | process);
+        Process::start(settings)
     }
 
     async fn list(&self, path: &str, selector: &str) -> Vec<Value> {
@@ -289,35 +266,6 @@ impl World {
     }
 }
 
-/// The controllers of one process.
-struct Controllers {
-    running: tokio::task::JoinHandle<()>,
-    stop: CancellationToken,
-}
-
-impl Controllers {
-    async fn end(self) {
-        self.stop.cancel();
-        self.running.await.unwrap();
-    }
-
-    /// Ends, or is killed where a last write after the goal is the one at which it is to be.
-    async fn end_over(mut self, wire: &Wire) {
-        self.stop.cancel();
-        tokio::select! {
-            ended = &mut self.running => ended.unwrap(),
-            () = wire.over.notified() => self.kill().await,
-        }
-    }
-
-    /// Whatever runs of it is dropped where it stands.
-    async fn kill(self) {
-        self.running.abort();
-        let _ = self.running.await;
-        self.stop.cancel();
-    }
-}
-
 fn reached(found: &Value, version: &str) -> bool {
     let progressing = condition(found, "Progressing");
     found["status"]["install"]["bundle"]["version"] == version
@@ -326,7 +274,7 @@ fn reached(found: &Value, version: &str) -> bool {
         && found["metadata"]["finalizers"] == json!(FINALIZERS)
 }
 
-fn place_of(object: &Value) -> ObjectRef {
+pub fn place_of(object: &Value) -> ObjectRef {
     ObjectRef::of(object).unwrap()
 }
 
