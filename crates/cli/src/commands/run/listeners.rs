@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use mainstay_runtime::metrics::Metrics;
 use mainstay_serve::{Certificates, ClientCertificates, Limits, Server, Tls};
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +55,23 @@ pub async fn operations(
     let server = secured(bind("--metrics-bind-address", *address).await?, certificates.as_ref())?;
     tracing::info!(address = %server.address(), "metrics are served");
     tokio::spawn(server.limits(few()).without_http2().run(router, stop.clone()));
+    Ok(())
+}
+
+/// Serves the webhook of catalogs (OLM1-CAT-03); `usual` is the certificate of everything else.
+pub async fn webhook(
+    wanted: Option<&Webhook>,
+    usual: Option<&Certificates>,
+    metrics: &Metrics,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let Some(Webhook { address, tls }) = wanted else { return Ok(()) };
+    let own = certificates("--webhook-tls-cert, --webhook-tls-key", tls.as_ref(), stop)?;
+    let server = secured(bind("--webhook-server-port", *address).await?, own.as_ref().or(usual))?;
+    tracing::info!(address = %server.address(), "the webhook of catalogs is served");
+    let limits = Limits { connections: CALLERS, write_stall: WRITE, ..reading() };
+    let router = mainstay_olm_v1::catalog::webhook::router(metrics);
+    tokio::spawn(server.without_http2().limits(limits).run(router, stop.clone()));
     Ok(())
 }
 
