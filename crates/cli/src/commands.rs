@@ -12,6 +12,7 @@ pub mod deploy;
 pub mod describe;
 pub mod down;
 pub mod explain;
+pub mod flags;
 pub mod graph;
 pub mod history;
 pub mod image;

@@ -1,16 +1,16 @@
 //! `mainstay apply-plan`: a saved plan is done, unless the world has moved on since (MS-PLAN-02).
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
+use super::flags::{Consent, Waiting};
 use super::{rollback, uninstall};
 use crate::cluster::{ClusterArgs, Session};
 use crate::errors::{Exit, Failure, note};
 use crate::output;
 use crate::plans::{self, Change, Planned, Saved};
-use crate::progress::{Progress, confirm};
+use crate::progress::Progress;
 use crate::runtime;
 
 /// Arguments.
@@ -25,15 +25,11 @@ is named (exit code 4).")]
 pub struct Arguments {
     /// The file that mainstay plan --out wrote
     file: PathBuf,
-    /// Do not ask
-    #[arg(long, short)]
-    yes: bool,
-    /// Do not wait until it is done
-    #[arg(long)]
-    no_wait: bool,
-    /// How long to wait for each extension, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    timeout: u64,
+    #[command(flatten)]
+    consent: Consent,
+    /// For each extension.
+    #[command(flatten)]
+    waiting: Waiting,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -81,7 +77,7 @@ async fn apply(session: &Session, arguments: &Arguments, saved: &Saved) -> Resul
         note(plans::show(&now.preview, &now.notes, false).trim_end());
         all.push(now);
     }
-    confirm("apply it?", arguments.yes)?;
+    arguments.consent.ask("apply it?")?;
     for planned in &all {
         carry(session, arguments, planned).await?;
     }
@@ -91,12 +87,13 @@ async fn apply(session: &Session, arguments: &Arguments, saved: &Saved) -> Resul
 async fn carry(session: &Session, arguments: &Arguments, planned: &Planned) -> Result<(), Failure> {
     match &planned.change {
         Change::Uninstall { name, keep_crds, even_if_needed } => {
-            Box::pin(uninstall::perform(session, name, *keep_crds, *even_if_needed, arguments.timeout)).await
+            Box::pin(uninstall::perform(session, name, *keep_crds, *even_if_needed, arguments.waiting.patience)).await
         }
-        Change::Rollback { name, to_revision, force } => rollback::perform(session, name, *to_revision, *force, arguments.timeout).await,
+        Change::Rollback { name, to_revision, force } => {
+            rollback::perform(session, name, *to_revision, *force, arguments.waiting.patience).await
+        }
         Change::Install(_) | Change::Upgrade { .. } | Change::Object { .. } => {
-            let timeout = (!arguments.no_wait).then(|| Duration::from_secs(arguments.timeout));
-            output::line(plans::carry_out(session, planned, timeout).await?.line)
+            output::line(plans::carry_out(session, planned, arguments.waiting.limit()).await?.line)
         }
     }
 }

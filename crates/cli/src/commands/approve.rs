@@ -12,12 +12,13 @@ use mainstay_apply::{ObjectRef, Patch, Step};
 use mainstay_bundle::rights::{Grant, Installer, manifests};
 use serde_json::{Value, json};
 
+use super::flags::{Consent, Shown};
 use super::install::{apply, labelled, named};
 use crate::cluster::{ClusterArgs, Session, not_written, refused};
 use crate::errors::{Exit, Failure, note};
 use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format, Table};
-use crate::progress::{Progress, confirm};
+use crate::progress::Progress;
 use crate::{bundles, images, runtime};
 
 /// Arguments.
@@ -30,16 +31,17 @@ Examples:
 
 An approval is for this very change. When the catalogs or the extension move on, another plan takes its place and has to be approved
 anew. What the change needs besides is made first, with your rights: a namespace, an account with the least rights and a ClusterExtension
-for each bundle.")]
+for each bundle. Such an extension stays at the version that was shown and approved, until mainstay upgrade NAME lets it follow the
+catalog; what needs it still holds it where it must be.")]
 pub struct Arguments {
     /// The change plan [default: list those that wait]
     pub plan: Option<String>,
-    /// Do not ask
-    #[arg(long, short)]
-    pub yes: bool,
-    /// table, wide, json, yaml, name or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
-    pub output: Format,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub consent: Consent,
+    /// How plans are shown.
+    #[command(flatten)]
+    pub shown: Shown,
     /// Which cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -48,7 +50,7 @@ pub struct Arguments {
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
-        let Some(name) = &arguments.plan else { return list(&arguments.cluster.open().await?, &arguments.output).await };
+        let Some(name) = &arguments.plan else { return list(&arguments.cluster.open().await?, &arguments.shown.format).await };
         let session = arguments.cluster.open_to_change().await?;
         let hints = || vec![format!("mainstay approve {name} again goes on; nothing is approved before everything is made")];
         runtime::until_interrupt(approve(&session, arguments, name), hints).await
@@ -126,9 +128,9 @@ async fn approve(session: &Session, arguments: &Arguments, name: &str) -> Result
     drop(progress);
     show(&plan, &besides);
     if is_approved(&plan) && besides.is_empty() {
-        return finish(&arguments.output, &plan, format!("{} is approved already", subject()));
+        return finish(&arguments.shown.format, &plan, format!("{} is approved already", subject()));
     }
-    confirm("approve?", arguments.yes)?;
+    arguments.consent.ask("approve?")?;
     for step in besides.iter().flat_map(|each| &each.steps) {
         apply(session, step).await?;
     }
@@ -151,10 +153,15 @@ async fn approve(session: &Session, arguments: &Arguments, name: &str) -> Result
     };
     let approved: ChangePlan = serde_json::from_value(approved).map_err(|error| Failure::failed(subject(), &error))?;
     finish(
-        &arguments.output,
+        &arguments.shown.format,
         &approved,
         format!("{} approved: {} goes on to {}{along}", subject(), plan.spec.extension.name, plan.spec.to.name),
-    )
+    )?;
+    for BundleRef { package, version, .. } in besides.iter().map(|each| &each.bundle) {
+        note(format!("clusterextension {package} stays at {version}, as approved"));
+        note(format!("hint: mainstay upgrade {package} lets it follow the catalog, once it is installed"));
+    }
+    Ok(())
 }
 
 fn finish(format: &Format, plan: &ChangePlan, line: String) -> Result<(), Failure> {
@@ -204,7 +211,8 @@ async fn beside(plan: &ChangePlan, bundle: &BundleRef, progress: &mut Progress) 
         "apiVersion": API_VERSION, "kind": "ClusterExtension",
         "metadata": {"name": name, "annotations": {CHANGE_PLAN: plan.name_any()}},
         "spec": {"namespace": namespace, "serviceAccount": {"name": account}, "source": {"sourceType": "Catalog", "catalog": {
-            // Exactly what was shown; `mainstay upgrade` widens it.
+            // Exactly what was shown: whatever the catalogs hold by the time it is installed, nothing else was approved. `mainstay
+            // upgrade` lets go of it.
             "packageName": bundle.package, "version": bundle.version, "selector": {"matchLabels": {NAME_LABEL: bundle.catalog}},
         }}},
     });
@@ -243,7 +251,10 @@ fn show(plan: &ChangePlan, besides: &[Beside]) {
         }
     }
     for Beside { bundle, namespace, grants, steps } in besides {
-        note(format!("to be made for {} in namespace {namespace}:", bundle.name));
+        note(format!(
+            "to be made for {} in namespace {namespace}, at version {} until mainstay upgrade lets it go on:",
+            bundle.name, bundle.version
+        ));
         for step in steps {
             if let Step::CreateOnce(object) | Step::Create(object) | Step::Apply { object, .. } = step {
                 note(format!("  {}", named(object)));

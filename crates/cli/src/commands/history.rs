@@ -6,6 +6,7 @@ use mainstay_olm_v1::extension::record::{Changes, History, KEPT, Revision};
 use serde_json::{Value, json};
 
 use super::age;
+use super::flags::Shown;
 use crate::cluster::ClusterArgs;
 use crate::errors::{Failure, note};
 use crate::extensions;
@@ -24,9 +25,9 @@ mainstay rollback NAME --to-revision N leads back to one of them, with a verdict
 pub struct Arguments {
     /// The extension
     pub name: String,
-    /// table, wide, json, yaml, name or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
-    pub output: Format,
+    /// How they are shown.
+    #[command(flatten)]
+    pub shown: Shown,
     /// Which cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -38,7 +39,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let session = arguments.cluster.open().await?;
         let extension = extensions::get(&session, &arguments.name).await?;
         let history = extensions::history(&session, &extension).await?;
-        if arguments.output.is_table() { table(arguments, &history) } else { output::value(&arguments.output, &document(&history)) }
+        let format = &arguments.shown.format;
+        if format.is_table() { table(arguments, &history) } else { output::value(format, &document(&history)) }
     })
 }
 
@@ -47,7 +49,7 @@ fn table(arguments: &Arguments, history: &History) -> Result<(), Failure> {
         note(format!("clusterextension {}: nothing was applied yet", arguments.name));
         return Ok(());
     }
-    let wide = arguments.output == Format::Wide;
+    let wide = arguments.shown.format == Format::Wide;
     let mut titles = vec!["REVISION", "STATE", "BUNDLE", "VERSION", "AGE", "OBJECTS", "CHANGED", "DIGEST"];
     if wide {
         titles.extend(["PHASES", "WHY"]);

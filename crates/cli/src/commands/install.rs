@@ -1,17 +1,16 @@
 //! `mainstay install`: an extension with an account of its own (MS-CLI-05).
 
-use std::time::Duration;
-
 use clap::Args;
 use mainstay_apply::{Expect, Step};
 use serde_json::Value;
 
+use super::flags::{Carrying, goes_on};
 use crate::cluster::{ClusterArgs, Session, not_written};
 use crate::errors::{Exit, Failure, note};
 use crate::extensions::API_VERSION;
 use crate::output::{self, Format};
-use crate::plans::{self, InstallWish, Planned, Rights};
-use crate::progress::{Progress, confirm};
+use crate::plans::{self, Change, InstallWish, Planned, Rights};
+use crate::progress::Progress;
 use crate::runtime;
 
 pub use crate::plans::INSTALLER_LABEL;
@@ -31,18 +30,9 @@ pub struct Arguments {
     /// What is wanted.
     #[command(flatten)]
     pub wish: WishArguments,
-    /// Do not ask
-    #[arg(long, short)]
-    pub yes: bool,
-    /// Do not wait until it is installed
-    #[arg(long)]
-    pub no_wait: bool,
-    /// How long to wait, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub timeout: u64,
-    /// table, json, yaml, name or jsonpath=PATH: how the extension is shown at the end
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
-    pub output: Format,
+    /// How it is done.
+    #[command(flatten)]
+    pub carrying: Carrying,
     /// Which cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -102,40 +92,30 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let session = arguments.cluster.open_to_change().await?;
         let wish = arguments.wish.read();
         let name = wish.name.clone();
-        let hints = || {
-            vec![
-                format!("what was written stays, and the cluster goes on; mainstay describe {name} shows how it stands"),
-                format!("mainstay uninstall {name} undoes it"),
-            ]
-        };
-        runtime::until_interrupt(Box::pin(install(&session, arguments, wish)), hints).await
+        let hints = || vec![goes_on(&name), format!("mainstay uninstall {name} undoes it")];
+        let question = |_: &Planned| "install?".to_owned();
+        runtime::until_interrupt(Box::pin(perform(&session, &Change::Install(wish), question, &arguments.carrying)), hints).await
     })
 }
 
-async fn install(session: &Session, arguments: &Arguments, wish: InstallWish) -> Result<(), Failure> {
-    let mut progress = Progress::start();
-    let planned = plans::plan(session, &plans::Change::Install(wish), false, &mut progress).await?;
-    drop(progress);
-    perform(session, &planned, "install?", arguments.yes, (!arguments.no_wait).then_some(arguments.timeout), &arguments.output).await
-}
-
-/// Shows a plan, asks, and does it.
+/// Plans a change, shows it, asks, and does it.
 pub async fn perform(
     session: &Session,
-    planned: &Planned,
-    question: &str,
-    yes: bool,
-    timeout: Option<u64>,
-    format: &Format,
+    change: &Change,
+    question: impl FnOnce(&Planned) -> String,
+    carrying: &Carrying,
 ) -> Result<(), Failure> {
+    let mut progress = Progress::start();
+    let planned = plans::plan(session, change, false, &mut progress).await?;
+    drop(progress);
     if let Some(refusal) = planned.refusal() {
         return Err(refusal);
     }
     note(plans::show(&planned.preview, &planned.notes, false).trim_end());
-    confirm(question, yes)?;
-    let outcome = plans::carry_out(session, planned, timeout.map(Duration::from_secs)).await?;
+    carrying.consent.ask(&question(&planned))?;
+    let outcome = plans::carry_out(session, &planned, carrying.waiting.limit()).await?;
     match outcome.extension {
-        Some(extension) => finish(format, &extension, || outcome.line),
+        Some(extension) => finish(&carrying.shown.format, &extension, || outcome.line),
         None => output::line(outcome.line),
     }
 }

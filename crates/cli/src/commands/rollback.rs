@@ -3,7 +3,7 @@
 //! The command changes the extension's wish and grants rights; the cluster does the rest, as for any other change.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use kube::api::{Api, Patch, PatchParams};
@@ -17,13 +17,14 @@ use mainstay_rbac::{PolicyIndex, UserInfo};
 use mainstay_resolver::UpgradeConstraintPolicy;
 use serde_json::{Value, json};
 
+use super::flags::{Consent, Patience, Shown, goes_on};
 use super::install::{apply, finish, labelled};
 use super::upgrade::Granted;
 use crate::cluster::{ClusterArgs, MANAGER, Session, not_written, refused};
 use crate::errors::{Exit, Failure, note};
 use crate::extensions::{self, Chosen, Wanted};
 use crate::output::{self, Format};
-use crate::progress::{Progress, confirm};
+use crate::progress::Progress;
 use crate::runtime;
 
 /// Arguments.
@@ -52,15 +53,15 @@ pub struct Arguments {
     /// Do what is unsafe
     #[arg(long)]
     pub force: bool,
-    /// Do not ask
-    #[arg(long, short)]
-    pub yes: bool,
-    /// How long to wait, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub timeout: u64,
-    /// table, json, yaml, name or jsonpath=PATH: how the verdict of a dry run, or the extension at the end, is shown
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
-    pub output: Format,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub consent: Consent,
+    /// How long to wait.
+    #[command(flatten)]
+    pub patience: Patience,
+    /// How the verdict of a dry run, or the extension at the end, is shown.
+    #[command(flatten)]
+    pub shown: Shown,
     /// Which cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -71,21 +72,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let extension = extensions::get(&session, &arguments.name).await?;
-        let hints = || {
-            vec![
-                format!("what was written stays, and the cluster goes on; mainstay describe {} shows how it stands", arguments.name),
-                format!("{} undoes it", restoring(&extension)),
-            ]
-        };
+        let hints = || vec![goes_on(&arguments.name), format!("{} undoes it", restoring(&extension))];
         runtime::until_interrupt(rollback(&session, arguments, &extension), hints).await
     })
 }
 
 impl Arguments {
     /// What a plan of it says.
-    fn planned(name: &str, to_revision: Option<u32>, force: bool, timeout: u64) -> Self {
-        let (name, cluster) = (name.to_owned(), ClusterArgs::default());
-        Self { name, to_revision, to_version: None, dry_run: false, force, yes: true, timeout, output: Format::Table, cluster }
+    fn planned(name: &str, to_revision: Option<u32>, force: bool, patience: Patience) -> Self {
+        let (name, cluster, shown) = (name.to_owned(), ClusterArgs::default(), Shown { format: Format::Table });
+        Self { name, to_revision, to_version: None, dry_run: false, force, consent: Consent::GIVEN, patience, shown, cluster }
     }
 }
 
@@ -96,15 +92,15 @@ pub async fn look(session: &Session, extension: &ClusterExtension, to: Option<u3
     let Some(installed) = history.installed() else {
         return Err(Failure::new(Exit::Impossible, format!("clusterextension {name}"), "nothing is installed"));
     };
-    let (version, revision) = target(&Arguments::planned(name, to, false, 0), &history, installed)?;
+    let (version, revision) = target(name, to, None, &history, installed)?;
     let ours = Granted::read(session, extension).await?.is_some();
     way(session, extension, installed, version, revision, ours, progress).await
 }
 
 /// Does what a plan of it says.
-pub async fn perform(session: &Session, name: &str, to: Option<u32>, force: bool, timeout: u64) -> Result<(), Failure> {
+pub async fn perform(session: &Session, name: &str, to: Option<u32>, force: bool, patience: Patience) -> Result<(), Failure> {
     let extension = extensions::get(session, name).await?;
-    rollback(session, &Arguments::planned(name, to, force, timeout), &extension).await
+    rollback(session, &Arguments::planned(name, to, force, patience), &extension).await
 }
 
 /// What the verdict is about.
@@ -129,7 +125,7 @@ async fn rollback(session: &Session, arguments: &Arguments, extension: &ClusterE
     let Some(installed) = history.installed() else {
         return Err(Failure::new(Exit::Impossible, subject(), "nothing is installed").hint(format!("mainstay describe {name} shows why")));
     };
-    let (version, revision) = target(arguments, &history, installed)?;
+    let (version, revision) = target(name, arguments.to_revision, arguments.to_version.as_deref(), &history, installed)?;
     let mut progress = Progress::start();
     let granted = Granted::read(session, extension).await?;
     let way = way(session, extension, installed, version, revision, granted.is_some(), &mut progress).await?;
@@ -153,7 +149,7 @@ async fn rollback(session: &Session, arguments: &Arguments, extension: &ClusterE
     for grant in &beyond {
         note(format!("the installer gets in addition: {}", extensions::in_words(grant)));
     }
-    confirm(&format!("roll {name} back to {}?", way.to), arguments.yes)?;
+    arguments.consent.ask(&format!("roll {name} back to {}?", way.to))?;
     let mut progress = Progress::start();
     if let Some(granted) = granted.filter(|_| !beyond.is_empty()) {
         let all: Vec<Grant> = granted.grants.into_iter().chain(beyond).collect();
@@ -168,8 +164,7 @@ async fn rollback(session: &Session, arguments: &Arguments, extension: &ClusterE
         patch["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
     }
     write(session, name, &patch).await?;
-    let timeout = Duration::from_secs(arguments.timeout);
-    let settled = extensions::settle(session, name, &way.to, &way.objects, timeout, &mut progress).await;
+    let settled = extensions::settle(session, name, &way.to, &way.objects, arguments.patience.limit(), &mut progress).await;
     let mut after = settled.map_err(|failure| {
         let failure = failure.hint(format!("{} undoes it", restoring(extension)));
         if preflight_off { failure.hint("spec.install.preflight.crdUpgradeSafety.enforcement is None until that") } else { failure }
@@ -181,7 +176,7 @@ async fn rollback(session: &Session, arguments: &Arguments, extension: &ClusterE
         after = write(session, name, &json!({"spec": {"install": before}})).await?;
     }
     drop(progress);
-    finish(&arguments.output, &after, || {
+    finish(&arguments.shown.format, &after, || {
         format!("clusterextension {name}: {} rolled back to {} in {:.1} s", way.from, way.to, begun.elapsed().as_secs_f64())
     })?;
     note(format!("it stays at {}; to follow the catalog again: {}", way.version, automatic(name)));
@@ -189,11 +184,17 @@ async fn rollback(session: &Session, arguments: &Arguments, extension: &ClusterE
 }
 
 /// Which version, and the revision of it where there is one.
-fn target<'h>(arguments: &Arguments, history: &'h History, installed: &Revision) -> Result<(String, Option<&'h Revision>), Failure> {
-    let subject = format!("clusterextension {}", arguments.name);
-    let hint = format!("mainstay history {} shows the revisions", arguments.name);
+fn target<'h>(
+    name: &str,
+    to_revision: Option<u32>,
+    to_version: Option<&str>,
+    history: &'h History,
+    installed: &Revision,
+) -> Result<(String, Option<&'h Revision>), Failure> {
+    let subject = format!("clusterextension {name}");
+    let hint = format!("mainstay history {name} shows the revisions");
     let was_deployed = |revision: &&Revision| matches!(revision.state, State::Deployed | State::Superseded);
-    let found = if let Some(number) = arguments.to_revision {
+    let found = if let Some(number) = to_revision {
         let found = history.revisions.iter().find(|revision| revision.number == number);
         let Some(found) = found else {
             return Err(Failure::new(Exit::NotFound, subject, format!("there is no revision {number}")).hint(hint));
@@ -203,11 +204,11 @@ fn target<'h>(arguments: &Arguments, history: &'h History, installed: &Revision)
             return Err(Failure::new(Exit::Impossible, subject, problem).hint(hint));
         }
         found
-    } else if let Some(version) = &arguments.to_version {
-        let found = history.revisions.iter().rev().filter(was_deployed).find(|revision| revision.record.bundle.version == *version);
+    } else if let Some(version) = to_version {
+        let found = history.revisions.iter().rev().filter(was_deployed).find(|revision| revision.record.bundle.version == version);
         match found {
             Some(found) => found,
-            None => return Ok((version.clone(), None)),
+            None => return Ok((version.to_owned(), None)),
         }
     } else {
         let earlier = history.revisions.iter().rev().filter(|revision| revision.number < installed.number).filter(was_deployed);
@@ -328,7 +329,7 @@ fn say(way: &Way) {
 }
 
 fn show_verdict(arguments: &Arguments, way: &Way) -> Result<(), Failure> {
-    if arguments.output.is_table() {
+    if arguments.shown.format.is_table() {
         output::line(format!("from {} to {}: {}", way.from, way.to, way.verdict.verdict))?;
         for risk in &way.verdict.risks {
             output::line(format!("  {risk}"))?;
@@ -339,7 +340,7 @@ fn show_verdict(arguments: &Arguments, way: &Way) -> Result<(), Failure> {
         document["name"] = arguments.name.clone().into();
         document["from"] = way.from.clone().into();
         document["to"] = way.to.clone().into();
-        output::value(&arguments.output, &document)?;
+        output::value(&arguments.shown.format, &document)?;
     }
     if way.verdict.verdict == Class::Safe { Ok(()) } else { Err(Failure::no()) }
 }

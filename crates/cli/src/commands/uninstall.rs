@@ -8,12 +8,13 @@ use mainstay_apply::{Expect, ObjectRef, Patch, Propagation, Until};
 use mainstay_olm_v1::extension::removal::{Definition, Preview};
 use serde_json::{Value, json};
 
+use super::flags::{Consent, Patience, Shown};
 use super::install::named;
 use crate::cluster::{ClusterArgs, Session, not_written};
 use crate::errors::{Exit, Failure, note};
 use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format};
-use crate::progress::{Progress, confirm};
+use crate::progress::Progress;
 use crate::runtime;
 
 mod gather;
@@ -49,15 +50,15 @@ pub struct Arguments {
     /// Only show what would happen
     #[arg(long)]
     pub dry_run: bool,
-    /// table, json, yaml or jsonpath=PATH: how the preview of a dry run is shown
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
-    pub output: Format,
-    /// Do not ask
-    #[arg(long, short)]
-    pub yes: bool,
-    /// How long to wait, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub timeout: u64,
+    /// How the preview of a dry run is shown.
+    #[command(flatten)]
+    pub shown: Shown,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub consent: Consent,
+    /// How long to wait.
+    #[command(flatten)]
+    pub patience: Patience,
     /// Which cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -74,16 +75,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Does what a plan of it says.
-pub async fn perform(session: &Session, name: &str, keep_crds: Option<bool>, even_if_needed: bool, timeout: u64) -> Result<(), Failure> {
+pub async fn perform(
+    session: &Session,
+    name: &str,
+    keep_crds: Option<bool>,
+    even_if_needed: bool,
+    patience: Patience,
+) -> Result<(), Failure> {
     let arguments = Arguments {
         name: name.to_owned(),
         delete_crds: keep_crds == Some(false),
         keep_crds: keep_crds == Some(true),
         even_if_needed,
         dry_run: false,
-        output: Format::Table,
-        yes: true,
-        timeout,
+        shown: Shown { format: Format::Table },
+        consent: Consent::GIVEN,
+        patience,
         cluster: ClusterArgs::default(),
     };
     uninstall(session, &arguments).await
@@ -119,7 +126,7 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
         let failure = preview.needed_by.iter().fold(failure, |failure, need| failure.because(need.as_str()));
         return Err(failure.hint("--even-if-needed removes it all the same; what needs it may stop working"));
     }
-    confirm(&format!("uninstall {name}?"), arguments.yes)?;
+    arguments.consent.ask(&format!("uninstall {name}?"))?;
 
     let mut progress = Progress::start();
     let place = ObjectRef {
@@ -128,7 +135,7 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
         namespace: String::new(),
         name: name.clone(),
     };
-    let timeout = Duration::from_secs(arguments.timeout);
+    let timeout = arguments.patience.limit();
     let failed = |error: mainstay_apply::WriteError| not_written(&error);
     if arguments.keep_crds {
         hold(session, &extension, true).await?;
@@ -194,13 +201,13 @@ fn lines(arguments: &Arguments, preview: &Preview) -> Vec<String> {
 }
 
 fn show_preview(arguments: &Arguments, preview: &Preview) -> Result<(), Failure> {
-    if arguments.output.is_table() {
+    if arguments.shown.format.is_table() {
         return lines(arguments, preview).into_iter().try_for_each(output::line);
     }
     let mut document = serde_json::to_value(preview).map_err(|error| Failure::failed("preview", &error))?;
     document["kind"] = "RemovalPreview".into();
     document["name"] = arguments.name.clone().into();
-    output::value(&arguments.output, &document)
+    output::value(&arguments.shown.format, &document)
 }
 
 /// `widgets.example.com: 3 custom resources (2 in a, 1 in b)`.

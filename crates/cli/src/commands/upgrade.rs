@@ -2,13 +2,12 @@
 
 use clap::Args;
 
+use super::flags::{Carrying, goes_on};
 use super::install::perform;
-use crate::cluster::{ClusterArgs, Session};
+use crate::cluster::ClusterArgs;
 use crate::errors::Failure;
 use crate::extensions;
-use crate::output::Format;
-use crate::plans::{self, Change};
-use crate::progress::Progress;
+use crate::plans::{Change, Planned};
 use crate::runtime;
 
 pub use crate::plans::Granted;
@@ -32,18 +31,9 @@ pub struct Arguments {
     /// A channel that will do; can be repeated
     #[arg(long, value_name = "CHANNEL")]
     pub channel: Vec<String>,
-    /// Do not ask
-    #[arg(long, short)]
-    pub yes: bool,
-    /// Do not wait until it is installed
-    #[arg(long)]
-    pub no_wait: bool,
-    /// How long to wait, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub timeout: u64,
-    /// table, json, yaml, name or jsonpath=PATH: how the extension is shown at the end
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
-    pub output: Format,
+    /// How it is done.
+    #[command(flatten)]
+    pub carrying: Carrying,
     /// Which cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -57,23 +47,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let before = extensions::get(&session, name).await?;
         let pinned = before.spec.source.catalog.as_ref().and_then(|catalog| catalog.version.clone());
         let back = extensions::installed(&before).map_or_else(String::new, |bundle| bundle.version);
-        let hints = || {
-            vec![
-                format!("what was written stays, and the cluster goes on; mainstay describe {name} shows how it stands"),
-                format!("before, {back} was installed with version {}", pinned.as_deref().unwrap_or("not pinned")),
-            ]
-        };
-        runtime::until_interrupt(Box::pin(upgrade(&session, arguments)), hints).await
+        let hints =
+            || vec![goes_on(name), format!("before, {back} was installed with version {}", pinned.as_deref().unwrap_or("not pinned"))];
+        let change = Change::Upgrade { name: name.clone(), version: arguments.version.clone(), channels: arguments.channel.clone() };
+        let question = |planned: &Planned| format!("upgrade {name} to {}?", planned.bundle().unwrap_or_default());
+        runtime::until_interrupt(Box::pin(perform(&session, &change, question, &arguments.carrying)), hints).await
     })
-}
-
-async fn upgrade(session: &Session, arguments: &Arguments) -> Result<(), Failure> {
-    let name = &arguments.name;
-    let change = Change::Upgrade { name: name.clone(), version: arguments.version.clone(), channels: arguments.channel.clone() };
-    let mut progress = Progress::start();
-    let planned = plans::plan(session, &change, false, &mut progress).await?;
-    drop(progress);
-    let question = format!("upgrade {name} to {}?", planned.bundle().unwrap_or_default());
-    let timeout = (!arguments.no_wait).then_some(arguments.timeout);
-    perform(session, &planned, &question, arguments.yes, timeout, &arguments.output).await
 }

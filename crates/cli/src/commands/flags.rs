@@ -1,0 +1,87 @@
+//! Flags that commands have in common: whether to ask, how long to wait, how to show the answer.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::errors::Failure;
+use crate::output::Format;
+use crate::progress;
+
+/// Whether people are asked before something is changed.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Consent {
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+impl Consent {
+    /// Given already, as where a saved plan was agreed to as a whole.
+    pub const GIVEN: Self = Self { yes: true };
+
+    /// Asks on a terminal; elsewhere `--yes` must have been given.
+    pub fn ask(&self, question: &str) -> Result<(), Failure> {
+        progress::confirm(question, self.yes)
+    }
+}
+
+/// How long a change is waited for, where it has to be.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Patience {
+    /// How long to wait, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub timeout: u64,
+}
+
+impl Patience {
+    /// As a duration.
+    pub fn limit(self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+}
+
+/// Whether and how long a change is waited for.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Waiting {
+    /// Do not wait until it is done
+    #[arg(long)]
+    pub no_wait: bool,
+    /// How long.
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+impl Waiting {
+    /// How long; nothing where it is not waited for.
+    pub fn limit(self) -> Option<Duration> {
+        (!self.no_wait).then(|| self.patience.limit())
+    }
+}
+
+/// How the answer is shown.
+#[derive(Clone, Debug, Args)]
+pub struct Shown {
+    /// table, wide, json, yaml, name or jsonpath=PATH
+    #[arg(short = 'o', long = "output", default_value = "table", value_name = "FORMAT")]
+    pub format: Format,
+}
+
+/// How a planned change of an extension is carried out: asked, waited for, shown.
+#[derive(Clone, Debug, Args)]
+pub struct Carrying {
+    /// Whether to ask.
+    #[command(flatten)]
+    pub consent: Consent,
+    /// Whether to wait.
+    #[command(flatten)]
+    pub waiting: Waiting,
+    /// How the extension is shown at the end.
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// What is said where a command is interrupted after it has written.
+pub fn goes_on(extension: &str) -> String {
+    format!("what was written stays, and the cluster goes on; mainstay describe {extension} shows how it stands")
+}
