@@ -1,10 +1,10 @@
 //! The catalogs of a cluster with their content, and what can be had from them.
 
+mod fetch;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::StreamExt as _;
 use kube::api::{Api, ListParams};
 use mainstay_api::condition;
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
@@ -12,17 +12,12 @@ use mainstay_catalog::{Index, Limits, MemorySource, PackageFacts};
 use mainstay_olm_v1::extension::facts::{CatalogContent, CatalogFact};
 use mainstay_olm_v1::extension::preview::Revision;
 use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, PackageSource, RefusalKind, Request, Resolution, resolve};
-use mainstay_runtime::Cluster;
 
 use crate::catalogs::Counter;
 use crate::cluster::{Session, refused};
 use crate::commands;
 use crate::errors::{Exit, Failure};
-
-/// The largest catalog that is fetched.
-const MAX_CONTENT: usize = 1 << 30;
-/// How long a catalog may take to be fetched.
-const FETCH: Duration = Duration::from_secs(120);
+use crate::market::fetch::Way;
 
 /// Catalogs by name.
 pub struct Market {
@@ -78,7 +73,7 @@ impl Market {
             Some(name) => vec![api.get(name).await.map_err(|error| refused(format!("clustercatalog {name}"), &error))?],
             None => api.list(&ListParams::default()).await.map_err(|error| refused("clustercatalogs", &error))?.items,
         };
-        let http = http(&session.cluster)?;
+        let way = Way::new(session)?;
         let mut catalogs = Vec::new();
         for catalog in found {
             let name = catalog.metadata.name.clone().unwrap_or_default();
@@ -86,7 +81,7 @@ impl Market {
             labels.entry(NAME_LABEL.to_owned()).or_insert_with(|| name.clone());
             let resolved = catalog.status.as_ref().and_then(|status| status.resolved_source.as_ref());
             let resolved = resolved.map_or_else(String::new, |source| source.image.reference.clone());
-            let content = content(&http, &catalog).await;
+            let content = content(&way, &catalog).await;
             catalogs.push(Stall { name, labels, priority: catalog.spec.priority, resolved, content });
         }
         catalogs.sort_by(|one, other| one.name.cmp(&other.name));
@@ -167,22 +162,7 @@ pub fn only(catalog: Option<&str>) -> Option<LabelSelector> {
     catalog.map(|name| LabelSelector::label(NAME_LABEL, name))
 }
 
-/// A client that trusts what the kubeconfig trusts.
-fn http(cluster: &Cluster) -> Result<reqwest::Client, Failure> {
-    let mut builder = reqwest::Client::builder().timeout(FETCH);
-    if let Cluster::Remote(config) = cluster {
-        for certificate in config.root_cert.iter().flatten() {
-            let certificate = reqwest::Certificate::from_der(certificate).map_err(|error| Failure::failed("kubeconfig", &error))?;
-            builder = builder.add_root_certificate(certificate);
-        }
-        if config.accept_invalid_certs {
-            builder = builder.danger_accept_invalid_certs(true);
-        }
-    }
-    builder.build().map_err(|error| Failure::failed("HTTP client", &error))
-}
-
-async fn content(http: &reqwest::Client, catalog: &ClusterCatalog) -> Result<Content, Unavailable> {
+async fn content(way: &Way, catalog: &ClusterCatalog) -> Result<Content, Unavailable> {
     if catalog.spec.availability_mode == AvailabilityMode::Unavailable {
         return Err(Unavailable::Off);
     }
@@ -193,33 +173,11 @@ async fn content(http: &reqwest::Client, catalog: &ClusterCatalog) -> Result<Con
         return Err(Unavailable::NotServing(said.unwrap_or_default()));
     };
     let url = format!("{}/api/v1/all", urls.base);
-    let lines = fetch(http, &url).await.map_err(|problem| Unavailable::Failed(format!("{url}: {problem}")))?;
+    let lines = way.fetch(&url).await.map_err(|problem| Unavailable::Failed(format!("{url}: {problem}")))?;
     let source = MemorySource::of("all.json", lines);
     let mut content = Counter::default();
     let index =
         mainstay_catalog::store(&source, &Limits::default(), &mut content).map_err(|error| Unavailable::Failed(error.to_string()))?;
     let index = Index::open(index, content.bytes()).map_err(|error| Unavailable::Failed(error.to_string()))?;
     Ok(Content { index: Arc::new(index) })
-}
-
-async fn fetch(http: &reqwest::Client, url: &str) -> Result<Vec<u8>, String> {
-    let said = |error: reqwest::Error| {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(error) = source {
-            text = format!("{text}: {error}");
-            source = error.source();
-        }
-        text
-    };
-    let response = http.get(url).send().await.and_then(reqwest::Response::error_for_status).map_err(said)?;
-    let mut bytes = Vec::new();
-    let mut stream = response.bytes_stream();
-    while let Some(chunk) = stream.next().await {
-        bytes.extend_from_slice(&chunk.map_err(said)?);
-        if bytes.len() > MAX_CONTENT {
-            return Err(format!("more than {MAX_CONTENT} bytes"));
-        }
-    }
-    Ok(bytes)
 }
