@@ -76,6 +76,12 @@ impl Planner<'_> {
         }
         let lost = |target: &ObjectRef| target.kind == "CustomResourceDefinition";
         let gone = self.snapshot.history.as_ref().map(|history| vanished(history, record)).unwrap_or_default();
+        // What cannot be read now would stay for ever: no later plan looks for it.
+        for target in &gone {
+            if let Live::Unreadable(problem) = live.get(target) {
+                return Err(self.fail(problem));
+            }
+        }
         Ok(gone
             .iter()
             .filter(|target| lost(target))
