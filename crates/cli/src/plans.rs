@@ -14,6 +14,7 @@ mod change;
 mod facts;
 mod make;
 mod saved;
+pub mod settings;
 mod show;
 mod verify;
 pub mod world;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use mainstay_e2e::bundles::{self, Toy, publish, until_installed, until_serving};
-use mainstay_e2e::{Cluster, Registry, eventually, need_kubectl};
+use mainstay_e2e::{Cluster, Registry, eventually, need_embedded, need_kubectl};
 use serde_json::{Value, json};
 
 /// A cluster with a catalog of three versions, each replacing the one before; the last one is stricter about custom resources and brings
@@ -165,6 +165,18 @@ fn verified_step_by_step() {
     assert!(asked_as("create ClusterRoleBinding ").starts_with("you (what it binds is made by an earlier step"), "{upgrade:#}");
     assert!(verified.iter().all(|one| one["accepted"] == true), "{upgrade:#}");
 
+    // Every bundle of the path is asked, not only the first; what a dry run cannot tell is said by object.
+    let path = plan(&cluster, &["upgrade", "gadget", "--verify"]);
+    let later = path["steps"][1]["verification"].as_array().unwrap();
+    let said =
+        |part: &str| later.iter().find(|one| one["step"].as_str().unwrap().contains(part)).unwrap_or_else(|| panic!("{part}: {path:#}"));
+    assert_eq!(said("create ConfigMap gadget-system/gadget-more")["accepted"], true, "{path:#}");
+    assert_eq!(said("change Deployment")["accepted"], true, "{path:#}");
+    assert!(later.iter().all(|one| one["accepted"] != false), "{path:#}");
+    // What the command writes itself is asked, too.
+    let written = path["verification"].as_array().unwrap();
+    assert!(written.iter().any(|one| one["step"] == "patch ClusterExtension gadget" && one["accepted"] == true), "{path:#}");
+
     // A policy that refuses the new image is only seen by asking.
     let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "images"},
         "spec": {"failurePolicy": "Fail",
@@ -179,6 +191,45 @@ fn verified_step_by_step() {
     });
     assert!(refused.stdout.contains("1.1.0 is not allowed here"), "{refused}");
     assert_eq!(plan(&cluster, &["upgrade", "gadget", "--version", "1.1.0"])["doable"], true, "without --verify nobody asks");
+}
+
+/// MS-PLAN-01: rules of the new schema are run over live custom resources, and those that would lose data are named; the gates that the
+/// plan counts with are those of the controller that runs.
+#[test]
+fn custom_resources_and_gates() {
+    let Some(()) = need_embedded() else { return };
+    let Some(()) = need_kubectl() else { return };
+    let registry = Registry::ours();
+    let cluster = Cluster::up(&["--feature-gates", "SingleOwnNamespaceInstallSupport=false"]);
+    let folder = cluster.folder().join("bundles");
+    for version in ["1.0.0", "1.1.0"] {
+        let mut toy = Toy::new("gadget", version);
+        if version == "1.1.0" {
+            toy.spec_schema["properties"].as_object_mut().unwrap().remove("colour");
+            toy.spec_schema["x-kubernetes-validations"] = json!([{"rule": "!has(self.size) || self.size < 10", "message": "too large"}]);
+        }
+        toy.write(&folder);
+    }
+    let reference = publish(&registry, &folder.join("gadget"), cluster.folder(), "latest");
+    cluster.apply(&bundles::catalog("toys", &reference, None));
+    until_serving(&cluster, "toys");
+    cluster.mainstay(&["install", "gadget", "--version", "1.0.0", "--yes"]).ok();
+    for (name, spec) in [("small", json!({"size": 1, "colour": "red"})), ("large", json!({"size": 11}))] {
+        let resource = json!({"apiVersion": "gadgets.example.com/v1", "kind": "Gadget", "metadata": {"name": name, "namespace": "default"}, "spec": spec});
+        cluster.apply(&resource.to_string());
+    }
+    let said = cluster.mainstay(&["plan", "upgrade", "gadget", "--no-sizes", "-o", "json"]);
+    let upgrade: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let existing = &upgrade["steps"][0]["customResourceDefinitions"][0]["existing"];
+    assert_eq!(
+        existing["invalid"],
+        json!(["default/large: spec: Invalid value: too large (rule: !has(self.size) || self.size < 10)"]),
+        "{upgrade:#}"
+    );
+    assert_eq!(existing["losing"], json!(["default/small: spec.colour"]), "{upgrade:#}");
+    let gates = upgrade["revisions"].as_array().unwrap().iter().find(|one| one["fact"] == "feature gates").unwrap();
+    let was = gates["was"].as_str().unwrap();
+    assert!(was.contains("SingleOwnNamespaceInstallSupport=false") && was.ends_with("(mainstay up)"), "{was}");
 }
 
 /// MS-PLAN-01, MS-PLAN-02: objects of a file, several at once, with the accounts beside them; what the plan says is what apply-plan does.

@@ -7,6 +7,7 @@
 //!    "writes":  [Object]            what the command itself writes
 //!    "installerRights": [text]      what the installer's account gets in addition
 //!    "notes": [text]                what could not be looked at
+//!    "verification": as below       of what the command itself writes
 //!    "steps": [{                    the update path: one bundle each
 //!       "kind": Nothing|Install|Upgrade|Repair|Uninstall|Refused,
 //!       "bundle", "from": {"package", "name", "version", "image", "catalog"}, "reasons": [text],
@@ -16,8 +17,10 @@
 //!       "objects": [{"apiVersion", "kind", "namespace", "name", "owner", "note",
 //!                    "change": Created|Changed|Adopted|Conflicting|Deleted|Kept|Unchanged|Unknown,
 //!                    "fields": [{"path", "from", "to"}], "fieldsOmitted"}],
-//!       "customResourceDefinitions": [{"name", "change", "findings", "versions", "existing": {"count", "checked", "invalid"}, "existingUnknown"}],
+//!       "customResourceDefinitions": [{"name", "change", "findings", "versions", "existingUnknown",
+//!          "existing": {"count", "checked", "invalid", "invalidCount", "losing", "losingCount", "notes"}}],
 //!       "rightsGained", "rightsLost": [text], "images": [{"reference", "usedBy", "digest", "size", "sizeUnknown"}],
+//!       "notServed": [text]            what roles and webhooks are for and the cluster does not serve now
 //!       "apiExtensions": [text], "restarts": [{"workload", "because"}], "warnings": [text],
 //!       "verification": [{"step", "askedAs", "accepted", "answer"}] }],
 //!    "revisions": [{"fact", "was", "resourceVersion"}]}

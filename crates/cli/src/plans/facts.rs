@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use mainstay_oci::Client;
-use mainstay_olm_v1::extension::preview::{Extra, ImageSize, Instances, NOT_ASKED, Wanted};
+use mainstay_olm_v1::extension::observe::Observer;
+use mainstay_olm_v1::extension::preview::{Extra, ImageSize, Instances, NOT_ASKED, Served, Wanted};
 use serde_json::Value;
 
 use crate::cluster::{Session, refused};
@@ -86,6 +87,12 @@ pub async fn instances(session: &Session, crd: &Value) -> Result<Instances, Stri
             Some(token) => page = page.continue_token(&token),
         }
     }
+}
+
+/// What the server serves.
+pub async fn served(observer: &Observer<'_>) -> Result<Served, String> {
+    let all = observer.served().await.map_err(|error| refused("discovery", &error).to_line())?;
+    Ok(Served::new(all.into_iter().map(|resource| (resource.group, resource.version, resource.plural))))
 }
 
 /// What the registry says of an image, without its layers.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use mainstay_olm_v1::extension::preview::{
-    Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step,
+    Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step, Verification,
 };
 
 /// Fields of one object that are shown; JSON has them all.
@@ -15,6 +15,7 @@ pub fn show(preview: &Preview, notes: &[String], wide: bool) -> String {
     let written: Vec<&Object> = preview.writes.iter().filter(|write| wide || write.change.is_one()).collect();
     section(&mut text, 0, "written by this command:", written.iter().flat_map(|object| lines(object)));
     section(&mut text, 0, "rights that the installer gets:", preview.installer_rights.iter().cloned());
+    section(&mut text, 0, "dry run of what this command writes:", preview.verification.iter().map(verified));
     let many = preview.steps.len() > 1;
     for (index, step) in preview.steps.iter().enumerate() {
         let number = if many { format!("step {} of {}: ", index + 1, preview.steps.len()) } else { String::new() };
@@ -68,17 +69,19 @@ fn body(text: &mut String, step: &Step, wide: bool) {
         "pods that start anew or end:",
         step.restarts.iter().map(|restart| format!("{}: {}", restart.workload, restart.because)),
     );
+    section(text, 1, "not served by this cluster now:", step.not_served.iter().cloned());
     section(text, 1, "warnings:", step.warnings.iter().cloned());
-    let verified = step.verification.iter().map(|one| {
-        let verdict = match one.accepted {
-            Some(true) => "accepted",
-            Some(false) => "refused",
-            None => "not asked",
-        };
-        let answer = if one.answer.is_empty() { String::new() } else { format!(": {}", one.answer) };
-        format!("{}: {verdict} as {}{answer}", one.step, one.asked_as)
-    });
-    section(text, 1, "dry run:", verified);
+    section(text, 1, "dry run:", step.verification.iter().map(verified));
+}
+
+fn verified(one: &Verification) -> String {
+    let verdict = match one.accepted {
+        Some(true) => "accepted",
+        Some(false) => "refused",
+        None => "not asked",
+    };
+    let answer = if one.answer.is_empty() { String::new() } else { format!(": {}", one.answer) };
+    format!("{}: {verdict} as {}{answer}", one.step, one.asked_as)
 }
 
 fn dependency(dependency: &Dependency) -> Vec<String> {
@@ -126,6 +129,10 @@ fn definition(change: &CrdChange) -> Vec<String> {
     lines.extend(change.findings.iter().map(|line| format!("            unsafe: {line}")));
     let invalid = change.existing.iter().flat_map(|existing| &existing.invalid);
     lines.extend(invalid.map(|line| format!("            no longer valid: {line}")));
+    let losing = change.existing.iter().flat_map(|existing| &existing.losing);
+    lines.extend(losing.map(|line| format!("            loses data: {line}")));
+    let notes = change.existing.iter().flat_map(|existing| &existing.notes);
+    lines.extend(notes.map(|line| format!("            not looked at: {line}")));
     lines
 }
 

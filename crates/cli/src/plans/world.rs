@@ -23,12 +23,12 @@ use mainstay_rbac::PolicyIndex;
 use mainstay_runtime::KindError;
 use serde_json::{Value, json};
 
-use super::facts::extra;
+use super::facts::{self, extra};
+use super::settings::Settings;
 use crate::cluster::{Session, refused};
 use crate::errors::{Exit, Failure};
 use crate::market::{Market, Unavailable};
 use crate::progress::Progress;
-use crate::up::components::SYSTEM_NAMESPACE;
 use crate::{bundles, images};
 
 /// How often a plan may ask for facts.
@@ -71,11 +71,14 @@ pub struct World<'s> {
     pub market: Market,
     pub client: Client,
     policy: Result<Arc<PolicyIndex>, String>,
+    settings: Settings,
     lifecycle: Lifecycle,
     bundles: Pulled,
     live: HashMap<ObjectRef, Live>,
     revisions: BTreeMap<String, Revision>,
     pub extra: Extra,
+    /// Whether the server did not say what it serves.
+    silent: bool,
     pub notes: Vec<String>,
 }
 
@@ -83,9 +86,10 @@ impl<'s> World<'s> {
     /// Looks at catalogs, roles and the server.
     pub async fn open(session: &'s Session, progress: &mut Progress) -> Result<Self, Failure> {
         progress.doing("look at the cluster's catalogs and roles");
-        let (market, policy, version, system, lifecycle, platform) = tokio::join!(
+        let (market, policy, settings, version, system, lifecycle, platform) = tokio::join!(
             Market::open(session, None),
             policy(session),
+            Box::pin(Settings::read(session)),
             session.client.apiserver_version(),
             system(session),
             Box::pin(lifecycle::read(&session.client)),
@@ -96,7 +100,7 @@ impl<'s> World<'s> {
             client = client.with_progress(told);
         }
         let market = market?;
-        let mut notes = Vec::new();
+        let mut notes = settings.notes.clone();
         if let Err(problem) = &policy {
             notes.push(format!("whether the account may do it was not checked: {problem}"));
         }
@@ -116,8 +120,22 @@ impl<'s> World<'s> {
         let mut revisions: BTreeMap<String, Revision> =
             market.revisions().into_iter().map(|revision| (revision.fact.clone(), revision)).collect();
         revisions.insert("cluster".to_owned(), system?);
+        revisions.insert("feature gates".to_owned(), Revision::of("feature gates", settings.fact()));
         let bundles = Pulled { client: client.clone(), held: Mutex::default() };
-        Ok(Self { session, market, client, policy, lifecycle, bundles, live: HashMap::new(), revisions, extra, notes })
+        Ok(Self {
+            session,
+            market,
+            client,
+            policy,
+            settings,
+            lifecycle,
+            bundles,
+            live: HashMap::new(),
+            revisions,
+            extra,
+            silent: false,
+            notes,
+        })
     }
 
     fn observer(&self) -> Observer<'_> {
@@ -126,18 +144,19 @@ impl<'s> World<'s> {
             account: Some(&self.session.writer),
             bundles: &self.bundles,
             policy: self,
-            system_namespace: SYSTEM_NAMESPACE,
+            system_namespace: &self.settings.system_namespace,
         }
     }
 
     /// The facts that a plan begins with.
     pub async fn begin(&self, extension: &ClusterExtension, rights: &Rights) -> Result<Snapshot, Failure> {
-        let mut gates = FeatureGates::defaults(Profile::Up);
+        let mut gates = self.settings.gates.clone();
         if self.policy.is_err() {
-            gates = FeatureGates::parse(Profile::Up, "PreflightPermissions=false").map_err(|error| Failure::failed("plan", &error))?;
+            let off = format!("{gates},PreflightPermissions=false");
+            gates = FeatureGates::parse(Profile::Run, &off).map_err(|error| Failure::failed("plan", &error))?;
         }
         let extension = Arc::new(preview::hypothetical(extension.clone()));
-        let mut snapshot = self.observer().begin(extension, gates, false, self.market.facts()).await;
+        let mut snapshot = self.observer().begin(extension, gates, self.settings.own_account, self.market.facts()).await;
         snapshot.known.lifecycle = self.lifecycle.clone();
         let added = match rights {
             Rights::Live => return Ok(snapshot),
@@ -191,6 +210,7 @@ impl<'s> World<'s> {
                 break;
             }
             if depth != Depth::Plan {
+                self.look_at_served(progress).await;
                 let unlooked = preview::unlooked(&snapshot, &plan);
                 if !unlooked.is_empty() {
                     self.fetch(&mut snapshot, unlooked, progress).await;
@@ -207,6 +227,22 @@ impl<'s> World<'s> {
             }
         }
         Ok(path)
+    }
+
+    /// What the server serves, asked once.
+    async fn look_at_served(&mut self, progress: &mut Progress) {
+        if self.extra.served.is_some() || self.silent {
+            return;
+        }
+        progress.doing("look at what the cluster serves");
+        let found = facts::served(&self.observer()).await;
+        match found {
+            Ok(served) => self.extra.served = Some(served),
+            Err(problem) => {
+                self.silent = true;
+                self.notes.push(format!("which kinds the cluster serves is not known: {problem}"));
+            }
+        }
     }
 
     /// The controller's plan for a snapshot.
