@@ -85,10 +85,8 @@ impl BlobCache {
     pub fn evict(&self) -> Result<usize, Error> {
         let path = self.root.join("evict.lock");
         let lock = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
-        if lock.try_lock().is_err() {
-            // Another process is at it.
-            return Ok(0);
-        }
+        // Another one who is at it may have looked while this user's blobs were still in use, so it is waited for and not relied on.
+        lock.lock().map_err(Error::io(&path))?;
         let mut entries = self.entries()?;
         entries.sort_by_key(|entry| entry.used);
         let mut size: u64 = entries.iter().map(|entry| entry.size).sum();

@@ -126,7 +126,8 @@ impl<B: AsRef<[u8]>> Index<B> {
     fn blob_range(&self, row: u32) -> Range<u64> {
         let start =
             u64::from(self.word(Section::Blobs, row, blob::START_LOW)) | u64::from(self.word(Section::Blobs, row, blob::START_HIGH)) << 32;
-        start..start + u64::from(self.word(Section::Blobs, row, blob::LENGTH))
+        // A damaged table may say anything; whoever reads the content finds that it has no such place.
+        start..start.saturating_add(u64::from(self.word(Section::Blobs, row, blob::LENGTH)))
     }
 
     /// What a resolver needs to know of one package.
