@@ -100,7 +100,7 @@ pub enum WriteError {
         problem: String,
     },
     /// The server does not serve the kind.
-    #[error("cannot write {object}")]
+    #[error("the kind of {object} is not to be had")]
     Kind {
         /// The object.
         object: Box<ObjectRef>,

@@ -18,8 +18,8 @@ pub mod history;
 pub mod image;
 pub mod install;
 pub mod list;
-pub mod opm;
 pub mod log_level;
+pub mod opm;
 pub mod plan;
 pub mod rbac;
 pub mod registry;
@@ -71,8 +71,8 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Image(arguments) => image::run(&arguments),
         Command::Up(arguments) => up::run(&arguments),
         Command::Down(arguments) => down::run(&arguments),
-        Command::Status(arguments) => status::run(&arguments),
         Command::LogLevel(arguments) => log_level::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -144,10 +144,10 @@ impl Setup {
             base: self.registries,
             files: around.files,
             authorities: around.pull_authorities,
-        sizes::show(self.env.metrics(), &store, self.cache.join("unpack"));
             auth_file: pull_secret.as_ref().map(|secret| secret.auth_file()),
         };
         let images = Arc::new(Images::open(&self.cache, store.clone(), settings)?);
+        sizes::show(self.env.metrics(), &store, self.cache.join("unpack"));
         let events =
             |writer: &Writer, controller: &str| Events::new(Recorder::new(writer.clone(), self.env.clone(), controller, "mainstay"));
 

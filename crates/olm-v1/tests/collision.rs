@@ -10,30 +10,37 @@ use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use mainstay_apply::{Expect, Writer};
+use mainstay_apply::{Expect, Patch, Writer};
 use mainstay_runtime::Cluster;
 use scene::{Content, files};
 use serde_json::{Value, json};
 use support::bench::{Bench, wish};
 use support::{operator_controller, place};
 
-/// Who makes an object between the plan and its first step: the record is written before everything else.
+/// Who makes an object just before the controller makes one of some resource.
 #[derive(Clone, Default)]
 struct Stranger {
-    makes: Arc<Mutex<Option<(Writer, Value)>>>,
+    makes: Arc<Mutex<Option<Making>>>,
 }
 
+/// Before which resource, by whom, what.
+type Making = (&'static str, Writer, Value);
+
 async fn meanwhile(State(stranger): State<Stranger>, request: Request, next: Next) -> Response {
-    let begins = *request.method() == Method::POST && request.uri().path().ends_with("/secrets");
-    let makes = if begins { stranger.makes.lock().unwrap().take() } else { None };
-    if let Some((writer, object)) = makes {
+    let makes = {
+        let mut makes = stranger.makes.lock().unwrap();
+        let now = makes.as_ref().is_some_and(|(resource, ..)| request.uri().path().ends_with(resource));
+        if now && *request.method() == Method::POST { makes.take() } else { None }
+    };
+    if let Some((_, writer, object)) = makes {
         writer.apply(&object, true, &Expect::default()).await.unwrap();
     }
     next.run(request).await
 }
 
 /// OLM1-OWN-01, OLM1-OWN-03: an object that a stranger makes between the plan and the step that would create it is not taken over, and the
-/// condition names it; when it is gone, the install goes on. What was created that way is applied later: an upgrade takes away fields that
+/// condition names it; when it is gone, the install goes on. So does one that he makes in the place of an installed one that was deleted, while
+/// one whose marks were only taken off is put right. What was created that way is applied later: an upgrade takes away fields that
 /// its bundle does not have any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_stranger_makes_meanwhile_stays_his() {
@@ -53,7 +60,8 @@ async fn what_a_stranger_makes_meanwhile_stays_his() {
     bench.administrator().await;
     let mut his = config(&json!({"c": "3"}));
     his["metadata"]["namespace"] = json!("work");
-    *stranger.makes.lock().unwrap() = Some((bench.api.admin.clone(), his));
+    // The record is written before everything else.
+    *stranger.makes.lock().unwrap() = Some(("/secrets", bench.api.admin.clone(), his.clone()));
     bench.api.apply(wish("widgets", "widgets", Some("1.0.0"))).await;
     let refusal = "ConfigMap 'settings' already exists in namespace 'work' and cannot be managed by operator-controller";
     bench.progressing("widgets", "Retrying", refusal).await;
@@ -68,5 +76,20 @@ async fn what_a_stranger_makes_meanwhile_stays_his() {
     bench.api.apply(wish("widgets", "widgets", Some("1.1.0"))).await;
     bench.installed("widgets", "1.1.0").await;
     assert_eq!(bench.api.get(&settings).await.unwrap()["data"], json!({"a": "1"}));
+
+    // Its marks are taken off, and it is still the extension's.
+    let bare = json!({"metadata": {"labels": null, "ownerReferences": null}});
+    bench.api.admin.patch(&settings, "", &Patch::Merge(bare)).await.unwrap();
+    let restored = |live: &Value| live["data"] == json!({"a": "1"}) && live["metadata"]["ownerReferences"][0]["name"] == "widgets";
+    bench.api.until(&settings, restored).await;
+    // It is deleted, and a stranger makes his own before it is put back.
+    *stranger.makes.lock().unwrap() = Some(("/configmaps", bench.api.admin.clone(), his));
+    bench.api.delete(&settings).await;
+    bench.progressing("widgets", "Retrying", refusal).await;
+    let found = bench.api.get(&settings).await.unwrap();
+    assert_eq!((&found["data"], &found["metadata"]["labels"]), (&json!({"c": "3"}), &Value::Null));
+    bench.api.delete(&settings).await;
+    bench.api.until(&settings, restored).await;
+    bench.installed("widgets", "1.1.0").await;
     bench.end().await;
 }

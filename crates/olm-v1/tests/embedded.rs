@@ -95,7 +95,7 @@ impl World {
 
     async fn until(&self, place: &ObjectRef, holds: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        for _ in 0..600 {
+        for _ in 0..2_400 {
             last = self.get(place).await.unwrap_or_default();
             if holds(&last) {
                 return last;

@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use insta::assert_snapshot;
 use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_apply::ObjectRef;
 use mainstay_bundle::Bundle;
+use mainstay_catalog::{Catalog, Limits, MemorySource};
 use mainstay_olm_v1::cluster_operator::compat::Platform;
-use mainstay_olm_v1::extension::facts::{Answer, Fact, Live, Snapshot};
+use mainstay_olm_v1::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Live, Snapshot};
 use mainstay_olm_v1::extension::plan::{Plan, plan};
 use mainstay_olm_v1::extension::preview::{self, Change, Extra, ImageSize, Instances, Kind, Revision, Step};
 use mainstay_olm_v1::extension::record::State;
+use mainstay_resolver::ModelSource;
 use scene::{Content, Scene, catalog, files, image, table};
 use serde_json::{Value, json};
 
@@ -333,6 +336,64 @@ fn refusals() {
     let unknown = step_with(&Extra::default(), |scene| scene.wish("packageName", json!("nothing")));
     assert!(unknown.problem.unwrap().unknown_package);
     assert_snapshot!(told(&step));
+}
+
+/// MS-PLAN-01, MS-EXPL-01: what cannot be installed as asked says what would do: the package that serves a kind, the namespaces that it can
+/// watch.
+#[test]
+fn what_would_do() {
+    let monitor = |scene: &mut Scene| {
+        let monitor = json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": {"name": "m"}});
+        scene.offer("2.0.0", &Content { more: vec![monitor], ..Content::default() });
+        let (api_version, kind) = ("monitoring.coreos.com/v1".to_owned(), "ServiceMonitor".to_owned());
+        scene.live.insert(ObjectRef { api_version, kind, namespace: "work".into(), name: "m".into() }, Live::NotServed);
+    };
+    let modes = |modes: &'static [&'static str], watched: Option<&'static str>| {
+        case(|scene| {
+            scene.offer("2.0.0", &Content { modes: modes.to_vec(), ..Content::default() });
+            if let Some(watched) = watched {
+                scene.extension["metadata"]["annotations"] = json!({"olm.operatorframework.io/watch-namespace": watched});
+            }
+        })
+    };
+    assert_snapshot!(table(&[
+        ("a kind that nobody serves", case(monitor)),
+        (
+            "a kind that a package brings",
+            case(|scene| {
+                monitor(scene);
+                scene.catalogs.push(provider(
+                    "metrics",
+                    "watcher",
+                    &json!({"group": "monitoring.coreos.com", "version": "v1", "kind": "ServiceMonitor"}),
+                ));
+            })
+        ),
+        ("its own namespace only", modes(&["OwnNamespace"], None)),
+        ("another namespace only", modes(&["SingleNamespace"], Some("work"))),
+        ("all namespaces only", modes(&["AllNamespaces"], Some("work"))),
+    ]));
+}
+
+/// A catalog with one package of one bundle, which provides an API.
+fn provider(catalog: &str, package: &str, api: &Value) -> CatalogFact {
+    let name = format!("{package}.v1.0.0");
+    let blobs = [
+        json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": [{"name": name}]}),
+        json!({"schema": "olm.bundle", "package": package, "name": name, "image": format!("example.com/{package}:v1"), "properties": [
+            {"type": "olm.package", "value": {"packageName": package, "version": "1.0.0"}}, {"type": "olm.gvk", "value": api},
+        ]}),
+    ];
+    let text: String = blobs.iter().map(ToString::to_string).collect();
+    let content = Catalog::load(&MemorySource::of("catalog.json", text), &Limits::default()).unwrap();
+    let content = CatalogContent::Held(Arc::new(ModelSource::new(content)));
+    CatalogFact {
+        name: catalog.to_owned(),
+        labels: [("olm.operatorframework.io/metadata.name".to_owned(), catalog.to_owned())].into(),
+        priority: 0,
+        content,
+    }
 }
 
 /// MS-PLAN-01: what cannot be done changes nothing: over an installed version, too, neither objects nor rights nor images are told.

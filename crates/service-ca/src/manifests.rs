@@ -25,9 +25,9 @@ pub fn manifests() -> Vec<Value> {
         rules.push(rule(&resource.group, &[&resource.plural], &["get", "list", "watch", "patch"]));
     }
     rules.extend([
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
         rule("operator.openshift.io", &["servicecas"], &["get", "list", "watch"]),
         rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
-        rule("events.k8s.io", &["events"], &["create", "patch"]),
         json!({"apiGroups": ["config.openshift.io"], "resources": ["clusteroperators/status"], "verbs": ["update"],
             "resourceNames": [ACCOUNT]}),
     ]);

@@ -193,7 +193,7 @@ pub fn adopt(kubeconfig: &Path, authority: &Authority, target: &Path) -> String 
     let folder = kubeconfig.parent().unwrap_or(Path::new("."));
     let member = |list: &str, name: &Value, member: &str| {
         let found = config[list].as_array().into_iter().flatten().find(|one| one["name"] == *name);
-        found.map(|one| one[member].clone()).unwrap_or_else(|| panic!("{}: no {member} {name}", kubeconfig.display()))
+        found.map_or_else(|| panic!("{}: no {member} {name}", kubeconfig.display()), |one| one[member].clone())
     };
     let context = member("contexts", &config["current-context"], "context");
     let (mut cluster, mut user) = (member("clusters", &context["cluster"], "cluster"), member("users", &context["user"], "user"));

@@ -21,7 +21,7 @@ use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use serde_json::{Value, json};
 
-use crate::cluster::{ClusterArgs, Session, not_written};
+use crate::cluster::{ClusterArgs, not_written};
 use crate::errors::{Exit, Failure, note};
 use crate::up::components::SYSTEM_NAMESPACE;
 use crate::{output, runtime};

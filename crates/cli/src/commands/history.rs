@@ -99,8 +99,9 @@ fn remark(revision: &Revision) -> String {
     let notes = &revision.notes;
     let back = notes.rolled_back.as_ref().map(|back| format!("leads back from revision {}", back.from));
     let waits = notes.waits_before.as_ref().map(|phase| format!("waits before {phase}"));
+    let overtaken = notes.overtaken_by.map(|number| format!("overtaken by revision {number} before it was complete"));
     let healthy = notes.healthy_by.map(|by| format!("has to be healthy by {by}"));
-    notes.why.clone().or(waits).or(back).or(healthy).unwrap_or_default()
+    notes.why.clone().or(overtaken).or(waits).or(back).or(healthy).unwrap_or_default()
 }
 
 /// The same as a document; its fields stay as they are.
@@ -124,6 +125,7 @@ fn document(history: &History) -> Value {
                 "healthyBy": notes.healthy_by.map(|time| time.to_string()),
                 "why": notes.why,
                 "rolledBack": notes.rolled_back,
+                "overtakenBy": notes.overtaken_by,
                 "digest": record.digest(),
                 "objects": record.objects.len(),
                 "phases": phases,

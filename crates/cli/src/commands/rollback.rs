@@ -11,7 +11,7 @@ use mainstay_api::olm_v1::{ClusterExtension, Enforcement, NAME_LABEL};
 use mainstay_bundle::rights::{Grant, manifests, missing};
 use mainstay_olm_v1::extension::object;
 use mainstay_olm_v1::extension::permissions;
-use mainstay_olm_v1::extension::record::{History, Revision, State};
+use mainstay_olm_v1::extension::record::{History, Revision};
 use mainstay_olm_v1::extension::rollback::{Class, Instances, LOOKED_AT, Question, Verdict, concerned, judge};
 use mainstay_rbac::{PolicyIndex, UserInfo};
 use mainstay_resolver::UpgradeConstraintPolicy;
@@ -193,7 +193,7 @@ fn target<'h>(
 ) -> Result<(String, Option<&'h Revision>), Failure> {
     let subject = format!("clusterextension {name}");
     let hint = format!("mainstay history {name} shows the revisions");
-    let was_deployed = |revision: &&Revision| matches!(revision.state, State::Deployed | State::Superseded);
+    let was_deployed = |revision: &&Revision| revision.was_deployed();
     let found = if let Some(number) = to_revision {
         let found = history.revisions.iter().find(|revision| revision.number == number);
         let Some(found) = found else {

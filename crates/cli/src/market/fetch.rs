@@ -103,12 +103,12 @@ fn through_api(url: &Uri) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::through_api;
+    use super::{Uri, through_api};
 
     /// MS-CLI-05, OLM1-CAT-13: catalogs of a real cluster are reached through its API, those with an address for everybody directly.
     #[test]
     fn services_are_reached_through_the_api() {
-        let way = |url: &str| through_api(&url.parse().unwrap());
+        let way = |url: &'static str| through_api(&Uri::from_static(url));
         let proxied = |service: &str| Some(format!("/api/v1/namespaces/olmv1-system/services/{service}/proxy/catalogs/c/api/v1/all"));
         assert_eq!(way("https://catalogd-service.olmv1-system.svc/catalogs/c/api/v1/all"), proxied("https:catalogd-service:443"));
         assert_eq!(

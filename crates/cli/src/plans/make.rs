@@ -28,7 +28,7 @@ pub const INSTALLER_LABEL: &str = "lifecycle.mainstay.dev/installer-of";
 /// Plans a change. `sizes` asks registries what every image weighs.
 pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mut Progress) -> Result<Planned, Failure> {
     let depth = if sizes { Depth::Everything } else { Depth::Objects };
-    let mut making = Making { world: World::open(session, progress).await?, depth, progress };
+    let mut making = Making { world: Box::pin(World::open(session, progress)).await?, depth, progress };
     match change {
         Change::Install(wish) => Box::pin(making.install(change, wish)).await,
         Change::Upgrade { name, version, channels } => Box::pin(making.upgrade(change, name, version.as_deref(), channels)).await,
@@ -71,19 +71,24 @@ impl Making<'_, '_> {
         } else {
             let installer = Installer { extension: name.clone(), service_account: account.clone(), namespace: namespace.clone() };
             let made = match wish.grant {
-                Rights::Minimal => {
-                    let needed = self.needed(&typed).await?;
+                Rights::Minimal => self.needed(&typed).await?.map(|needed| {
                     rights = needed.iter().map(ToString::to_string).collect();
                     manifests(&needed, &installer)
-                }
+                }),
                 Rights::Admin => {
                     rights.push("everything (cluster-admin)".to_owned());
-                    administrator(&installer)
+                    Some(administrator(&installer))
                 }
             };
-            let made: Vec<Value> = made.into_iter().map(|object| labelled(object, name)).collect();
-            writes.extend(made.iter().cloned().map(Write::Apply));
-            Counted::With(made)
+            match made {
+                Some(made) => {
+                    let made: Vec<Value> = made.into_iter().map(|object| labelled(object, name)).collect();
+                    writes.extend(made.iter().cloned().map(Write::Apply));
+                    Counted::With(made)
+                }
+                // What is in the way has nothing to do with rights: they would only hide it.
+                None => Counted::All,
+            }
         };
         writes.push(Write::Create(wanted));
         let path = self.world.walk(&typed, &counted, self.depth, self.progress).await?;
@@ -99,12 +104,15 @@ impl Making<'_, '_> {
         Ok(suggested.unwrap_or(own))
     }
 
-    /// The least rights that every bundle of the path needs.
-    async fn needed(&mut self, extension: &ClusterExtension) -> Result<Vec<Grant>, Failure> {
+    /// The least rights that every bundle of the path needs; none where the path is not doable whatever the rights.
+    async fn needed(&mut self, extension: &ClusterExtension) -> Result<Option<Vec<Grant>>, Failure> {
         let name = extension.metadata.name.clone().unwrap_or_default();
         let path = self.world.walk(extension, &Counted::All, Depth::Plan, self.progress).await?;
+        if path.iter().any(|walked| walked.step.problem.is_some()) {
+            return Ok(None);
+        }
         let grants = path.iter().flat_map(|walked| extensions::rights(&objects(walked.plan.record.as_ref()), &name)).collect::<Vec<_>>();
-        Ok(missing(&[], &grants))
+        Ok(Some(missing(&[], &grants)))
     }
 
     async fn upgrade(&mut self, change: &Change, name: &str, version: Option<&str>, channels: &[String]) -> Result<Planned, Failure> {
@@ -158,9 +166,11 @@ impl Making<'_, '_> {
             None => Counted::Live,
             Some(granted) => {
                 let needed = self.needed(&wanted).await?;
-                let beyond = missing(&granted.grants, &needed);
+                let beyond = needed.as_deref().map(|needed| missing(&granted.grants, needed)).unwrap_or_default();
                 rights = beyond.iter().map(ToString::to_string).collect();
-                if beyond.is_empty() {
+                if needed.is_none() {
+                    Counted::All
+                } else if beyond.is_empty() {
                     Counted::Live
                 } else {
                     let all: Vec<Grant> = granted.grants.into_iter().chain(beyond).collect();
@@ -261,7 +271,8 @@ impl Making<'_, '_> {
         let doable = path.iter().all(|walked| walked.step.problem.is_none());
         let objects = objects(path.last().and_then(|walked| walked.plan.record.as_ref()));
         let steps = path.iter().map(|walked| walked.step.clone()).collect();
-        let preview = Preview { extension: change.extension().to_owned(), doable, writes: shown, installer_rights, steps };
+        let preview =
+            Preview { extension: change.extension().to_owned(), doable, writes: shown, installer_rights, steps, ..Preview::default() };
         Ok(Planned {
             change: change.clone(),
             preview,

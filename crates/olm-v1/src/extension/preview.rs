@@ -24,15 +24,16 @@ mod writes;
 
 use std::collections::BTreeMap;
 
-use mainstay_apply::Owner;
+use mainstay_apply::{ObjectRef, Owner};
+use mainstay_bundle::RenderError;
 use mainstay_resolver::RefusalKind;
 use serde_json::Value;
 
 use super::dependencies::following;
-use super::explain::Cause;
-use super::facts::{Fact, Snapshot};
+use super::explain::{Cause, providers};
+use super::facts::{CatalogFact, Fact, Snapshot};
 use super::object;
-use super::plan::{Action, Plan, Verdict};
+use super::plan::{Action, ContentError, Plan, Verdict};
 use super::record::History;
 use crate::cluster_operator::compat::Platform;
 
@@ -196,9 +197,32 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
             let owner = refusal.owner.as_ref().map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
             problem.causes.push(format!("{} belongs to {owner}", refusal.object));
         }
+        Cause::NotServed(target) => problem.hints.push(serving(&snapshot.catalogs, &target)),
+        Cause::Content { error: ContentError::Render(RenderError::TargetNamespaces { .. }), bundle } => {
+            problem.hints.extend(watching(&bundle, &snapshot.extension.spec.namespace));
+        }
         _ => {}
     }
     Some(problem)
+}
+
+/// What would serve a kind.
+fn serving(catalogs: &[CatalogFact], target: &ObjectRef) -> String {
+    let ObjectRef { api_version, kind, .. } = target;
+    match providers(catalogs, target).first() {
+        Some((package, catalog)) => format!("package {package} of catalog {catalog} brings {kind} of {api_version}: install it first"),
+        None => format!("no catalog of the cluster brings {kind} of {api_version}: install first what serves it"),
+    }
+}
+
+/// What a bundle can watch, where it cannot watch what it was asked to.
+fn watching(bundle: &mainstay_bundle::Bundle, own: &str) -> Option<String> {
+    let modes = [
+        ("OwnNamespace", format!("--watch-namespace {own} lets it watch its own namespace")),
+        ("SingleNamespace", format!("--watch-namespace NAMESPACE lets it watch one namespace other than {own}")),
+        ("AllNamespaces", "without --watch-namespace it watches all namespaces".to_owned()),
+    ];
+    modes.into_iter().find(|(mode, _)| bundle.csv.supports(mode)).map(|(_, hint)| hint)
 }
 
 /// The bundle's image, and those that its Deployments run; all are pulled unless they are on the machine already.

@@ -273,7 +273,7 @@ fn satisfied(live: &Value, older: &Value, items: &[Value], findings: &[&upgrade:
         verdict.add_named(Class::Unsafe, About::Schema, subject, message, few(held.invalid));
     }
     // Where not everything could be looked at, every finding may matter.
-    for (finding, why) in findings.iter().flat_map(|finding| held.notes.first().map(|why| (finding, why))) {
+    for (finding, why) in findings.iter().filter_map(|finding| held.notes.first().map(|why| (finding, why))) {
         let message = format!("{finding}; {} may not satisfy the older definition ({why})", counted(items.len()));
         verdict.add(Class::Unsafe, About::Schema, subject, message);
     }

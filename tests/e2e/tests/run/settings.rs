@@ -5,17 +5,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use mainstay_e2e::bundles::{Toy, catalog, extension, publish, until_installed, until_said, until_serving, write};
+use mainstay_e2e::client::get;
 use mainstay_e2e::{Cluster, Registry, eventually, mainstay, need_kubectl, run};
 use rcgen::{CertificateParams, KeyPair};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::world::{CATALOGD, LONG, OLM, OPERATOR_CONTROLLER, Replica, World, agreed, free, get, get_secure};
+use crate::world::{CATALOGD, LONG, OLM, OPERATOR_CONTROLLER, Replica, World, agreed, free, get_secure, get_secure_as};
 
 /// OLM1-GEN-10, OLM1-GEN-12, OLM1-GEN-05: credentials, mirrors and certificates that change count from then on, without a restart.
 #[test]
 fn settings_change_while_it_runs() {
     let Some(()) = need_kubectl() else { return };
-    let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
+    let Some(cluster) = Cluster::without_olm() else { return };
     cluster.mainstay(&["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1", "--global-pull-secret", "config/pull"]).refused();
     cluster.kubectl(&["create", "namespace", "config"]).ok();
     cluster.mainstay(&["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1", "--global-pull-secret", "config/pull"]).ok();
@@ -65,6 +66,8 @@ fn settings_change_while_it_runs() {
         if text.contains("pulls are anonymous") { Ok(()) } else { Err(text) }
     });
 
+    figures_are_guarded(&world, metrics, &log);
+
     // Another certificate is served without a restart: the old authority is not trusted by it any more.
     let address = format!("127.0.0.1:{metrics}");
     let (status, page) = get_secure(&world, &address, "/metrics").unwrap();
@@ -81,6 +84,38 @@ fn settings_change_while_it_runs() {
             assert!(!get(port, path).is_ok_and(|answer| answer.contains(" 200 OK")), "{address} answers {path} without encryption");
         }
     }
+}
+
+/// MS-OPS-01: figures and log levels are for who may ask for them by RBAC; a level that is changed counts from the next line on, and is told.
+fn figures_are_guarded(world: &World, metrics: u16, log: &Path) {
+    let address = format!("127.0.0.1:{metrics}");
+    let ask = |user: Value, path: &str| get_secure_as(world, &user, &address, path).unwrap();
+    let refusal = (401, "Unauthorized\n".to_owned());
+    assert_eq!(ask(json!({}), "/metrics"), refusal);
+    assert_eq!(ask(json!({"token": "nonsense"}), "/metrics"), refusal);
+    let denied = format!("Authorization denied for user system:serviceaccount:{OLM}:{}\n", CATALOGD.0);
+    assert_eq!(ask(json!({"token": world.token(CATALOGD.0)}), "/metrics"), (403, denied));
+    let page = ask(json!({"token": world.scraper()}), "/metrics").1;
+    for figure in [
+        "mainstay_cache_objects{cache=\"watch\",kind=\"clustercatalogs.olm.operatorframework.io\"}",
+        "mainstay_cache_bytes{cache=\"catalogs\",kind=\"index\"}",
+        "mainstay_cache_objects{cache=\"images\",kind=\"bundles\"}",
+    ] {
+        assert!(page.contains(figure), "{figure} is missing: {page}");
+    }
+
+    let token = world.file("scraper.token");
+    write(&token, &world.scraper());
+    let (url, ca) = (format!("https://{address}"), world.file("cas/ca.crt"));
+    let at = ["--at", &url, "--token-file", token.to_str().unwrap(), "--certificate-authority", ca.to_str().unwrap()];
+    let level = |levels: &[&str]| world.cluster.mainstay(&[&["log-level"][..], levels, &at].concat());
+    assert_eq!(level(&[]).ok().trim(), "info");
+    assert_eq!(level(&["warn,catalogd=debug"]).ok().trim(), "warn,catalogd=debug");
+    let said = fs::read_to_string(log).unwrap();
+    let line = said.lines().rev().find(|line| line.contains("log levels changed")).unwrap_or_default();
+    assert!(line.contains("scraper") && line.contains("warn,catalogd=debug"), "{line}");
+    assert_eq!(level(&["info"]).ok().trim(), "info");
+    level(&["info,olm=debug"]).refused();
 }
 
 /// The content of a registry behind TLS with the certificate of the world; ends with the guard.
@@ -104,7 +139,7 @@ fn behind_tls(world: &World, registry: &Registry) -> (String, tokio_util::sync::
 #[test]
 fn authorities_change_while_it_runs() {
     let Some(()) = need_kubectl() else { return };
-    let world = World::start(CATALOGD.0, &[]);
+    let Some(world) = World::start(CATALOGD.0, &[]) else { return };
     let registry = Registry::ours();
     let source = world.file("bundles");
     Toy::new("gadget", "1.0.0").write(&source);

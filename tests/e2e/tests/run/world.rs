@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_e2e::bundles::write;
-use mainstay_e2e::client::{JSON, Target};
+use mainstay_e2e::client::{JSON, Target, get};
 use mainstay_e2e::{Cluster, eventually, mainstay, terminate};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::RootCertStore;
@@ -59,8 +58,9 @@ pub struct World {
 }
 
 impl World {
-    pub fn start(deployment: &str, flags: &[&str]) -> Self {
-        let cluster = Cluster::up(&["--components", "controllers,scheduler,nodes"]);
+    /// None, with a visible skip, where it can not be deployed.
+    pub fn start(deployment: &str, flags: &[&str]) -> Option<Self> {
+        let cluster = Cluster::without_olm()?;
         let image = [&["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1"], flags].concat();
         // A server cannot say anything of objects in a namespace that is not there.
         let unasked = cluster.mainstay(&[&image[..], &["--dry-run"]].concat()).exits(0);
@@ -73,7 +73,7 @@ impl World {
         cluster.mainstay(&image).ok();
         let world = Self { cluster };
         world.certificates();
-        world
+        Some(world)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -91,6 +91,27 @@ impl World {
         let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
         write(&self.file("tls.crt"), &certificate.pem());
         write(&self.file("tls.key"), &key.serialize_pem());
+    }
+
+    /// The token of an account that may read the figures of catalogd, and what is logged.
+    pub fn scraper(&self) -> String {
+        let subject = json!([{"kind": "ServiceAccount", "name": "scraper", "namespace": OLM}]);
+        self.cluster
+            .apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "scraper", "namespace": OLM}}).to_string());
+        for role in ["catalogd-metrics-reader", "mainstay-log-level"] {
+            self.cluster.apply(
+                &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": {"name": format!("scraper-{role}")}, "subjects": subject,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}})
+                .to_string(),
+            );
+        }
+        self.token("scraper")
+    }
+
+    /// A token of an account.
+    pub fn token(&self, account: &str) -> String {
+        self.cluster.kubectl(&["create", "token", "-n", OLM, account]).ok().trim().to_owned()
     }
 
     /// A kubeconfig that holds nothing but the token of an account that was deployed.
@@ -175,20 +196,17 @@ pub fn kubeconfig(cluster: &Value, user: &Value) -> String {
     .to_string()
 }
 
-/// A plain request; status line, headers and body as they come.
-pub fn get(port: u16, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+/// A request by HTTPS, trusting our authority alone; status and body.
+pub fn get_secure(world: &World, address: &str, path: &str) -> anyhow::Result<(u16, String)> {
+    let user = if path == "/metrics" { json!({"token": world.scraper()}) } else { json!({}) };
+    get_secure_as(world, &user, address, path)
 }
 
-/// The same by HTTPS, trusting our authority alone; status and body.
-pub fn get_secure(world: &World, address: &str, path: &str) -> anyhow::Result<(u16, String)> {
+/// The same as this user of a kubeconfig.
+pub fn get_secure_as(world: &World, user: &Value, address: &str, path: &str) -> anyhow::Result<(u16, String)> {
     let file = world.file("secure.kubeconfig");
     let cluster = json!({"server": format!("https://{address}"), "certificate-authority": world.file("cas/ca.crt")});
-    write(&file, &kubeconfig(&cluster, &json!({})));
+    write(&file, &kubeconfig(&cluster, user));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (status, body) = Target::read(&file)?.connect().await?.ask("GET", path, JSON, bytes::Bytes::new()).await?;

@@ -95,11 +95,11 @@ impl<'a> Looked<'a> {
         };
         let before = self.applied(&target);
         let ours = owner(self.snapshot).check(found);
-        if let Err(refusal) = ours {
-            if before.is_none() || !object::lost_its_marks(found) {
-                let owner = refusal.owner.map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
-                return Object { change: Change::Conflicting, owner: Some(owner), ..named(&target) };
-            }
+        if let Err(refusal) = ours
+            && (before.is_none() || !object::lost_its_marks(found))
+        {
+            let owner = refusal.owner.map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
+            return Object { change: Change::Conflicting, owner: Some(owner), ..named(&target) };
         }
         let (fields, fields_omitted) = fields::changes(found, wanted, before);
         let change = match (before, fields.is_empty()) {
