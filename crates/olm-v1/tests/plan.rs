@@ -478,6 +478,33 @@ fn an_upgrade_removes_what_is_gone() {
     ]));
 }
 
+/// OLM1-INST-14, OLM1-UPG-05: what the installed revision leaves must be readable, since nothing looks for it once another one counts; what
+/// an attempt left is looked for again, and does not keep anybody from what is wished now.
+#[test]
+fn what_goes_must_be_readable() {
+    let old = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}});
+    let more = || Content { more: vec![old.clone()], ..Content::default() };
+    let forbid = |scene: &mut Scene| {
+        let target = scene.target("ConfigMap", "old");
+        scene.live.insert(target, Live::Unreadable("configmaps \"old\" is forbidden".to_owned()));
+    };
+    let installed = case(|scene| {
+        scene.offer("1.0.0", &more());
+        scene.have("1.0.0", State::Deployed);
+        forbid(scene);
+    });
+    assert!(installed.contains("configmaps \"old\" is forbidden"), "{installed}");
+    let attempt = short(|scene| {
+        scene.offer("2.0.0", &more());
+        scene.have("1.1.0", State::Deployed);
+        scene.have("2.0.0", State::Pending);
+        scene.history.as_mut().unwrap().revisions[1].state = State::Failed;
+        scene.wish("version", json!("1.1.0"));
+        forbid(scene);
+    });
+    assert_eq!(attempt, "Upgrade 1.1.0 of main");
+}
+
 /// OLM1-INST-14, OLM1-CTRL-11: an attempt that was left half-way, or failed, is done again as a whole, and what only it applied goes.
 #[test]
 fn attempts_are_finished() {

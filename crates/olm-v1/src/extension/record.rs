@@ -12,10 +12,12 @@ mod history;
 mod notes;
 mod secrets;
 
-use mainstay_apply::phase;
+use mainstay_apply::{ObjectRef, phase};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use super::object;
 
 pub use changes::Changes;
 pub use history::History;
@@ -136,6 +138,11 @@ impl Record {
     /// The digest of what is applied; equal manifests have equal digests.
     pub fn digest(&self) -> String {
         digest(&self.objects)
+    }
+
+    /// Whether an object is among those that are applied.
+    pub fn holds(&self, target: &ObjectRef) -> bool {
+        self.objects.iter().any(|object| object::place(object).same(target))
     }
 
     /// The phases in which it is applied, in order, with how many objects each has.

@@ -8,7 +8,7 @@ use mainstay_rbac::UserInfo;
 use serde_json::{Value, json};
 
 use super::super::facts::{Fact, Live};
-use super::super::record::{History, Record};
+use super::super::record::{History, Record, State};
 use super::super::{object, permissions};
 use super::steps::vanished;
 use super::{Action, Planner, Stop, account_name};
@@ -75,9 +75,15 @@ impl Planner<'_> {
             return Err(self.fail(&unsafe_changes.join("\n")));
         }
         let lost = |target: &ObjectRef| target.kind == "CustomResourceDefinition";
-        let gone = self.snapshot.history.as_ref().map(|history| vanished(history, record)).unwrap_or_default();
-        // What cannot be read now would stay for ever: no later plan looks for it.
-        for target in &gone {
+        let history = self.snapshot.history.as_ref().ok();
+        let gone = history.map(|history| vanished(history, record)).unwrap_or_default();
+        // What a revision that counts leaves, and that cannot be read now, would stay for ever: once another one counts, no later plan looks for it.
+        // What an attempt left is looked for again, so it holds nothing up.
+        let counts = |target: &ObjectRef| {
+            let mut all = history.into_iter().flat_map(|history| &history.revisions);
+            all.any(|revision| revision.state == State::Deployed && revision.record.holds(target))
+        };
+        for target in gone.iter().filter(|target| counts(target)) {
             if let Live::Unreadable(problem) = live.get(target) {
                 return Err(self.fail(problem));
             }
@@ -97,8 +103,7 @@ impl Planner<'_> {
     /// An object that the installed revision applied is still the extension's when somebody only took its marks off.
     pub(super) fn was_applied(&self, target: &ObjectRef, found: &Value) -> bool {
         let installed = self.snapshot.history.as_ref().ok().and_then(History::installed);
-        object::lost_its_marks(found)
-            && installed.is_some_and(|revision| revision.record.objects.iter().any(|object| object::place(object).same(target)))
+        object::lost_its_marks(found) && installed.is_some_and(|revision| revision.record.holds(target))
     }
 
     pub(super) fn strict(&self) -> bool {
