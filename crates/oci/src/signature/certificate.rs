@@ -5,6 +5,7 @@ use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::time::ASN1Time;
 
 use super::keys::PublicKey;
 
@@ -70,7 +71,7 @@ pub(super) fn verify(
     subject: &Subject<'_>,
     time: u64,
 ) -> Result<PublicKey, String> {
-    let authorities: Vec<CertificateDer<'_>> = authorities.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
+    let authorities = valid_at(authorities, time)?;
     let anchors: Vec<TrustAnchor<'_>> = authorities
         .iter()
         .map(|authority| anchor_from_trusted_cert(authority).map_err(|error| format!("an authority cannot be used: {error}")))
@@ -103,6 +104,23 @@ pub(super) fn verify(
             .map_err(|error| format!("Unexpected subject hostname: {error}"))?;
     }
     PublicKey::from_der(facts.public_key().raw)
+}
+
+/// Those of the authorities that are valid at the time: nothing stands below one that has expired. webpki leaves that to who trusts them.
+fn valid_at(authorities: &[Vec<u8>], time: u64) -> Result<Vec<CertificateDer<'_>>, String> {
+    let time = i64::try_from(time).ok().and_then(|time| ASN1Time::from_timestamp(time).ok()).ok_or("the time is none of a certificate")?;
+    let mut valid = Vec::new();
+    for der in authorities {
+        let (_, facts) = X509Certificate::from_der(der).map_err(|error| format!("an authority cannot be used: {error}"))?;
+        if facts.validity().is_valid_at(time) {
+            valid.push(CertificateDer::from(der.as_slice()));
+        }
+    }
+    if valid.is_empty() {
+        Err("verifying leaf certificate failed: the authorities have expired or are not valid yet".to_owned())
+    } else {
+        Ok(valid)
+    }
 }
 
 fn emails<'a>(certificate: &'a X509Certificate<'_>) -> Vec<&'a str> {

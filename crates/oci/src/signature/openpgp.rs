@@ -36,7 +36,7 @@ impl Keyring {
             };
             for key in keys.into_iter().flatten().take(MAX_KEYS + 1) {
                 match key {
-                    Ok(key) => self.0.push(key),
+                    Ok(key) => self.take_in(key),
                     Err(error) => tracing::debug!(%error, "a part of a file of OpenPGP keys is passed over"),
                 }
                 if self.0.len() > MAX_KEYS {
@@ -45,6 +45,28 @@ impl Keyring {
             }
         }
         Ok(())
+    }
+
+    /// Copies of one key are one key with all that any of them says: one file may know of a later date of expiry, or of a revocation.
+    fn take_in(&mut self, key: SignedPublicKey) {
+        let Some(known) = self.0.iter_mut().find(|known| known.primary_key == key.primary_key) else {
+            self.0.push(key);
+            return;
+        };
+        known.details.revocation_signatures.extend(key.details.revocation_signatures);
+        known.details.direct_signatures.extend(key.details.direct_signatures);
+        for user in key.details.users {
+            match known.details.users.iter_mut().find(|known| known.id == user.id) {
+                Some(known) => known.signatures.extend(user.signatures),
+                None => known.details.users.push(user),
+            }
+        }
+        for subkey in key.public_subkeys {
+            match known.public_subkeys.iter_mut().find(|known| known.key == subkey.key) {
+                Some(known) => known.signatures.extend(subkey.signatures),
+                None => known.public_subkeys.push(subkey),
+            }
+        }
     }
 
     /// Whether there is no key.

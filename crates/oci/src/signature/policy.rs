@@ -134,6 +134,35 @@ mod tests {
         assert_eq!(found(&whole, "other.test/x:1"), "[AcceptAnything]");
     }
 
+    /// OLM1-GEN-12: policies as distributions have them: other transports, several keys, scopes that are no registries.
+    #[test]
+    fn policies_of_distributions() {
+        let any = r#"[{"type": "insecureAcceptAnything"}]"#;
+        let signed = r#"[{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/etc/pki/rpm-gpg/RPM-GPG-KEY-redhat-release"}]"#;
+        let several = r#"[{"type": "signedBy", "keyType": "GPGKeys", "keyPaths": ["/etc/pki/rpm-gpg/RPM-GPG-KEY-redhat-release",
+            "/etc/pki/rpm-gpg/RPM-GPG-KEY-redhat-beta"]}]"#;
+        let daemon = format!(r#""docker-daemon": {{"": {any}}}"#);
+        for text in [
+            format!(r#"{{"default": {any}}}"#),
+            format!("{{\n\t\"default\": {any},\n\t\"transports\": {{\n\t\t{daemon}\n\t}}\n}}\n"),
+            format!(
+                r#"{{"default": {any}, "transports": {{"docker": {{"registry.access.redhat.com": {signed}, "registry.redhat.io": {several}}}, {daemon}}}}}"#
+            ),
+            format!(
+                r#"{{"default": [{{"type": "reject"}}], "transports": {{"docker": {{"": {any}}}, "atomic": {{"h.example:8443/ns": {signed}}},
+                    "dir": {{"": {any}}}, "oci": {{"/srv/images:v1": {any}}}, "oci-archive": {{"": {any}}}, "docker-archive": {{"": {any}}},
+                    "tarball": {{"": {any}}}, "containers-storage": {{"[overlay@/var/lib/containers/storage]": {any}}},
+                    "sif": {{"": {any}}}, "ostree": {{"fedora:": {any}}}, "yet-another": {{"what ever": {any}}}}}}}"#
+            ),
+        ] {
+            let policy = Policy::parse("/etc/containers/policy.json", text.as_bytes()).unwrap();
+            let asked = |name: &str| policy.requirements(&Reference::parse(name).unwrap());
+            assert_eq!(asked("quay.io/org/a:1"), [Requirement::AcceptAnything], "{text}");
+            let red_hat = asked("registry.redhat.io/redhat/redhat-operator-index:v4.19");
+            assert_eq!(matches!(red_hat, [Requirement::SignedBy(_)]), text.contains("registry.redhat.io"), "{text}");
+        }
+    }
+
     /// OLM1-GEN-12: a policy with a mistake is refused, with the place of the mistake.
     #[test]
     fn mistakes_are_named() {

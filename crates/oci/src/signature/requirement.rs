@@ -121,8 +121,8 @@ impl SigstoreSigned {
 
 fn read_fulcio(mut object: Object, rekor: Vec<Material>) -> Result<Trust, String> {
     let authorities = single(&mut object, "caPath", "caData")?.ok_or("At least one of caPath and caData must be specified")?;
-    let issuer = object.take("oidcIssuer")?.ok_or("oidcIssuer not specified")?;
-    let email = object.take("subjectEmail")?.ok_or("subjectEmail not specified")?;
+    let issuer = word(&mut object, "oidcIssuer")?.ok_or("oidcIssuer not specified")?;
+    let email = word(&mut object, "subjectEmail")?.ok_or("subjectEmail not specified")?;
     object.end()?;
     Ok(Trust::Fulcio { authorities, issuer, email, rekor })
 }
@@ -131,13 +131,17 @@ fn read_pki(mut object: Object) -> Result<Trust, String> {
     let roots =
         single(&mut object, "caRootsPath", "caRootsData")?.ok_or("At least one of caRootsPath and caRootsData must be specified")?;
     let intermediates = single(&mut object, "caIntermediatesPath", "caIntermediatesData")?;
-    let email: Option<String> = object.take("subjectEmail")?;
-    let hostname: Option<String> = object.take("subjectHostname")?;
+    let (email, hostname) = (word(&mut object, "subjectEmail")?, word(&mut object, "subjectHostname")?);
     if email.is_none() && hostname.is_none() {
         return Err("At least one of subjectEmail, subjectHostname must be specified".to_owned());
     }
     object.end()?;
     Ok(Trust::Pki { roots, intermediates, email, hostname })
+}
+
+/// A text; an empty one says nothing, and would be met by certificates for nobody.
+fn word(object: &mut Object, key: &str) -> Result<Option<String>, String> {
+    Ok(object.take::<String>(key)?.filter(|text| !text.is_empty()))
 }
 
 /// What at most one of these keys holds: a path, paths, data in base64, or several such.
@@ -170,6 +174,8 @@ fn single(object: &mut Object, path: &str, data: &str) -> Result<Option<Material
 }
 
 fn inline(key: &str, text: &str) -> Result<Material, String> {
+    // Lines may be broken, as base64(1) breaks them.
+    let text = text.replace(['\r', '\n'], "");
     STANDARD.decode(text).map(Material::Inline).map_err(|error| format!("{key}: no base64: {error}"))
 }
 
@@ -198,7 +204,7 @@ mod tests {
         };
         assert_eq!(signed.keys, [Material::File("/a".into()), Material::File("/b".into())]);
         assert_eq!(signed.identity, SignedIdentity::MatchRepoDigestOrExact);
-        let text = r#"{"type": "sigstoreSigned", "keyDatas": ["YQ==", "Yg=="], "rekorPublicKeyPath": "/r",
+        let text = r#"{"type": "sigstoreSigned", "keyDatas": ["YQ==", "Y\ng==\n"], "rekorPublicKeyPath": "/r",
             "signedIdentity": {"type": "matchRepository"}}"#;
         let Requirement::SigstoreSigned(signed) = read(text).unwrap() else { panic!("sigstoreSigned") };
         let keys = vec![Material::Inline(b"a".to_vec()), Material::Inline(b"b".to_vec())];
@@ -229,6 +235,11 @@ mod tests {
             (r#"{"type": "sigstoreSigned", "keyPath": "/a", "pki": {}}"#, "exactly one of"),
             (r#"{"type": "sigstoreSigned", "fulcio": {}}"#, "must be specified if fulcio is used"),
             (r#"{"type": "sigstoreSigned", "rekorPublicKeyPath": "/r", "fulcio": {"caPath": "/a"}}"#, "fulcio: oidcIssuer not specified"),
+            (
+                r#"{"type": "sigstoreSigned", "rekorPublicKeyPath": "/r",
+                    "fulcio": {"caPath": "/a", "oidcIssuer": "https://i.example", "subjectEmail": ""}}"#,
+                "fulcio: subjectEmail not specified",
+            ),
             (r#"{"type": "sigstoreSigned", "rekorPublicKeyPath": "/r", "pki": {}}"#, "are not supported for pki"),
             (r#"{"type": "sigstoreSigned", "pki": {"caRootsPath": "/a"}}"#, "pki: At least one of subjectEmail, subjectHostname"),
             (r#"{"type": "sigstoreSigned", "keyPath": "/a", "signedIdentity": {"type": "x"}}"#, "signedIdentity: Unknown policy reference"),

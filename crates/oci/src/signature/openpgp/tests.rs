@@ -127,3 +127,35 @@ fn keys_that_do_not_count() {
     let early = ring(&[&honest.to_public_key()]).open(&message, now() - 3600).unwrap_err();
     assert!(early.contains("it was made in the future"), "{early}");
 }
+
+/// OLM1-GEN-12: several copies of a key are one key, whichever file comes first.
+#[test]
+fn copies_of_a_key_are_one() {
+    let ours = key(true, true);
+    let message = signed(&ours.primary_key, HashAlgorithm::Sha256, None);
+    // As the key is exported after its owner moved its end.
+    let ending = |said: u32, after: u32| {
+        let mut public = ours.to_public_key();
+        let mut config = SignatureConfig::from_key(OsRng, &ours.primary_key, SignatureType::CertPositive).unwrap();
+        config.hashed_subpackets = vec![
+            Subpacket::regular(SubpacketData::SignatureCreationTime(Timestamp::from_secs(Timestamp::now().as_secs() + said))).unwrap(),
+            Subpacket::regular(SubpacketData::KeyExpirationTime(Duration::from_secs(after))).unwrap(),
+        ];
+        let (user, signer) = (&mut public.details.users[0], &ours.primary_key);
+        user.signatures = vec![config.sign_certification(signer, &signer.public_key(), &Password::empty(), Tag::UserId, &user.id).unwrap()];
+        public
+    };
+    let (old, renewed) = (ending(1, 86_400), ending(2, 30 * 86_400));
+    let later = now() + 2 * 86_400;
+    assert!(ring(&[&old]).open(&message, later).unwrap_err().contains("has expired"));
+    assert!(ring(&[&old, &renewed]).open(&message, later).is_ok() && ring(&[&renewed, &old]).open(&message, later).is_ok());
+
+    let mut revoked = ours.to_public_key();
+    let mut config = SignatureConfig::from_key(OsRng, &ours.primary_key, SignatureType::KeyRevocation).unwrap();
+    config.hashed_subpackets = vec![Subpacket::regular(SubpacketData::SignatureCreationTime(Timestamp::now())).unwrap()];
+    let revocation = config.sign_key(&ours.primary_key, &Password::empty(), &ours.primary_key.public_key()).unwrap();
+    revoked.details.revocation_signatures.push(revocation);
+    for keys in [[&renewed, &revoked], [&revoked, &renewed]] {
+        assert!(ring(&keys).open(&message, now()).unwrap_err().contains("is revoked"));
+    }
+}

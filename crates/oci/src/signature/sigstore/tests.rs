@@ -203,6 +203,10 @@ fn certificates_of_an_authority() {
     assert_eq!(opened(trust(mail, None, Some(&between_pem)), &with(indirect.clone(), None)), Ok(()));
     let chain = format!("{between_pem}{}", root.pem);
     assert_eq!(opened(trust(mail, None, None), &with(indirect.clone(), Some(chain))), Ok(()));
+    // An authority that has expired vouches for nobody, whatever the certificates below it say.
+    let long = root.certify(&key, |params| params.not_after = date_time_ymd(2030, 1, 1));
+    let opened_later = trusted(trust(mail, None, None)).unwrap().open(&payload(), &with(long, None), LATER);
+    assert_eq!(opened_later.unwrap_err(), "verifying leaf certificate failed: the authorities have expired or are not valid yet");
     let servers = root.certify(&key, |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
     for (trust, annotations, problem) in [
         (trust(mail, None, None), with(indirect, None), "verifying leaf certificate failed"),
