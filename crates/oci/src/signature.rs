@@ -28,12 +28,12 @@ mod strict;
 
 pub use files::SignatureFiles;
 
-pub(crate) use evaluate::{Candidate, check};
+pub(crate) use evaluate::{Candidate, check, conditions};
 pub(crate) use files::read_if_there;
 pub(crate) use places::{SignaturePlace, signature_place};
 pub(crate) use stored::{SIGSTORE_SIGNATURE, Signature};
 
 /// The most signatures of one image in one place.
 pub(crate) const MAX_SIGNATURES: usize = 128;
-/// The largest signature or payload, in bytes.
-pub(crate) const MAX_SIGNATURE: usize = 4 << 20;
+/// The largest signature or payload, in bytes. Real ones have a few thousand; all of an image are held in memory at once.
+pub(crate) const MAX_SIGNATURE: usize = 256 << 10;

@@ -10,7 +10,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{Running, client, image, store};
 use mainstay_oci::registry::Access;
-use mainstay_oci::{BlobStore, ClientConfig, Descriptor, Digest, ErrorKind, Reference, Registries, SignatureFiles, Tree, media_type};
+use mainstay_oci::{
+    BlobStore, ClientConfig, Descriptor, Digest, ErrorKind, ImageBuilder, ImageIndex, Platform, Reference, Registries, SignatureFiles,
+    Tree, media_type,
+};
 use pgp::composed::{ArmorOptions, KeyType, MessageBuilder, SecretKeyParamsBuilder, SignedSecretKey};
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::types::Password;
@@ -144,6 +147,51 @@ async fn sigstore_signatures() {
     assert!(ask().await.unwrap_err().ends_with("policy.json: invalid policy: Default policy is missing"));
     files.require(&json!({"type": "insecureAcceptAnything"}));
     assert_eq!(ask().await.unwrap(), digest);
+}
+
+/// OLM1-GEN-12: of an index the image that is chosen has to be signed; a copy of all of it needs a signature for each manifest. All
+/// requirements have to be met.
+#[tokio::test]
+async fn signatures_of_indexes() {
+    let server = Running::start(Access::Open).await;
+    let (_from, from) = store();
+    let build = |platform: &str| {
+        let builder = ImageBuilder::new().platform(platform.parse().unwrap()).file("a", platform.as_bytes().to_vec());
+        builder.build(&from).unwrap()
+    };
+    let (chosen, other) = (build(&Platform::default().to_string()), build("linux/riscv64"));
+    let index = ImageIndex::build(vec![chosen.clone(), other.clone()], &from).unwrap();
+    let (plain, target) = (client(ClientConfig::default()), server.reference("org/widget:v1"));
+    plain.push_index(&index, &from, &target, &[]).await.unwrap();
+    let (key, second) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let files = Files::new(&json!({"type": "sigstoreSigned", "keyPath": "DIRcosign.pub"}));
+    files.write("cosign.pub", key.public_key_pem());
+    files.write("second.pub", second.public_key_pem());
+    let (name, whole) = (target.to_string(), index.descriptor.digest.clone());
+    let by_digest = target.at(whole.clone());
+
+    attach(&target, &whole, &[(&key, &whole, &name)]).await;
+    let other_digest = &other.descriptor.digest;
+    attach(&target, other_digest, &[(&key, other_digest, &name)]).await;
+    for asked in [&target, &by_digest] {
+        assert_eq!(pull(files.config(), asked).await.unwrap_err(), NONE, "{asked}");
+    }
+    let ours = &chosen.descriptor.digest;
+    // The signature of the index under the tag of the image.
+    attach(&target, ours, &[(&key, &whole, &name)]).await;
+    assert!(pull(files.config(), &by_digest).await.unwrap_err().contains(&format!("Signature for digest {whole} does not match")));
+    let copied = async || client(files.config()).survey(&target, &store().1).await.map(|tree| tree.manifests.len());
+    assert!(copied().await.is_err());
+    attach(&target, ours, &[(&key, ours, &name)]).await;
+    assert_eq!((pull(files.config(), &target).await.unwrap(), pull(files.config(), &by_digest).await.unwrap()), (whole.clone(), whole));
+    assert_eq!(copied().await.unwrap(), 3);
+
+    let both =
+        [json!({"type": "sigstoreSigned", "keyPath": "DIRcosign.pub"}), json!({"type": "sigstoreSigned", "keyPath": "DIRsecond.pub"})];
+    files.write("policy.json", json!({"default": both}).to_string().replace("DIR", &files.path("")));
+    assert!(pull(files.config(), &target).await.unwrap_err().contains("signature verification failed"));
+    attach(&target, ours, &[(&key, ours, &name), (&second, ours, &name)]).await;
+    assert!(pull(files.config(), &target).await.is_ok());
 }
 
 /// OLM1-GEN-12, OLM1-DISC-01: from a mirror the name is the one that was asked for, and the signatures are those of the mirror; what is

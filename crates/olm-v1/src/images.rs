@@ -3,7 +3,11 @@
 //! ```text
 //!   <root>/unpack/<extension>/<digest>   bundles, checked at the start (OLM1-GEN-09)
 //!   <root>/unpack/.pull/                 layers on their way, where no cache of blobs is set; empty between pulls
+//!   <root>/admitted                      what the policy about signatures let in, and under which conditions
 //! ```
+//!
+//! What is here already is used again without a pull, but not without the policy: each use, under each name, has to be let in by the policy as
+//! it is then (OLM1-GEN-12).
 
 use std::collections::VecDeque;
 use std::fs;
@@ -17,6 +21,7 @@ use mainstay_catalog_store::{CatalogStore, DirectorySource, StoredCatalog};
 use mainstay_oci::{Cache, Client, Digest, Error, ErrorKind, Image, Layer, Reference, Registries, UnpackOptions, Workspace, unpack};
 use serde_json::Value;
 
+use crate::admitted::Admitted;
 use crate::catalog::controller::CatalogImages;
 use crate::extension::facts::PullFailure;
 use crate::extension::observe::BundleSource;
@@ -35,6 +40,7 @@ pub struct Images {
     catalogs: Arc<CatalogStore>,
     bundles: Cache,
     pulls: PathBuf,
+    admitted: Admitted,
     parsed: Mutex<VecDeque<(Digest, Arc<Bundle>)>>,
 }
 
@@ -59,7 +65,8 @@ impl Images {
         }
         // A mistake in the settings is told at once, not at the first pull.
         let used = Used { mirrors: Vec::new(), held: Held::new(settings.read(&[])?)? };
-        Ok(Self { settings, used: Mutex::new(used), catalogs, bundles, pulls, parsed: Mutex::default() })
+        let admitted = Admitted::open(root.join("admitted"));
+        Ok(Self { settings, used: Mutex::new(used), catalogs, bundles, pulls, admitted, parsed: Mutex::default() })
     }
 
     /// What `registries.conf` says right now.
@@ -91,10 +98,38 @@ impl Images {
     /// The image with its layers, in a workspace that goes with the value.
     async fn pull(&self, reference: &Reference) -> Result<Pulled, Error> {
         let client = self.client()?;
-        fs::create_dir_all(&self.pulls).map_err(|source| Error::Io { path: self.pulls.clone(), source })?;
-        let workspace = client.workspace_in(&self.pulls)?;
+        let conditions = client.conditions(reference)?;
+        let workspace = self.workspace(&client)?;
         let image = client.pull(reference, workspace.store()).await?;
+        self.admit(&client, reference, conditions, &image.digest)?;
         Ok(Pulled { image, workspace })
+    }
+
+    fn workspace(&self, client: &Client) -> Result<Workspace, Error> {
+        fs::create_dir_all(&self.pulls).map_err(|source| Error::Io { path: self.pulls.clone(), source })?;
+        client.workspace_in(&self.pulls)
+    }
+
+    /// Whether content that is here may be used under this name: it was let in under the same conditions, or is now. It is not where the tag
+    /// stands for something else by now; what the policy refuses is an error.
+    async fn may_reuse(&self, reference: &Reference, content: &Digest) -> Result<bool, Error> {
+        let client = self.client()?;
+        let Some(conditions) = client.conditions(reference)? else { return Ok(true) };
+        if self.admitted.holds(&conditions, content) {
+            return Ok(true);
+        }
+        let workspace = self.workspace(&client)?;
+        let image = client.inspect(reference, workspace.store()).await?;
+        self.admit(&client, reference, Some(conditions), &image.digest)?;
+        Ok(image.digest == *content)
+    }
+
+    /// Notes what an image was just let in under, unless that changed meanwhile.
+    fn admit(&self, client: &Client, reference: &Reference, before: Option<Digest>, content: &Digest) -> Result<(), Error> {
+        match before {
+            Some(before) if client.conditions(reference)?.as_ref() == Some(&before) => self.admitted.add(&before, content),
+            _ => Ok(()),
+        }
     }
 
     async fn catalog(&self, reference: &Reference) -> Result<(String, StoredCatalog), PullFailure> {
@@ -102,7 +137,9 @@ impl Images {
         let resolved = client.resolve(reference).await.map_err(|error| source(&error))?;
         let storing = |problem: String| PullFailure { message: format!("error storing fbc: {problem}"), terminal: false };
         let digest = resolved.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
-        if let Some(stored) = self.catalogs.get(&digest).map_err(|error| storing(chain(&error)))? {
+        if let Some(stored) = self.catalogs.get(&digest).map_err(|error| storing(chain(&error)))?
+            && self.may_reuse(reference, &resolved.digest).await.map_err(|error| source(&error))?
+        {
             return Ok((resolved.reference.to_string(), stored));
         }
         // Asked for as it was named: a mirror that is for tags alone is not asked by digest (OLM1-DISC-01).
@@ -142,12 +179,14 @@ impl Images {
 
     /// The folder of an unpacked bundle image.
     async fn unpacked(&self, extension: &str, reference: &Reference) -> Result<(Digest, PathBuf), Error> {
-        // Content by digest does not change, so nobody needs to be asked.
+        // What a digest stands for does not change, so nobody needs to be asked.
         let digest = match reference.digest() {
             Some(digest) => digest.clone(),
             None => self.client()?.resolve(reference).await?.digest,
         };
-        if let Some(folder) = self.bundles.get(extension, &digest)? {
+        if let Some(folder) = self.bundles.get(extension, &digest)?
+            && self.may_reuse(reference, &digest).await?
+        {
             return Ok((digest, folder));
         }
         let pulled = self.pull(reference).await?;
@@ -202,7 +241,10 @@ impl CatalogImages for Images {
 impl BundleSource for Images {
     async fn bundle(&self, extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure> {
         let reference = Reference::parse_familiar(reference).map_err(|error| failure(&error))?;
-        if let Some(bundle) = reference.digest().and_then(|digest| self.remembered(digest)) {
+        if let Some(digest) = reference.digest()
+            && let Some(bundle) = self.remembered(digest)
+            && self.may_reuse(&reference, digest).await.map_err(|error| failure(&error))?
+        {
             return Ok(bundle);
         }
         let (digest, folder) = self.unpacked(extension, &reference).await.map_err(|error| failure(&error))?;

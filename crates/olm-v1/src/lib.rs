@@ -9,6 +9,7 @@
 //!
 //! The two controllers speak only through objects and the catalog's address, so they run in one process or in two (OLM1-GEN-01).
 
+mod admitted;
 pub mod catalog;
 pub mod cluster_operator;
 pub mod deployment;

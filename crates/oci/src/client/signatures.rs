@@ -5,7 +5,7 @@
 use futures::FutureExt as _;
 use http::{HeaderMap, Method};
 
-use super::{Client, MAX_MANIFEST};
+use super::Client;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{Descriptor, Document, media_type, parse};
@@ -16,6 +16,16 @@ use crate::store::check;
 use crate::transport::{Payload, body};
 
 impl Client {
+    /// What the policy asks of images with this name right now, keys and certificates included, as one digest; nothing where it lets in
+    /// whatever there is. Who keeps content can tell by it whether what was let in once still is.
+    pub fn conditions(&self, reference: &Reference) -> Result<Option<Digest>, Error> {
+        let subject = reference.to_string();
+        let unverifiable = |source: Error| Error::Unverifiable { subject: subject.clone(), source: Box::new(source) };
+        let Some(policy) = self.config.signatures.policy().map_err(unverifiable)? else { return Ok(None) };
+        let name = named(reference).map_err(unverifiable)?;
+        Ok(signature::conditions(&name, policy.requirements(&name)))
+    }
+
     /// Refuses an image that the policy does not let in. The policy and all that it names are read anew.
     pub(super) async fn permit(&self, reference: &Reference, source: &Source, manifest: &[u8]) -> Result<(), Error> {
         let subject = reference.to_string();
@@ -127,7 +137,7 @@ impl Client {
         let ask = || {
             async {
                 let response = self.send(place, source, Method::GET, &path, HeaderMap::new(), Payload::None).await?;
-                body(response, MAX_MANIFEST.max(MAX_SIGNATURE)).await.map_err(|problem| Error::content(subject.clone(), problem))
+                body(response, MAX_SIGNATURE).await.map_err(|problem| Error::content(subject.clone(), problem))
             }
             .boxed()
         };

@@ -3,9 +3,10 @@
 use super::identity::SignedIdentity;
 use super::openpgp::Keyring;
 use super::payload::{Form, Payload};
-use super::requirement::{Requirement, SignedBy, SigstoreSigned};
+use super::requirement::{Material, Requirement, SignedBy, SigstoreSigned, Trust};
 use super::sigstore::Trusted;
 use super::stored::Signature;
+use crate::digest::Digest;
 use crate::reference::Reference;
 
 /// An image that is to be let in.
@@ -22,6 +23,19 @@ impl Requirement {
     pub(crate) fn needs_signatures(&self) -> bool {
         matches!(self, Self::SignedBy(_) | Self::SigstoreSigned(_))
     }
+
+    /// All keys and certificates that it names.
+    fn materials(&self) -> Vec<&Material> {
+        match self {
+            Self::AcceptAnything | Self::Reject | Self::SignedBaseLayer => Vec::new(),
+            Self::SignedBy(signed) => signed.keys.iter().collect(),
+            Self::SigstoreSigned(signed) => match &signed.trust {
+                Trust::Keys { keys, rekor } => keys.iter().chain(rekor).collect(),
+                Trust::Fulcio { authorities, rekor, .. } => std::iter::once(authorities).chain(rekor).collect(),
+                Trust::Pki { roots, intermediates, .. } => std::iter::once(roots).chain(intermediates).collect(),
+            },
+        }
+    }
 }
 
 /// Whether the image meets the requirement; the reason why not is container tools' own. `now` is in seconds since 1970.
@@ -33,6 +47,21 @@ pub(crate) fn check(requirement: &Requirement, image: &Candidate<'_>, signatures
         Requirement::SignedBy(signed) => check_simple(signed, image, signatures, now),
         Requirement::SigstoreSigned(signed) => check_sigstore(signed, image, signatures, now),
     }
+}
+
+/// What the requirements ask of images with this name, with all that they name as it is right now, as one digest; nothing where they are met
+/// by whatever there is.
+pub(crate) fn conditions(name: &Reference, requirements: &[Requirement]) -> Option<Digest> {
+    if requirements.iter().all(|requirement| *requirement == Requirement::AcceptAnything) {
+        return None;
+    }
+    let mut text = format!("{name}\n{requirements:?}\n");
+    for material in requirements.iter().flat_map(Requirement::materials) {
+        // What cannot be read now makes other conditions than what can.
+        text.push_str(&material.read().map_or_else(|problem| problem, |bytes| Digest::of(&bytes).to_string()));
+        text.push('\n');
+    }
+    Some(Digest::of(text.as_bytes()))
 }
 
 fn check_simple(requirement: &SignedBy, image: &Candidate<'_>, signatures: &[Signature], now: u64) -> Result<(), String> {
@@ -110,4 +139,37 @@ fn accept(payload: &Payload, identity: &SignedIdentity, image: &Candidate<'_>) -
         return Err(format!("Signature for identity \"{}\" is not accepted", payload.reference));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::signature::policy::Policy;
+
+    /// OLM1-GEN-12: what was let in under one name, policy and key says nothing of another.
+    #[test]
+    fn conditions_differ_by_name_policy_and_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
+        let asked = |requirements: &str, name: &str| {
+            let text = format!(r#"{{"default": {requirements}}}"#).replace("KEY", &key.display().to_string());
+            let (policy, name) = (Policy::parse("policy.json", text.as_bytes()).unwrap(), Reference::parse(name).unwrap());
+            conditions(&name, policy.requirements(&name))
+        };
+        let signed = r#"[{"type": "sigstoreSigned", "keyPath": "KEY"}]"#;
+        assert_eq!(asked(r#"[{"type": "insecureAcceptAnything"}]"#, "q.example/a:1"), None);
+        let mut found = vec![asked(signed, "q.example/a:1").unwrap()];
+        std::fs::write(&key, "one").unwrap();
+        found.push(asked(signed, "q.example/a:1").unwrap());
+        assert_eq!(asked(signed, "q.example/a:1").unwrap(), found[1]);
+        found.push(asked(signed, "q.example/a:2").unwrap());
+        found.push(asked(r#"[{"type": "sigstoreSigned", "keyPath": "KEY", "rekorPublicKeyPath": "KEY"}]"#, "q.example/a:1").unwrap());
+        found.push(asked(r#"[{"type": "insecureAcceptAnything"}, {"type": "reject"}]"#, "q.example/a:1").unwrap());
+        std::fs::write(&key, "two").unwrap();
+        found.push(asked(signed, "q.example/a:1").unwrap());
+        let different: std::collections::BTreeSet<&Digest> = found.iter().collect();
+        assert_eq!(different.len(), found.len());
+    }
 }
