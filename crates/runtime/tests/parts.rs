@@ -18,10 +18,12 @@ async fn answer(request: Request<Body>) -> Response {
         return Body::from_stream(futures::stream::pending::<Result<String, std::io::Error>>()).into_response();
     }
     let accepted = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    let metadata = json!({"name": "trust", "namespace": "n", "resourceVersion": "3", "managedFields": [{"manager": "x"}],
+    let mut metadata = json!({"name": "trust", "namespace": "n", "resourceVersion": "3", "managedFields": [{"manager": "x"}],
         "annotations": {"asks": "true", "kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{}}"}});
     let list = |kind: &str, item: serde_json::Value| json!({"kind": kind, "metadata": {"resourceVersion": "5"}, "items": [item]});
     let mut list = if accepted.contains("as=PartialObjectMetadataList") {
+        // A mark that tells which form was sent.
+        metadata["labels"] = json!({"sent": "metadata"});
         list("PartialObjectMetadataList", json!({"metadata": metadata}))
     } else {
         list("ConfigMapList", json!({"metadata": metadata, "data": {"large": "text"}}))
@@ -45,6 +47,7 @@ async fn metadata_is_enough() {
         let object = cache.get(&Key::new("n", "trust")).unwrap();
         assert_eq!((&object.data, object.types.as_ref().unwrap().kind.as_str()), (&data, "ConfigMap"));
         assert_eq!(object.metadata.annotations.as_ref().unwrap().len(), if part == Part::Whole { 2 } else { 1 });
+        assert_eq!(object.metadata.labels.is_some(), part == Part::Metadata, "the API was asked for metadata, and only then");
         assert!(metrics.page().unwrap().contains("mainstay_cache_objects{cache=\"watch\",kind=\"configmaps\"} 1\n"));
         stop.cancel();
         drop(cache);

@@ -25,6 +25,9 @@ struct Labels {
     kind: String,
 }
 
+/// The least number of caches that are added between two looks at which of them are gone.
+const ROOM: usize = 16;
+
 type Measure = Box<dyn Fn() -> Option<Size> + Send + Sync>;
 
 /// The caches of a process.
@@ -42,8 +45,13 @@ impl Sizes {
     pub fn show(&self, cache: &'static str, kind: &str, measure: impl Fn() -> Option<Size> + Send + Sync + 'static) {
         let labels = Labels { cache, kind: kind.to_owned() };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What comes and goes with a kind would otherwise pile up on a page that nobody reads.
-        all.retain(|(_, measure)| measure().is_some());
+        // What comes and goes with a kind would otherwise pile up on a page that nobody reads. To measure may mean to look at a disk, so that is
+        // done only where the list would have to grow.
+        if all.len() == all.capacity() {
+            all.retain(|(_, measure)| measure().is_some());
+            let more = all.len() + ROOM;
+            all.reserve(more);
+        }
         all.push((labels, Box::new(measure)));
     }
 
@@ -84,8 +92,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use crate::metrics::{Metrics, Size};
+    use super::{Size, Sizes};
+    use crate::metrics::Metrics;
 
     /// MS-OPS-01: caches of one kind are added up, bytes are shown where they are known, and a cache that is gone is on the page no more.
     #[test]
@@ -108,5 +118,24 @@ mod tests {
         drop(alive);
         let page = metrics.page().unwrap();
         assert!(page.contains("mainstay_cache_objects{cache=\"watch\",kind=\"services\"} 3\n"), "{page}");
+    }
+
+    /// MS-OPS-01: caches that come and go do not pile up where nobody reads the page, and those that stay are seldom measured for that.
+    #[test]
+    fn nothing_piles_up() {
+        let (sizes, measured) = (Sizes::default(), Arc::new(AtomicUsize::new(0)));
+        let count = measured.clone();
+        sizes.show("images", "bundles", move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Some(Size::default())
+        });
+        for _ in 0..10_000 {
+            sizes.show("watch", "services", || None);
+        }
+        let held = sizes.0.lock().unwrap().len();
+        assert!(held < 100, "{held} are held");
+        let measured = measured.load(Ordering::Relaxed);
+        assert!(measured < 1_000, "measured {measured} times");
+        assert_eq!(sizes.sums().len(), 1);
     }
 }
