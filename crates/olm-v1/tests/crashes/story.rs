@@ -136,7 +136,7 @@ impl Stage {
     }
 
     async fn until(&self, name: &str, goal: &impl AsyncFn() -> bool) {
-        for _ in 0..3000 {
+        for _ in 0..15_000 {
             if goal().await {
                 return;
             }
