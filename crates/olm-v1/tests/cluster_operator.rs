@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_apiserver::TrustedIdentity;
+use mainstay_apply::{ObjectRef, Patch, Reason};
 use mainstay_bundle::Bundle;
 use mainstay_olm_v1::cluster_operator::catalogs::{self, openshift};
 use mainstay_olm_v1::cluster_operator::compat::{self, Blocked, Deployed, Platform, aggregate, blocks, judge, max_version};
@@ -285,13 +286,20 @@ async fn define(api: &Api, group: &str, kind: &str, plural: &str) {
 
 async fn with_status(api: &Api, group: &str, kind: &str, name: &str, spec: Value, status: Value) {
     let object = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": name}, "spec": spec});
-    let live = api.apply(object).await;
-    api.admin.update_status(&live, &status).await.unwrap();
+    api.apply(object.clone()).await;
+    write_status(api, &ObjectRef::of(&object).unwrap(), &status).await;
+}
+
+/// Writes a status; once more where somebody wrote the object in between.
+async fn write_status(api: &Api, target: &ObjectRef, status: &Value) {
+    while let Err(error) = api.admin.update_status(&api.get(target).await.unwrap(), status).await {
+        assert_eq!(error.reason(), Some(&Reason::Conflict), "{error}");
+    }
 }
 
 /// An extension with an install record in this state, whose bundle supports the platform up to `max`.
 async fn installed(api: &Api, name: &str, max: &str, state: State) {
-    let mut live = api.apply(extension_object(name, name, "default")).await;
+    let live = api.apply(extension_object(name, name, "default")).await;
     let owner = OwnerReference {
         api_version: "olm.operatorframework.io/v1".to_owned(),
         kind: "ClusterExtension".to_owned(),
@@ -313,8 +321,8 @@ async fn installed(api: &Api, name: &str, max: &str, state: State) {
         secret["kind"] = json!("Secret");
         api.apply(secret).await;
     }
-    live["status"] = json!({"install": {"bundle": {"name": format!("{name}.v1"), "version": "1.0.0"}}});
-    api.admin.update_status(&api.get(&support::extension(name)).await.unwrap(), &live["status"]).await.unwrap();
+    let status = json!({"install": {"bundle": {"name": format!("{name}.v1"), "version": "1.0.0"}}});
+    write_status(api, &support::extension(name), &status).await;
 }
 
 /// OLM1-COMPAT-04, OLM1-COMPAT-05, OLM1-COMPAT-06, OLM1-CAT-10, OLM1-CAT-11, OLM1-CAT-12, OLM1-GEN-06, OLM1-GEN-08: on the API, with the
@@ -376,7 +384,7 @@ async fn the_operator_on_the_api() {
     let reference = |catalog: &Value| catalog["spec"]["source"]["image"]["ref"].as_str().unwrap_or_default().to_owned();
     api.until(&catalog, |catalog| reference(catalog).ends_with(":v4.19")).await;
     let change = json!({"metadata": {"labels": {"team": "a"}}, "spec": {"priority": 5, "availabilityMode": "Unavailable"}});
-    api.admin.patch(&catalog, "", &mainstay_apply::Patch::Merge(change)).await.unwrap();
+    api.admin.patch(&catalog, "", &Patch::Merge(change)).await.unwrap();
     let kept = api.until(&catalog, |catalog| catalog["spec"]["priority"] == -100).await;
     assert_eq!((&kept["metadata"]["labels"]["team"], &kept["spec"]["availabilityMode"]), (&json!("a"), &json!("Unavailable")));
     api.delete(&catalog).await;
