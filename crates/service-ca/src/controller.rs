@@ -26,6 +26,8 @@ const WORKERS: usize = 2;
 const LOOK: Duration = Duration::from_secs(24 * 3600);
 /// A Service that was given up is looked at for whether its cause has gone.
 const LOOK_GIVEN_UP: Duration = Duration::from_secs(600);
+/// A missing namespace is made by somebody who then waits for what comes of it.
+const LOOK_FOR_HOME: Duration = Duration::from_secs(5);
 
 /// Runs the service CA until `stop`.
 pub async fn run(cluster: Cluster, env: Env, stop: CancellationToken) -> Result<(), Error> {
@@ -121,7 +123,13 @@ impl ServiceCa {
             Work::Authority => {
                 let outcome = self.authority().await;
                 self.note(outcome.as_ref().err().map(chain));
-                outcome
+                match outcome {
+                    Err(error @ Error::NoHome) => {
+                        tracing::warn!(retry_in = ?LOOK_FOR_HOME, "{error}");
+                        Ok(Outcome::After(LOOK_FOR_HOME))
+                    }
+                    outcome => outcome,
+                }
             }
             Work::Service(key) => self.service(&key).await,
             Work::Take(taker, key) => self.take(taker, &key).await,
@@ -145,22 +153,21 @@ impl ServiceCa {
                 self.hold(authority);
                 return Ok(Outcome::After(until(again, now)));
             }
-            authority::Plan::Create { why } => {
-                tracing::info!(why, "a signing key is made");
-                (Authority::create(now, authority::ends(now))?, Some(("SigningKeyCreated", why)))
-            }
-            authority::Plan::Rotate { authority, why } => {
-                tracing::info!(why, "the signing key is rotated");
-                (authority.rotate(now, authority::ends(now))?, Some(("SigningKeyRotated", why)))
-            }
+            authority::Plan::Create { why } => (Authority::create(now, authority::ends(now))?, Some(("SigningKeyCreated", why))),
+            authority::Plan::Rotate { authority, why } => (authority.rotate(now, authority::ends(now))?, Some(("SigningKeyRotated", why))),
             authority::Plan::Forget { authority } => (authority, None),
         };
         let wanted = authority::secret(&next, forced);
         let written = match &live {
-            None => self.writer.create(&wanted).await?,
+            None => match self.writer.create(&wanted).await {
+                // Of a Secret that is created nothing else can be missing.
+                Err(error) if error.is_not_found() => return Err(Error::NoHome),
+                created => created?,
+            },
             Some(live) => self.writer.patch(&place, "", &Patch::Merge(replacing(wanted, live))).await?,
         };
         if let Some((reason, why)) = told {
+            tracing::info!(reason, why, "the signing key is written");
             self.tell(&written, EventKind::Normal, reason, &why).await;
         }
         // What was written is read again before it is used.

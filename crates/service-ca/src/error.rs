@@ -3,6 +3,8 @@
 use mainstay_apply::WriteError;
 use mainstay_runtime::ConnectError;
 
+use crate::NAMESPACE;
+
 /// The errors of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -30,6 +32,12 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// The namespace of the signing key is not there; it comes with the account and its rights, which this program does not give itself.
+    #[error(
+        "there is no namespace {NAMESPACE}, where the signing key is kept; mainstay deploy --components service-ca makes it with account and \
+         rights, kubectl create namespace {NAMESPACE} makes it alone"
+    )]
+    NoHome,
     /// The cluster refused or did not answer.
     #[error(transparent)]
     Write(#[from] WriteError),

@@ -264,3 +264,39 @@ async fn rotations_reach_everything() {
     assert_eq!(states, ["Available=True", "Progressing=False", "Degraded=False", "Upgradeable=True"]);
     api.end().await;
 }
+
+/// COP-SCA-01: without its namespace it waits and says what to do; it goes on once the namespace is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_namespace_is_waited_for() {
+    let api = Api::start().await;
+    let operators = ("config.openshift.io", "ClusterOperator", "clusteroperators");
+    api.crd(operators.0, operators.1, operators.2).await;
+    for object in manifests().iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ClusterRole"))) {
+        api.apply(object).await;
+    }
+    let cluster = Cluster::Embedded { router: api.server.router(), identity: service_ca };
+    let (env, stop) = (Env::new(api.clock.clone(), 1), api.stop.clone());
+    tokio::spawn(async move { mainstay_service_ca::run(cluster, env, stop).await.unwrap() });
+    let own = place("config.openshift.io/v1", operators.1, "", ACCOUNT);
+    let told = |live: &Value| {
+        let conditions = live["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| {
+            let says = |condition: &Value| {
+                condition["message"].as_str().is_some_and(|text| text.contains("mainstay deploy --components service-ca"))
+            };
+            all.iter().any(|condition| condition["type"] == "Available" && condition["status"] == "False" && says(condition))
+        })
+    };
+    api.until(&own, told).await;
+    for object in manifests() {
+        api.apply(&object).await;
+    }
+    api.until(&place("v1", "Secret", NAMESPACE, "signing-key"), |secret| !certificates(secret).is_empty()).await;
+    api.until(&own, |live| {
+        live["status"]["conditions"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|condition| condition["type"] == "Available" && condition["status"] == "True"))
+    })
+    .await;
+    api.end().await;
+}
