@@ -30,6 +30,8 @@ use components::{Component, Shape};
 
 /// How long a CRD may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(60);
+/// How long a namespace that is being deleted may take to go.
+const EMPTIED: Duration = Duration::from_secs(120);
 /// Kinds of this group are the platform's own.
 const PLATFORM: &str = "config.openshift.io";
 
@@ -251,6 +253,7 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
     }
     let (mut unasked, mut made_here) = (BTreeMap::new(), false);
     for component in &chosen {
+        emptied(writer, component.namespace(shape)).await?;
         let known = place("v1", "ConfigMap", component.authorities(), component.namespace(shape));
         let known = writer.get(&known).await.map_err(|error| not_written(&error))?;
         let trusted = known.as_ref().and_then(|known| known["data"]["ca.crt"].as_str());
@@ -302,13 +305,39 @@ async fn write(writer: &Writer, objects: Vec<Value>, force: bool, unasked: &mut 
     for object in first.iter().chain(&others) {
         // A server cannot be asked about objects in a namespace that is not there.
         if let (true, Some(namespace)) = (writer.is_dry(), object["metadata"]["namespace"].as_str())
-            && !is_there(writer, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?
+            && namespace_state(writer, namespace).await? != Some(NamespaceState::Stays)
         {
             output::print(&format!("{} not checked by the server (dry run)\n", name(object)))?;
             *unasked.entry(namespace.to_owned()).or_default() += 1;
             continue;
         }
         apply(writer, object, force).await?;
+    }
+    Ok(())
+}
+
+/// Whether a namespace that is there takes objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NamespaceState {
+    Stays,
+    /// It is being deleted; nothing can be made in it.
+    Ends,
+}
+
+async fn namespace_state(writer: &Writer, name: &str) -> Result<Option<NamespaceState>, Failure> {
+    let live = writer.get(&place("v1", "Namespace", name, "")).await.map_err(|error| not_written(&error))?;
+    Ok(live.map(|live| if live["metadata"]["deletionTimestamp"].is_null() { NamespaceState::Stays } else { NamespaceState::Ends }))
+}
+
+/// Waits until a namespace that is being deleted, as by `--uninstall` a moment ago, is gone.
+async fn emptied(writer: &Writer, name: &str) -> Result<(), Failure> {
+    if namespace_state(writer, name).await? != Some(NamespaceState::Ends) {
+        return Ok(());
+    }
+    note(format!("namespace {name} is being deleted; it is made anew when it is gone"));
+    if !writer.is_dry() {
+        let gone = writer.wait(&place("v1", "Namespace", name, ""), &Until::Gone, EMPTIED).await;
+        gone.map_err(|error| not_written(&error).hint(format!("kubectl get namespace {name} -o yaml says what keeps it")))?;
     }
     Ok(())
 }

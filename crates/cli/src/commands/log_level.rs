@@ -25,6 +25,10 @@ Examples:
   mainstay log-level info                             back again
   mainstay log-level warn --at https://127.0.0.1:8443 --certificate-authority ca.crt --token-file token
                                                       a process of mainstay run, at its --metrics-bind-address
+  kubectl -n olmv1-system port-forward deployment/catalogd-controller-manager 7443 &
+  mainstay log-level --at https://127.0.0.1:7443 --certificate-authority ca.crt --token-file token \\
+    --tls-server-name catalogd-metrics.olmv1-system.svc
+                                                      the same in a pod
 
 Levels: off, error, warn, info, debug, trace.
 Components: api, apply, catalogd, catalogs, clients, cluster-operator, mainstay, oci, olm-v1, operator-controller, runtime, service-ca, store,
@@ -42,6 +46,9 @@ pub struct Arguments {
     /// The authority of its certificate
     #[arg(long, value_name = "FILE", requires = "at")]
     certificate_authority: Option<PathBuf>,
+    /// The name that its certificate has, where that of the URL is another
+    #[arg(long, value_name = "NAME", requires = "at")]
+    tls_server_name: Option<String>,
     /// The token to ask with, instead of the credentials of the kubeconfig
     #[arg(long, value_name = "FILE", requires = "at")]
     token_file: Option<PathBuf>,
@@ -65,6 +72,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let now = client.request_text(request).await.map_err(|error| match &error {
             kube::Error::Api(status) if status.code == 404 => refused(format!("log levels of {place}"), &error)
                 .hint("this is no embedded cluster of mainstay; --at URL names a process of mainstay run"),
+            kube::Error::Api(_) => refused(format!("log levels of {place}"), &error),
+            _ if arguments.at.is_some() => Failure::failed(format!("log levels of {place}"), &error).hint(
+                "--at is the --metrics-bind-address of the process; --certificate-authority and --tls-server-name are those of its \
+                 certificate, which mainstay deploy signs with ca.crt of ConfigMap olmv1-ca",
+            ),
             _ => refused(format!("log levels of {place}"), &error),
         })?;
         if arguments.levels.is_some() {
@@ -82,7 +94,7 @@ fn elsewhere(session: &Session, at: &Uri, arguments: &Arguments) -> Result<Clien
     let Cluster::Remote(config) = &session.cluster else { return Err(Failure::new(Exit::Usage, "--at", "there is no kubeconfig")) };
     let mut config = kube::Config::clone(config);
     config.cluster_url = at.clone();
-    config.tls_server_name = None;
+    config.tls_server_name.clone_from(&arguments.tls_server_name);
     config.root_cert = arguments.certificate_authority.as_deref().map(authorities).transpose()?;
     if let Some(file) = &arguments.token_file {
         let text = std::fs::read_to_string(file).map_err(|error| Failure::failed(format!("--token-file {}", file.display()), &error))?;

@@ -76,7 +76,8 @@ pub struct Arguments {
     /// Between two looks at a Lease
     #[arg(long, value_name = "DURATION", default_value = "26s")]
     leader_elect_retry_period: String,
-    /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system]
+    /// The namespace of records and Leases [default: the namespace of the pod; outside of pods olmv1-system, or openshift-service-ca for
+    /// service-ca alone]
     #[arg(long, value_name = "NAMESPACE")]
     system_namespace: Option<String>,
     /// The folder of caches; only unpack and catalogs below it are touched

@@ -52,6 +52,20 @@ fn deployed_and_removed() {
     );
     assert!(cluster.get(&["crd", "clusterextensions.olm.operatorframework.io"]).is_some());
     cluster.kubectl(&["delete", "clusterextension", "gadget"]).ok();
+    // What keeps the namespace keeps it from being made anew, and no longer.
+    cluster.apply(&format!(
+        r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "slow", "namespace": "{OLM}", "finalizers": ["example.com/slow"]}}}}"#
+    ));
+    cluster.mainstay(&["deploy", "--uninstall", "--delete-crds", "--namespace", OLM]).ok();
+    std::thread::scope(|scope| {
+        let again = scope.spawn(|| cluster.mainstay(&["deploy", "--image", "example.com/mainstay:2", "--namespace", OLM]));
+        // Deploying makes the definitions first, and then comes to the namespace.
+        cluster.until("it is being deployed", &["crd", "clusterextensions.olm.operatorframework.io"], |_| true);
+        cluster.kubectl(&["patch", "configmap", "-n", OLM, "slow", "--type", "merge", "-p", r#"{"metadata":{"finalizers":null}}"#]).ok();
+        let words = again.join().unwrap().exits(0);
+        assert!(words.contains("is being deleted; it is made anew when it is gone"), "{words}");
+    });
+    cluster.until("the pods run", &["deployment", "-n", OLM, CATALOGD.0], |object| object["status"]["readyReplicas"] == 2);
     cluster.mainstay(&["deploy", "--uninstall", "--delete-crds", "--namespace", OLM]).ok();
     cluster.until_gone(&["crd", "clusterextensions.olm.operatorframework.io"]);
     cluster.until_gone(&["namespace", OLM]);

@@ -116,6 +116,11 @@ fn figures_are_guarded(world: &World, metrics: u16, log: &Path) {
     assert!(line.contains("scraper") && line.contains("warn,catalogd=debug"), "{line}");
     assert_eq!(level(&["info"]).ok().trim(), "info");
     level(&["info,olm=debug"]).refused();
+    // As behind a forwarded port: the certificate has another name than the URL.
+    let url = format!("https://localhost:{metrics}");
+    let at = ["log-level", "--at", &url, "--token-file", token.to_str().unwrap(), "--certificate-authority", ca.to_str().unwrap()];
+    assert!(world.cluster.mainstay(&at).exits(1).contains("--tls-server-name"));
+    assert_eq!(world.cluster.mainstay(&[&at[..], &["--tls-server-name", "127.0.0.1"]].concat()).ok().trim(), "info");
 }
 
 /// The content of a registry behind TLS with the certificate of the world; ends with the guard.

@@ -182,7 +182,7 @@ pub fn plan(given: &Arguments) -> Result<Plan, Failure> {
         webhook: if catalogd { webhook(given, tls.is_some())? } else { None },
         tls,
         external_address: format!("{scheme}://{external}"),
-        system_namespace: system_namespace(given.system_namespace.as_deref(), Path::new(OWN_NAMESPACE))?,
+        system_namespace: system_namespace(given.system_namespace.as_deref(), Path::new(OWN_NAMESPACE), &components)?,
         leases: if given.leader_elect { components.iter().map(|component| component.lease()).collect() } else { Vec::new() },
         times,
         gc_interval,
@@ -244,13 +244,16 @@ fn components(names: &[String]) -> Result<BTreeSet<Component>, Failure> {
     if chosen.is_empty() { Err(usage("components", "none is named")) } else { Ok(chosen) }
 }
 
-fn system_namespace(given: Option<&str>, own: &Path) -> Result<String, Failure> {
+fn system_namespace(given: Option<&str>, own: &Path, components: &BTreeSet<Component>) -> Result<String, Failure> {
     if let Some(given) = given {
         return if given.is_empty() { Err(usage("--system-namespace", "it is empty")) } else { Ok(given.to_owned()) };
     }
     match std::fs::read_to_string(own) {
         Ok(text) => Ok(text.trim().to_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(SYSTEM_NAMESPACE.to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let is_service_ca = components.iter().eq([&Component::ServiceCa]);
+            Ok(if is_service_ca { mainstay_service_ca::NAMESPACE } else { SYSTEM_NAMESPACE }.to_owned())
+        }
         Err(error) => Err(Failure::of(Exit::Usage, format!("--system-namespace, {}", own.display()), &error)),
     }
 }
@@ -347,6 +350,12 @@ mod tests {
         assert_eq!((both.gc_interval, both.cache.as_path()), (Duration::from_secs(43_200), Path::new("/var/cache")));
         assert!(both.leases.is_empty() && both.pull_secret.is_none() && both.notes.is_empty());
         assert_eq!(both.system_namespace, "olmv1-system");
+        assert_eq!(
+            read("service-ca").unwrap().system_namespace,
+            "openshift-service-ca",
+            "where mainstay deploy gives it a right to its Lease"
+        );
+        assert_eq!(read("service-ca,catalogd").unwrap().system_namespace, "olmv1-system");
         assert!(both.gates.on("WebhookProviderCertManager") && !both.gates.on("PreflightPermissions"));
         let apart = read("operator-controller --tls-cert c --tls-key k --leader-elect").unwrap();
         assert_eq!((apart.metrics, apart.catalogs, apart.olm_v1()), (any(8443), None, Some(Parts::OperatorController)));
