@@ -243,6 +243,10 @@ impl Writer {
         if !preconditions.is_empty() {
             options["preconditions"] = Value::Object(preconditions);
         }
+        if self.dry_run {
+            // The server reads options from the body where there is one, and then not from the query.
+            options["dryRun"] = json!(["All"]);
+        }
         match self.call(Verb::Delete, Method::DELETE, object, &served, "", Some(&options)).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_not_found() => Ok(false),

@@ -95,7 +95,10 @@ async fn serve(state: Shared, request: Request<Body>) -> Response {
             if !wanted.is_null() && wanted != &live["metadata"]["uid"] {
                 return status(409, "Conflict", "uid mismatch");
             }
-            state.objects.remove(&object_path);
+            // As the API server does: options come from the body where there is one, and then not from the query.
+            if body["dryRun"] != json!(["All"]) {
+                state.objects.remove(&object_path);
+            }
             return Json(live).into_response();
         }
         ("PUT", Some(live)) => {
@@ -189,6 +192,13 @@ async fn dry_runs_keep_nothing() {
     ];
     let done = writer.dry().execute(&steps, |_| {}).await.unwrap();
     assert_eq!(done.iter().map(|done| done.effect).collect::<Vec<_>>(), [Effect::Created, Effect::Skipped]);
+    assert!(state.lock().unwrap().objects.is_empty());
+    writer.create(&config_map("b", &json!({}))).await.unwrap();
+    for propagation in [Propagation::Background, Propagation::Foreground] {
+        assert!(writer.dry().delete(&place("b"), &Expect::default(), propagation).await.unwrap());
+    }
+    assert_eq!(state.lock().unwrap().objects.len(), 1);
+    assert!(writer.delete(&place("b"), &Expect::default(), Propagation::Background).await.unwrap());
     assert!(state.lock().unwrap().objects.is_empty());
 }
 
