@@ -125,6 +125,9 @@ fn fields_that_are_lost() {
     let found = step.custom_resource_definitions[0].existing.clone().unwrap();
     assert_eq!((found.losing, found.losing_count, found.invalid_count), (vec!["work/red: spec.colour".to_owned()], 1, 0));
     assert!(step.warnings.iter().any(|line| line.ends_with("1 custom resources would lose data")), "{:?}", step.warnings);
+    // A field that is only taken away, as a rollback does: nothing that is wanted differs from what is there.
+    let found = existing(colour, same, &objects);
+    assert_eq!((found.losing, found.losing_count), (vec!["work/red: spec.colour".to_owned()], 1));
     let keeps = |crd: &mut Value| spec(crd)["x-kubernetes-preserve-unknown-fields"] = json!(true);
     assert_eq!(existing(colour, keeps, &objects).losing_count, 0);
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::object;
 use super::super::plan;
+use super::fields;
 use super::instances::{Outcome, hold};
 use super::objects::Looked;
 use super::{Change, CrdChange, Existing, Extra, Instances, NOT_ASKED};
@@ -17,7 +18,7 @@ const MOST: usize = 20;
 pub(super) fn live(looked: &Looked<'_>) -> Vec<Value> {
     let differing = looked.wanted().iter().filter(|wanted| wanted["kind"] == KIND).filter_map(|wanted| {
         let found = looked.present(&object::place(wanted))?;
-        (!object::holds(&wanted["spec"], &found["spec"])).then(|| found.clone())
+        differs(looked, wanted, found).then(|| found.clone())
     });
     let gone = looked.gone();
     differing.chain(gone.iter().filter(|target| target.kind == KIND).filter_map(|target| looked.present(target).cloned())).collect()
@@ -32,7 +33,7 @@ pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
             all.push(CrdChange { name, change: Change::Created, versions, ..CrdChange::default() });
             continue;
         };
-        if object::holds(&wanted["spec"], &found["spec"]) {
+        if !differs(looked, wanted, found) {
             continue;
         }
         let findings = upgrade::check(found, wanted).err().unwrap_or_default();
@@ -54,6 +55,12 @@ pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
         }
     }
     all
+}
+
+/// Whether an apply changes what the definition says; letting go of a field of the schema changes it, too.
+fn differs(looked: &Looked<'_>, wanted: &Value, found: &Value) -> bool {
+    let before = looked.applied(&object::place(wanted)).map(|before| &before["spec"]);
+    !fields::changes(&found["spec"], &wanted["spec"], before).0.is_empty()
 }
 
 fn existing(name: &str, extra: &Extra, held: impl FnOnce(&Instances) -> Outcome) -> (Option<Existing>, Option<String>) {

@@ -39,7 +39,7 @@ impl<'a> Looked<'a> {
     }
 
     /// What an earlier revision that may be live applied as this object.
-    fn applied(&self, target: &ObjectRef) -> Option<&'a Value> {
+    pub(super) fn applied(&self, target: &ObjectRef) -> Option<&'a Value> {
         let history = self.snapshot.history.as_ref().ok()?;
         let mut all = history.may_be_live().flat_map(|revision| &revision.record.objects);
         all.find(|object| object::place(object).same(target))

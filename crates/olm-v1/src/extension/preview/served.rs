@@ -88,11 +88,18 @@ pub fn told(wanted: &[Value], before: &[Value], cluster: Cluster<'_>) -> Told {
     let gone = |group: &str, resource: &str| REMOVED.iter().any(|(known, removed, ..)| *known == group && *removed == resource);
     if let Some(served) = cluster.served {
         let earlier = self::named(before);
-        let lacks = |(group, resource): &&(String, String)| {
-            let known = group == "*" || resource == "*" || served.has(group, resource) || gone(group, resource);
-            !known && !brought.contains_key(&(group.clone(), resource.clone())) && !brings_group(wanted, group)
+        let known = |(group, resource): &(String, String)| {
+            let brought = brought.contains_key(&(group.clone(), resource.clone())) || brings_group(wanted, group);
+            group == "*" || resource == "*" || brought || served.has(group, resource)
         };
-        let fresh: Vec<String> = named.difference(&earlier).filter(lacks).map(|(group, resource)| title(group, resource)).collect();
+        // A rule of several groups and resources means each resource in the group that has it.
+        let in_vain: BTreeSet<(String, String)> = wants(wanted)
+            .into_iter()
+            .filter(|pairs| !pairs.iter().any(known))
+            .flatten()
+            .filter(|(group, resource)| !gone(group, resource))
+            .collect();
+        let fresh: Vec<String> = in_vain.difference(&earlier).map(|(group, resource)| title(group, resource)).collect();
         told.not_served.extend(fresh.chunks(LINE).map(|some| format!("roles name {}", some.join(", "))));
     }
     for webhook in wanted.iter().filter(|object| is_webhook(object)) {
@@ -185,14 +192,21 @@ fn brings_group(objects: &[Value], group: &str) -> bool {
 
 /// Group and resource of every rule that names them, without subresources.
 fn named(objects: &[Value]) -> BTreeSet<(String, String)> {
+    wants(objects).into_iter().flatten().collect()
+}
+
+/// Each resource of each rule, without subresources, with every group of that rule.
+fn wants(objects: &[Value]) -> Vec<Vec<(String, String)>> {
     let roles = objects.iter().filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole");
     let rules = roles.filter_map(|role| parse_rules(role).ok()).flatten().filter(asks);
-    let pairs = |rule: PolicyRule| {
-        let resources: Vec<String> = rule.resources.iter().filter_map(|resource| resource.split('/').next().map(str::to_owned)).collect();
-        let pair = move |group: String| resources.clone().into_iter().map(move |resource| (group.clone(), resource));
-        rule.api_groups.into_iter().flat_map(pair).collect::<Vec<_>>()
+    let resources = |rule: PolicyRule| {
+        let resource = |resource: &String| {
+            let name = resource.split('/').next().unwrap_or_default();
+            rule.api_groups.iter().map(|group| (group.clone(), name.to_owned())).collect()
+        };
+        rule.resources.iter().map(resource).collect::<Vec<Vec<_>>>()
     };
-    rules.flat_map(pairs).collect()
+    rules.flat_map(resources).collect()
 }
 
 /// Whether a rule allows requests.
@@ -261,12 +275,17 @@ mod tests {
             {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]},
             {"apiGroups": ["*"], "resources": ["things"], "verbs": ["get"]},
             {"apiGroups": ["api.example.com"], "resources": ["records"], "verbs": ["get"]},
+            {"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["get"]},
+            {"apiGroups": ["", "example.com"], "resources": ["pods", "widgets", "gadgets"], "verbs": ["get"]},
         ]));
         let crd = json!({"kind": "CustomResourceDefinition", "spec": {"group": "example.com", "names": {"plural": "widgets"},
             "versions": [{"name": "v1", "served": true}]}});
         let service = json!({"kind": "APIService", "spec": {"group": "api.example.com", "version": "v1"}});
         let found = check(&[rules.clone(), crd.clone(), service.clone()], &[]);
-        assert_eq!(found, Told { warnings: Vec::new(), not_served: vec!["roles name routes.route.example.org".to_owned()] });
+        assert_eq!(
+            found,
+            Told { warnings: Vec::new(), not_served: vec!["roles name gadgets, gadgets.example.com, routes.route.example.org".to_owned()] }
+        );
         assert_eq!(check(&[rules.clone(), crd, service], &[rules]), Told::default());
     }
 
