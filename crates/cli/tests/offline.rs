@@ -158,6 +158,28 @@ fn the_example_catalog_is_up_to_date() {
     check(&["opm", "validate", "examples/catalog"], 0);
 }
 
+/// MS-CLI-06: bundles that do not say what they replace make no channel; the hint names the mode that orders them, and it does.
+#[test]
+fn bundles_in_no_order() {
+    let scratch = tempfile::tempdir().unwrap();
+    let bundles = scratch.path().join("bundles");
+    for version in ["1.0.0", "1.2.0"] {
+        for part in ["manifests", "metadata"] {
+            let (from, to) = (workspace().join("examples/bundles/beacon").join(version).join(part), bundles.join(version).join(part));
+            std::fs::create_dir_all(&to).unwrap();
+            for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+                std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    let (bundles, out) = (bundles.to_str().unwrap(), scratch.path().join("out"));
+    let made = ["catalog", "from-bundles", bundles, "--registry", "registry.example.com", "--out", out.to_str().unwrap(), "--no-push"];
+    let refused = check(&made, 1).stderr;
+    assert!(refused.contains("multiple channel heads found in graph: beacon.v1.0.0, beacon.v1.2.0"), "{refused}");
+    assert!(refused.contains("hint: --mode semver makes each version replace the one before it"), "{refused}");
+    check(&[made.as_slice(), &["--mode", "semver"]].concat(), 0);
+}
+
 /// MS-CLI-05: images are built without a container engine, the same bytes every time.
 #[test]
 fn images_into_a_layout() {

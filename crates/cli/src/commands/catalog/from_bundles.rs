@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use mainstay_bundle::{Bundle, Content};
 use mainstay_catalog::author::{BundleInput, Mode, Options, compose};
-use mainstay_catalog::{Catalog, Format, Icon, Limits, MemorySource, Property, RelatedImage, render, validate};
+use mainstay_catalog::{Catalog, Format, Icon, Limits, MemorySource, Property, RelatedImage, Rule, Validation, render, validate};
 use serde_json::Value;
 
 use crate::commands::bundle;
@@ -139,8 +139,19 @@ pub async fn make(directory: &Path, registry: &str, options: &Options, push: boo
         }
         catalog.deprecations.extend(blobs.deprecations);
     }
-    validate(&catalog).map_err(|validation| Failure::new(Exit::Failed, subject, validation.to_string()))?;
+    validate(&catalog).map_err(|validation| invalid(&subject, options.mode, &validation))?;
     Ok(Made { catalog, images: pushed })
+}
+
+/// Why the bundles make no catalog; bundles that do not say what they replace do where their versions order them.
+fn invalid(subject: &str, mode: Mode, validation: &Validation) -> Failure {
+    let failure = Failure::new(Exit::Failed, subject, validation.to_string());
+    let unordered = validation.findings().iter().any(|finding| finding.rule == Rule::SeveralHeads);
+    if mode == Mode::Replaces && unordered {
+        failure.hint("--mode semver makes each version replace the one before it; else let the bundles say what they replace or skip")
+    } else {
+        failure
+    }
 }
 
 /// Writes one file a package; what was there of these packages is replaced.
