@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_apiserver::TrustedIdentity;
-use mainstay_apply::{ObjectRef, Patch, Reason};
+use mainstay_apply::{ObjectRef, Patch};
 use mainstay_bundle::Bundle;
 use mainstay_olm_v1::cluster_operator::catalogs::{self, openshift};
 use mainstay_olm_v1::cluster_operator::compat::{self, Blocked, Deployed, Platform, aggregate, blocks, judge, max_version};
@@ -287,14 +287,7 @@ async fn define(api: &Api, group: &str, kind: &str, plural: &str) {
 async fn with_status(api: &Api, group: &str, kind: &str, name: &str, spec: Value, status: Value) {
     let object = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": name}, "spec": spec});
     api.apply(object.clone()).await;
-    write_status(api, &ObjectRef::of(&object).unwrap(), &status).await;
-}
-
-/// Writes a status; once more where somebody wrote the object in between.
-async fn write_status(api: &Api, target: &ObjectRef, status: &Value) {
-    while let Err(error) = api.admin.update_status(&api.get(target).await.unwrap(), status).await {
-        assert_eq!(error.reason(), Some(&Reason::Conflict), "{error}");
-    }
+    api.write_status(&ObjectRef::of(&object).unwrap(), |_| status.clone()).await;
 }
 
 /// An extension with an install record in this state, whose bundle supports the platform up to `max`.
@@ -322,7 +315,7 @@ async fn installed(api: &Api, name: &str, max: &str, state: State) {
         api.apply(secret).await;
     }
     let status = json!({"install": {"bundle": {"name": format!("{name}.v1"), "version": "1.0.0"}}});
-    write_status(api, &support::extension(name), &status).await;
+    api.write_status(&support::extension(name), |_| status.clone()).await;
 }
 
 /// OLM1-COMPAT-04, OLM1-COMPAT-05, OLM1-COMPAT-06, OLM1-CAT-10, OLM1-CAT-11, OLM1-CAT-12, OLM1-GEN-06, OLM1-GEN-08: on the API, with the

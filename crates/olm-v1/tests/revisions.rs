@@ -149,14 +149,6 @@ impl World {
         condition(&found, "Progressing")["message"].as_str().unwrap().to_owned()
     }
 
-    /// Makes the Deployment available, as its controller would.
-    async fn available(&self) {
-        let live = self.api.get(&deployment()).await.unwrap();
-        let status = json!({"observedGeneration": live["metadata"]["generation"], "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
-            "availableReplicas": 1, "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": ""}]});
-        self.api.admin.update_status(&live, &status).await.unwrap();
-    }
-
     async fn history(&self) -> History {
         let uid = self.api.get(&extension("widgets")).await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
         let selector = format!("{}%3D{uid}", EXTENSION_LABEL.replace('/', "%2F"));
@@ -202,7 +194,7 @@ async fn a_webhook_waits_for_its_deployment() {
     assert_eq!(condition(&waiting, "Installed")["status"], "False");
 
     world.restart().await;
-    world.available().await;
+    world.api.make_available(&deployment()).await;
     world.installed("1.0.0").await;
     let order = [
         "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions?",
@@ -233,7 +225,7 @@ async fn an_unhealthy_upgrade_is_rolled_back() {
     let asked = json!({ON_UNHEALTHY: "RollBack", HEALTHY_WITHIN: "1s"});
     world.wish(Some("1.0.0"), &asked).await;
     world.installed("1.0.0").await;
-    world.available().await;
+    world.api.make_available(&deployment()).await;
     world.wish(Some("1.1.0"), &asked).await;
     let said = world.said("Blocked").await;
     assert!(
@@ -276,7 +268,7 @@ async fn a_rollback_that_is_killed_is_finished() {
     for at in [0, 1, 6, 9, 10, 11] {
         world.wish(Some("1.0.0"), &json!({})).await;
         world.installed("1.0.0").await;
-        world.available().await;
+        world.api.make_available(&deployment()).await;
         world.wish(Some("1.1.0"), &asked).await;
         world.api.until(&extension("widgets"), |object| object["status"]["install"]["bundle"]["version"] == "1.1.0").await;
         world.wire.arm(at);

@@ -104,7 +104,7 @@ impl Stage {
         self.api.admin.patch(&catalog("test"), "", &Patch::Merge(json!({"spec": {"priority": 2}}))).await.unwrap();
         let mut newer = wish("widgets", "widgets", Some(">=2.0.0"));
         newer["metadata"]["annotations"] = json!({ON_UNHEALTHY: "RollBack", HEALTHY_WITHIN: "1s"});
-        self.available("widgets").await;
+        self.api.make_available(&place("apps/v1", "Deployment", "work", "widgets")).await;
         self.api.apply(newer).await;
         self.chapter(tale, 3, || self.rolled_back()).await;
 
@@ -239,14 +239,6 @@ impl Stage {
             }
         }
         true
-    }
-
-    /// Makes a Deployment available, as its controller would.
-    async fn available(&self, name: &str) {
-        let live = self.api.get(&place("apps/v1", "Deployment", "work", name)).await.unwrap();
-        let status = json!({"observedGeneration": live["metadata"]["generation"], "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
-            "availableReplicas": 1, "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": ""}]});
-        self.api.admin.update_status(&live, &status).await.unwrap();
     }
 
     async fn rolled_back(&self) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::http::Extensions;
 use mainstay_apiserver::{Config, Server, TrustedIdentity};
-use mainstay_apply::{Expect, ObjectRef, Propagation, Writer};
+use mainstay_apply::{Expect, ObjectRef, Propagation, Reason, Writer};
 use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, Image, ImageBuilder, Reference};
 use mainstay_olm_v1::Setup;
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
@@ -83,6 +83,27 @@ impl Api {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("{place} did not become as expected: {last:#}");
+    }
+
+    /// Writes the status that is made of the live object; once more where somebody wrote the object in between.
+    pub async fn write_status(&self, target: &ObjectRef, status: impl Fn(&Value) -> Value) {
+        loop {
+            let live = self.get(target).await.unwrap();
+            match self.admin.update_status(&live, &status(&live)).await {
+                Ok(_) => return,
+                Err(error) => assert_eq!(error.reason(), Some(&Reason::Conflict), "{error}"),
+            }
+        }
+    }
+
+    /// Makes a Deployment available, as its controller would.
+    pub async fn make_available(&self, deployment: &ObjectRef) {
+        let status = |live: &Value| {
+            json!({"observedGeneration": live["metadata"]["generation"], "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+                "availableReplicas": 1,
+                "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": ""}]})
+        };
+        self.write_status(deployment, status).await;
     }
 
     pub async fn gone(&self, place: &ObjectRef) {
