@@ -1,6 +1,7 @@
 //! Plans before changes happen, saved, applied, and refused when the world has moved on.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use mainstay_e2e::bundles::{self, Toy, publish, until_installed, until_serving};
@@ -153,8 +154,15 @@ fn verified_step_by_step() {
     assert_eq!(crd["accepted"], true, "{crd:#}");
 
     cluster.mainstay(&["install", "gadget", "--version", "1.0.0", "--yes"]).ok();
+    let roles = || {
+        let list = cluster.get(&["clusterroles,clusterrolebindings"]).unwrap();
+        list["items"].as_array().unwrap().iter().map(|role| role["metadata"]["uid"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let before = roles();
     let upgrade = plan(&cluster, &["upgrade", "gadget", "--version", "1.1.0", "--verify"]);
     let verified = upgrade["steps"][0]["verification"].as_array().unwrap();
+    assert!(verified.iter().any(|one| one["step"].as_str().unwrap().starts_with("delete ClusterRole ")), "{upgrade:#}");
+    assert_eq!(roles(), before, "a dry run deletes nothing");
     let asked_as = |kind: &str| {
         let step = verified.iter().find(|one| one["step"].as_str().unwrap().contains(kind)).unwrap();
         step["askedAs"].as_str().unwrap()
