@@ -149,6 +149,23 @@ fn forged_approvals_do_not_count() {
     assert!(told.contains("is there and is of another change"), "{told}");
 }
 
+/// MS-POL-01: what was approved and done is told as done where the next step of the path waits already.
+#[test]
+fn a_step_of_a_path_is_done() {
+    let mut scene = with(&[json!({"approval": "Always"})]);
+    scene.have("1.0.0", State::Deployed);
+    scene.wish("version", json!("1.1.0"));
+    let first = gate(&scene);
+    keep(&mut scene, kept(&first, true));
+    scene.have("1.1.0", State::Deployed);
+    scene.wish("upgradeConstraintPolicy", json!("SelfCertified"));
+    scene.wish("version", json!("1.0.0"));
+    let next = gate(&scene);
+    assert_ne!(next.name, first.name);
+    let told = told(&scene);
+    assert!(told.contains(&format!("{} Applied: the change was done", first.name)), "{told}");
+}
+
 /// MS-POL-01: an approval is used up when its change was done, even where the same change comes again; repairs never wait.
 #[test]
 fn an_approval_is_used_up() {

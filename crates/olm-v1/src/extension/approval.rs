@@ -268,7 +268,7 @@ pub fn marks(
             (if open { ChangePlanPhase::Approved } else { ChangePlanPhase::Pending }, String::new())
         } else if matches!(status.phase, ChangePlanPhase::Applied | ChangePlanPhase::Superseded) {
             continue;
-        } else if approved(plan) && *action == Action::Reassert && installed.is_some_and(|revision| is_to(plan, &revision.record.bundle)) {
+        } else if done(plan, action, installed) {
             (ChangePlanPhase::Applied, APPLIED.to_owned())
         } else {
             let message = match gate {
@@ -283,6 +283,13 @@ pub fn marks(
         }
     }
     marks
+}
+
+/// Whether what was approved is what is installed; the next step of the update path may be at hand already. That says nothing of a change
+/// within one bundle, which is done when nothing is left to do.
+fn done(plan: &ChangePlan, action: &Action, installed: Option<&Revision>) -> bool {
+    let settled = *action == Action::Reassert || plan.spec.from.as_ref() != Some(&plan.spec.to);
+    approved(plan) && settled && installed.is_some_and(|revision| is_to(plan, &revision.record.bundle))
 }
 
 /// What an applied plan says.
