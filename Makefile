@@ -7,6 +7,9 @@ export PATH := $(CURDIR)/.cache/bin:$(CURDIR)/.cache/cargo/bin:$(PATH)
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BESIDE := .cache/beside.json
+# A gate that throws dice refuses good changes and lets bad ones pass: `make test` looks at the same cases each time, `make soak` at others.
+PROPTEST_RNG_SEED ?= 1
+PROPERTIES = $(addprefix -p mainstay-,fuzz $(sort $(shell grep -rlF 'proptest!' crates --include='*.rs' | cut -d/ -f2)))
 DEMO_FLAGS := $(if $(filter-out 0,$(DEMO_EXIT)),--exit)
 
 .PHONY: help demo test soak setup lint fmt deny bench beside fuzz requirements clean
@@ -23,12 +26,13 @@ test: ## Everything that proves the project
 	@scripts/setup clients
 	@mkdir -p $(TARGET)
 	cargo test --workspace --no-run # the program, too: end-to-end tests start it
-	@failed=0; MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" RUST_BACKTRACE=0 \
+	@failed=0; MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" RUST_BACKTRACE=0 PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) \
 		cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(TARGET)/test.log || failed=1; \
 		scripts/summary $(TARGET)/test.log; exit $$failed
 
 soak: ## The long proofs: power cuts, kills, faults and histories, for hours
 	cargo build --workspace --bins
+	for round in {1..20}; do PROPTEST_CASES=20000 cargo test --no-fail-fast $(PROPERTIES) -- --quiet; done
 	MAINSTAY_SOAK=1 cargo test -p mainstay-store --lib power_cut -- --show-output
 	MAINSTAY_SOAK=1 cargo test -p mainstay-olm-v1 --test crashes -- --show-output
 	MAINSTAY_SOAK=1 MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" cargo test -p mainstay-e2e --test crash --test history -- --show-output

@@ -194,6 +194,12 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// The blob for who reads it as JSON, whatever its spaces and the order of its keys.
+    pub(crate) fn blob(&self) -> Blob<'_> {
+        let Self { path, line, json, schema, package, name, .. } = self;
+        Blob { path, line: *line, schema, package, name, json }
+    }
+
     pub(crate) fn shape_error(&self, shape: Shape) -> LoadError {
         LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: subject(&self.schema, &self.package, &self.name), shape }
     }
@@ -309,6 +315,11 @@ fn read_yaml(bytes: &[u8], at: At<'_>, rules: Rules<'_>, each: &mut EachFound<'_
 
 /// Most values of one YAML document, those that aliases repeat included.
 const YAML_NODES: usize = 2_000_000;
+
+/// Reads one blob that was part of another text; `path` says where.
+pub(crate) fn read_json(json: &str, path: &str, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {
+    found(json, (path, 1, (0, json.len())), limits, each)
+}
 
 /// Checks one blob and hands it on.
 fn found(json: &str, (path, line, place): At<'_>, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {

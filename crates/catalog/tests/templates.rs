@@ -169,3 +169,24 @@ fn semver_rules() {
         .unwrap_err();
     assert_eq!(none.to_string(), "bundle reference \"a:1.0.0\" resulted in 0 bundles, expected 1");
 }
+
+/// CATLG-65, OLM1-FBC-06: entries of a template are blobs of a catalog, under its rules, before anything is pulled for one of them.
+#[test]
+fn entries_are_blobs() {
+    let bundle = json!({"schema": "olm.bundle", "image": "p:1.0.0"});
+    let package = json!({"schema": "olm.package", "name": "p", "defaultChannel": "c"});
+    let cases = [
+        (json!({"schema": "my.meta", "package": null}), "entries[1]:1: my.meta: field package must be a string, found null"),
+        (json!({"schema": "my.meta", "Package": 1}), "entries[1]:1: my.meta: field package must be a string, found a number"),
+        (json!({"schema": "my.meta", "name": "a", "NAME": "b"}), "entries[1]:1: duplicate keys for key \"name\": [NAME name]"),
+        (json!({"name": "a"}), "entries[1]:1: object '{\"name\":\"a\"}' is missing root schema field"),
+        (json!(null), "entries[1]:1: a catalog file holds mappings with a `schema` each, found null"),
+    ];
+    for (entry, expected) in cases {
+        for (kind, first) in [(Kind::Basic, &bundle), (Kind::Substitutes, &package)] {
+            let template = Template::from(json!({"schema": kind.schema(), "entries": [first, entry]}));
+            let refused = template.compile(kind, &mut |reference| panic!("pulled {reference}")).unwrap_err().to_string();
+            assert!(refused.contains(expected), "{refused}");
+        }
+    }
+}

@@ -5,13 +5,18 @@ use serde_json::Value;
 use super::keys::{Keys, get};
 use super::{Kind, RenderBundle, TemplateError};
 use crate::error::LoadError;
-use crate::load::Blob;
+use crate::load::{EachFound, Limits, read_json};
 use crate::model::{Catalog, SCHEMA_BUNDLE};
 
 /// Entries that are bundles with nothing but an image are rendered; all others are taken as they are, whole bundles too.
 pub(super) fn compile(template: &Value, render: &mut RenderBundle<'_>) -> Result<Catalog, TemplateError> {
     let mut catalog = Catalog::default();
-    for (index, entry) in entries(template, Kind::Basic)?.iter().enumerate() {
+    let entries = entries(template, Kind::Basic)?;
+    // A mistake in the last entry is told before images are pulled for the first.
+    for (index, entry) in entries.iter().enumerate() {
+        read(index, entry, &mut |_| Ok(()))?;
+    }
+    for (index, entry) in entries.iter().enumerate() {
         if get(entry, "schema").and_then(Value::as_str) == Some(SCHEMA_BUNDLE) {
             let filled = |key: &str| get(entry, key).is_some_and(|value| value.as_array().is_none_or(|items| !items.is_empty()));
             let image = get(entry, "image").and_then(Value::as_str).unwrap_or_default();
@@ -40,11 +45,10 @@ pub(super) fn entries(template: &Value, kind: Kind) -> Result<&[Value], Template
 
 /// Adds an entry as a blob.
 pub(super) fn add(catalog: &mut Catalog, index: usize, entry: &Value) -> Result<(), LoadError> {
-    let path = format!("entries[{index}]");
-    let text = |key: &str| get(entry, key).and_then(Value::as_str).unwrap_or_default();
-    let (schema, package, name) = (text("schema"), text("package"), text("name"));
-    if schema.is_empty() {
-        return Err(LoadError::MissingSchema { path, line: 1, object: entry.to_string() });
-    }
-    catalog.add(&Blob { path: &path, line: 1, schema, package, name, json: &entry.to_string() })
+    read(index, entry, &mut |found| catalog.add(&found.blob()))
+}
+
+/// Reads an entry as what it is: a blob of a catalog, under the rules of one.
+fn read(index: usize, entry: &Value, each: &mut EachFound<'_>) -> Result<(), LoadError> {
+    read_json(&entry.to_string(), &format!("entries[{index}]"), &Limits::default(), each)
 }
