@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     apply_plan, approve, backup, bundle, catalog, completion, crd, demo, deploy, describe, down, explain, graph, history, image, install,
-    list, log_level, opm, plan, rbac, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade, versions, wait,
+    list, log_level, opm, plan, rbac, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade, version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -108,6 +108,8 @@ pub enum Command {
     /// Compare CRDs; needs no cluster
     #[command(subcommand)]
     Crd(crd::Commands),
+    /// Which build this is, and which Kubernetes the cluster is
+    Version(version::Arguments),
     /// Versions and ranges; needs no cluster
     #[command(subcommand)]
     Versions(versions::Commands),

@@ -31,6 +31,7 @@ pub mod status;
 pub mod uninstall;
 pub mod up;
 pub mod upgrade;
+pub mod version;
 pub mod versions;
 pub mod wait;
 
@@ -48,6 +49,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Resolve(arguments) => resolve::run(&arguments),
         Command::Bundle(command) => bundle::run(command),
         Command::Crd(command) => crd::run(command),
+        Command::Version(arguments) => version::run(&arguments),
         Command::Versions(command) => versions::run(command),
         Command::Catalog(command) => catalog::run(command),
         Command::Graph(arguments) => graph::run(&arguments),

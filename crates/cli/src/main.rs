@@ -8,6 +8,7 @@
 //! ```
 
 mod args;
+mod built;
 mod bundles;
 mod cases;
 mod catalogs;

@@ -59,7 +59,14 @@ fn a_cluster_in_the_background() {
     let nothing = home.run(&["list"], 3);
     assert!(nothing.stderr.contains("mainstay up"), "{}", nothing.stderr);
     home.run(&["down"], 3);
+    let alone = home.run(&["version"], 0);
+    assert_eq!(alone.stdout, format!("Client Version: v{}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(alone.stderr, "cluster: there is none; mainstay up starts one\n");
     home.up("one");
+    let both: Value = serde_json::from_str(&home.run(&["version", "-o", "json"], 0).stdout).unwrap();
+    let server = both["serverVersion"]["gitVersion"].as_str().unwrap();
+    assert!(server.starts_with("v1."), "{both:#}");
+    assert!(home.run(&["version"], 0).stdout.ends_with(&format!("\nServer Version: {server}\n")));
 
     let status: Value = serde_json::from_str(&home.run(&["status", "-o", "json"], 0).stdout).unwrap();
     assert_eq!(status[0]["ready"], true, "{status:#}");
@@ -158,4 +165,24 @@ fn least_rights() {
             .all(|rule| !everything(rule))
     );
     home.run(&["rbac", "beacon", "--bundle", "examples/bundles/beacon/1.0.0", "--scope", "namespace"], 4);
+}
+
+/// MS-CLI-01: the program's own version is there without a cluster, and where the cluster that was chosen does not answer.
+#[test]
+fn which_build_it_is() {
+    let home = Home::new();
+    let document: Value = serde_json::from_str(&home.run(&["version", "--client", "-o", "json"], 0).stdout).unwrap();
+    let own = format!("v{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(document["clientVersion"]["gitVersion"], own.as_str(), "{document:#}");
+    assert!(document.get("serverVersion").is_none(), "{document:#}");
+    let nowhere = home.path().join("kubeconfig");
+    let text = "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+        clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {}}]}";
+    std::fs::write(&nowhere, text).unwrap();
+    let asked = ["version", "--kubeconfig", nowhere.to_str().unwrap()];
+    let silent = home.run(&asked, 1);
+    assert_eq!(silent.stdout, format!("Client Version: {own}\n"));
+    assert!(silent.stderr.contains("server http://127.0.0.1:1"), "{}", silent.stderr);
+    home.run(&[&asked[..], &["--client"]].concat(), 0);
+    home.run(&["version", "--embedded"], 3);
 }

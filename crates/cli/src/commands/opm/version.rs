@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::errors::Failure;
-use crate::output;
+use crate::{built, output};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -15,20 +15,12 @@ pub struct Arguments {
 
 /// Prints it.
 pub fn run() -> Result<(), Failure> {
-    let version = concat!("v", env!("CARGO_PKG_VERSION"));
-    let (commit, date) = (option_env!("MAINSTAY_COMMIT").unwrap_or_default(), option_env!("MAINSTAY_BUILD_DATE").unwrap_or_default());
     output::line(format!(
-        "Version: version.Version{{OpmVersion:{version:?}, GitCommit:{commit:?}, BuildDate:{date:?}, GoOs:{:?}, GoArch:{:?}}}",
+        "Version: version.Version{{OpmVersion:{:?}, GitCommit:{:?}, BuildDate:{:?}, GoOs:{:?}, GoArch:{:?}}}",
+        built::VERSION,
+        built::COMMIT,
+        built::DATE,
         std::env::consts::OS,
-        architecture(),
+        built::architecture(),
     ))
-}
-
-/// The machine as Go calls it.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
