@@ -123,3 +123,36 @@ fn short_names_are_resolved() {
     assert_eq!(outcome.code, 1);
     assert!(outcome.stderr.contains("could mean any of a.example/team/catalog:v1, b.example/team/catalog:v1"), "{}", outcome.stderr);
 }
+
+/// MS-CLI-05: bundles that make no catalog are not pushed; those that do are, and the catalog names what was pushed.
+#[test]
+fn what_makes_no_catalog_is_not_pushed() {
+    let server = server(Access::Open);
+    let scratch = tempfile::tempdir().unwrap();
+    let (bundles, out) = (scratch.path().join("bundles"), scratch.path().join("out"));
+    let examples = common::workspace().join("examples/bundles/beacon");
+    for version in ["1.0.0", "1.2.0"] {
+        for part in ["manifests", "metadata"] {
+            for entry in std::fs::read_dir(examples.join(version).join(part)).unwrap().map(Result::unwrap) {
+                write(&bundles.join(version).join(part).join(entry.file_name()), &std::fs::read_to_string(entry.path()).unwrap());
+            }
+        }
+    }
+    let registry = format!("{}/team", server.address);
+    let make = |more: &[&str]| {
+        let mut command: Command = command();
+        command.env("HOME", scratch.path()).args(["catalog", "from-bundles", bundles.to_str().unwrap(), "--registry", &registry]);
+        run(command.arg("--out").arg(&out).args(more))
+    };
+    let refused = make(&[]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("multiple channel heads found in graph"), "{}", refused.stderr);
+    assert_eq!(server.registry.repositories(), [""; 0]);
+    assert!(!out.exists());
+    let made = make(&["--mode", "semver"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    assert_eq!(server.registry.repositories(), ["team/beacon-bundle"]);
+    let catalog = std::fs::read_to_string(out.join("beacon/catalog.yaml")).unwrap();
+    assert!(catalog.matches(&format!("{registry}/beacon-bundle@sha256:")).count() >= 2, "{catalog}");
+    assert!(!catalog.contains("beacon-bundle:v"), "{catalog}");
+}

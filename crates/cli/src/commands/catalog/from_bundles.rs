@@ -97,7 +97,7 @@ pub struct Pushed {
     pub image: String,
 }
 
-/// Builds the bundles' images, pushes them, and composes the catalog.
+/// Composes and checks the catalog; then builds the bundles' images, pushes them, and composes it with their digests.
 pub async fn make(directory: &Path, registry: &str, options: &Options, push: bool, progress: &mut Progress) -> Result<Made, Failure> {
     let subject = format!("bundles {}", directory.display());
     let mut found = Found::default();
@@ -105,31 +105,47 @@ pub async fn make(directory: &Path, registry: &str, options: &Options, push: boo
     if found.bundles.is_empty() {
         return Err(Failure::new(Exit::Failed, subject, "there is no directory with manifests and metadata below it"));
     }
+    if push {
+        // What makes no catalog is not pushed. The tags stand in for the digests, which are known after the push.
+        let tagged = |place: &PathBuf| {
+            let (_, bundle) = bundle::image(place)?;
+            input(place, &bundle, tagged(&repository(registry, &bundle), &bundle))
+        };
+        let inputs = found.bundles.iter().map(tagged).collect::<Result<Vec<_>, _>>()?;
+        composed(&subject, options, inputs, &found.deprecations)?;
+    }
     let scratch = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
-    let mut inputs = Vec::new();
-    let mut pushed = Vec::new();
+    let (mut inputs, mut pushed) = (Vec::new(), Vec::new());
     for place in &found.bundles {
         let (builder, bundle) = bundle::image(place)?;
         let facts = bundle.facts();
-        let repository = format!("{}/{}-bundle", registry.trim_end_matches('/'), facts.package);
-        // A tag has no place for build metadata's plus sign.
-        let target = Target::Push(format!("{repository}:v{}", facts.version.replace('+', "_")));
+        let repository = repository(registry, &bundle);
         progress.doing(&format!("{}: {}", facts.name, if push { "push" } else { "build" }));
         let image = if push {
+            let target = Target::Push(tagged(&repository, &bundle));
             images::deliver(&builder, &target, progress.transfer(&format!("{}: push", facts.name))).await?
         } else {
             format!("{repository}@{}", images::deliver(&builder, &Target::Layout(scratch.path().to_owned()), None).await?)
         };
-        pushed.push(Pushed {
-            package: facts.package.clone(),
-            name: facts.name.clone(),
-            version: facts.version.clone(),
-            image: image.clone(),
-        });
-        inputs.push(input(place, &bundle, image)?);
+        inputs.push(input(place, &bundle, image.clone())?);
+        pushed.push(Pushed { package: facts.package, name: facts.name, version: facts.version, image });
     }
-    let mut catalog = compose(options, inputs).map_err(|error| Failure::failed(&subject, &error))?;
-    for path in &found.deprecations {
+    Ok(Made { catalog: composed(&subject, options, inputs, &found.deprecations)?, images: pushed })
+}
+
+fn repository(registry: &str, bundle: &Bundle) -> String {
+    format!("{}/{}-bundle", registry.trim_end_matches('/'), bundle.facts().package)
+}
+
+/// The image of a bundle by its version; a tag has no place for build metadata's plus sign.
+fn tagged(repository: &str, bundle: &Bundle) -> String {
+    format!("{repository}:v{}", bundle.facts().version.replace('+', "_"))
+}
+
+/// The catalog of the bundles; a valid one.
+fn composed(subject: &str, options: &Options, inputs: Vec<BundleInput>, deprecations: &[PathBuf]) -> Result<Catalog, Failure> {
+    let mut catalog = compose(options, inputs).map_err(|error| Failure::failed(subject, &error))?;
+    for path in deprecations {
         let subject = path.display().to_string();
         let bytes = std::fs::read(path).map_err(|error| Failure::failed(&subject, &error))?;
         let blobs =
@@ -139,8 +155,8 @@ pub async fn make(directory: &Path, registry: &str, options: &Options, push: boo
         }
         catalog.deprecations.extend(blobs.deprecations);
     }
-    validate(&catalog).map_err(|validation| invalid(&subject, options.mode, &validation))?;
-    Ok(Made { catalog, images: pushed })
+    validate(&catalog).map_err(|validation| invalid(subject, options.mode, &validation))?;
+    Ok(catalog)
 }
 
 /// Why the bundles make no catalog; bundles that do not say what they replace do where their versions order them.
