@@ -68,7 +68,7 @@ fn validate() {
     assert_eq!(good.stderr, "All validation tests have completed successfully\n");
     // Two validators of the suite find the same; it is told once.
     let suite = check(command().args(["bundle", "validate", EXAMPLE, "--select-optional", "suite=operatorframework"]), 0).stdout;
-    assert!(suite.contains("removed in v1.25") && suite.ends_with("0 errors, 1 warnings\n"), "{suite}");
+    assert!(suite.contains("removed in v1.25") && suite.ends_with("0 errors, 1 warning\n"), "{suite}");
     let none = check(command().args(["bundle", "validate", EXAMPLE, "-o", "json-alpha1"]), 0);
     assert_eq!(none.stdout, "{\n    \"passed\": true,\n    \"outputs\": null\n}\n");
 

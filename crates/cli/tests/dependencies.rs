@@ -84,7 +84,7 @@ added before, in this order:
     because ship.v1.0.0 requires package engine >=2.0.0
 
 why:
-  ship.v1.0.0 is the only one of 1 bundles that fits
+  ship.v1.0.0 is the only bundle of the package
 
 "]]
     );

@@ -10,8 +10,10 @@
 //!                                 └─ serde         machine output
 //! ```
 
+mod count;
 mod finding;
 mod render;
 
+pub use count::counted;
 pub use finding::{Cause, Code, Finding, Hint, Location, Severity};
 pub use render::{CONDITION_BYTES, bounded, to_text};

@@ -75,7 +75,7 @@ fn rules_of_the_new_schema() {
     assert_eq!(found.invalid, ["work/large: spec: Invalid value: too large at first (rule: oldSelf.hasValue() || self.size < 10)"]);
     let step = upgrade(same, rules(&small), &objects);
     assert!(
-        step.warnings.contains(&"CustomResourceDefinition widgets.example.com: 1 custom resources would no longer validate".to_owned()),
+        step.warnings.contains(&"CustomResourceDefinition widgets.example.com: 1 custom resource would no longer validate".to_owned()),
         "{:?}",
         step.warnings
     );
@@ -124,7 +124,7 @@ fn fields_that_are_lost() {
     let step = upgrade(colour, renamed, &objects);
     let found = step.custom_resource_definitions[0].existing.clone().unwrap();
     assert_eq!((found.losing, found.losing_count, found.invalid_count), (vec!["work/red: spec.colour".to_owned()], 1, 0));
-    assert!(step.warnings.iter().any(|line| line.ends_with("1 custom resources would lose data")), "{:?}", step.warnings);
+    assert!(step.warnings.iter().any(|line| line.ends_with("1 custom resource would lose data")), "{:?}", step.warnings);
     // A field that is only taken away, as a rollback does: nothing that is wanted differs from what is there.
     let found = existing(colour, same, &objects);
     assert_eq!((found.losing, found.losing_count), (vec!["work/red: spec.colour".to_owned()], 1));

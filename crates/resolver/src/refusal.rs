@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use mainstay_diagnostics::counted;
+
 use crate::hints::Hint;
 
 /// Why resolution gave no bundle. `Display` is the text for the `Progressing` condition, to the character (OLM1-SEL-09).
@@ -114,8 +116,11 @@ impl fmt::Display for CatalogReport {
         }
         write!(
             f,
-            "{} bundles, {} in the channels, {} of them in the version range, {} of them allowed by update edges",
-            self.bundles, self.in_channels, self.in_range, self.matching
+            "{}, {} in the channels, {} of them in the version range, {} of them allowed by update edges",
+            counted(self.bundles, "bundle"),
+            self.in_channels,
+            self.in_range,
+            self.matching
         )
     }
 }

@@ -394,6 +394,7 @@ fn reasons(request: &Request, query: &Query<'_>, pick: &Pick<'_>, stays: bool, e
     let mut reasons = Vec::new();
     let newer_deprecated = matching.iter().filter(|other| newest_first(other, pick.bundle).is_lt()).count();
     reasons.push(match (matching.len(), newer_deprecated) {
+        (1, _) if pick.offer.bundles.len() == 1 => format!("{name} is the only bundle of the package"),
         (1, _) => format!("{name} is the only one of {} bundles that fits", pick.offer.bundles.len()),
         (fit, 0) => format!("{name} is the newest of {fit} bundles that fit"),
         (fit, newer) => format!("{name} is the newest of {fit} bundles that fit and are not deprecated (newer but deprecated: {newer})"),

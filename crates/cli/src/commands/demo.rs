@@ -8,6 +8,7 @@ use std::process::Stdio;
 use clap::Args;
 use mainstay_apiserver::admission::Plugins;
 use mainstay_catalog::author;
+use mainstay_diagnostics::counted;
 use mainstay_oci::registry::Registry;
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use owo_colors::OwoColorize as _;
@@ -233,7 +234,7 @@ async fn publish(folder: &Path, registry: &str) -> Result<String, Failure> {
     from_bundles::write(&made.catalog, &catalog)?;
     let reference = format!("{registry}/examples/catalog:latest");
     images::deliver(&build::image(&catalog)?, &Target::Push(reference.clone()), None).await?;
-    note(format!("  {} bundles of {} packages pushed to {registry}", made.images.len(), made.catalog.packages.len()));
+    note(format!("  {} of {} pushed to {registry}", counted(made.images.len(), "bundle"), counted(made.catalog.packages.len(), "package")));
     Ok(reference)
 }
 

@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use mainstay_api::manifests;
-use mainstay_apply::{Effect, Expect, ObjectRef, Until, WriteError, Writer};
+use mainstay_apply::{Effect, Expect, ObjectRef, Reason, Until, WriteError, Writer};
+use mainstay_diagnostics::counted;
 use mainstay_olm_v1::cluster_operator;
-use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1};
+use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1, Writes, lent};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use serde_json::{Value, json};
 
@@ -34,6 +35,26 @@ const ESTABLISHED: Duration = Duration::from_secs(60);
 const EMPTIED: Duration = Duration::from_secs(120);
 /// Kinds of this group are the platform's own.
 const PLATFORM: &str = "config.openshift.io";
+/// How often an object that changes meanwhile is looked at anew.
+const LOOKS: usize = 5;
+/// What parts of this program write of deployed objects.
+const WRITERS: [Writes; 3] = [
+    Writes {
+        manager: mainstay_service_ca::ACCOUNT,
+        kind: "MutatingWebhookConfiguration",
+        begins: ".webhooks[",
+        ends: ".clientConfig.caBundle",
+        makes: false,
+    },
+    Writes { manager: mainstay_service_ca::ACCOUNT, kind: "Secret", begins: ".data.tls.", ends: "", makes: true },
+    Writes {
+        manager: cluster_operator::ACCOUNT,
+        kind: "Deployment",
+        begins: ".spec.template.spec.containers[name=\"manager\"]",
+        ends: ".args",
+        makes: false,
+    },
+];
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -256,7 +277,9 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
         emptied(writer, component.namespace(shape)).await?;
         let known = place("v1", "ConfigMap", component.authorities(), component.namespace(shape));
         let known = writer.get(&known).await.map_err(|error| not_written(&error))?;
-        let trusted = known.as_ref().and_then(|known| known["data"]["ca.crt"].as_str());
+        // What the service CA signed is served until the new certificates have reached everybody.
+        let authority = |key: &str| known.as_ref().and_then(|known| known["data"][key].as_str());
+        let trusted = authority("ca.crt").or_else(|| authority("service-ca.crt"));
         let frame = frame(*component, shape, arguments, monitors, trusted)?;
         made_here |= matches!(frame.certificates, Certificates::Given { .. });
         let objects = component.objects(shape, &frame);
@@ -265,7 +288,8 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
     }
     for (namespace, objects) in unasked {
         note(format!(
-            "namespace {namespace} is not there yet, so the server cannot check what goes into it: {objects} objects that would be created",
+            "namespace {namespace} is not there yet, so the server cannot check what goes into it: {} that would be created",
+            counted(objects, "object")
         ));
     }
     if !writer.is_dry() {
@@ -296,12 +320,14 @@ async fn define(writer: &Writer, force: bool) -> Result<(), Failure> {
 
 /// Writes the objects of a component; `unasked` counts, by namespace, those that a dry run could not ask about.
 async fn write(writer: &Writer, objects: Vec<Value>, force: bool, unasked: &mut BTreeMap<String, usize>) -> Result<(), Failure> {
-    // A webhook that the API server calls already must be trusted with the new authority before it shows the new certificate.
+    // A webhook that the API server calls already must be trusted with the new authority before it shows the new certificate, and a Service must
+    // have stopped asking for a certificate before its Secret holds another one.
     let (mut first, mut others) = (Vec::new(), Vec::new());
     for object in objects {
-        let is_called = object["kind"] == "MutatingWebhookConfiguration" && is_there(writer, &object).await?;
-        if is_called { first.push(object) } else { others.push(object) }
+        let matters = object["kind"] == "MutatingWebhookConfiguration" || object["kind"] == "Service";
+        if matters && is_there(writer, &object).await? { first.push(object) } else { others.push(object) }
     }
+    first.sort_by_key(|object| object["kind"] == "Service");
     for object in first.iter().chain(&others) {
         // A server cannot be asked about objects in a namespace that is not there.
         if let (true, Some(namespace)) = (writer.is_dry(), object["metadata"]["namespace"].as_str())
@@ -358,12 +384,40 @@ fn definitions() -> Result<Vec<Value>, Failure> {
 }
 
 async fn apply(writer: &Writer, object: &Value, force: bool) -> Result<(), Failure> {
-    let (_, effect) = writer.apply(object, force, &Expect::default()).await.map_err(|error| refused(object, &error))?;
+    let applied = match writer.apply(object, force, &Expect::default()).await {
+        Err(error) if matches!(error.reason(), Some(Reason::FieldConflict(_))) => take_back(writer, object, error).await,
+        applied => applied.map(|(_, effect)| effect),
+    };
+    let effect = applied.map_err(|error| refused(object, &error))?;
     let done = match effect {
         Effect::Created => "created",
         _ => "applied",
     };
     output::print(&format!("{} {done}{}\n", name(object), if writer.is_dry() { " (dry run)" } else { "" }))
+}
+
+/// Applies over what parts of this program wrote because an earlier run asked them to, if there is nothing else to apply over. What is decided
+/// about and what is written over is one and the same version of the object.
+async fn take_back(writer: &Writer, object: &Value, mut refusal: WriteError) -> Result<Effect, WriteError> {
+    let place = ObjectRef::of(object)?;
+    for _ in 0..LOOKS {
+        let Some(live) = writer.get(&place).await? else { break };
+        let seen = Expect::exactly(&live);
+        let mut applied = writer.apply(object, false, &seen).await;
+        if let Err(error) = &applied
+            && let Some(Reason::FieldConflict(conflicts)) = error.reason()
+            && lent(&live, conflicts, &WRITERS)
+        {
+            applied = writer.apply(object, true, &seen).await;
+        }
+        match applied {
+            Ok((_, effect)) => return Ok(effect),
+            // It changed since it was read.
+            Err(error) if error.reason() == Some(&Reason::Conflict) => refusal = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refusal)
 }
 
 fn refused(object: &Value, error: &WriteError) -> Failure {
@@ -372,7 +426,7 @@ fn refused(object: &Value, error: &WriteError) -> Failure {
         return failure.hint("is cert-manager installed? Without it, --certificates deploy");
     }
     match error.reason() {
-        Some(mainstay_apply::Reason::FieldConflict(_)) => failure.hint("--force-conflicts takes the fields over"),
+        Some(Reason::FieldConflict(_)) => failure.hint("--force-conflicts takes the fields over"),
         _ => failure,
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{Expect, ObjectRef, Patch, Propagation, Until};
+use mainstay_diagnostics::counted;
 use mainstay_olm_v1::extension::removal::{Definition, Preview};
 use serde_json::{Value, json};
 
@@ -216,11 +217,10 @@ fn in_words(definition: &Definition) -> String {
 }
 
 fn counts(definition: &Definition) -> String {
-    let noun = if definition.instances == 1 { "custom resource" } else { "custom resources" };
     let place = |(namespace, count): (&String, &usize)| format!("{count} in {namespace}");
     let places: Vec<String> = definition.namespaces.iter().filter(|(namespace, _)| !namespace.is_empty()).map(place).collect();
     let places = if places.is_empty() { String::new() } else { format!(": {}", places.join(", ")) };
-    format!("{} {noun}{places}", definition.instances)
+    format!("{}{places}", counted(definition.instances, "custom resource"))
 }
 
 fn same(one: &Value, other: &Value) -> bool {

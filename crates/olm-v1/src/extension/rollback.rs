@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use mainstay_apply::ObjectRef;
+use mainstay_diagnostics::counted;
 use mainstay_schema::upgrade;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -248,7 +249,7 @@ fn definition(name: &str, live: &Value, older: &Value, known: Option<&Instances>
     for field in &removed {
         let holding: Vec<String> = items.iter().filter(|item| field.is_set(item)).map(place).collect();
         if !holding.is_empty() {
-            let count = counted(holding.len());
+            let count = custom_resources(holding.len());
             let have = if holding.len() == 1 { "has" } else { "have" };
             let message = format!("{field} is not in the older definition, and is lost; {count} {have} data in it");
             verdict.add_named(Class::Unsafe, About::RemovedField, &subject, message, few(holding));
@@ -269,12 +270,12 @@ fn satisfied(live: &Value, older: &Value, items: &[Value], findings: &[&upgrade:
     let held = hold(live, older, items);
     if !held.invalid.is_empty() {
         let does = if held.invalid.len() == 1 { "does" } else { "do" };
-        let message = format!("{} {does} not satisfy the older definition", counted(held.invalid.len()));
+        let message = format!("{} {does} not satisfy the older definition", custom_resources(held.invalid.len()));
         verdict.add_named(Class::Unsafe, About::Schema, subject, message, few(held.invalid));
     }
     // Where not everything could be looked at, every finding may matter.
     for (finding, why) in findings.iter().filter_map(|finding| held.notes.first().map(|why| (finding, why))) {
-        let message = format!("{finding}; {} may not satisfy the older definition ({why})", counted(items.len()));
+        let message = format!("{finding}; {} may not satisfy the older definition ({why})", custom_resources(items.len()));
         verdict.add(Class::Unsafe, About::Schema, subject, message);
     }
 }
@@ -285,7 +286,7 @@ fn dropped(name: &str, known: Option<&Instances>, verdict: &mut Verdict) {
     match known {
         Some(Instances::Known(items)) if items.is_empty() => {}
         Some(Instances::Known(items)) => {
-            let message = format!("is not in the older bundle and is deleted, with {}", counted(items.len()));
+            let message = format!("is not in the older bundle and is deleted, with {}", custom_resources(items.len()));
             verdict.add_named(Class::Unsafe, About::Definition, &subject, message, few(items.iter().map(place).collect()));
         }
         Some(Instances::Unreadable(problem)) => {
@@ -309,8 +310,8 @@ pub fn kind(crd: &Value) -> Option<ObjectRef> {
     })
 }
 
-fn counted(count: usize) -> String {
-    if count == 1 { "1 custom resource".to_owned() } else { format!("{count} custom resources") }
+fn custom_resources(count: usize) -> String {
+    counted(count, "custom resource")
 }
 
 fn few(mut names: Vec<String>) -> Vec<String> {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use mainstay_diagnostics::counted;
+
 use super::conflict::{Conflict, Fact, FactKind};
 use super::encode::Encoding;
 use super::needs::{Rule, Targets};
@@ -324,7 +326,8 @@ impl Telling<'_, '_> {
         }
         let count = packages.len();
         let names: Vec<String> = packages.into_values().take(MOST_NAMED).map(|all| self.named(all.into_iter()).0).collect();
-        let more = if count > MOST_NAMED { format!(" or bundles of {} other packages", count - MOST_NAMED) } else { String::new() };
+        let more =
+            if count > MOST_NAMED { format!(" or bundles of {}", counted(count - MOST_NAMED, "other package")) } else { String::new() };
         format!("{}{more}", names.join(" or "))
     }
 }

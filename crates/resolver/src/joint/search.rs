@@ -213,12 +213,16 @@ fn chosen_resolution<'p>(input: &Input<'p>, answer: &Answer<'p>, at: usize, why:
     let mut resolution = resolution(asked.request, &query, &pick, asked.reports());
     let better = universe.candidates[&wish].iter().take_while(|other| **other != at).count();
     let name = &resolution.choice.bundle;
-    let first_reason =
-        format!("{name} is the best of {} bundles that fit and go together with the others", universe.candidates[&wish].len());
+    let first_reason = match universe.candidates[&wish].len() {
+        1 => format!("{name} is the only bundle that fits"),
+        fit => format!("{name} is the best of {fit} bundles that fit and go together with the others"),
+    };
     let held = why.held_back(input, answer, wish, universe.entities[first].item);
     let mut reasons = vec![first_reason, held];
-    if better > 1 {
-        reasons.push(format!("{} others that would be better are held back, too", better - 1));
+    match better {
+        0 | 1 => {}
+        2 => reasons.push("1 other that would be better is held back, too".to_owned()),
+        more => reasons.push(format!("{} others that would be better are held back, too", more - 1)),
     }
     resolution.reasons.splice(0..1, reasons);
     resolution

@@ -43,7 +43,7 @@ fn deployed_and_removed() {
     let refused = cluster.mainstay(&["deploy", "--uninstall", "--delete-crds", "--namespace", OLM]).exits(4);
     assert!(refused.contains("gadget"), "{refused}");
     let left = cluster.mainstay(&["deploy", "--uninstall", "--namespace", OLM]).exits(0);
-    assert!(left.contains("holds the records of 1 extensions"), "{left}");
+    assert!(left.contains("holds the records of 1 extension"), "{left}");
     assert!(cluster.get(&["deployment", "-n", OLM, CATALOGD.0]).is_none());
     assert!(cluster.get(&["clusterrole", "catalogd-manager-role"]).is_none());
     assert!(

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use mainstay_bundle::{Bundle, ImageUse};
+use mainstay_diagnostics::counted;
 use serde_json::{Value, json};
 
 use crate::errors::{Failure, warn};
@@ -48,8 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if tags > 0 && arguments.output.is_table() {
         crate::errors::note(format!(
-            "{tags} of {} images are named by tag: what runs can change, and mirrors by digest miss them",
-            images.len()
+            "{tags} of {} {} named by tag: what runs can change, and mirrors by digest miss them",
+            counted(images.len(), "image"),
+            if tags == 1 { "is" } else { "are" }
         ));
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::process::Command;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use mainstay_bundle::validators::{self, Finding, ImagePlatform, IndexFileError, Level, Manifests, Options, Selection};
+use mainstay_diagnostics::counted;
 use mainstay_oci::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -246,7 +247,7 @@ fn write(form: Form, passed: bool, all: &[Outcome]) -> Result<(), Failure> {
                 }
             }
             let count = |level| outcomes.iter().filter(|outcome| outcome.level == level).count();
-            lines.push(format!("{} errors, {} warnings", count(Level::Error), count(Level::Warning)));
+            lines.push(format!("{}, {}", counted(count(Level::Error), "error"), counted(count(Level::Warning), "warning")));
             output::line(lines.join("\n"))
         }
     }

@@ -6,8 +6,9 @@ use clap::Args;
 use futures::StreamExt as _;
 use mainstay_catalog::ci::{Check, Problem, Report, check, images};
 use mainstay_catalog::diff::Diff;
+use mainstay_diagnostics::counted;
 
-use super::content::{self, count};
+use super::content;
 use crate::errors::Failure;
 use crate::output::{self, Format};
 use crate::{images as registry, runtime};
@@ -95,10 +96,10 @@ fn text(report: &Report) -> String {
     };
     put(match report.changed_packages.as_slice() {
         [] => "no package has changed".to_owned(),
-        packages => format!("{} changed: {}", count(packages.len(), "package"), packages.join(", ")),
+        packages => format!("{} changed: {}", counted(packages.len(), "package"), packages.join(", ")),
     });
     for outcome in &report.checks {
-        let verdict = if outcome.passed { "passed".to_owned() } else { count(outcome.problems.len(), "problem") };
+        let verdict = if outcome.passed { "passed".to_owned() } else { counted(outcome.problems.len(), "problem") };
         put(format!("{:<11}{verdict}", outcome.check.name()));
         for problem in &outcome.problems {
             let place = problem.line.map(|line| format!("{}:{line}: ", problem.path)).unwrap_or_default();

@@ -9,9 +9,9 @@ use futures::StreamExt as _;
 use mainstay_catalog::compose::{Composition, Part, conflicts, merge};
 use mainstay_catalog::{Catalog, Format, Limits, render, validate};
 use mainstay_catalog_refs::{Access, Kind};
+use mainstay_diagnostics::counted;
 
 use super::build;
-use super::content::count;
 use super::filter::FileFormat;
 use crate::commands::opm::generate::{OPM_IMAGE, dockerfile};
 use crate::errors::{Exit, Failure, note};
@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let directory = arguments.out.join(&composition.name);
     write(&directory, &composition, &parts, arguments)?;
     let packages: usize = parts.iter().map(|part| part.packages.len()).sum();
-    note(format!("{}: {} of {}", directory.display(), count(packages, "package"), count(parts.len(), "reference")));
+    note(format!("{}: {} of {}", directory.display(), counted(packages, "package"), counted(parts.len(), "reference")));
     match image {
         None => output::line(directory.display().to_string()),
         Some(image) => {

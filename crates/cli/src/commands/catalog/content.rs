@@ -54,8 +54,3 @@ impl From<LevelArgument> for Level {
         }
     }
 }
-
-/// `1 error`, `2 errors`.
-pub fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use mainstay_catalog::Level;
 use mainstay_catalog::diff::{BundleDiff, Change, ChannelDiff, Diff, EntryDiff, Finding, PackageDiff, Pair, Rule, SetDiff, diff};
+use mainstay_diagnostics::counted;
 
 use super::content;
 use crate::errors::Failure;
@@ -149,7 +150,7 @@ fn package_text(out: &mut String, package: &PackageDiff) {
     let size = match package.change {
         Change::Changed => String::new(),
         Change::Added | Change::Removed => {
-            format!(" ({}, {})", content::count(package.channels.len(), "channel"), content::count(package.bundles.len(), "bundle"))
+            format!(" ({}, {})", counted(package.channels.len(), "channel"), counted(package.bundles.len(), "bundle"))
         }
     };
     put(out, 0, &format!("{} package {}{size}", sign(package.change), package.package));

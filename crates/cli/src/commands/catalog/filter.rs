@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use mainstay_catalog::filter::{Choice, Dependencies, FilterError, Filtered, NoticeKind, Selection, filter};
 use mainstay_catalog::{Catalog, Format, render};
+use mainstay_diagnostics::counted;
 
 use super::content;
 use crate::errors::{Exit, Failure, warn};
@@ -189,8 +190,8 @@ fn write(catalog: &Catalog, directory: &Path, format: FileFormat) -> Result<(), 
     output::line(format!(
         "{}: {}, {}",
         directory.display(),
-        content::count(catalog.packages.len(), "package"),
-        content::count(catalog.bundles.len(), "bundle")
+        counted(catalog.packages.len(), "package"),
+        counted(catalog.bundles.len(), "bundle")
     ))
 }
 

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mainstay_catalog::lint::{Finding, Placed, Rule, compare_bundle, lint};
 use mainstay_catalog::{Bundle, Level};
+use mainstay_diagnostics::counted;
 use serde_json::{Value, json};
 
-use super::content::{self, LevelArgument, count};
+use super::content::{self, LevelArgument};
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format, Table};
 
@@ -133,9 +134,9 @@ fn text(mut findings: Vec<Finding>, least: Level, root: &Path) -> String {
     let number = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let summary = format!(
         "{}, {}, {}",
-        count(number(Level::Error), "error"),
-        count(number(Level::Warning), "warning"),
-        count(number(Level::Info), "info")
+        counted(number(Level::Error), "error"),
+        counted(number(Level::Warning), "warning"),
+        counted(number(Level::Info), "info")
     );
     let all = findings.len();
     findings.retain(|finding| finding.level <= least);
@@ -182,7 +183,7 @@ fn compare_directories(placed: &Placed, directory: &Path) -> Result<Vec<Finding>
             compare_bundle(placed, said, rendered.as_ref().map_err(String::as_str))
         })
         .collect();
-    note(format!("{compared} of {} were compared with their directories", count(placed.catalog.bundles.len(), "bundle")));
+    note(format!("{compared} of {} were compared with their directories", counted(placed.catalog.bundles.len(), "bundle")));
     Ok(findings)
 }
 

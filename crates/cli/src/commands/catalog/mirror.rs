@@ -15,6 +15,7 @@ use std::time::SystemTime;
 
 use clap::Args;
 use mainstay_catalog::filter::Choice;
+use mainstay_diagnostics::counted;
 use mainstay_oci::mirror::{self, Destination};
 use serde_json::{Value, json};
 
@@ -159,7 +160,8 @@ async fn mirror(arguments: &Arguments) -> Result<(), Failure> {
     if failed == 0 {
         return Ok(());
     }
-    let failure = Failure::new(Exit::Failed, "catalog mirror", format!("{failed} of {} images could not be copied", copies.len()));
+    let failure =
+        Failure::new(Exit::Failed, "catalog mirror", format!("{failed} of {} could not be copied", counted(copies.len(), "image")));
     Err(if arguments.continue_on_error {
         failure.hint("the same command tries those again, and leaves the others alone")
     } else {

@@ -6,6 +6,7 @@ use clap::Args;
 use mainstay_catalog::parts::Parts;
 use mainstay_catalog::reach::Edge;
 use mainstay_catalog::why::{Answer, InChannel, Question, WhyError, why};
+use mainstay_diagnostics::counted;
 
 use super::content;
 use crate::errors::{Exit, Failure};
@@ -87,7 +88,7 @@ fn channel_text(out: &mut String, answer: &Answer, channel: &InChannel) {
         put(out, &format!("channel {}: {from} is what was asked for", channel.channel));
         return;
     }
-    put(out, &format!("channel {}: {from} to {to} in {}", channel.channel, content::count(channel.path.len(), "update")));
+    put(out, &format!("channel {}: {from} to {to} in {}", channel.channel, counted(channel.path.len(), "update")));
     let mut before = from;
     for step in &channel.path {
         let reason = match &step.edge {

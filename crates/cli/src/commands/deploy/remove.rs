@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube::api::GroupVersionKind;
 use mainstay_apply::{Expect, ObjectRef, Propagation, Until, WriteError, Writer};
+use mainstay_diagnostics::counted;
 use mainstay_olm_v1::deployment::{MANAGED_BY, PULL_SECRET_ROLE, catalog_webhook};
 use mainstay_runtime::KindError;
 use serde_json::Value;
@@ -41,7 +42,7 @@ pub async fn remove(writer: &Writer, components: &BTreeSet<Component>, system_na
         remove_made(writer, *component, system_namespace, &[]).await?;
         let namespace = component.namespace(&Shape { system_namespace: system_namespace.to_owned(), ..Shape::default() }).to_owned();
         let holds = match component {
-            Component::OlmV1 if !extensions.is_empty() => Some(format!("the records of {} extensions", extensions.len())),
+            Component::OlmV1 if !extensions.is_empty() => Some(format!("the records of {}", counted(extensions.len(), "extension"))),
             Component::ServiceCa => signing_key(writer, &namespace).await?,
             Component::OlmV1 | Component::ClusterOlmOperator => None,
         };

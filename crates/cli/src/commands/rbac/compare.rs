@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use mainstay_bundle::rights::{Grant, missing};
+use mainstay_diagnostics::counted;
 use serde_json::{Value, json};
 
 use super::{Needs, as_json};
@@ -25,8 +26,7 @@ pub(super) fn show(format: Option<&Format>, from: &Needs, to: &Needs) -> Result<
 fn text(from: &str, to: &str, more: &[Grant], less: &[Grant]) -> String {
     let count = |grants: &[Grant], word: &str| match grants.len() {
         0 => format!("nothing {word}"),
-        1 => format!("1 right {word}"),
-        many => format!("{many} rights {word}"),
+        several => format!("{} {word}", counted(several, "right")),
     };
     if more.is_empty() && less.is_empty() {
         return format!("from {from} to {to} the installer needs the same rights\n");

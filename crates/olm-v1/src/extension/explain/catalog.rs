@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use mainstay_api::condition::{self, Condition, Status};
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
+use mainstay_diagnostics::counted;
 use serde_json::json;
 
 use super::words::first_line;
@@ -40,7 +41,9 @@ pub fn explain_catalog(facts: &CatalogFacts) -> Explanation {
         ),
         (None, content) => {
             let held = match content {
-                Some(Ok((packages, bundles))) => format!("it serves {packages} packages with {bundles} bundles"),
+                Some(Ok((packages, bundles))) => {
+                    format!("it serves {} with {}", counted(*packages, "package"), counted(*bundles, "bundle"))
+                }
                 _ => "it serves".to_owned(),
             };
             Explanation::new(subject(name), "healthy", State::Healthy, held)

@@ -76,7 +76,7 @@ fn counted(facts: &Facts, report: &CatalogReport) -> String {
     if !report.package_found {
         return format!("catalog {catalog}: does not have the package");
     }
-    let mut line = format!("catalog {catalog}: has the package; of its {bundles} versions");
+    let mut line = format!("catalog {catalog}: has the package; of its {}", mainstay_diagnostics::counted(*bundles, "version"));
     if channeled {
         line = format!("{line} {in_channels} are in the channels asked for,");
     }

@@ -1,5 +1,6 @@
 //! CRDs that are made, changed or deleted, and what that does to the custom resources that exist.
 
+use mainstay_diagnostics::counted;
 use mainstay_schema::upgrade;
 use serde_json::Value;
 
@@ -131,14 +132,18 @@ impl CrdChange {
         let mut warnings = Vec::new();
         let count = self.existing.as_ref().map_or(0, |existing| existing.count);
         if self.change == Change::Deleted && count > 0 {
-            warnings.push(format!("CustomResourceDefinition {} is deleted with its {count} custom resources", self.name));
+            warnings.push(format!("CustomResourceDefinition {} is deleted with its {}", self.name, counted(count, "custom resource")));
         }
         let (invalid, losing) = self.existing.as_ref().map_or((0, 0), |existing| (existing.invalid_count, existing.losing_count));
         if invalid > 0 {
-            warnings.push(format!("CustomResourceDefinition {}: {invalid} custom resources would no longer validate", self.name));
+            warnings.push(format!(
+                "CustomResourceDefinition {}: {} would no longer validate",
+                self.name,
+                counted(invalid, "custom resource")
+            ));
         }
         if losing > 0 {
-            warnings.push(format!("CustomResourceDefinition {}: {losing} custom resources would lose data", self.name));
+            warnings.push(format!("CustomResourceDefinition {}: {} would lose data", self.name, counted(losing, "custom resource")));
         }
         warnings
     }

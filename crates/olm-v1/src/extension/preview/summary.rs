@@ -1,6 +1,7 @@
 //! A preview in lines, short enough to be stored in an object.
 
 use mainstay_api::lifecycle::ChangeSummary;
+use mainstay_diagnostics::counted;
 
 use super::super::facts::Snapshot;
 use super::super::plan::Plan;
@@ -41,7 +42,7 @@ fn object(object: &Object) -> String {
     let mut fields: Vec<String> = object.fields.iter().take(FIELDS).map(FieldChange::to_string).collect();
     let more = object.fields.len().saturating_sub(FIELDS) + object.fields_omitted;
     if more > 0 {
-        fields.push(format!("{more} more fields"));
+        fields.push(counted(more, "more field"));
     }
     let fields = if fields.is_empty() { String::new() } else { format!(": {}", fields.join("; ")) };
     format!("{} {}{owner}{fields}", object.change, object.title())

@@ -1,5 +1,7 @@
 //! What removing an extension does (MS-PLAN-01, MS-RB-02): everything that it owns goes by owner references (OLM1-INST-15).
 
+use mainstay_diagnostics::counted;
+
 use serde_json::Value;
 
 use super::super::facts::{Live, Snapshot};
@@ -56,7 +58,9 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
     step.warnings = used
         .iter()
         .map(|crd| match &crd.existing {
-            Some(existing) => format!("CustomResourceDefinition {} is deleted with its {} custom resources", crd.name, existing.count),
+            Some(existing) => {
+                format!("CustomResourceDefinition {} is deleted with its {}", crd.name, counted(existing.count, "custom resource"))
+            }
             None => format!(
                 "CustomResourceDefinition {} is deleted with its custom resources, and nobody can tell how many there are",
                 crd.name
