@@ -24,6 +24,7 @@ use mainstay_olm_v1::extension::plan::Planned as ClusterStep;
 use mainstay_olm_v1::extension::preview::{Preview, Revision};
 use serde_json::Value;
 
+use crate::commands::rollback::Way;
 use crate::errors::{Exit, Failure};
 
 pub use carry::carry_out;
@@ -51,6 +52,8 @@ pub struct Planned {
     pub revisions: Vec<Revision>,
     /// What could not be looked at.
     pub notes: Vec<String>,
+    /// The verdict about a way back.
+    pub rollback: Option<Way>,
 }
 
 /// Something that a command writes.

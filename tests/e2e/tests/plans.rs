@@ -126,11 +126,12 @@ fn planned_saved_applied_refused() {
     // The way back, and away.
     let back = plan(&cluster, &["rollback", "gadget", "--force"]);
     assert_eq!(back["steps"][0]["bundle"]["version"], "1.1.0", "{back:#}");
+    assert_eq!((&back["rollback"]["to"], back["rollback"]["verdict"].is_string()), (&json!("gadget.v1.1.0"), true), "{back:#}");
     let away = cluster.mainstay(&["plan", "uninstall", "gadget"]);
     assert_eq!(away.code, Some(4), "{away}");
     assert!(
         away.stdout.contains("delete    CustomResourceDefinition gadgets.gadgets.example.com")
-            || away.stderr.contains("1 custom resources"),
+            || away.stderr.contains("is deleted with its 1 custom resource"),
         "{away}"
     );
     let file = cluster.folder().join("uninstall.plan");

@@ -44,6 +44,10 @@ fn back_to_the_version_before() {
 
     let safe = cluster.mainstay(&["rollback", "gadget", "--dry-run"]).exits(0);
     assert!(safe.contains("from gadget.v1.1.0 to gadget.v1.0.0: safe"), "{safe}");
+    let why = "CustomResourceDefinition gadgets.gadgets.example.com: the older one knows or allows less; it has no custom resources";
+    assert!(safe.contains(why), "{safe}");
+    let planned = cluster.mainstay(&["plan", "rollback", "gadget"]).exits(0);
+    assert!(planned.contains("rollback from gadget.v1.1.0 to gadget.v1.0.0: safe\n") && planned.contains(why), "{planned}");
     cluster.apply(&gadget(&json!({"size": 3, "colour": "red"})));
     let verdict = cluster.mainstay(&["rollback", "gadget", "--dry-run", "-o", "json"]);
     let document: Value = serde_json::from_str(&verdict.stdout).unwrap();

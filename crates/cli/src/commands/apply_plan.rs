@@ -74,7 +74,7 @@ async fn apply(session: &Session, arguments: &Arguments, saved: &Saved) -> Resul
         if let Some(refusal) = now.refusal() {
             return Err(refusal);
         }
-        note(plans::show(&now.preview, &now.notes, false).trim_end());
+        note(plans::show(&now, false).trim_end());
         all.push(now);
     }
     arguments.consent.ask("apply it?")?;

@@ -111,7 +111,7 @@ pub async fn perform(
     if let Some(refusal) = planned.refusal() {
         return Err(refusal);
     }
-    note(plans::show(&planned.preview, &planned.notes, false).trim_end());
+    note(plans::show(&planned, false).trim_end());
     carrying.consent.ask(&question(&planned))?;
     let outcome = plans::carry_out(session, &planned, carrying.waiting.limit()).await?;
     match outcome.extension {

@@ -7,6 +7,7 @@
 //!    "writes":  [Object]            what the command itself writes
 //!    "installerRights": [text]      what the installer's account gets in addition
 //!    "notes": [text]                what could not be looked at
+//!    "rollback": {"verdict": safe|unsafe|impossible, "from", "to", "risks", "preflight", "reasons"}
 //!    "verification": as below       of what the command itself writes
 //!    "steps": [{                    the update path: one bundle each
 //!       "kind": Nothing|Install|Upgrade|Repair|Uninstall|Refused,
@@ -195,7 +196,7 @@ impl Operation {
 
 fn show(format: &Format, all: &[Planned]) -> Result<(), Failure> {
     if format.is_table() {
-        let texts: Vec<String> = all.iter().map(|planned| plans::show(&planned.preview, &planned.notes, *format == Format::Wide)).collect();
+        let texts: Vec<String> = all.iter().map(|planned| plans::show(planned, *format == Format::Wide)).collect();
         return output::print(&texts.join("\n"));
     }
     let documents = all.iter().map(document).collect::<Result<Vec<_>, _>>()?;
@@ -212,6 +213,9 @@ fn document(planned: &Planned) -> Result<Value, Failure> {
     document["operation"] = planned.change.verb().into();
     if !planned.notes.is_empty() {
         document["notes"] = planned.notes.clone().into();
+    }
+    if let Some(way) = &planned.rollback {
+        document["rollback"] = way.document()?;
     }
     document["revisions"] = serde_json::to_value(&planned.revisions).map_err(failed)?;
     Ok(document)

@@ -2,6 +2,8 @@
 //!
 //! The command changes the extension's wish and grants rights; the cluster does the rest, as for any other change.
 
+mod verdict;
+
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -16,6 +18,8 @@ use mainstay_olm_v1::extension::rollback::{Class, Instances, LOOKED_AT, Question
 use mainstay_rbac::{PolicyIndex, UserInfo};
 use mainstay_resolver::UpgradeConstraintPolicy;
 use serde_json::{Value, json};
+
+use verdict::reasons;
 
 use super::flags::{Consent, Patience, Shown, goes_on};
 use super::install::{apply, finish, labelled};
@@ -113,6 +117,8 @@ pub struct Way {
     pub version: String,
     /// Whether that is safe.
     pub verdict: Verdict,
+    /// Why it is, where it is.
+    reasons: Vec<String>,
     /// The objects of the older bundle; none where it cannot be had.
     objects: Vec<Value>,
 }
@@ -131,9 +137,10 @@ async fn rollback(session: &Session, arguments: &Arguments, extension: &ClusterE
     let way = way(session, extension, installed, version, revision, granted.is_some(), &mut progress).await?;
     drop(progress);
     if arguments.dry_run {
-        return show_verdict(arguments, &way);
+        show(arguments, &way)?;
+        return if way.verdict.verdict == Class::Safe { Ok(()) } else { Err(Failure::no()) };
     }
-    say(&way);
+    way.lines().iter().for_each(note);
     let refusal = |problem: String| {
         way.verdict.risks.iter().fold(Failure::new(Exit::Impossible, subject(), problem), |failure, risk| failure.because(risk.to_string()))
     };
@@ -242,6 +249,7 @@ async fn way(
         to: named.clone(),
         version: version.clone(),
         verdict: Verdict::unavailable(&named, problem),
+        reasons: Vec::new(),
         objects: Vec::new(),
     };
     let chosen = match choose(session, extension, &version, progress).await {
@@ -271,7 +279,8 @@ async fn way(
     let lacking = if ours { Vec::new() } else { lacking(session, extension, &objects).await? };
     let verdict =
         judge(&Question { from: from_objects, to: &objects, definitions: &definitions, instances: &instances, lacking: &lacking });
-    Ok(Way { from, to: choice.bundle.clone(), version, verdict, objects })
+    let reasons = if verdict.verdict == Class::Safe { reasons(&objects, &definitions, &instances) } else { Vec::new() };
+    Ok(Way { from, to: choice.bundle.clone(), version, verdict, reasons, objects })
 }
 
 async fn choose(session: &Session, extension: &ClusterExtension, version: &str, progress: &mut Progress) -> Result<Chosen, Failure> {
@@ -313,36 +322,19 @@ async fn write(session: &Session, name: &str, patch: &Value) -> Result<ClusterEx
     api.patch(name, &parameters, &Patch::Merge(patch)).await.map_err(|error| refused(format!("clusterextension {name}"), &error))
 }
 
+fn show(arguments: &Arguments, way: &Way) -> Result<(), Failure> {
+    if arguments.shown.format.is_table() {
+        return way.lines().iter().try_for_each(output::line);
+    }
+    let mut document = way.document()?;
+    document["kind"] = "RollbackVerdict".into();
+    document["name"] = arguments.name.clone().into();
+    output::value(&arguments.shown.format, &document)
+}
+
 fn enforcement(extension: &ClusterExtension) -> Enforcement {
     let preflight = extension.spec.install.as_ref().and_then(|install| install.preflight.as_ref());
     preflight.map_or(Enforcement::Strict, |preflight| preflight.crd_upgrade_safety.enforcement)
-}
-
-fn say(way: &Way) {
-    note(format!("from {} to {}: {}", way.from, way.to, way.verdict.verdict));
-    for risk in &way.verdict.risks {
-        note(format!("  {risk}"));
-    }
-    for finding in &way.verdict.preflight {
-        note(format!("  the preflight refuses, and is set aside: {}", finding.lines().next().unwrap_or_default()));
-    }
-}
-
-fn show_verdict(arguments: &Arguments, way: &Way) -> Result<(), Failure> {
-    if arguments.shown.format.is_table() {
-        output::line(format!("from {} to {}: {}", way.from, way.to, way.verdict.verdict))?;
-        for risk in &way.verdict.risks {
-            output::line(format!("  {risk}"))?;
-        }
-    } else {
-        let mut document = serde_json::to_value(&way.verdict).map_err(|error| Failure::failed("verdict", &error))?;
-        document["kind"] = "RollbackVerdict".into();
-        document["name"] = arguments.name.clone().into();
-        document["from"] = way.from.clone().into();
-        document["to"] = way.to.clone().into();
-        output::value(&arguments.shown.format, &document)?;
-    }
-    if way.verdict.verdict == Class::Safe { Ok(()) } else { Err(Failure::no()) }
 }
 
 /// The command that puts the wish back as it was before.

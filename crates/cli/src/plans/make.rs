@@ -154,6 +154,7 @@ impl Making<'_, '_> {
                 planned.preview.doable = false;
             }
         }
+        planned.rollback = Some(way);
         Ok(planned)
     }
 
@@ -234,6 +235,7 @@ impl Making<'_, '_> {
             account: (typed.spec.namespace.clone(), account_name(&typed).to_owned()),
             revisions: self.world.revisions(),
             notes: self.world.notes.clone(),
+            rollback: None,
         })
     }
 
@@ -282,6 +284,7 @@ impl Making<'_, '_> {
             account: (extension.spec.namespace.clone(), account_name(extension).to_owned()),
             revisions: self.world.revisions(),
             notes: self.world.notes.clone(),
+            rollback: None,
         })
     }
 }

@@ -2,16 +2,27 @@
 
 use std::fmt::Write as _;
 
+use mainstay_diagnostics::counted;
 use mainstay_olm_v1::extension::preview::{
     Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step, Verification,
 };
+
+use super::Planned;
 
 /// Fields of one object that are shown; JSON has them all.
 const FIELDS: usize = 20;
 
 /// The plan as text; `wide` shows what stays as it is, too.
-pub fn show(preview: &Preview, notes: &[String], wide: bool) -> String {
+pub fn show(planned: &Planned, wide: bool) -> String {
+    let Planned { preview, notes, rollback, .. } = planned;
     let mut text = format!("ClusterExtension {}\n", preview.extension);
+    if let Some(way) = rollback {
+        // What speaks against it is the problem of its step, or among the warnings.
+        let _ = writeln!(text, "rollback {}", way.headline());
+        way.assurances().iter().for_each(|line| {
+            let _ = writeln!(text, "  {line}");
+        });
+    }
     let written: Vec<&Object> = preview.writes.iter().filter(|write| wide || write.change.is_one()).collect();
     section(&mut text, 0, "written by this command:", written.iter().flat_map(|object| lines(object)));
     section(&mut text, 0, "rights that the installer gets:", preview.installer_rights.iter().cloned());
@@ -110,7 +121,7 @@ fn lines(object: &Object) -> Vec<String> {
     lines.extend(object.fields.iter().take(FIELDS).map(|field: &FieldChange| format!("            {field}")));
     let more = object.fields.len().saturating_sub(FIELDS) + object.fields_omitted;
     if more > 0 {
-        lines.push(format!("            and {more} more fields"));
+        lines.push(format!("            and {}", counted(more, "more field")));
     }
     lines
 }
@@ -118,9 +129,9 @@ fn lines(object: &Object) -> Vec<String> {
 fn definition(change: &CrdChange) -> Vec<String> {
     let existing = match (&change.existing, &change.existing_unknown) {
         (Some(existing), _) if existing.count > existing.checked && existing.checked > 0 => {
-            format!(", {} custom resources, the first {} looked at", existing.count, existing.checked)
+            format!(", {}, the first {} looked at", counted(existing.count, "custom resource"), existing.checked)
         }
-        (Some(existing), _) => format!(", {} custom resources", existing.count),
+        (Some(existing), _) => format!(", {}", counted(existing.count, "custom resource")),
         (None, Some(problem)) => format!(", custom resources unknown: {problem}"),
         (None, None) => String::new(),
     };
@@ -170,4 +181,22 @@ fn verdict(preview: &Preview) -> String {
     }
     let told: Vec<String> = counts.iter().map(|(change, count)| format!("{count} to {change}")).collect();
     if told.is_empty() { "doable: nothing changes on the cluster".to_owned() } else { format!("doable: {}", told.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_olm_v1::extension::preview::Existing;
+
+    use super::*;
+
+    /// MS-PLAN-01: one custom resource is one.
+    #[test]
+    fn custom_resources_are_counted() {
+        let told = |count: usize, checked: usize| {
+            let existing = Some(Existing { count, checked, ..Existing::default() });
+            definition(&CrdChange { name: "beacons".to_owned(), existing, ..CrdChange::default() }).remove(0)
+        };
+        assert!(told(1, 1).ends_with("beacons, 1 custom resource"), "{}", told(1, 1));
+        assert!(told(2, 1).ends_with("beacons, 2 custom resources, the first 1 looked at"), "{}", told(2, 1));
+    }
 }
