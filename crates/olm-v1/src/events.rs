@@ -1,4 +1,4 @@
-//! Events of both controllers: every transition that a person would want to know of (OLM1-CTRL-15, MS-OPS-01).
+//! Events of both controllers and of the cluster operator: every transition that a person would want to know of (OLM1-CTRL-15, MS-OPS-01).
 //!
 //! What a controller does is told where it is done; what becomes of conditions is told by [`transitions`]. The same again is counted by the
 //! recorder, and [`Budget`] bounds what is always a little different.
@@ -12,6 +12,7 @@ use mainstay_apply::{EventKind, Recorder};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cluster_operator::compat::CONDITION as PLATFORM;
 use crate::text::{chain, noted};
 
 /// Events of one object that may be told at once, as client-go has it.
@@ -62,7 +63,11 @@ impl Events {
         if !allowed {
             return tracing::debug!(kind = of, name, reason, note, "an event is not written: there were too many of this object");
         }
-        let note = noted(note, format!("mainstay explain {of} {}", name.to_lowercase()).trim_end());
+        let whole = match of.as_str() {
+            "clusterextension" | "clustercatalog" => format!("mainstay explain {of} {name}"),
+            _ => format!("kubectl get {of} {name} -o yaml"),
+        };
+        let note = noted(note, &whole);
         if let Err(error) = self.recorder.record(&object, kind, reason, "Reconciling", &note).await {
             tracing::warn!(error = %chain(&error), reason, "an event could not be written");
         }
@@ -103,6 +108,10 @@ pub fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Transition> {
             "Deprecated" if is == Status::True => tell(EventKind::Warning, "Deprecated", now.message.trim()),
             "Deprecated" if was == Some(Status::True) => {
                 tell(EventKind::Normal, "NotDeprecated", "nothing of what is installed is deprecated")
+            }
+            PLATFORM if is == Status::False => tell(EventKind::Warning, &now.reason, &now.message),
+            PLATFORM if was == Some(Status::False) => {
+                tell(EventKind::Normal, "Upgradeable", "nothing that is installed keeps the platform from its next version")
             }
             _ => None,
         }
@@ -189,6 +198,12 @@ mod tests {
         check(&[], ("Deprecated", False, "Deprecated"), None);
         check(&[("Installed", True, "Succeeded")], ("Installed", False, "Failed"), Some((Warning, "NotInstalled")));
         check(&[("Installed", True, "Succeeded")], ("Installed", Unknown, "Failed"), None);
+        let (fine, blocked) = ((PLATFORM, True, "AsExpected"), (PLATFORM, False, "IncompatibleOperatorsInstalled"));
+        check(&[], fine, None);
+        check(&[], blocked, Some((Warning, "IncompatibleOperatorsInstalled")));
+        check(&[blocked], blocked, None);
+        check(&[blocked], (PLATFORM, False, "FailureGettingExtensionMetadata"), Some((Warning, "FailureGettingExtensionMetadata")));
+        check(&[blocked], fine, Some((Normal, "Upgradeable")));
     }
 
     /// MS-OPS-01: an object that always has something else to say is heard 25 times, and then once in five minutes; others are not concerned.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::http::Extensions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::GroupVersionKind;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_apply::{ObjectRef, Patch};
@@ -251,11 +252,16 @@ fn the_proxy_is_copied() {
     assert_eq!(pod["initContainers"][0]["env"], expected);
     assert_eq!(pod["containers"][0]["env"][0], json!({"name": "OTHER", "value": "x"}));
     assert_eq!(copied["metadata"]["annotations"][COPIED], "HTTP_PROXY,NO_PROXY");
+    assert_eq!(deployments::told(&deployment, &copied), "the cluster's proxy was copied into HTTP_PROXY,NO_PROXY");
     assert_eq!(plan(&copied, json!({"httpProxy": "http://p:1", "noProxy": ".svc"})), Ok(None));
     let moved = plan(&copied, json!({"httpsProxy": "http://p:2"})).unwrap().unwrap();
     assert_eq!(moved["spec"]["template"]["spec"]["initContainers"][0]["env"], json!([{"name": "HTTPS_PROXY", "value": "http://p:2"}]));
     let ended = plan(&copied, json!({})).unwrap().unwrap();
     assert_eq!(ended["spec"]["template"]["spec"]["containers"][0]["env"], json!([{"name": "OTHER", "value": "x"}]));
+    assert_eq!(deployments::told(&copied, &ended), "the cluster's proxy is not copied any more");
+    let gates = deployments::plan(&deployment, Component::OperatorController, None, Some(&[].into())).unwrap().unwrap();
+    let words = "the feature gates are WebhookProviderCertManager=false,WebhookProviderOpenshiftServiceCA=false";
+    assert_eq!(deployments::told(&deployment, &gates), words);
     assert_eq!(plan(&deployment, json!({})), Ok(None), "without a proxy nothing is touched");
 
     let mut taken = deployment;
@@ -287,7 +293,13 @@ async fn define(api: &Api, group: &str, kind: &str, plural: &str) {
 async fn with_status(api: &Api, group: &str, kind: &str, name: &str, spec: Value, status: Value) {
     let object = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": name}, "spec": spec});
     api.apply(object.clone()).await;
-    api.write_status(&ObjectRef::of(&object).unwrap(), |_| status.clone()).await;
+    // What the operator has said meanwhile stays.
+    let merged = |live: &Value| {
+        let mut merged = live["status"].as_object().cloned().unwrap_or_default();
+        merged.extend(status.as_object().unwrap().clone());
+        Value::Object(merged)
+    };
+    api.write_status(&ObjectRef::of(&object).unwrap(), merged).await;
 }
 
 /// An extension with an install record in this state, whose bundle supports the platform up to `max`.
@@ -318,9 +330,41 @@ async fn installed(api: &Api, name: &str, max: &str, state: State) {
     api.write_status(&support::extension(name), |_| status.clone()).await;
 }
 
-/// OLM1-COMPAT-04, OLM1-COMPAT-05, OLM1-COMPAT-06, OLM1-CAT-10, OLM1-CAT-11, OLM1-CAT-12, OLM1-GEN-06, OLM1-GEN-08: on the API, with the
-/// rights of its manifests: nothing without the kinds; with them conditions, ClusterOperator, catalogs and Deployments follow. Only what
-/// is deployed counts.
+/// MS-OPS-01: what became of conditions, catalogs and Deployments was told once each, and the sizes of the copies are on the page.
+async fn is_observable(api: &Api, page: &str) {
+    for line in [
+        "mainstay_cache_objects{cache=\"watch\",kind=\"olms.operator.openshift.io\"} 1\n",
+        "mainstay_cache_objects{cache=\"watch\",kind=\"clusterextensions.olm.operatorframework.io\"} ",
+        "mainstay_cache_objects{cache=\"watch\",kind=\"deployments.apps\"} 2\n",
+    ] {
+        assert!(page.contains(line), "{line:?} is missing: {page}");
+    }
+    let all = api.admin.list(&GroupVersionKind::gvk("events.k8s.io", "v1", "Event"), 500).await.unwrap();
+    let told = |kind: &str, reason: &str| -> Vec<String> {
+        let of = |event: &&Value| event["regarding"]["kind"] == kind && event["reason"] == reason && event["series"].is_null();
+        all.iter().filter(of).map(|event| format!("{}: {}", event["type"].as_str().unwrap(), event["note"].as_str().unwrap())).collect()
+    };
+    let blocked = told("OLM", "IncompatibleOperatorsInstalled");
+    assert!(blocked.len() == 1 && blocked[0].starts_with("Warning: Found ClusterExtensions that require upgrades"), "{all:#?}");
+    assert_eq!(told("OLM", "Upgradeable"), ["Normal: nothing that is installed keeps the platform from its next version"]);
+    let reported = told("ClusterOperator", "OperatorStatusChanged");
+    assert!(reported.iter().any(|note| note.contains("to False (\"InstalledOLMOperatorsUpgradeable: Found")), "{all:#?}");
+    let created = told("ClusterCatalog", "DefaultCatalogCreated");
+    assert_eq!(created.len(), 5, "four, and one that was deleted: {created:?}");
+    let restored = told("ClusterCatalog", "DefaultCatalogRestored");
+    let image = "registry.redhat.io/redhat/redhat-operator-index";
+    for (platform, tag) in [("4.19", "v4.19"), ("4.20", "v4.20")] {
+        let note = format!("Normal: the default catalog of platform {platform} was put right: {image}:{tag}, priority -100");
+        assert!(restored.contains(&note), "{restored:?}");
+    }
+    let handed = told("Deployment", "SettingsHandedOn");
+    let note = "Normal: the cluster's proxy was copied into HTTPS_PROXY; the feature gates are APIV1MetasHandler=true";
+    assert!(handed.len() == 2 && handed.contains(&note.to_owned()), "{handed:?}");
+}
+
+/// OLM1-COMPAT-04, OLM1-COMPAT-05, OLM1-COMPAT-06, OLM1-CAT-10, OLM1-CAT-11, OLM1-CAT-12, OLM1-GEN-06, OLM1-GEN-08, MS-OPS-01: on the API,
+/// with the rights of its manifests: nothing without the kinds; with them conditions, ClusterOperator, catalogs and Deployments follow, and
+/// are told. Only what is deployed counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_on_the_api() {
     let api = Api::start().await;
@@ -330,7 +374,8 @@ async fn the_operator_on_the_api() {
     let stop = CancellationToken::new();
     let cluster = Cluster::Embedded { router: api.server.router(), identity: cluster_operator };
     let config = Config { system_namespace: SYSTEM.to_owned(), catalogs: openshift() };
-    let running = tokio::spawn(run(cluster, config, Env::system(), stop.clone()));
+    let env = Env::system();
+    let running = tokio::spawn(run(cluster, config, env.clone(), stop.clone()));
     installed(&api, "old", "\"4.19\"", State::Deployed).await;
     installed(&api, "trying", "\"4.18\"", State::Pending).await;
     for name in [CATALOGD, OPERATOR_CONTROLLER] {
@@ -403,7 +448,9 @@ async fn the_operator_on_the_api() {
     api.until(&operator, |operator| condition(operator, "Upgradeable")["status"] == "True").await;
     let fine = api.get(&olm).await.unwrap();
     assert_eq!(condition(&fine, "InstalledOLMOperatorsUpgradeable")["reason"], "AsExpected");
+    let page = env.metrics().page().unwrap();
     stop.cancel();
     running.await.unwrap().unwrap();
+    is_observable(&api, &page).await;
     api.close().await;
 }

@@ -83,9 +83,14 @@ pub fn plan(set: &[DefaultCatalog], platform: Platform, olm: &Value, live: &[Val
     }
     let differs = |wanted: &Value| {
         let same = |live: &&Value| live["metadata"]["name"] == wanted["metadata"]["name"];
-        live.iter().find(same).is_none_or(|live| !holds(live, &wanted["spec"], "/spec"))
+        live.iter().find(same).is_none_or(|live| !is_kept(wanted, live))
     };
     set.iter().map(|catalog| catalog.object(platform)).filter(differs).collect()
+}
+
+/// Whether a live catalog has every field that is kept as it is.
+pub fn is_kept(wanted: &Value, live: &Value) -> bool {
+    holds(live, &wanted["spec"], "/spec")
 }
 
 /// Whether an object has these fields with these values below a place, whatever else it has.

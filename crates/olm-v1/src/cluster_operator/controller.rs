@@ -8,7 +8,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt as _};
 use mainstay_api::cluster_operator::{self, Inertia, Lasting, Problem, Related, Report};
 use mainstay_api::condition::{self, Condition};
-use mainstay_apply::{Expect, ObjectError, ObjectRef, Patch, WriteError, Writer};
+use mainstay_apply::{Effect, Expect, ObjectError, ObjectRef, Patch, Recorder, WriteError, Writer};
 use mainstay_runtime::{Cache, Cluster, ConnectError, Env, Key, Kinds, Optional, Outcome, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,7 @@ use super::compat::{self, CompatError, Deployed, Platform};
 use super::deployments::{self, DeploymentError};
 use super::gates::{self, Component};
 use super::manifests::ACCOUNT;
+use crate::events::Events;
 use crate::extension::record::{EXTENSION_LABEL, History};
 use crate::manifests::{CATALOGD, OPERATOR_CONTROLLER};
 use crate::text::{bounded, chain};
@@ -79,6 +80,13 @@ pub enum OperatorError {
     Deployment(#[from] DeploymentError),
 }
 
+impl OperatorError {
+    /// Whether somebody has to mend it. What the cluster did not take is tried again, and counts when it lasts.
+    fn asks_for_attention(&self) -> bool {
+        matches!(self, Self::Platform(_) | Self::Deployment(_))
+    }
+}
+
 /// Runs the operator until `stop`. Where the kinds it works on are not served it only waits for them.
 pub async fn run(cluster: Cluster, config: Config, env: Env, stop: CancellationToken) -> Result<(), OperatorError> {
     let queue: Queue<Key> = Queue::default();
@@ -94,6 +102,7 @@ pub async fn run(cluster: Cluster, config: Config, env: Env, stop: CancellationT
 struct Operator {
     client: Client,
     writer: Writer,
+    events: Events,
     env: Env,
     config: Config,
     extensions: Cache,
@@ -120,7 +129,7 @@ impl Operator {
         };
         let follow = |group: &str, version: &str, kind: &str, plural: &str, scope: &Scope| {
             let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
-            let (cache, woken) = (Cache::start(&client, &resource, scope, stop), wake());
+            let (cache, woken) = (Cache::start(&client, &resource, scope, stop).shown(env.metrics()), wake());
             cache.on_change(move |_| woken());
             let (ready, woken, stop) = (cache.clone(), wake(), stop.clone());
             tokio::spawn(async move {
@@ -136,10 +145,12 @@ impl Operator {
         let deployments = follow("apps", "v1", "Deployment", "deployments", &own);
         let [olms, operators, versions, proxies, gates] = KINDS.map(|Foreign { group, kind, plural }| {
             let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
-            Optional::start(&client, resource, stop, wake())
+            Optional::start(&client, resource, stop, wake()).shown(env.metrics())
         });
+        let writer = Writer::new(client.clone(), Kinds::new(client.clone()), ACCOUNT);
         Self {
-            writer: Writer::new(client.clone(), Kinds::new(client.clone()), ACCOUNT),
+            events: Events::new(Recorder::new(writer.clone(), env.clone(), ACCOUNT, "mainstay")),
+            writer,
             client,
             env,
             config,
@@ -181,6 +192,9 @@ impl Operator {
             failures.extend(self.keep_catalogs(&olm, platform).await.err());
         }
         failures.extend(self.hand_on(version).await.err());
+        for failure in failures.iter().filter(|failure| failure.asks_for_attention()) {
+            self.events.warning(&olm, "OperatorFailing", &chain(failure)).await;
+        }
         let outcome = self.report(&conditions, failures.first()).await;
         match failures.into_iter().next() {
             Some(first) => Err(first),
@@ -195,11 +209,13 @@ impl Operator {
         if let Some(problem) = &mut problem {
             problem.message = bounded(&problem.message, "mainstay list");
         }
-        let mut conditions = conditions(olm);
+        let before = conditions(olm);
+        let mut conditions = before.clone();
         if condition::set(&mut conditions, compat::condition(problem.as_ref(), self.env.now_seconds())) {
             let mut status = olm.get("status").cloned().unwrap_or_else(|| serde_json::json!({}));
             status["conditions"] = serde_json::to_value(&conditions)?;
             self.writer.update_status(olm, &status).await?;
+            self.events.transitions(olm, &before, &conditions).await;
         }
         Ok(conditions)
     }
@@ -238,8 +254,20 @@ impl Operator {
     async fn keep_catalogs(&self, olm: &Value, platform: Platform) -> Result<(), OperatorError> {
         let live = self.catalogs.all().into_iter().map(|each| serde_json::to_value(&*each)).collect::<Result<Vec<_>, _>>()?;
         for object in catalogs::plan(&self.config.catalogs, platform, olm, &live) {
-            tracing::info!(catalog = %object["metadata"]["name"], reference = %object["spec"]["source"]["image"]["ref"], "a default catalog is put right");
-            self.writer.apply(&object, true, &Expect::default()).await?;
+            // The copy may be behind what was put right a moment ago.
+            if self.writer.get(&ObjectRef::of(&object)?).await?.is_some_and(|live| catalogs::is_kept(&object, &live)) {
+                continue;
+            }
+            let reference = object["spec"]["source"]["image"]["ref"].as_str().unwrap_or_default();
+            tracing::info!(catalog = %object["metadata"]["name"], reference, "a default catalog is put right");
+            let (catalog, effect) = self.writer.apply(&object, true, &Expect::default()).await?;
+            let (reason, done) = match effect {
+                Effect::Created => ("DefaultCatalogCreated", "made"),
+                _ => ("DefaultCatalogRestored", "put right"),
+            };
+            let note =
+                format!("the default catalog of platform {platform} was {done}: {reference}, priority {}", object["spec"]["priority"]);
+            self.events.normal(&catalog, reason, &note).await;
         }
         Ok(())
     }
@@ -253,7 +281,8 @@ impl Operator {
             let key = Key::new(self.config.system_namespace.clone(), name);
             let Some(live) = value(self.deployments.get(&key))? else { continue };
             if let Some(wanted) = deployments::plan(&live, component, proxy.as_ref(), enabled.as_ref())? {
-                self.writer.patch(&ObjectRef::of(&live)?, "", &Patch::Json(deployments::patch(&live, &wanted))).await?;
+                let patched = self.writer.patch(&ObjectRef::of(&live)?, "", &Patch::Json(deployments::patch(&live, &wanted))).await?;
+                self.events.normal(&patched, "SettingsHandedOn", &deployments::told(&live, &wanted)).await;
             }
         }
         Ok(())
@@ -288,7 +317,11 @@ impl Operator {
             Some(live) => live,
             None => self.writer.create(&own).await?,
         };
-        self.writer.update_status(&live, &cluster_operator::status(&live, &report, now)).await?;
+        let status = cluster_operator::status(&live, &report, now);
+        let changed = self.writer.update_status(&live, &status).await?.is_some();
+        if let (true, Some(note)) = (changed, cluster_operator::transitions(&live, &status)) {
+            self.events.normal(&live, "OperatorStatusChanged", &note).await;
+        }
         Ok(outcome)
     }
 }

@@ -62,6 +62,35 @@ pub fn patch(live: &Value, wanted: &Value) -> Value {
     Value::Array(operations)
 }
 
+/// What an event says of the Deployment that was made so: the proxy may hold credentials, so values are not told.
+pub fn told(live: &Value, wanted: &Value) -> String {
+    let copied = |of: &Value| of.pointer("/metadata/annotations").and_then(|all| all.get(COPIED)).cloned().unwrap_or_default();
+    let lists = |of: &Value, list: &str| -> Vec<Value> {
+        let containers = of.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten();
+        containers.map(|container| container[list].clone()).collect()
+    };
+    let proxy = || match copied(wanted).as_str().unwrap_or_default() {
+        "" => "the cluster's proxy is not copied any more".to_owned(),
+        names => format!("the cluster's proxy was copied into {names}"),
+    };
+    let gates = || {
+        let arguments = lists(wanted, "args");
+        let gates = arguments.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+        match gates.filter_map(|text| text.strip_prefix(ARGUMENT)).next() {
+            None => "the feature gates are the defaults".to_owned(),
+            Some(gates) => format!("the feature gates are {gates}"),
+        }
+    };
+    let mut told = Vec::new();
+    if copied(live) != copied(wanted) || lists(live, "env") != lists(wanted, "env") {
+        told.push(proxy());
+    }
+    if lists(live, "args") != lists(wanted, "args") {
+        told.push(gates());
+    }
+    told.join("; ")
+}
+
 /// Copies the proxy's values into every container. What was copied before is replaced; what is somebody else's is not.
 fn copy(deployment: &mut Value, proxy: &Value) -> Result<(), DeploymentError> {
     let name = deployment["metadata"]["name"].as_str().unwrap_or_default().to_owned();

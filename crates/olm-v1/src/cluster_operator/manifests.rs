@@ -30,6 +30,7 @@ pub fn manifests(system: &str) -> Vec<Value> {
         rule("config.openshift.io", &["clusterversions", "featuregates", "proxies"], &read),
         rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
         named("config.openshift.io", "clusteroperators/status", &["update"], &["olm"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
     ];
     let here = [
         rule("", &["secrets"], &["list"]),
