@@ -11,6 +11,7 @@
 pub mod catalog_webhook;
 mod certificates;
 mod cluster_operator;
+mod fields;
 mod olm_v1;
 mod program;
 
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 
 pub use certificates::{Certificates, Pair, Serving};
 pub use cluster_operator::ClusterOperator;
+pub use fields::{Writes, lent};
 pub use olm_v1::{CATALOGD_METRICS, CATALOGD_SERVICE, OPERATOR_CONTROLLER_SERVICE, OlmV1, PULL_SECRET_ROLE};
 pub use program::{METRICS, Mount, Program};
 
