@@ -21,7 +21,7 @@ use mainstay_olm_v1::cluster_operator::gates::{Component, argument, enabled};
 use mainstay_olm_v1::cluster_operator::{ACCOUNT, Config, NAMESPACE, manifests, run};
 use mainstay_olm_v1::extension::record::{InstalledBundle, Notes, Record, Revision, State, secrets};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
-use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER};
+use mainstay_olm_v1::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env};
 use serde_json::{Value, json};
@@ -216,7 +216,7 @@ fn default_catalogs_are_put_right() {
 }
 
 /// OLM1-GEN-08: OpenShift's gates come to one argument a controller, in order; cert-manager is always off there. The controllers
-/// understand it.
+/// understand it, and so does the process that is both.
 #[test]
 fn gates_come_to_one_argument() {
     let gate = json!({"status": {"featureGates": [
@@ -233,7 +233,9 @@ fn gates_come_to_one_argument() {
     assert_eq!(argument(Component::Catalogd, &next).as_deref(), Some("--feature-gates=APIV1MetasHandler=true"));
     let none = "--feature-gates=WebhookProviderCertManager=false,WebhookProviderOpenshiftServiceCA=false";
     assert_eq!(argument(Component::OperatorController, &next).as_deref(), Some(none));
-    for (component, enabled) in [(Component::OperatorController, all), (Component::Catalogd, next)] {
+    let both = "--feature-gates=APIV1MetasHandler=true,WebhookProviderCertManager=false,WebhookProviderOpenshiftServiceCA=false";
+    assert_eq!(argument(Component::Both, &next).as_deref(), Some(both));
+    for (component, enabled) in [(Component::OperatorController, all), (Component::Catalogd, next.clone()), (Component::Both, next)] {
         let argument = argument(component, &enabled).unwrap();
         FeatureGates::parse(Profile::Run, argument.strip_prefix("--feature-gates=").unwrap()).unwrap();
     }
@@ -335,7 +337,7 @@ async fn is_observable(api: &Api, page: &str) {
     for line in [
         "mainstay_cache_objects{cache=\"watch\",kind=\"olms.operator.openshift.io\"} 1\n",
         "mainstay_cache_objects{cache=\"watch\",kind=\"clusterextensions.olm.operatorframework.io\"} ",
-        "mainstay_cache_objects{cache=\"watch\",kind=\"deployments.apps\"} 2\n",
+        "mainstay_cache_objects{cache=\"watch\",kind=\"deployments.apps\"} 3\n",
     ] {
         assert!(page.contains(line), "{line:?} is missing: {page}");
     }
@@ -359,7 +361,7 @@ async fn is_observable(api: &Api, page: &str) {
     }
     let handed = told("Deployment", "SettingsHandedOn");
     let note = "Normal: the cluster's proxy was copied into HTTPS_PROXY; the feature gates are APIV1MetasHandler=true";
-    assert!(handed.len() == 2 && handed.contains(&note.to_owned()), "{handed:?}");
+    assert!(handed.len() == 3 && handed.contains(&note.to_owned()), "{handed:?}");
 }
 
 /// OLM1-COMPAT-04, OLM1-COMPAT-05, OLM1-COMPAT-06, OLM1-CAT-10, OLM1-CAT-11, OLM1-CAT-12, OLM1-GEN-06, OLM1-GEN-08, MS-OPS-01: on the API,
@@ -378,7 +380,7 @@ async fn the_operator_on_the_api() {
     let running = tokio::spawn(run(cluster, config, env.clone(), stop.clone()));
     installed(&api, "old", "\"4.19\"", State::Deployed).await;
     installed(&api, "trying", "\"4.18\"", State::Pending).await;
-    for name in [CATALOGD, OPERATOR_CONTROLLER] {
+    for name in [CATALOGD, OPERATOR_CONTROLLER, COMBINED] {
         api.apply(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": SYSTEM}, "spec": {
             "selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": {"app": name}}, "spec": {
                 "containers": [{"name": "manager", "image": "r.test/mainstay", "args": ["run"]}]}}}}))
@@ -439,6 +441,8 @@ async fn the_operator_on_the_api() {
     api.until(&deployment(CATALOGD), handed("--feature-gates=APIV1MetasHandler=true")).await;
     let off = "--feature-gates=WebhookProviderCertManager=false,WebhookProviderOpenshiftServiceCA=false";
     api.until(&deployment(OPERATOR_CONTROLLER), handed(off)).await;
+    let both = "--feature-gates=APIV1MetasHandler=true,WebhookProviderCertManager=false,WebhookProviderOpenshiftServiceCA=false";
+    api.until(&deployment(COMBINED), handed(both)).await;
 
     // The platform moves on although it should not have: its catalogs follow. The extension goes, and nothing blocks.
     let moved = json!({"history": [{"state": "Completed", "version": "4.20.0"}]});

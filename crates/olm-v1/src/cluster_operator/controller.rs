@@ -20,7 +20,7 @@ use super::gates::{self, Component};
 use super::manifests::ACCOUNT;
 use crate::events::Events;
 use crate::extension::record::{EXTENSION_LABEL, History};
-use crate::manifests::{CATALOGD, OPERATOR_CONTROLLER};
+use crate::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 use crate::text::{bounded, chain};
 
 /// The name of the ClusterOperator.
@@ -277,7 +277,8 @@ impl Operator {
         let proxy = value(self.proxies.named("cluster"))?.map(|proxy| proxy.get("status").cloned().unwrap_or_default());
         let gate = value(self.gates.named("cluster"))?;
         let enabled = gate.map(|gate| gates::enabled(&gate, version.and_then(compat::platform_version)));
-        for (name, component) in [(CATALOGD, Component::Catalogd), (OPERATOR_CONTROLLER, Component::OperatorController)] {
+        let programs = [(CATALOGD, Component::Catalogd), (OPERATOR_CONTROLLER, Component::OperatorController), (COMBINED, Component::Both)];
+        for (name, component) in programs {
             let key = Key::new(self.config.system_namespace.clone(), name);
             let Some(live) = value(self.deployments.get(&key))? else { continue };
             if let Some(wanted) = deployments::plan(&live, component, proxy.as_ref(), enabled.as_ref())? {

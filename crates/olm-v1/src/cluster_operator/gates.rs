@@ -11,6 +11,8 @@ pub enum Component {
     OperatorController,
     /// Serves catalogs.
     Catalogd,
+    /// Both in one process, which takes the gates of both.
+    Both,
 }
 
 /// A gate of a controller: its name, the OpenShift gate that turns it on, and whether it is on by itself.
@@ -49,7 +51,8 @@ pub fn argument(component: Component, enabled: &BTreeSet<String>) -> Option<Stri
         let on = gate.openshift.is_some_and(|name| enabled.contains(name));
         (on || gate.default).then(|| format!("{}={on}", gate.gate))
     };
-    let mut states: Vec<String> = GATES.iter().filter(|gate| gate.component == component).filter_map(state).collect();
+    let mut states: Vec<String> =
+        GATES.iter().filter(|gate| [gate.component, Component::Both].contains(&component)).filter_map(state).collect();
     states.sort();
     (!states.is_empty()).then(|| format!("--feature-gates={}", states.join(",")))
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::controller::KINDS;
-use crate::manifests::{CATALOGD, OPERATOR_CONTROLLER};
+use crate::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 
 /// Where it lives.
 pub const NAMESPACE: &str = "openshift-cluster-olm-operator";
@@ -35,7 +35,7 @@ pub fn manifests(system: &str) -> Vec<Value> {
     let here = [
         rule("", &["secrets"], &["list"]),
         rule("apps", &["deployments"], &["list", "watch"]),
-        named("apps", "deployments", &["get", "patch"], &[CATALOGD, OPERATOR_CONTROLLER]),
+        named("apps", "deployments", &["get", "patch"], &[CATALOGD, OPERATOR_CONTROLLER, COMBINED]),
     ];
     let (version, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
     let subject = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]);
