@@ -311,3 +311,40 @@ async fn twelve_upgrades_leave_ten_records() {
     assert!(history.revisions[..9].iter().all(|revision| revision.state == State::Superseded));
     world.end().await;
 }
+
+/// OLM1-CTRL-11, OLM1-OWN-01, MS-OPS-03: twelve attempts that do not come to their end, each with an object of its own, and controllers that are
+/// killed after the eleventh: the one that ends at last clears what every one of them left, and ten records stay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_old_attempts_left_is_cleared() {
+    const TRIES: usize = 12;
+    let content = |minor: usize| {
+        let own = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("only-{minor}")}, "data": {"a": "b"}});
+        // Its webhook waits for the Deployment, which nobody makes available.
+        Content { webhook: true, more: vec![own], ..Content::default() }
+    };
+    let versions: Vec<String> = (0..TRIES).map(|minor| format!("1.{minor}.0")).collect();
+    let bundles: Vec<(&str, Content)> = versions.iter().enumerate().map(|(minor, version)| (version.as_str(), content(minor))).collect();
+    let mut world = World::start(&bundles).await;
+    let own = |minor: usize| place("v1", "ConfigMap", "work", &format!("only-{minor}"));
+    for (minor, version) in versions.iter().enumerate() {
+        if minor == 11 {
+            world.restart().await;
+        }
+        world.wish(Some(version), &json!({})).await;
+        let said = world.said("Retrying").await;
+        assert!(said.contains("is not healthy yet") && said.ends_with(&format!("with version {version:?}")), "{said}");
+        assert!(world.api.get(&own(minor)).await.is_some());
+    }
+    let history = world.history().await;
+    assert!(history.revisions.iter().all(|revision| revision.state == State::Pending));
+    assert_eq!(history.revisions.len(), TRIES, "each alone knows of an object");
+    world.api.make_available(&deployment()).await;
+    world.installed("1.11.0").await;
+    for minor in 0..TRIES - 1 {
+        world.api.gone(&own(minor)).await;
+    }
+    assert!(world.api.get(&own(TRIES - 1)).await.is_some());
+    let history = world.history().await;
+    assert_eq!((history.revisions.len(), history.installed().unwrap().number), (KEPT, 12));
+    world.end().await;
+}

@@ -1,5 +1,6 @@
 //! What the records of an extension say together: what is installed, what may be live, what is kept.
 
+use super::super::object;
 use super::{KEPT, Revision, State};
 
 /// All revisions of an extension, oldest first.
@@ -49,20 +50,33 @@ impl History {
         self.revisions.iter().rev().filter(|revision| revision.number < number).find(|revision| revision.was_deployed())
     }
 
-    /// The oldest revision beyond those that are kept. However many attempts failed since, what is installed stays known, and what a
-    /// rollback leads back to.
+    /// The oldest revision beyond those that are kept. However many attempts failed since, what is installed stays known, what a rollback leads
+    /// back to, and every object that may be live: the last that knows of one stays until another revision has come to its end, which clears it.
     pub fn surplus(&self) -> Option<usize> {
         if self.revisions.len() <= KEPT {
             return None;
         }
         let installed = self.installed().map(|revision| revision.number);
         let earlier = installed.and_then(|number| self.before(number)).map(|revision| revision.number);
-        self.revisions.iter().position(|revision| ![installed, earlier].contains(&Some(revision.number)))
+        let latest = self.latest().map(|revision| revision.number);
+        self.revisions.iter().position(|revision| {
+            ![installed, earlier, latest].contains(&Some(revision.number))
+                && (Some(revision.number) < installed || !self.alone_knows(revision))
+        })
+    }
+
+    /// Whether a revision that was not cleared holds an object that no other such one holds.
+    fn alone_knows(&self, revision: &Revision) -> bool {
+        let others = || self.revisions.iter().filter(|other| other.number != revision.number && other.is_uncleared());
+        let is_known = |object| others().any(|other| other.record.holds(&object::place(object)));
+        revision.is_uncleared() && !revision.record.objects.iter().all(is_known)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::tests::example;
     use super::*;
 
@@ -102,5 +116,40 @@ mod tests {
         let numbers: Vec<u32> = history.revisions.iter().map(|revision| revision.number).collect();
         assert_eq!(numbers, [2, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
         assert_eq!(history.before(12).map(|revision| revision.number), Some(2));
+    }
+
+    /// OLM1-CTRL-11: what was tried and not cleared stays known however many attempts fail: only who knows nothing alone goes. The success that
+    /// clears it all ends that.
+    #[test]
+    fn what_may_be_live_stays_known() {
+        let attempt = |number: u32, state: State, objects: &[&str]| {
+            let mut revision = example(number, state, "text");
+            let object = |name: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+            revision.record.objects = objects.iter().map(object).collect();
+            revision
+        };
+        let kept = |revisions: &[Revision]| {
+            let mut history = History { revisions: revisions.to_vec() };
+            while let Some(at) = history.surplus() {
+                history.revisions.remove(at);
+            }
+            history.revisions.iter().map(|revision| revision.number).collect::<Vec<u32>>()
+        };
+        // The first attempt alone made b; what the others made is all the same.
+        let mut revisions = vec![attempt(1, State::Failed, &["a", "b"])];
+        revisions.extend((2..=13).map(|number| attempt(number, State::Failed, &["a"])));
+        assert_eq!(kept(&revisions), [1, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+        // Each made something else, and nothing was ever cleared.
+        let names: Vec<String> = (1..=13).map(|number| format!("only-{number}")).collect();
+        let alone: Vec<Revision> = (1..=13).map(|number| attempt(number, State::Pending, &[&names[number as usize - 1]])).collect();
+        assert_eq!(kept(&alone), (1..=13).collect::<Vec<u32>>());
+        // The newest is what is being done, whatever others know.
+        let mut again = alone.clone();
+        again.push(attempt(14, State::Pending, &["only-3"]));
+        assert_eq!(kept(&again), [1, 2].into_iter().chain(4..=14).collect::<Vec<u32>>());
+        // It came to its end, and cleared what the others had left.
+        let mut done = alone;
+        done.push(attempt(14, State::Deployed, &["a"]));
+        assert_eq!(kept(&done), (5..=14).collect::<Vec<u32>>());
     }
 }
