@@ -56,7 +56,21 @@ impl Cluster {
     /// A cluster with everything that Kubernetes has, and without OLM v1; none, with a visible skip, where the given cluster has it.
     #[track_caller]
     pub fn without_olm() -> Option<Self> {
-        let Some(kubeconfig) = std::env::var_os(GIVEN) else { return Some(Self::up(&["--components", "controllers,scheduler,nodes"])) };
+        Self::without_olm_or(&[])
+    }
+
+    /// The same, whose API server calls a Service (`namespace/name`) at a port of this machine. Tests ask [`crate::need_calls`] first, and have
+    /// a cluster that is not theirs do so ([`crate::calls`]).
+    #[track_caller]
+    pub fn without_olm_calling(service: &str, port: u16) -> Option<Self> {
+        Self::without_olm_or(&["--serve-local", &format!("{service}=127.0.0.1:{port}")])
+    }
+
+    #[track_caller]
+    fn without_olm_or(arguments: &[&str]) -> Option<Self> {
+        let Some(kubeconfig) = std::env::var_os(GIVEN) else {
+            return Some(Self::up(&[&["--components", "controllers,scheduler,nodes"], arguments].concat()));
+        };
         let cluster = Self::given(Path::new(&kubeconfig), false);
         if given::has_olm(&cluster) {
             skip("this cluster has OLM v1 already, and the test deploys it");

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bundles::{read_yaml, write};
 use crate::cluster::Cluster;
 use crate::process::{self, eventually};
-use crate::{binary, client};
+use crate::{binary, calls, client};
 
 /// The variable that names its kubeconfig.
 pub const GIVEN: &str = "MAINSTAY_E2E_KUBECONFIG";
@@ -252,26 +252,26 @@ impl Olm {
         let log = File::create(cluster.folder().join("log")).unwrap_or_else(|error| panic!("no log file: {error}"));
         let (health, catalogs) = (free(), format!("127.0.0.1:{}", free()));
         let mut command = cluster.command(binary::mainstay());
-        command.args([
-            "run",
-            "olm-v1",
-            "--metrics-bind-address=0",
-            "--webhook-server-port=0",
-            "--feature-gates",
-            GATES,
-            "--system-namespace",
-            SYSTEM,
-        ]);
+        command.args(["run", "olm-v1", "--metrics-bind-address=0", "--feature-gates", GATES, "--system-namespace", SYSTEM]);
         command.arg("--kubeconfig").arg(file("kubeconfig")).arg("--cache-path").arg(file("cache"));
         command.arg("--tls-cert").arg(file("tls.crt")).arg("--tls-key").arg(file("tls.key")).arg("--catalogd-cas-dir").arg(file("cas"));
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{health}"));
         command.arg(format!("--catalogs-server-addr={catalogs}")).arg(format!("--external-address={catalogs}"));
+        let webhook = if calls::are_possible() { free() } else { 0 };
+        command.arg(format!("--webhook-server-port={webhook}"));
+        if webhook != 0 {
+            command.args(calls::mount_webhook_certificate(cluster, SYSTEM, &file("webhook")));
+            calls::call_webhook_at(cluster, SYSTEM, webhook);
+        }
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
         let olm = Self(child.unwrap_or_else(|error| panic!("mainstay run: {error}")));
         eventually("mainstay run is ready", READY, || {
             let answer = client::get(health, "/readyz").map_err(|error| error.to_string())?;
             if answer.contains(" 200 ") { Ok(()) } else { Err(answer) }
         });
+        if webhook != 0 {
+            eventually("catalogs are labelled", READY, || labels_catalogs(cluster));
+        }
         olm
     }
 }
@@ -280,6 +280,17 @@ impl Drop for Olm {
     fn drop(&mut self) {
         process::terminate(&mut self.0);
     }
+}
+
+/// Whether the webhook is called: an API server knows of a change of its Service a moment later.
+#[track_caller]
+fn labels_catalogs(cluster: &Cluster) -> Result<(), String> {
+    let catalog = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": "asks"},
+        "spec": {"source": {"type": "Image", "image": {"ref": "registry.example/catalog:1"}}},
+    });
+    let said = cluster.kubectl_with(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &catalog.to_string());
+    if said.stdout.contains("olm.operatorframework.io/metadata.name") { Ok(()) } else { Err(said.to_string()) }
 }
 
 /// What a bare API lacks: controllers, a scheduler and nodes, as on an embedded cluster, but over the network.

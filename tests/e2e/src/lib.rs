@@ -11,6 +11,7 @@
 
 mod binary;
 pub mod bundles;
+pub mod calls;
 pub mod client;
 mod cluster;
 mod data;
@@ -21,6 +22,7 @@ mod registry;
 pub mod replay;
 
 pub use binary::mainstay;
+pub use calls::need_calls;
 pub use cluster::{Cluster, Options};
 pub use data::{shared, unpacked};
 pub use process::{Output, eventually, peak_memory, resident_memory, run, signal, terminate};

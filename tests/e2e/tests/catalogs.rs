@@ -21,10 +21,7 @@ fn a_catalog_from_beginning_to_end() {
     assert!(added.stderr.contains("cluster:"), "what changes something names the cluster: {added}");
     added.ok();
     let live = until_serving(&cluster, "team");
-    // On a given cluster it is catalogd's webhook that sets it, which cannot be called where catalogd runs beside the tests.
-    if cluster.is_own() {
-        assert_eq!(live["metadata"]["labels"]["olm.operatorframework.io/metadata.name"], "team");
-    }
+    assert_eq!(live["metadata"]["labels"]["olm.operatorframework.io/metadata.name"], "team");
     assert!(live["metadata"]["finalizers"].to_string().contains("olm.operatorframework.io/delete-server-cache"));
     assert_eq!(condition(&live, "Progressing")["reason"], "Succeeded");
     assert_eq!(condition(&live, "Serving")["reason"], "Available");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use mainstay_e2e::bundles::{self, Toy, condition, offline, publish, read_yaml, until_installed, until_serving};
 use mainstay_e2e::client::{JSON, Target};
-use mainstay_e2e::{Cluster, Options, Registry, need_embedded, need_kubectl};
+use mainstay_e2e::{Cluster, Options, Registry, need_calls, need_embedded, need_kubectl};
 use serde_json::{Value, json};
 
 /// Asks without credentials, trusting the cluster's CA alone; status and body.
@@ -103,6 +103,7 @@ spec:
 /// removed; the update follows the documented steps, and the result lines are upstream's.
 #[test]
 fn an_update_by_kubectl_alone() {
+    let Some(()) = need_calls() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&[]);
     let registry = Registry::ours();
@@ -149,6 +150,7 @@ fn an_update_by_kubectl_alone() {
 /// unpacked by its digest.
 #[test]
 fn what_a_bundle_needs_is_read_from_its_image() {
+    let Some(()) = need_calls() else { return };
     let Some(()) = need_kubectl() else { return };
     let cluster = Cluster::up(&[]);
     let registry = Registry::ours();

@@ -24,10 +24,20 @@ fn held(version: &str) -> String {
     format!("{policy}\n{binding}")
 }
 
+/// Holds a version back, and waits until that counts: an API server looks at a policy a moment after it is written.
+fn hold(world: &World, version: &str) {
+    world.cluster.apply(&held(version));
+    let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "asks", "namespace": "default"}, "data": {"version": version}});
+    eventually("the policy holds", LONG, || {
+        let said = world.cluster.kubectl_with(&["create", "--dry-run=server", "-f", "-"], &settings.to_string());
+        if said.stderr.contains("held by the test") { Ok(()) } else { Err(said.to_string()) }
+    });
+}
+
 /// An upgrade that cannot come to its end, the leader killed in the middle of it, the hindrance gone. Who has been killed?
 fn killed_in_the_middle(world: &World, lease: &str, replicas: &mut [Replica]) -> usize {
     let working = world.leader(lease, replicas);
-    world.cluster.apply(&held("1.1.0"));
+    hold(world, "1.1.0");
     let upgrade = r#"{"spec": {"source": {"catalog": {"version": "1.1.0"}}}}"#;
     world.cluster.kubectl(&["patch", "clusterextension", "gadget", "--type=merge", "-p", upgrade]).ok();
     until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "held by the test");

@@ -4,10 +4,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use mainstay_e2e::bundles::{catalog, write};
-use mainstay_e2e::{Cluster, Output, eventually, mainstay, need_kubectl, terminate};
+use mainstay_e2e::calls::{WEBHOOK, call_webhook_at, mount_webhook_certificate};
+use mainstay_e2e::{Cluster, Output, eventually, mainstay, need_calls, need_kubectl, terminate};
 use serde_json::{Value, json};
 
 use crate::world::{CATALOGD, LONG, OLM, Replica, TIMES, World, free, kubeconfig};
@@ -17,19 +16,41 @@ const NAME: &str = "inject-metadata-name.olm.operatorframework.io";
 const CONFIGURATION: [&str; 2] = ["mutatingwebhookconfiguration", "catalogd-mutating-webhook-configuration"];
 const DEPLOY: [&str; 5] = ["deploy", "--namespace", OLM, "--image", "example.com/mainstay:1"];
 
-/// A cluster without OLM whose API server reaches the webhook's Service at a port of this machine.
-fn world(port: u16) -> World {
-    let local = format!("{OLM}/catalogd-webhook=127.0.0.1:{port}");
-    let world = World { cluster: Cluster::up(&["--components", "controllers,scheduler,nodes", "--serve-local", &local]) };
+/// A cluster without OLM whose API server calls the webhook's Service at a port of this machine, as soon as it is there ([`deploy`]).
+fn world(port: u16) -> Option<World> {
+    need_calls()?;
+    let world = World { cluster: Cluster::without_olm_calling(&format!("{OLM}/{WEBHOOK}"), port)? };
     world.certificates();
-    world
+    Some(world)
+}
+
+/// Deploys. `mainstay up` knows where the webhook is served; any other API server is told so each time anew.
+fn deploy(world: &World, port: u16, arguments: &[&str]) {
+    if world.cluster.is_own() {
+        world.cluster.mainstay(arguments).ok();
+    } else {
+        world.cluster.mainstay(&[arguments, &["--force-conflicts"]].concat()).ok();
+        call_webhook_at(&world.cluster, OLM, port);
+    }
 }
 
 /// A catalog whose writer knows nothing of its label.
 fn apply(world: &World, name: &str, labels: &Value) -> Output {
+    apply_with(world, name, labels, &[])
+}
+
+fn apply_with(world: &World, name: &str, labels: &Value, flags: &[&str]) -> Output {
     let mut object: Value = serde_json::from_str(&catalog(name, "registry.example/catalog:1", None)).unwrap();
     object["metadata"]["labels"] = labels.clone();
-    world.cluster.kubectl_with(&["apply", "-f", "-"], &object.to_string())
+    world.cluster.kubectl_with(&[&["apply", "-f", "-"], flags].concat(), &object.to_string())
+}
+
+/// An API server looks at its webhooks a moment after they are written: it is asked until it refuses.
+fn until_refused(world: &World, words: &str) {
+    eventually("a catalog is refused", LONG, || {
+        let output = apply_with(world, "refused", &Value::Null, &["--dry-run=server"]);
+        if output.code != Some(0) && output.stderr.contains(words) { Ok(()) } else { Err(output.to_string()) }
+    });
 }
 
 fn labels(world: &World, name: &str) -> Value {
@@ -46,15 +67,7 @@ fn until_labelled(world: &World, name: &str) {
 
 /// The certificate of the webhook, as a pod finds it.
 fn mount(world: &World) -> [String; 2] {
-    let secret = world
-        .cluster
-        .until("the certificate is there", &["secret", "-n", OLM, "catalogd-webhook-cert"], |secret| secret["data"]["tls.crt"].is_string());
-    for key in ["tls.crt", "tls.key"] {
-        let pem = STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap();
-        write(&world.file("webhook").join(key), &String::from_utf8(pem).unwrap());
-    }
-    let file = |key: &str| world.file("webhook").join(key).display().to_string();
-    [format!("--webhook-tls-cert={}", file("tls.crt")), format!("--webhook-tls-key={}", file("tls.key"))]
+    mount_webhook_certificate(&world.cluster, OLM, &world.file("webhook"))
 }
 
 /// A process of catalogd that serves the webhook at a port.
@@ -69,11 +82,10 @@ fn catalogd(world: &World, number: usize, port: u16) -> Replica {
 fn a_follower_labels_catalogs() {
     let Some(()) = need_kubectl() else { return };
     let port = free();
-    let world = world(port);
-    world.cluster.mainstay(&DEPLOY).ok();
+    let Some(world) = world(port) else { return };
+    deploy(&world, port, &DEPLOY);
 
-    let refused = apply(&world, "nobody", &Value::Null).refused();
-    assert!(refused.contains(&format!("failed calling webhook \"{NAME}\"")), "{refused}");
+    until_refused(&world, &format!("failed calling webhook \"{NAME}\""));
     apply(&world, "labelled", &json!({LABEL: "labelled"})).ok();
     world.cluster.mainstay(&["catalog", "add", "added", "--ref", "registry.example/catalog:1", "--no-wait"]).ok();
 
@@ -87,11 +99,10 @@ fn a_follower_labels_catalogs() {
     assert_eq!(labels(&world, "wrong"), json!({LABEL: "wrong", "team": "b"}));
 
     // The authority before stays trusted, until the certificate that it signed has gone.
-    world.cluster.mainstay(&DEPLOY).ok();
+    deploy(&world, port, &DEPLOY);
     until_labelled(&world, "between");
-    world.cluster.mainstay(&DEPLOY).ok();
-    let refused = apply(&world, "stranger", &Value::Null).refused();
-    assert!(refused.contains("certificate"), "{refused}");
+    deploy(&world, port, &DEPLOY);
+    until_refused(&world, "certificate");
     mount(&world);
     until_labelled(&world, "renewed");
 
@@ -99,7 +110,10 @@ fn a_follower_labels_catalogs() {
     apply(&world, "late", &Value::Null).refused();
     world.cluster.mainstay(&["deploy", "--uninstall", "--namespace", OLM]).ok();
     assert!(world.cluster.get(&CONFIGURATION).is_none());
-    apply(&world, "late", &Value::Null).ok();
+    eventually("nobody is asked any more", LONG, || {
+        let output = apply(&world, "late", &Value::Null);
+        if output.code == Some(0) { Ok(()) } else { Err(output.stderr) }
+    });
 }
 
 /// A process of `mainstay run service-ca` that knows nothing but the token of the account that it is deployed with.
@@ -122,9 +136,10 @@ fn service_ca(world: &World) -> Replica {
 fn the_service_ca_makes_the_certificates() {
     let Some(()) = need_kubectl() else { return };
     let port = free();
-    let world = world(port);
-    let deploy = [&DEPLOY[..], &["--components", "olm-v1,service-ca", "--certificates", "service-ca"]].concat();
-    world.cluster.mainstay(&deploy).ok();
+    let Some(world) = world(port) else { return };
+    let wanted = [&DEPLOY[..], &["--components", "olm-v1,service-ca", "--certificates", "service-ca"]].concat();
+    deploy(&world, port, &wanted);
+    until_refused(&world, &format!("failed calling webhook \"{NAME}\""));
     world.cluster.until("its pods run", &["deployment", "-n", "openshift-service-ca", "service-ca"], |object| {
         object["status"]["readyReplicas"] == 2
     });
@@ -133,7 +148,7 @@ fn the_service_ca_makes_the_certificates() {
     until_labelled(&world, "plain");
     assert!(world.cluster.get(&CONFIGURATION).unwrap()["webhooks"][0]["clientConfig"]["caBundle"].is_string());
     // Another run changes nothing of that.
-    world.cluster.mainstay(&deploy).ok();
+    deploy(&world, port, &wanted);
     until_labelled(&world, "again");
 
     assert_eq!(terminate(&mut ca.child), Some(0));
@@ -147,7 +162,8 @@ fn the_service_ca_makes_the_certificates() {
 #[test]
 fn the_cluster_operator_where_its_kinds_are() {
     let Some(()) = need_kubectl() else { return };
-    let world = World { cluster: Cluster::up(&["--components", "controllers,scheduler,nodes"]) };
+    let Some(cluster) = Cluster::without_olm() else { return };
+    let world = World { cluster };
     let named = world.cluster.mainstay(&[&DEPLOY[..], &["--components", "cluster-olm-operator"]].concat()).exits(4);
     assert!(named.contains("this cluster has no olms.operator.openshift.io"), "{named}");
     let all = [&DEPLOY[..], &["--components", "all"]].concat();
@@ -160,6 +176,10 @@ fn the_cluster_operator_where_its_kinds_are() {
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
     });
     world.cluster.apply(&definition.to_string());
+    eventually("the kind is served", LONG, || {
+        let served = world.cluster.kubectl(&["get", "--raw", "/apis/operator.openshift.io/v1/olms"]);
+        if served.code == Some(0) { Ok(()) } else { Err(served.to_string()) }
+    });
     world.cluster.mainstay(&all).ok();
     let place = ["deployment", "-n", "openshift-cluster-olm-operator", "cluster-olm-operator"];
     world.cluster.until("its pods run", &place, |object| object["status"]["readyReplicas"] == 2);
