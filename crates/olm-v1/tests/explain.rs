@@ -13,7 +13,7 @@ use mainstay_apply::ObjectRef;
 use mainstay_olm_v1::cluster_operator::compat::Platform;
 use mainstay_olm_v1::extension::dependencies::ApiFact;
 use mainstay_olm_v1::extension::explain::{
-    CatalogFacts, EventFact, Explanation, Facts, Observed, PackageFacts, explain, explain_catalog, explain_package,
+    CatalogFacts, EventFact, Explanation, Facts, Observed, Outcome, PackageFacts, explain, explain_catalog, explain_package, judge,
 };
 use mainstay_olm_v1::extension::facts::{CatalogContent, Live, PullFailure};
 use mainstay_olm_v1::extension::plan::Verdict;
@@ -63,6 +63,23 @@ impl Case {
     }
 
     fn explain(&self) -> Explanation {
+        explain(&self.facts())
+    }
+
+    /// The explanation with every proposal planned, as the command line does it.
+    fn explain_weighed(&self) -> Explanation {
+        let (facts, answer) = (self.facts(), self.explain());
+        let outcome = |wish: Value| {
+            let mut scene = self.scene.clone();
+            mainstay_merge::merge_patch(&mut scene.extension["spec"]["source"]["catalog"], &wish);
+            let (_, plan, snapshot) = scene.decide();
+            (wish, judge(&snapshot, &plan))
+        };
+        let outcomes: Vec<(Value, Outcome)> = answer.proposals().into_iter().map(outcome).collect();
+        answer.weighed(&facts, &outcomes)
+    }
+
+    fn facts(&self) -> Facts {
         let (_, plan, mut snapshot) = self.scene.decide();
         let then = Timestamp::from_second(1_700_000_000).unwrap();
         let mut extension: ClusterExtension = (*snapshot.extension).clone();
@@ -73,7 +90,7 @@ impl Case {
         snapshot.extension = Arc::new(extension);
         let installed = snapshot.history.as_ref().ok().and_then(|history| history.installed().or(history.latest()));
         let objects = installed.into_iter().flat_map(|revision| &revision.record.objects).map(|object| self.observed(object)).collect();
-        explain(&Facts {
+        Facts {
             plan: Ok(plan),
             objects,
             events: self.events.clone(),
@@ -83,7 +100,7 @@ impl Case {
             platform: self.platform,
             now: now(),
             snapshot,
-        })
+        }
     }
 
     /// An object of the scene, well unless the scene says otherwise.
@@ -605,4 +622,71 @@ fn what_is_installed_is_not_held_back() {
     let newer = older.explain().newer.unwrap();
     assert_eq!((newer.version.as_str(), newer.held_back_by, &newer.action), ("3.0.0", "dependency", &None));
     assert!(newer.why.contains("gadgets"), "{newer:?}");
+}
+
+/// MS-EXPL-01, MS-EXPL-05, OLM1-CRD-01: a proposal that leads to a version which the check of CRDs refuses says so, and is not the one thing to
+/// do; one whose bundle cannot be had says that it was not checked.
+#[test]
+fn proposals_are_planned() {
+    let narrower = Content { fields: vec![("size", Value::Null)], ..Content::default() };
+    let mut held = Case::new();
+    held.scene.have("1.1.0", State::Deployed);
+    held.scene.wish("version", json!("1.1.0"));
+    assert_eq!(held.explain_weighed(), held.explain(), "what is doable needs no words");
+    held.scene.offer("2.0.0", &narrower);
+    let action = held.explain_weighed().newer.unwrap().action.unwrap();
+    let refused = action.refused.unwrap();
+    assert!(refused.starts_with("by the check of CRDs: ") && refused.contains("(check existingFieldRemoval)"), "{refused}");
+    let text = held.explain_weighed().text(now());
+    assert!(text.contains(&format!("\n    would be refused: {refused}\n")), "{text}");
+    let gone = PullFailure { message: "registry.example.com: connection refused".to_owned(), terminal: false };
+    held.scene.bundles.insert(image("2.0.0"), Err(gone));
+    let action = held.explain_weighed().newer.unwrap().action.unwrap();
+    assert_eq!(action.not_checked.as_deref(), Some("its bundle cannot be pulled: registry.example.com: connection refused"));
+
+    // An unknown version: what was proposed first leads to the same refusal.
+    let mut stuck = Case::new();
+    stuck.scene.have("1.1.0", State::Deployed);
+    stuck.scene.wish("version", json!("9.x"));
+    let before = stuck.explain_weighed().next.unwrap();
+    assert!(before.wish.is_some() && before.refused.is_none(), "{before:?}");
+    stuck.scene.offer("2.0.0", &narrower);
+    let after = stuck.explain_weighed();
+    assert_eq!(after.next.unwrap().commands, ["mainstay graph widgets"]);
+    let last = after.alternatives.last().unwrap();
+    assert_eq!((&last.commands, last.refused.is_some()), (&before.commands, true), "{last:?}");
+}
+
+/// MS-EXPL-05: two extensions of one package, where extensions are resolved together: who goes first, why, and what ends it.
+#[test]
+fn a_package_that_is_wanted_twice() {
+    let rival = |name: &str, made: &str| {
+        json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+            "metadata": {"name": name, "uid": name, "creationTimestamp": made},
+            "spec": {"namespace": "else", "serviceAccount": {"name": "installer"},
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "widgets"}}}})
+    };
+    let told = |peer: &Value| {
+        let mut case = Case::new();
+        case.scene.extension["metadata"]["creationTimestamp"] = json!("2023-11-14T22:00:00Z");
+        let spec = serde_json::from_value(json!({"resolveDependencies": "Plan"})).unwrap();
+        case.scene.lifecycle.policies = vec![PolicyFact { name: "p".to_owned(), spec }];
+        case.scene.lifecycle.peers = vec![Arc::new(serde_json::from_value(peer.clone()).unwrap())];
+        case.explain()
+    };
+    let earlier = told(&rival("first", "2023-11-14T21:00:00Z"));
+    assert_eq!(earlier.situation, "package-wanted-twice");
+    assert_eq!(earlier.summary, "clusterextension first wants package widgets, too");
+    assert_eq!(earlier.why[1], "first was made earlier, and goes first");
+    assert_eq!(earlier.next.unwrap().commands, ["mainstay uninstall widgets"]);
+    assert_eq!(
+        (&earlier.alternatives[0].commands[..], &earlier.alternatives[0].warning),
+        (&["mainstay uninstall first".to_owned()][..], &None)
+    );
+
+    let mut installed = rival("second", "2023-11-14T23:00:00Z");
+    installed["status"] = json!({"install": {"bundle": {"name": "widgets.v1.0.0", "version": "1.0.0"}}});
+    let later = told(&installed);
+    assert_eq!(later.why[1], "second has installed widgets.v1.0.0, and what is installed goes first");
+    assert!(later.alternatives[0].warning.is_some(), "{later:?}");
 }

@@ -155,3 +155,35 @@ fn healthy_but_pinned() {
     until_installed(&cluster, "gadget", "1.2.0");
     assert!(answer(&cluster, "gadget")["why"].to_string().contains("newest"));
 }
+
+/// MS-EXPL-01, MS-EXPL-05, OLM1-CRD-01: a newer version whose CRD would break objects is not proposed without saying so; a second extension of a
+/// package that is resolved together with the first is told about it.
+#[test]
+fn what_would_be_refused() {
+    let Some(()) = need_kubectl() else { return };
+    let (cluster, registry) = (Cluster::up(&[]), Registry::ours());
+    let folder = cluster.folder().join("bundles");
+    Toy::new("gadget", "1.0.0").write(&folder);
+    let mut narrower = Toy::new("gadget", "1.1.0");
+    narrower.spec_schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
+    narrower.write(&folder);
+    let reference = publish(&registry, &folder, cluster.folder(), "latest");
+    cluster.apply(&bundles::catalog("team", &reference, None));
+    until_serving(&cluster, "team");
+    cluster.mainstay(&["install", "gadget", "--version", "1.0.0", "--yes"]).ok();
+    let told = answer(&cluster, "gadget");
+    let refused = told["newer"]["action"]["refused"].as_str().unwrap_or_else(|| panic!("{told:#}"));
+    assert!(refused.starts_with("by the check of CRDs: ") && refused.contains("existingFieldRemoval"), "{told:#}");
+
+    let policy = json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": "gadget"},
+        "spec": {"packages": ["gadget"], "resolveDependencies": "Plan"}});
+    cluster.apply(&policy.to_string());
+    cluster.apply(&bundles::extension("second", "tools", "gadget", "1.0.0", None));
+    until_said(&cluster, "clusterextension", "second", "Progressing", "package gadget can be installed once");
+    let told = answer(&cluster, "second");
+    assert_eq!(
+        (&told["situation"], &told["next"]["commands"]),
+        (&json!("package-wanted-twice"), &json!(["mainstay uninstall second"])),
+        "{told:#}"
+    );
+}

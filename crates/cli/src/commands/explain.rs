@@ -4,6 +4,7 @@ mod gather;
 
 use clap::Args;
 use jiff::Timestamp;
+use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_olm_v1::extension::explain::{Explanation, explain, explain_catalog, explain_package};
 
 use crate::cluster::{ClusterArgs, Session};
@@ -114,16 +115,24 @@ async fn answer(session: &Session, subject: &Subject) -> Result<Explanation, Fai
     let mut progress = Progress::start();
     match subject {
         Subject::Any(name) => match extensions::find(session, name).await? {
-            Some(extension) => Ok(explain(&Box::pin(gather::extension(session, extension, &mut progress)).await?)),
+            Some(extension) => extension_answer(session, extension, &mut progress).await,
             None => package(session, name, true).await,
         },
         Subject::Extension(name) => {
             let extension = extensions::get(session, name).await?;
-            Ok(explain(&Box::pin(gather::extension(session, extension, &mut progress)).await?))
+            extension_answer(session, extension, &mut progress).await
         }
         Subject::Catalog(name) => Ok(explain_catalog(&gather::catalog(session, name).await?)),
         Subject::Package(name) => package(session, name, false).await,
     }
+}
+
+/// An extension, with what it is told to do planned, too.
+async fn extension_answer(session: &Session, extension: ClusterExtension, progress: &mut Progress) -> Result<Explanation, Failure> {
+    let (facts, mut world) = Box::pin(gather::extension(session, extension, progress)).await?;
+    let answer = explain(&facts);
+    let outcomes = Box::pin(gather::outcomes(&mut world, &facts.snapshot.extension, answer.proposals(), progress)).await;
+    Ok(answer.weighed(&facts, &outcomes))
 }
 
 /// A package. Where the kind was not said, a name that is nothing at all is not found.

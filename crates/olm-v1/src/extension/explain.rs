@@ -21,9 +21,11 @@ mod health;
 mod newer;
 mod objects;
 mod package;
+mod proposals;
 mod refusal;
 mod removal;
 mod text;
+mod twice;
 mod words;
 
 use jiff::Timestamp;
@@ -41,6 +43,7 @@ pub use catalog::{CatalogFacts, explain_catalog};
 pub use cause::{Cause, candidates, providers};
 pub use health::Observed;
 pub use package::{PackageFacts, explain_package};
+pub use proposals::{Outcome, judge};
 pub use text::ago;
 
 /// What an explanation of an extension rests on.

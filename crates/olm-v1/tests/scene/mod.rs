@@ -180,6 +180,7 @@ pub fn catalog(name: &str, text: &str) -> CatalogFact {
 }
 
 /// Everything that a plan may ask for.
+#[derive(Clone)]
 pub struct Scene {
     pub extension: Value,
     pub gates: FeatureGates,

@@ -11,10 +11,11 @@ use kube::api::{Api, ListParams};
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::ObjectRef;
-use mainstay_olm_v1::extension::explain::{CatalogFacts, EventFact, Facts, Observed, PackageFacts, candidates};
+use mainstay_merge::merge_patch;
+use mainstay_olm_v1::extension::explain::{CatalogFacts, EventFact, Facts, Observed, Outcome, PackageFacts, candidates, judge};
 use mainstay_resolver::{PackageSource as _, Request, resolve};
 use mainstay_versions::Version;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::{Session, not_written, refused};
 use crate::errors::Failure;
@@ -30,8 +31,15 @@ const READERS: usize = 8;
 /// Pods of one Deployment that are read.
 const PODS: u32 = 50;
 
-/// Everything about an extension.
-pub async fn extension(session: &Session, extension: ClusterExtension, progress: &mut Progress) -> Result<Facts, Failure> {
+/// How long all proposals together may take.
+const PROPOSALS: Duration = Duration::from_secs(30);
+
+/// Everything about an extension, and the world that it was seen in.
+pub async fn extension<'s>(
+    session: &'s Session,
+    extension: ClusterExtension,
+    progress: &mut Progress,
+) -> Result<(Facts, World<'s>), Failure> {
     let name = extension.metadata.name.clone().unwrap_or_default();
     progress.doing(&format!("{name}: look at the cluster"));
     let catalogs = catalogs(session).await?;
@@ -50,7 +58,7 @@ pub async fn extension(session: &Session, extension: ClusterExtension, progress:
     let namespace = &snapshot.extension.spec.namespace;
     let namespaces: Api<Namespace> = Api::all(session.client.clone());
     let events = events(session, "ClusterExtension", &name).await?;
-    Ok(Facts {
+    let facts = Facts {
         plan,
         objects: objects.into_iter().collect::<Result<_, _>>()?,
         events,
@@ -61,7 +69,39 @@ pub async fn extension(session: &Session, extension: ClusterExtension, progress:
         platform: world.extra.platform,
         now: Timestamp::now(),
         snapshot,
-    })
+    };
+    Ok((facts, world))
+}
+
+/// What came of planning each of these wishes, as a plan of the user's would: rights that are missing are counted as granted.
+pub async fn outcomes(
+    world: &mut World<'_>,
+    extension: &ClusterExtension,
+    wishes: Vec<Value>,
+    progress: &mut Progress,
+) -> Vec<(Value, Outcome)> {
+    let end = tokio::time::Instant::now() + PROPOSALS;
+    let mut all = Vec::new();
+    for wish in wishes {
+        progress.doing("look at where the proposals lead");
+        let outcome = match tokio::time::timeout_at(end, outcome(world, extension, &wish, progress)).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(failure)) => Outcome::Unknown(failure.to_line()),
+            Err(_) => Outcome::Unknown(format!("it took more than {} s", PROPOSALS.as_secs())),
+        };
+        all.push((wish, outcome));
+    }
+    all
+}
+
+async fn outcome(world: &mut World<'_>, extension: &ClusterExtension, wish: &Value, progress: &mut Progress) -> Result<Outcome, Failure> {
+    let failed = |error: serde_json::Error| Failure::failed("clusterextension", &error);
+    let mut object = serde_json::to_value(extension).map_err(failed)?;
+    merge_patch(&mut object, &json!({"spec": {"source": {"catalog": wish}}}));
+    let wanted: ClusterExtension = serde_json::from_value(object).map_err(failed)?;
+    let mut snapshot = world.begin(&wanted, &Rights::All).await?;
+    let plan = world.ready(&mut snapshot, progress).await?;
+    Ok(judge(&snapshot, &plan))
 }
 
 /// Everything about a catalog.

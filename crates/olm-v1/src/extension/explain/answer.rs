@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use mainstay_resolver::ObstacleKind;
 use serde::Serialize;
+use serde_json::Value;
 
 /// Why something is as it is.
 ///
 /// As JSON: `subject`, `situation` (a stable word, `healthy` or what is wrong), `state`, `summary`, `installed` (`name`, `version`),
-/// `waitsFor`, `since`, `why` (lines), `next` and `alternatives` (`text`, `commands`, `warning`), `newer` (`version`, `heldBackBy`, `why`,
+/// `waitsFor`, `since`, `why` (lines), `next` and `alternatives` (`text`, `commands`, `warning`, `refused`, `notChecked`), `newer` (`version`, `heldBackBy`, `why`,
 /// `action`), `notes`, `evidence` (`what`, `says`, `at`). What does not apply is absent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,6 +79,15 @@ pub struct Action {
     /// What it may cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
+    /// Why the cluster would refuse what it leads to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Why nobody knows whether the cluster would refuse it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_checked: Option<String>,
+    /// The wish that it makes: a change of `spec.source.catalog`.
+    #[serde(skip)]
+    pub wish: Option<Value>,
 }
 
 /// A newer version that is not installed.
@@ -132,7 +142,13 @@ impl Explanation {
 impl Action {
     /// Something to do.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), commands: Vec::new(), warning: None }
+        Self { text: text.into(), commands: Vec::new(), warning: None, refused: None, not_checked: None, wish: None }
+    }
+
+    /// With a change of `spec.source.catalog`, as a command.
+    #[must_use]
+    pub fn wishing(self, extension: &str, wish: Value) -> Self {
+        Self { wish: Some(wish.clone()), ..self.command(super::patch(extension, &wish)) }
     }
 
     /// With a command that does it.

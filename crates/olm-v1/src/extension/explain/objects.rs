@@ -82,10 +82,7 @@ pub(super) fn unsafe_crds(facts: &Facts, crds: &[(String, Vec<UpgradeFinding>)])
     let names = listed(crds.iter().map(|(name, _)| name.as_str()), 3);
     let mut answer =
         held(facts, "crd-unsafe", format!("the new version would change the CRD {names} in a way that may break existing objects"));
-    for (crd, findings) in crds {
-        let prefix = if crds.len() > 1 { format!("{crd}: ") } else { String::new() };
-        answer.why.extend(findings.iter().map(|finding| format!("{prefix}{}", finding_in_words(finding))));
-    }
+    answer.why.extend(findings(crds));
     let answer = match (installed(facts), &facts.plan) {
         (Some((_, version)), _) => answer.then(
             Action::new(format!("Stay with {version} until a version comes that keeps what exists:"))
@@ -104,6 +101,15 @@ pub(super) fn unsafe_crds(facts: &Facts, crds: &[(String, Vec<UpgradeFinding>)])
     answer.or(Action::new("Change the CRD all the same: switch the check off for this extension")
         .command(format!("kubectl patch clusterextension {name} --type merge -p '{off}'"))
         .warns("objects that exist may become invalid, and what they hold in removed fields is lost"))
+}
+
+/// Every finding; each CRD is named where there are several.
+pub(super) fn findings(crds: &[(String, Vec<UpgradeFinding>)]) -> Vec<String> {
+    let line = |crd: &String, finding| {
+        let prefix = if crds.len() > 1 { format!("{crd}: ") } else { String::new() };
+        format!("{prefix}{}", finding_in_words(finding))
+    };
+    crds.iter().flat_map(|(crd, findings)| findings.iter().map(move |finding| line(crd, finding))).collect()
 }
 
 /// A finding, with the check that made it.

@@ -277,8 +277,7 @@ pub(super) fn changes(name: &str, package: &str, changes: &[Change], leads_to: &
     if wish.is_empty() {
         return None;
     }
-    let action =
-        Action::new(format!("{}; that leads to {package} {leads_to}:", words.join(" and "))).command(patch(name, &Value::Object(wish)));
+    let action = Action::new(format!("{}; that leads to {package} {leads_to}:", words.join(" and "))).wishing(name, Value::Object(wish));
     Some((forced, if forced { action.warns("the catalog has not verified this step, and data may be lost") } else { action }))
 }
 

@@ -1,7 +1,9 @@
 //! Every cause in words: what happened, why, and the one thing to do. What several themes share stands here.
 
 use super::conditions::Conditions;
-use super::{Action, Cause, Explanation, Facts, State, account, attempt, content, extension_subject, installed, name, objects, refusal};
+use super::{
+    Action, Cause, Explanation, Facts, State, account, attempt, content, extension_subject, installed, name, objects, refusal, twice,
+};
 
 impl Explanation {
     /// Adds a reason.
@@ -62,6 +64,7 @@ fn waits_for(situation: &str) -> &'static str {
         "account-missing" | "no-account-named" => "the account",
         "rights-missing" => "the rights",
         "role-missing" => "the role",
+        "package-wanted-twice" => "the other extension to go",
         "object-owned" | "object-unowned" => "the object to be free",
         "crd-unsafe" => "a version that keeps what exists",
         "image-unavailable" => "the image",
@@ -94,6 +97,9 @@ fn other(facts: &Facts, text: &str) -> Explanation {
             Action::new("See what happened; the version is tried again when the extension is changed, or a newer one comes:")
                 .command(format!("mainstay history {name}")),
         );
+    }
+    if let Some(answer) = twice::explain(facts, text) {
+        return advice.into_iter().map(|line| Action::new(format!("This would work: {line}"))).fold(answer, Explanation::or);
     }
     if !advice.is_empty() {
         let mut answer = held(facts, "dependencies", "there is no set of versions that fits together".to_owned());

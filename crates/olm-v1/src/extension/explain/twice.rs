@@ -1,0 +1,42 @@
+//! Extensions that want one package: where they are resolved together, it is installed once (MS-EXPL-05).
+
+use std::sync::Arc;
+
+use mainstay_api::olm_v1::ClusterExtension;
+
+use super::words::held;
+use super::{Action, Explanation, Facts, installed, name, package};
+
+/// The explanation, where the planner's words are about it.
+pub(super) fn explain(facts: &Facts, text: &str) -> Option<Explanation> {
+    let extension = &*facts.snapshot.extension;
+    let (own, package) = (name(extension), package(extension));
+    if !text.contains(&format!("package {package} can be installed once")) {
+        return None;
+    }
+    let rivals = facts.snapshot.known.lifecycle.peers.iter().filter(|peer| peer.metadata.deletion_timestamp.is_none());
+    let mut rivals: Vec<&Arc<ClusterExtension>> = rivals.filter(|peer| name(peer) != own && super::package(peer) == package).collect();
+    // The one that goes first: what has something installed, then what was made earlier.
+    rivals.sort_by_cached_key(|peer| (bundle(peer).is_none(), peer.metadata.creation_timestamp.clone(), name(peer).to_owned()));
+    let rival = rivals.first()?;
+    let other = name(rival);
+    let mut answer = held(facts, "package-wanted-twice", format!("clusterextension {other} wants package {package}, too"));
+    answer.why.push(format!("{package} can be installed once: extensions that are resolved together share its APIs"));
+    answer.why.push(match bundle(rival) {
+        Some(bundle) => format!("{other} has installed {bundle}, and what is installed goes first"),
+        None => format!("{other} was made earlier, and goes first"),
+    });
+    let removes = |name: &str, has: bool| {
+        let action = Action::new(String::new()).command(format!("mainstay uninstall {name}"));
+        if has { action.warns("CRDs of the removed extension go with all their custom resources") } else { action }
+    };
+    let this =
+        Action { text: format!("Keep one of the two. {other} goes first, so remove {own}:"), ..removes(own, installed(facts).is_some()) };
+    let that = Action { text: format!("Keep {own} instead: remove {other}"), ..removes(other, bundle(rival).is_some()) };
+    Some(answer.then(this).or(that))
+}
+
+/// The bundle that an extension says that it has installed.
+fn bundle(extension: &ClusterExtension) -> Option<&str> {
+    Some(extension.status.as_ref()?.install.as_ref()?.bundle.name.as_str())
+}
