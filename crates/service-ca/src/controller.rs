@@ -215,6 +215,12 @@ impl ServiceCa {
         let Some(name) = serving::secret_name(&service) else { return Ok(Outcome::Done) };
         let place = secret_at(&key.namespace, name);
         let live = self.writer.get(&place).await?;
+        // The copy may be behind: whoever stops asking and then writes the Secret himself must not find it written over. The Secret is read first,
+        // and written only as it was read.
+        let Some(service) = self.writer.get(&service_at(key)).await?.filter(|now| serving::secret_name(now) == Some(name)) else {
+            // What has changed wakes this again.
+            return Ok(Outcome::Done);
+        };
         let now = self.env.now_seconds();
         match serving::plan(&service, live.as_ref(), &authority, now) {
             serving::Plan::NotWanted => Ok(Outcome::Done),
@@ -258,8 +264,7 @@ impl ServiceCa {
 
     async fn annotate(&self, key: &Key, patch: Option<Value>) -> Result<(), Error> {
         if let Some(patch) = patch {
-            let place = ObjectRef { kind: "Service".to_owned(), ..secret_at(&key.namespace, &key.name) };
-            self.writer.patch(&place, "", &Patch::Merge(patch)).await?;
+            self.writer.patch(&service_at(key), "", &Patch::Merge(patch)).await?;
         }
         Ok(())
     }
@@ -417,6 +422,10 @@ fn core(kind: &str, plural: &str) -> ApiResource {
 
 fn secret_at(namespace: &str, name: &str) -> ObjectRef {
     ObjectRef { api_version: "v1".to_owned(), kind: "Secret".to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+fn service_at(key: &Key) -> ObjectRef {
+    ObjectRef { kind: "Service".to_owned(), ..secret_at(&key.namespace, &key.name) }
 }
 
 fn chain(error: &Error) -> String {

@@ -1,6 +1,7 @@
 //! `mainstay run` and `mainstay deploy`: the controllers as processes of their own, with the rights that they are deployed with.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod certificates;
 mod deploy;
 mod leaders;
 mod proxy;
