@@ -197,6 +197,32 @@ async fn certificates_and_bundles_are_kept() {
     api.end().await;
 }
 
+/// COP-SCA-01, MS-CLI-04: whoever stops asking and then writes the Secret himself keeps what he wrote, also while the loop has not heard of the
+/// first yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stops_asking_is_left_alone() {
+    let mut api = Api::start().await;
+    api.run().await;
+    let secrets: Vec<ObjectRef> = (0..30).map(|number| place("v1", "Secret", "default", &format!("cert-{number}"))).collect();
+    let mine = STANDARD.encode("mine");
+    for secret in &secrets {
+        api.apply(&service(&format!("of-{}", secret.name), &secret.name)).await;
+        api.until(secret, |secret| !certificates(secret).is_empty()).await;
+    }
+    for secret in &secrets {
+        let asked = place("v1", "Service", "default", &format!("of-{}", secret.name));
+        api.annotate(&asked, json!({"service.beta.openshift.io/serving-cert-secret-name": null})).await;
+        api.admin.patch(secret, "", &Patch::Merge(json!({"data": {"tls.key": mine}}))).await.unwrap();
+    }
+    // It looks at one after the other.
+    api.apply(&service("last", "last")).await;
+    api.until(&place("v1", "Secret", "default", "last"), |secret| !certificates(secret).is_empty()).await;
+    for secret in &secrets {
+        assert_eq!(api.admin.get(secret).await.unwrap().unwrap()["data"]["tls.key"], mine, "{secret}");
+    }
+    api.end().await;
+}
+
 /// COP-SCA-02: another's Secret is not overwritten, and the Service says why until it is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn anothers_secret_stays() {
