@@ -19,9 +19,9 @@ pub fn show(planned: &Planned, wide: bool) -> String {
     if let Some(way) = rollback {
         // What speaks against it is the problem of its step, or among the warnings.
         let _ = writeln!(text, "rollback {}", way.headline());
-        way.assurances().iter().for_each(|line| {
+        for line in way.assurances() {
             let _ = writeln!(text, "  {line}");
-        });
+        }
     }
     let written: Vec<&Object> = preview.writes.iter().filter(|write| wide || write.change.is_one()).collect();
     section(&mut text, 0, "written by this command:", written.iter().flat_map(|object| lines(object)));

@@ -148,7 +148,8 @@ impl Action {
     /// With a change of `spec.source.catalog`, as a command.
     #[must_use]
     pub fn wishing(self, extension: &str, wish: Value) -> Self {
-        Self { wish: Some(wish.clone()), ..self.command(super::patch(extension, &wish)) }
+        let action = self.command(super::patch(extension, &wish));
+        Self { wish: Some(wish), ..action }
     }
 
     /// With a command that does it.

@@ -26,13 +26,10 @@ pub enum Outcome {
 /// What the plan for a proposed wish comes to. What the installer may do is not judged: an upgrade grants what is missing.
 pub fn judge(snapshot: &Snapshot, plan: &Plan) -> Outcome {
     let text = match &plan.verdict {
-        Verdict::Reached => return Outcome::Doable,
+        // A missing account stands in the way of everything, and is explained where it does.
+        Verdict::Reached | Verdict::NoAccount { .. } => return Outcome::Doable,
         Verdict::Retrying(text) | Verdict::Blocked(text) => first_line(text),
         Verdict::Unreadable(problem) => return Outcome::Unknown(format!("the install records cannot be read: {problem}")),
-        // It stands in the way of everything, and is explained where it does.
-        Verdict::NoAccount { .. } => return Outcome::Doable,
-        #[allow(unreachable_patterns, reason = "a verdict that only waits says so by itself")]
-        _ => return Outcome::Doable,
     };
     if plan.consent.meanwhile.is_some() {
         // It is done once it is approved, or others have done their part.
