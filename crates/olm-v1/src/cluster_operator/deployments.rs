@@ -75,8 +75,8 @@ pub fn told(live: &Value, wanted: &Value) -> String {
     };
     let gates = || {
         let arguments = lists(wanted, "args");
-        let gates = arguments.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
-        match gates.filter_map(|text| text.strip_prefix(ARGUMENT)).next() {
+        let mut arguments = arguments.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+        match arguments.find_map(|text| text.strip_prefix(ARGUMENT)) {
             None => "the feature gates are the defaults".to_owned(),
             Some(gates) => format!("the feature gates are {gates}"),
         }
