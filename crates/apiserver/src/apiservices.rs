@@ -12,6 +12,7 @@ use crate::api::Api;
 use crate::cache::Scope;
 use crate::error::Result;
 use crate::object::{meta, metadata_mut};
+use crate::served::Served;
 use crate::{clock, fields, strategy};
 
 /// Says who looks after the object.
@@ -60,24 +61,28 @@ pub fn group_priority(group: &str) -> i64 {
 pub async fn built_in(api: &Api) -> Result<()> {
     let groups = registry().groups().iter().filter(|group| group.name != "apiregistration.k8s.io");
     let all = groups.flat_map(|group| group.versions.iter().map(move |version| (group.name.as_str(), version.as_str())));
-    try_join_all(all.map(|(group, version)| ensure(api, group, version, priorities(group, version), "onstart"))).await.map(|_| ())
+    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
+    let made = all.map(|(group, version)| ensure(api, &services, group, version, priorities(group, version), "onstart"));
+    try_join_all(made).await.map(|_| ())
 }
 
 /// Makes the objects of custom groups and removes those whose CRDs are gone.
 pub async fn custom(api: &Api, groups: &BTreeMap<String, Vec<String>>) -> Result<()> {
+    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
     for (group, versions) in groups {
         for version in versions {
-            ensure(api, group, version, CUSTOM, "true").await?;
+            ensure(api, &services, group, version, CUSTOM, "true").await?;
         }
     }
-    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
     for entry in api.cache.resource(&services.storage).list(&Scope::default()) {
         if entry.labels.get(AUTOMANAGED).map(String::as_str) != Some("true") {
             continue;
         }
-        let object = entry.value();
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let served = groups.get(&text("/spec/group")).is_some_and(|versions| versions.contains(&text("/spec/version")));
+        // The name is made of both, and nobody may change it.
+        let served = entry
+            .name()
+            .split_once('.')
+            .is_some_and(|(version, group)| groups.get(group).is_some_and(|versions| versions.iter().any(|one| one == version)));
         if !served {
             match api.remove(&services, "", entry.name(), entry.revision).await {
                 Err(error) if !matches!(&*error.reason, "NotFound" | "Conflict") => return Err(error),
@@ -88,10 +93,9 @@ pub async fn custom(api: &Api, groups: &BTreeMap<String, Vec<String>>) -> Result
     Ok(())
 }
 
-async fn ensure(api: &Api, group: &str, version: &str, (of_group, of_version): (i64, i64), managed: &str) -> Result<()> {
-    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
+async fn ensure(api: &Api, services: &Served, group: &str, version: &str, (of_group, of_version): (i64, i64), managed: &str) -> Result<()> {
     let name = format!("{version}.{group}");
-    if api.cached(&services, "", &name).is_some() || api.load(&services, "", &name).await?.is_some() {
+    if api.cached(services, "", &name).is_some() || api.load(services, "", &name).await?.is_some() {
         return Ok(());
     }
     let mut object = json!({
@@ -103,14 +107,14 @@ async fn ensure(api: &Api, group: &str, version: &str, (of_group, of_version): (
     if !group.is_empty() {
         object["spec"]["group"] = group.into();
     }
-    strategy::default(&services, &mut object);
-    fields::by_server(&services, &Value::Null, &mut object, None);
+    strategy::default(services, &mut object);
+    fields::by_server(services, &Value::Null, &mut object, None);
     object["status"] = json!({"conditions": [{
         "type": "Available", "status": "True", "lastTransitionTime": clock::now(),
         "reason": "Local", "message": "Local APIServices are always available",
     }]});
     metadata_mut(&mut object).remove("resourceVersion");
-    match api.save(&services, &mut object, Expect::Absent).await {
+    match api.save(services, &mut object, Expect::Absent).await {
         Err(error) if error.reason == "AlreadyExists" => Ok(()),
         other => other.map(|_| ()),
     }

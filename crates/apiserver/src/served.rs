@@ -105,13 +105,12 @@ impl Snapshot {
 
     /// The same with these custom resources; `groups` has each group's versions in order.
     #[must_use]
-    pub fn with_custom(&self, custom: Vec<Served>, groups: BTreeMap<String, Vec<String>>) -> Self {
+    pub fn with_custom(&self, custom: Vec<Arc<Served>>, groups: BTreeMap<String, Vec<String>>) -> Self {
         let mut next = Self { generation: self.generation + 1, custom_groups: groups, ..Self::default() };
         for served in self.resources.values().filter(|served| served.custom.is_none()) {
             next.insert(served.clone());
         }
         for served in custom {
-            let served = Arc::new(served);
             let facts = &served.facts;
             next.custom.insert((facts.group.clone(), facts.version.clone(), facts.plural.clone()), served.clone());
             next.insert(served);

@@ -1,5 +1,8 @@
 //! Aggregated ClusterRoles: their rules are the union of those of the roles that their selectors match (KAPI-WL-01).
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use kube::api::DynamicObject;
 use mainstay_runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
@@ -21,7 +24,8 @@ pub async fn run(world: World) {
     let roles = world.follow("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false);
     let queue: Queue<Key> = Queue::default();
     roles.ready().await;
-    let (wake, all) = (queue.clone(), roles.clone());
+    let wake = queue.clone();
+    let aggregated = Mutex::<BTreeMap<Key, Vec<Value>>>::default();
     roles.on_change(move |change| {
         let before = change.before.as_deref();
         let now = change.now.as_deref();
@@ -29,13 +33,25 @@ pub async fn run(world: World) {
             (Some(before), Some(now)) => before.labels() == now.labels() && before.at("/rules") == now.at("/rules"),
             _ => false,
         };
-        if let Some(role) = change.now.as_ref().filter(|role| role.at("/aggregationRule").is_object()) {
-            wake.add(Key::of(role));
+        let mut aggregated = aggregated.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(object) = change.object() {
+            let key = Key::of(object);
+            match now.and_then(selectors) {
+                Some(selectors) => {
+                    wake.add(key.clone());
+                    aggregated.insert(key, selectors.clone());
+                }
+                None => _ = aggregated.remove(&key),
+            }
         }
-        // Any role may be part of any aggregated one; there are few of those.
-        if !same {
-            for role in all.all().iter().filter(|role| role.at("/aggregationRule").is_object()) {
-                wake.add(Key::of(role));
+        if same {
+            return;
+        }
+        // A role is part of few aggregated ones, and a cluster has thousands of roles.
+        let labels: Vec<Value> = before.into_iter().chain(now).map(|role| json!(role.labels())).collect();
+        for (key, selectors) in &*aggregated {
+            if labels.iter().any(|labels| is_part(selectors, labels)) {
+                wake.add(key.clone());
             }
         }
     });
@@ -69,11 +85,20 @@ impl Controller {
     }
 }
 
+/// The selectors of a role that is aggregated.
+fn selectors(role: &DynamicObject) -> Option<&Vec<Value>> {
+    static NONE: Vec<Value> = Vec::new();
+    let rule = role.data.get("aggregationRule").filter(|rule| rule.is_object())?;
+    Some(rule.get("clusterRoleSelectors").and_then(Value::as_array).unwrap_or(&NONE))
+}
+
+fn is_part(selectors: &[Value], labels: &Value) -> bool {
+    selectors.iter().any(|selector| mainstay_rbac::selector_matches(selector, Some(labels)))
+}
+
 /// The rules that an aggregated role should have; nothing where it is none.
 fn rules<'a>(role: &DynamicObject, all: impl Iterator<Item = &'a DynamicObject>) -> std::result::Result<Option<Value>, String> {
-    if !role.at("/aggregationRule").is_object() {
-        return Ok(None);
-    }
+    let Some(selectors) = selectors(role) else { return Ok(None) };
     let value = |role: &DynamicObject| {
         let mut value = json!({"metadata": {"name": role.name(), "labels": role.labels()}});
         for part in ["rules", "aggregationRule"] {
@@ -83,8 +108,8 @@ fn rules<'a>(role: &DynamicObject, all: impl Iterator<Item = &'a DynamicObject>)
         }
         value
     };
-    let all: Vec<Value> = all.map(value).collect();
-    let union = mainstay_rbac::aggregated_rules(&value(role), &all).map_err(|error| error.to_string())?;
+    let parts: Vec<Value> = all.filter(|other| is_part(selectors, &json!(other.labels()))).map(value).collect();
+    let union = mainstay_rbac::aggregated_rules(&value(role), &parts).map_err(|error| error.to_string())?;
     union.map(|rules| serde_json::to_value(rules).map_err(|error| error.to_string())).transpose()
 }
 

@@ -14,7 +14,8 @@ pub fn bundles(data: &[u8]) {
     let mut path = "manifests/csv.yaml".to_owned();
     for line in text.split_inclusive('\n') {
         match line.strip_prefix("=== ") {
-            Some(name) => name.trim_end().clone_into(&mut path),
+            // The names of a tree have no empty parts.
+            Some(name) => path = name.trim_end().split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/"),
             None => files.entry(path.clone()).or_default().push_str(line),
         }
     }

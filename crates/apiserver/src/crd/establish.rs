@@ -1,6 +1,6 @@
 //! Establishing: one task follows the CRDs, keeps their conditions, and replaces the snapshot of what is served.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use mainstay_kinds::{Resource, Subresource};
@@ -55,15 +55,15 @@ struct Known {
     /// The revision that was read; 0 to read it again.
     revision: u64,
     stub: Value,
-    served: Arc<Vec<Served>>,
+    served: Vec<Arc<Served>>,
 }
 
-/// A CRD in one pass.
+/// A CRD that a pass looks at, because it changed or is not settled.
 struct Item {
+    name: String,
     revision: u64,
-    /// The whole CRD where it changed, else its names.
+    /// Null once it is gone.
     crd: Value,
-    changed: bool,
 }
 
 impl Establisher {
@@ -123,27 +123,19 @@ impl Establisher {
         }
         let entries = self.api.cache.resource(&crds.storage).list(&Scope::default());
         let mut outcome = Ok(());
+        // A cluster has a thousand CRDs and changes one: what did not change is not looked at.
         let mut items: Vec<Item> = entries
             .iter()
-            .map(|entry| match self.known.get(&entry.key) {
-                Some(known) if known.revision == entry.revision => {
-                    Item { revision: entry.revision, crd: known.stub.clone(), changed: false }
-                }
-                _ => Item { revision: entry.revision, crd: entry.value(), changed: true },
-            })
+            .filter(|entry| self.known.get(&entry.key).is_none_or(|known| known.revision != entry.revision))
+            .map(|entry| Item { name: entry.key.clone(), revision: entry.revision, crd: entry.value() })
             .collect();
         // The oldest CRD gets the names that several want.
-        items.sort_by_key(|item| (meta(&item.crd, "creationTimestamp").to_owned(), meta(&item.crd, "name").to_owned()));
+        items.sort_by_cached_key(|item| (meta(&item.crd, "creationTimestamp").to_owned(), item.name.clone()));
         let mut due = Vec::new();
         for index in 0..items.len() {
-            if !items[index].changed {
-                continue;
-            }
             let deleting = !meta(&items[index].crd, "deletionTimestamp").is_empty();
             if !deleting {
-                let group = &items[index].crd["spec"]["group"];
-                let others = items.iter().enumerate().filter(|(at, other)| *at != index && other.crd["spec"]["group"] == *group);
-                let names = crd::names_accepted(&items[index].crd, others.map(|(_, other)| &other.crd));
+                let names = self.names_accepted(&items, index);
                 if let Some(next) = settled(&items[index].crd, &names) {
                     due.push((index, std::mem::replace(&mut items[index].crd, next)));
                 }
@@ -160,20 +152,29 @@ impl Establisher {
             }
         }
         // A kind is served before its CRD says so: whoever waits for the condition asks for objects in the next moment.
-        self.publish(&items);
+        self.publish(&items, &entries.iter().map(|entry| entry.key.as_str()).collect());
         let listed = crate::apiservices::custom(&self.api, &self.api.served().custom_groups).await;
         for (index, before) in due {
-            let Item { revision, crd, .. } = &mut items[index];
+            let Item { name, revision, crd } = &mut items[index];
             crate::fields::by_server(&crds, &before, crd, Some("status"));
             let saved = self.api.save(&crds, crd, Expect::Revision(*revision)).await;
             // What could not be written is looked at again in the next pass.
             let now = saved.as_ref().map_or(0, |revision| *revision);
-            if let Some(known) = self.known.get_mut(meta(crd, "name")).filter(|known| known.revision == *revision) {
+            if let Some(known) = self.known.get_mut(name).filter(|known| known.revision == *revision) {
                 known.revision = now;
             }
             outcome = outcome.and(saved.map(|_| ()));
         }
         outcome.and(listed)
+    }
+
+    /// The names that one of the items gets beside all other CRDs of its group.
+    fn names_accepted(&self, items: &[Item], index: usize) -> Names {
+        let looked_at: HashSet<&str> = items.iter().map(|item| item.name.as_str()).collect();
+        let unchanged = self.known.iter().filter(|(name, _)| !looked_at.contains(name.as_str())).map(|(_, known)| &known.stub);
+        let changed = items.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, item)| &item.crd);
+        let group = &items[index].crd["spec"]["group"];
+        crd::names_accepted(&items[index].crd, unchanged.chain(changed).filter(|other| other["spec"]["group"] == *group))
     }
 
     /// Deletes the instances of a CRD that is being deleted, then lets it go.
@@ -244,50 +245,49 @@ impl Establisher {
         Ok(false)
     }
 
-    fn publish(&mut self, items: &[Item]) {
-        let mut custom = Vec::new();
-        let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let mut known = HashMap::new();
-        let mut changed = self.api.served().generation == 0;
-        for Item { revision, crd, changed: fresh } in items {
+    /// Serves what these CRDs say, and what the others of those that are present said before.
+    fn publish(&mut self, items: &[Item], present: &HashSet<&str>) {
+        let before = self.known.len();
+        self.known.retain(|name, _| present.contains(name.as_str()));
+        let mut changed = self.api.served().generation == 0 || self.known.len() != before;
+        for Item { name, revision, crd } in items {
+            let was_served = self.known.remove(name).is_some();
             if !crd::is_condition_true(crd, "Established") {
+                changed |= was_served;
                 continue;
             }
-            let name = meta(crd, "name").to_owned();
-            let served = match self.known.get(&name) {
-                Some(known) if !fresh => known.served.clone(),
-                _ => match Definition::parse(crd) {
-                    Ok(definition) => {
-                        changed = true;
-                        Arc::new(serve(&definition, crd, &self.api.remotes))
-                    }
-                    Err(error) => {
-                        tracing::error!(crd = name, %error, "a stored CRD cannot be read");
-                        continue;
-                    }
-                },
-            };
-            for one in served.iter() {
-                let versions = groups.entry(one.facts.group.clone()).or_default();
-                if !versions.contains(&one.facts.version) {
-                    versions.push(one.facts.version.clone());
+            changed = true;
+            match Definition::parse(crd) {
+                Ok(definition) => {
+                    let served = serve(&definition, crd, &self.api.remotes).into_iter().map(Arc::new).collect();
+                    // Names that were refused may become free, and a deletion has further steps: these are looked at each time.
+                    let settled = crd::is_condition_true(crd, "NamesAccepted") && meta(crd, "deletionTimestamp").is_empty();
+                    let revision = if settled { *revision } else { 0 };
+                    self.known.insert(name.clone(), Known { revision, stub: stub(crd), served });
                 }
+                Err(error) => tracing::error!(crd = name, %error, "a stored CRD cannot be read"),
             }
-            custom.extend(served.iter().cloned());
-            // Names that were refused may become free, and a deletion has further steps: these are looked at each time.
-            let settled = crd::is_condition_true(crd, "NamesAccepted") && meta(crd, "deletionTimestamp").is_empty();
-            let revision = if settled { *revision } else { 0 };
-            known.insert(name, Known { revision, stub: stub(crd), served });
+        }
+        if changed {
+            self.replace_served();
+        }
+    }
+
+    fn replace_served(&self) {
+        let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for served in self.known.values().flat_map(|known| &known.served) {
+            let Resource { group, version, .. } = &*served.facts;
+            let versions = groups.entry(group.clone()).or_default();
+            if !versions.contains(version) {
+                versions.push(version.clone());
+            }
         }
         for versions in groups.values_mut() {
             versions.sort_by(|left, right| crate::versions::compare(right, left));
         }
-        changed |= self.known.keys().any(|name| !known.contains_key(name));
-        self.known = known;
-        if changed {
-            let next: Snapshot = self.api.served().with_custom(custom, groups);
-            self.api.replace_served(next);
-        }
+        let custom = self.known.values().flat_map(|known| known.served.iter().cloned()).collect();
+        let next: Snapshot = self.api.served().with_custom(custom, groups);
+        self.api.replace_served(next);
     }
 }
 

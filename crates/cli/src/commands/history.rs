@@ -77,7 +77,7 @@ fn table(arguments: &Arguments, history: &History) -> Result<(), Failure> {
         table.row(cells);
     }
     table.print()?;
-    if history.revisions.len() == KEPT {
+    if history.revisions.len() >= KEPT {
         note(format!("the last {KEPT} revisions are kept"));
     }
     Ok(())

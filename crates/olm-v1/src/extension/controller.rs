@@ -14,7 +14,7 @@ use mainstay_apply::{WriteError, Writer};
 use mainstay_runtime::{Accounts, Backoff, Cache, Env, Key, Kinds, Queue, Scope};
 use tokio_util::sync::CancellationToken;
 
-use self::wake::{catalog_wakes, peers_wake, retries, wakes};
+use self::wake::{Retrying, catalog_wakes, peers_wake, wakes};
 use super::lifecycle::LifecycleObjects;
 use super::observe::{BundleSource, CatalogSource};
 use super::roles::Policy;
@@ -136,14 +136,11 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
             objects.joint().into_iter().for_each(|key| woken.add(key));
         }
     });
+    let retrying = Retrying::follow(&cache);
     for roles in &extensions.policy.caches {
-        let (woken, all) = (queue.clone(), cache.clone());
+        let (woken, retrying) = (queue.clone(), retrying.clone());
         // A right that is granted is what a refused extension waits for (OLM1-PERM-02).
-        roles.on_change(move |_| {
-            for object in all.all().iter().filter(|object| retries(object)) {
-                woken.add(Key::of(object));
-            }
-        });
+        roles.on_change(move |_| retrying.keys().into_iter().for_each(|key| woken.add(key)));
     }
     let (worker, ending) = (extensions.clone(), stop.clone());
     let reconcile = move |key: Key| {

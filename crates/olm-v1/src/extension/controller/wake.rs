@@ -1,6 +1,9 @@
 //! Which changes wake an extension (OLM1-CTRL-08).
 
-use mainstay_runtime::Change;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mainstay_runtime::{Cache, Change, Key};
 use serde_json::Value;
 
 /// A change of the status alone is the controller's own, and wakes nobody.
@@ -21,7 +24,32 @@ pub(super) fn peers_wake(change: &Change) -> bool {
     wakes(change) || installed(before) != installed(now)
 }
 
-pub(super) fn retries(extension: &kube::api::DynamicObject) -> bool {
+/// The extensions that say that they try again. Roles change often, and thousands of extensions wait for none of them.
+#[derive(Clone, Default)]
+pub(super) struct Retrying(Arc<Mutex<BTreeSet<Key>>>);
+
+impl Retrying {
+    pub(super) fn follow(cache: &Cache) -> Self {
+        let retrying = Self::default();
+        let known = retrying.clone();
+        cache.on_change(move |change| {
+            let Some(object) = change.object() else { return };
+            let (key, mut keys) = (Key::of(object), known.0.lock().unwrap_or_else(PoisonError::into_inner));
+            if change.now.as_deref().is_some_and(retries) {
+                keys.insert(key);
+            } else {
+                keys.remove(&key);
+            }
+        });
+        retrying
+    }
+
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}
+
+fn retries(extension: &kube::api::DynamicObject) -> bool {
     let conditions = extension.data.pointer("/status/conditions").and_then(Value::as_array);
     conditions.is_some_and(|all| all.iter().any(|each| each["type"] == "Progressing" && each["reason"] == "Retrying"))
 }

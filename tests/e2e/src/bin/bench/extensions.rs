@@ -166,24 +166,21 @@ async fn upgrade(mut connection: super::client::Connection, number: usize) -> an
     Ok(())
 }
 
-/// Waits until so many extensions have a version.
+/// Waits until the first so many extensions have a version, asking for one after the other: lists of all would be a load of their own.
 async fn until(target: &Target, count: usize, version: &str) -> anyhow::Result<()> {
     let (mut connection, begun) = (target.connect().await?, Instant::now());
-    loop {
-        let list: Value = serde_json::from_slice(&connection.must("GET", PATH, JSON, Bytes::new()).await?)?;
-        let items: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
-        let there = items.iter().filter(|item| item["status"]["install"]["bundle"]["version"] == version).count();
-        if there >= count {
-            return Ok(());
+    for number in 0..count {
+        let path = format!("{PATH}/{}", name(number));
+        loop {
+            let extension: Value = serde_json::from_slice(&connection.must("GET", &path, JSON, Bytes::new()).await?)?;
+            if extension["status"]["install"]["bundle"]["version"] == version {
+                break;
+            }
+            if begun.elapsed() > PATIENCE {
+                bail!("{} has no version {version} after {}; {:#}", name(number), shown(begun.elapsed()), extension["status"]);
+            }
+            sleep(Duration::from_millis(20)).await;
         }
-        if begun.elapsed() > PATIENCE {
-            let waiting = items.iter().find(|item| item["status"]["install"]["bundle"]["version"] != version);
-            bail!(
-                "{there} of {count} have version {version} after {}; {:#}",
-                shown(begun.elapsed()),
-                waiting.map_or(&Value::Null, |item| &item["status"])
-            );
-        }
-        sleep(Duration::from_millis(100)).await;
     }
+    Ok(())
 }
