@@ -178,6 +178,12 @@ async fn aggregated_roles_are_filled() {
     up.post(roles, role).await;
     up.until(&format!("{roles}/view"), has("widgets")).await;
     up.until(&format!("{roles}/admin"), has("widgets")).await;
+    // A label that goes takes the rules with it.
+    let key = "rbac.authorization.k8s.io/aggregate-to-view";
+    up.merge(&format!("{roles}/w"), json!({"metadata": {"labels": {key: null}}})).await;
+    up.until(&format!("{roles}/admin"), |role| !has("widgets")(role)).await;
+    up.merge(&format!("{roles}/w"), json!({"metadata": {"labels": {key: "true"}}})).await;
+    up.until(&format!("{roles}/admin"), has("widgets")).await;
     up.delete(&format!("{roles}/w"), "Background").await;
     up.until(&format!("{roles}/admin"), |role| !has("widgets")(role)).await;
     up.down().await;
