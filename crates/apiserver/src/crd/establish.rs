@@ -131,11 +131,12 @@ impl Establisher {
             .collect();
         // The oldest CRD gets the names that several want.
         items.sort_by_cached_key(|item| (meta(&item.crd, "creationTimestamp").to_owned(), item.name.clone()));
+        let looked_at: HashSet<String> = items.iter().map(|item| item.name.clone()).collect();
         let mut due = Vec::new();
         for index in 0..items.len() {
             let deleting = !meta(&items[index].crd, "deletionTimestamp").is_empty();
             if !deleting {
-                let names = self.names_accepted(&items, index);
+                let names = self.names_accepted(&items, &looked_at, index);
                 if let Some(next) = settled(&items[index].crd, &names) {
                     due.push((index, std::mem::replace(&mut items[index].crd, next)));
                 }
@@ -169,9 +170,8 @@ impl Establisher {
     }
 
     /// The names that one of the items gets beside all other CRDs of its group.
-    fn names_accepted(&self, items: &[Item], index: usize) -> Names {
-        let looked_at: HashSet<&str> = items.iter().map(|item| item.name.as_str()).collect();
-        let unchanged = self.known.iter().filter(|(name, _)| !looked_at.contains(name.as_str())).map(|(_, known)| &known.stub);
+    fn names_accepted(&self, items: &[Item], looked_at: &HashSet<String>, index: usize) -> Names {
+        let unchanged = self.known.iter().filter(|(name, _)| !looked_at.contains(*name)).map(|(_, known)| &known.stub);
         let changed = items.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, item)| &item.crd);
         let group = &items[index].crd["spec"]["group"];
         crd::names_accepted(&items[index].crd, unchanged.chain(changed).filter(|other| other["spec"]["group"] == *group))
