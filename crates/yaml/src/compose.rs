@@ -1,263 +1,263 @@
-//! Values from parser events: anchors, aliases, merges, keys, duplicates, limits.
+//! Values from a tree: aliases, merges, keys, duplicates, and the limits of what a text may become.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::{Map, Value};
 
-use crate::resolve::{Kind, Scalar, resolve};
-use crate::{Document, Duplicate, Error, Options};
+use crate::input::Mark;
+use crate::path::{Duplicates, Path};
+use crate::resolve::{Kind, Scalar, is_timestamp, resolve};
+use crate::scan::error_at;
+use crate::tree::{Node, Shape, Tag, Tree, shortened};
+use crate::{Document, Error, Options, binary};
 
 /// Below so many values aliases may make up nearly all of a document; towards the upper count, a tenth.
 const ALIASES_FREE: usize = 400_000;
 const ALIASES_SCARCE: usize = 4_000_000;
 
-/// Composes one document after the other.
-pub(crate) struct Composer<'a> {
-    parser: Parser<'a, StrInput<'a>>,
-    options: Options,
-    anchors: HashMap<usize, Anchor>,
-    duplicates: Vec<Duplicate>,
+/// What a value takes in memory beside its text.
+const VALUE_BYTES: usize = size_of::<Value>();
+/// What a key takes beside its text.
+const KEY_BYTES: usize = size_of::<String>();
+
+/// How many bytes aliases have repeated, and how many they may.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Budget {
+    pub(crate) spent: usize,
+    pub(crate) limit: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(text: &str, options: &Options) -> Self {
+        Self { spent: 0, limit: options.max_repeated.max(text.len()) }
+    }
+}
+
+/// Composes a document.
+pub(crate) struct Composer<'t, 'a> {
+    tree: &'t Tree<'a>,
+    options: &'t Options,
+    budget: &'t mut Budget,
+    duplicates: Duplicates,
+    /// Values so far, counted as Go's library counts them.
     nodes: usize,
-    alias_nodes: usize,
+    /// Those of them that aliases repeated.
+    repeated: usize,
+    /// The alias that is being followed, not one inside its value.
+    following: Option<Mark>,
 }
 
-enum Anchor {
-    /// Its node is still being read: an alias to it would contain itself.
-    Open,
-    Done(Node),
-}
-
-/// A value with what limits need to know about it.
-#[derive(Clone)]
-struct Node {
+/// A value, and why it is none in JSON. What is replaced by a later key is not missed, so the reason waits.
+struct Built {
     value: Value,
-    nodes: usize,
-    height: usize,
+    problem: Option<Box<Error>>,
 }
 
-/// A place in the document, linked towards its root.
-#[derive(Clone, Copy)]
-pub(crate) enum Path<'a> {
-    Root,
-    Field(&'a Path<'a>, &'a str),
-    Item(&'a Path<'a>, usize),
+/// A mapping in the making.
+#[derive(Default)]
+struct Fields {
+    map: Map<String, Value>,
+    problems: BTreeMap<String, Box<Error>>,
+    /// A problem that no later key removes.
+    problem: Option<Box<Error>>,
 }
 
-impl Path<'_> {
-    pub(crate) fn write(&self, out: &mut String) {
-        match self {
-            Self::Root => {}
-            Self::Field(parent, name) => {
-                parent.write(out);
-                if !out.is_empty() {
-                    out.push('.');
-                }
-                out.push_str(name);
-            }
-            Self::Item(parent, index) => {
-                parent.write(out);
-                // Writing to a string cannot fail.
-                let _ = write!(out, "[{index}]");
-            }
+impl<'t, 'a> Composer<'t, 'a> {
+    pub(crate) fn new(tree: &'t Tree<'a>, options: &'t Options, budget: &'t mut Budget) -> Self {
+        Self { tree, options, budget, duplicates: Duplicates::default(), nodes: 1, repeated: 0, following: None }
+    }
+
+    pub(crate) fn document(mut self) -> Result<Document, Error> {
+        let Some(root) = self.tree.nodes.first() else {
+            return Ok(Document::empty(1));
+        };
+        let built = self.value(0, 0, &Path::Root)?;
+        match built.problem {
+            Some(problem) => Err(*problem),
+            None => Ok(Document { value: built.value, line: root.mark().line + 1, duplicates: self.duplicates.list }),
         }
     }
 
-    pub(crate) fn duplicate(&self, key: &str, line: usize) -> Duplicate {
-        let mut path = String::new();
-        Path::Field(self, key).write(&mut path);
-        Duplicate { path, key: key.to_owned(), line }
-    }
-}
-
-fn error_at(mark: &Marker, problem: impl Into<String>) -> Error {
-    Error { line: mark.line().max(1), column: mark.col() + 1, problem: problem.into() }
-}
-
-impl From<ScanError> for Error {
-    fn from(error: ScanError) -> Self {
-        error_at(error.marker(), error.info())
-    }
-}
-
-impl<'a> Composer<'a> {
-    pub(crate) fn new(text: &'a str, options: Options) -> Self {
-        let mut parsing = granit_parser::Options::default();
-        let depth = options.max_depth.min(250);
-        parsing.block_nesting_limit = depth;
-        parsing.flow_nesting_limit = depth;
-        Self {
-            parser: Parser::new_from_str_with_options(text, parsing),
-            options,
-            anchors: HashMap::new(),
-            duplicates: Vec::new(),
-            nodes: 0,
-            alias_nodes: 0,
-        }
-    }
-
-    /// The next document, `None` after the last.
-    pub(crate) fn document(&mut self) -> Result<Option<Document>, Error> {
-        loop {
-            match self.next()? {
-                Some((Event::DocumentStart(..), _)) => break,
-                None | Some((Event::StreamEnd, _)) => return Ok(None),
-                Some(_) => {}
-            }
-        }
-        self.anchors.clear();
-        self.nodes = 0;
-        self.alias_nodes = 0;
-        let Some((event, span)) = self.next()? else { return Ok(None) };
-        let line = span.start.line().max(1);
-        let node = self.node(event, &span, 0, &Path::Root)?;
-        Ok(Some(Document { value: node.value, line, duplicates: std::mem::take(&mut self.duplicates) }))
-    }
-
-    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Error> {
-        loop {
-            match self.parser.next_event() {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(error.into()),
-                Some(Ok((Event::Comment(..), _))) => {}
-                Some(Ok(event)) => return Ok(Some(event)),
-            }
-        }
-    }
-
-    fn required(&mut self) -> Result<(Event<'a>, Span), Error> {
-        match self.next()? {
-            Some(event) => Ok(event),
-            None => Err(Error { line: 1, column: 1, problem: "unexpected end of the document".into() }),
-        }
-    }
-
-    fn count(&mut self, nodes: usize, mark: &Marker) -> Result<(), Error> {
-        self.nodes += nodes;
+    /// Counts one value more.
+    fn count(&mut self, node: &Node, bytes: usize) -> Result<(), Error> {
+        self.nodes += 1;
+        let refused = |problem: String| Err(error_at(self.following.unwrap_or(node.mark()), problem));
         if self.nodes > self.options.max_nodes {
-            return Err(error_at(mark, format!("the document has more than {} values", self.options.max_nodes)));
+            return refused(format!("the document has more than {} values: split it", self.options.max_nodes));
+        }
+        if self.following.is_some() {
+            self.repeated += 1;
+            self.budget.spent += bytes;
+            if self.budget.spent > self.budget.limit {
+                return refused(format!(
+                    "aliases repeat more than {} bytes: write what they stand for where it is needed, or split the document",
+                    self.budget.limit
+                ));
+            }
+        }
+        if self.repeated > 100 && self.nodes > 1000 && self.repeated as f64 / self.nodes as f64 > alias_share(self.nodes) {
+            return refused("document contains excessive aliasing: write what the aliases stand for where it is needed".to_owned());
         }
         Ok(())
     }
 
-    fn node(&mut self, event: Event<'a>, span: &Span, depth: usize, path: &Path<'_>) -> Result<Node, Error> {
-        if depth > self.options.max_depth {
-            return Err(error_at(&span.start, format!("nested deeper than {} levels", self.options.max_depth)));
+    fn value(&mut self, at: usize, depth: usize, path: &Path<'_>) -> Result<Built, Error> {
+        let tree = self.tree;
+        let node = &tree.nodes[at];
+        self.check_depth(node, depth)?;
+        match node.shape {
+            Shape::Written(..) | Shape::Made(..) => {
+                let text = tree.scalar(node);
+                self.count(node, VALUE_BYTES + text.len())?;
+                scalar(text, node)
+            }
+            Shape::Alias(target) => {
+                self.count(node, 0)?;
+                let target = self.target(at, target)?;
+                let outer = self.follow(node);
+                let built = self.value(target, depth, path)?;
+                self.following = outer;
+                Ok(built)
+            }
+            Shape::Sequence(end) => {
+                self.count(node, VALUE_BYTES)?;
+                let (mut items, mut problem, mut item) = (Vec::new(), None, at + 1);
+                while item < end as usize {
+                    let built = self.value(item, depth + 1, &Path::Item(path, items.len()))?;
+                    items.push(built.value);
+                    problem = problem.or(built.problem);
+                    item = tree.after(item);
+                }
+                Ok(Built { value: Value::Array(items), problem })
+            }
+            Shape::Mapping(_) => {
+                let mut fields = Fields::default();
+                self.mapping(at, depth, path, &mut fields)?;
+                let problem = fields.problem.or(fields.problems.into_values().next());
+                Ok(Built { value: Value::Object(fields.map), problem })
+            }
         }
-        if !matches!(event, Event::Alias(_)) {
-            self.count(1, &span.start)?;
+    }
+
+    /// Begins to follow an alias; gives what was followed before.
+    fn follow(&mut self, alias: &Node) -> Option<Mark> {
+        let outer = self.following;
+        self.following = outer.or(Some(alias.mark()));
+        outer
+    }
+
+    /// The node an alias stands for.
+    fn target(&self, at: usize, target: u32) -> Result<usize, Error> {
+        let target = target as usize;
+        if target < at && at < self.tree.after(target) {
+            return Err(error_at(self.tree.nodes[at].mark(), "an anchor's value contains itself"));
         }
-        let (anchor, node) = match event {
-            Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar(&text, style, tag.as_deref(), &span.start)?;
-                (anchor, Node { value, nodes: 1, height: 0 })
+        Ok(target)
+    }
+
+    /// Sets the keys of a mapping, in the order they stand.
+    fn mapping(&mut self, at: usize, depth: usize, path: &Path<'_>, fields: &mut Fields) -> Result<(), Error> {
+        let tree = self.tree;
+        let node = &tree.nodes[at];
+        self.check_depth(node, depth)?;
+        self.count(node, VALUE_BYTES)?;
+        let (mut key, end) = (at + 1, tree.after(at));
+        while key < end {
+            let value = tree.after(key);
+            let written = &tree.nodes[key];
+            if (written.implicit || written.tag == Tag::Merge) && tree.scalar(written) == "<<" {
+                self.merge(value, depth, path, fields)?;
+            } else {
+                let name = self.key(key, fields)?;
+                let built = self.value(value, depth + 1, &Path::Field(path, &name))?;
+                if fields.map.contains_key(&name) {
+                    if self.options.strict {
+                        return Err(error_at(written.mark(), format!("key {:?} already set in map", shortened(&name))));
+                    }
+                    self.duplicates.add(path, &name, written.mark().line + 1);
+                }
+                fields.set(name, built);
             }
-            Event::SequenceStart(_, anchor, _) => {
-                self.open(anchor);
-                (anchor, self.sequence(depth, path)?)
-            }
-            Event::MappingStart(_, anchor, _) => {
-                self.open(anchor);
-                (anchor, self.mapping(depth, path)?)
-            }
-            Event::Alias(id) => return self.alias(id, span, depth),
-            _ => return Err(error_at(&span.start, "a value is missing here")),
+            key = tree.after(value);
+        }
+        Ok(())
+    }
+
+    /// A key is always text: scalars of other types are written out.
+    fn key(&mut self, at: usize, fields: &mut Fields) -> Result<String, Error> {
+        let tree = self.tree;
+        let written = &tree.nodes[at];
+        let node = match written.shape {
+            Shape::Alias(target) => &tree.nodes[self.target(at, target)?],
+            _ => written,
         };
-        if anchor != 0 {
-            self.anchors.insert(anchor, Anchor::Done(node.clone()));
-        }
-        Ok(node)
-    }
-
-    fn open(&mut self, anchor: usize) {
-        if anchor != 0 {
-            self.anchors.insert(anchor, Anchor::Open);
-        }
-    }
-
-    fn alias(&mut self, id: usize, span: &Span, depth: usize) -> Result<Node, Error> {
-        let (nodes, height) = match self.anchors.get(&id) {
-            Some(Anchor::Done(node)) => (node.nodes, node.height),
-            Some(Anchor::Open) => return Err(error_at(&span.start, "an anchor's value contains itself")),
-            None => return Err(error_at(&span.start, "unknown anchor")),
+        let text = match node.shape {
+            Shape::Written(..) | Shape::Made(..) => tree.scalar(node),
+            _ => return Err(error_at(written.mark(), "a mapping key must be a scalar")),
         };
-        if depth + height > self.options.max_depth {
-            return Err(error_at(&span.start, format!("nested deeper than {} levels", self.options.max_depth)));
+        let is_alias = !std::ptr::eq(node, written);
+        if is_alias {
+            self.count(written, 0)?;
         }
-        self.alias_nodes += nodes;
-        self.count(nodes, &span.start)?;
-        if self.alias_nodes > 100 && self.nodes > 1000 && self.alias_nodes as f64 / self.nodes as f64 > alias_share(self.nodes) {
-            return Err(error_at(&span.start, "document contains excessive aliasing"));
+        let outer = if is_alias { self.follow(written) } else { self.following };
+        self.count(node, KEY_BYTES + text.len())?;
+        self.following = outer;
+        let (name, problem) = key_text(text, node)?;
+        if let Some(problem) = problem {
+            fields.problem.get_or_insert_with(|| Box::new(error_at(written.mark(), problem)));
         }
-        match self.anchors.get(&id) {
-            Some(Anchor::Done(node)) => Ok(node.clone()),
-            _ => Err(error_at(&span.start, "unknown anchor")),
-        }
+        Ok(name)
     }
 
-    fn sequence(&mut self, depth: usize, path: &Path<'_>) -> Result<Node, Error> {
+    /// `<<`: keys of a mapping, or of several of which the earlier one wins, as if they stood here.
+    fn merge(&mut self, at: usize, depth: usize, path: &Path<'_>, fields: &mut Fields) -> Result<(), Error> {
+        let tree = self.tree;
+        let Shape::Sequence(end) = tree.nodes[at].shape else { return self.merge_one(at, depth, path, fields) };
+        self.check_depth(&tree.nodes[at], depth + 1)?;
         let mut items = Vec::new();
-        let (mut nodes, mut height) = (1, 0);
-        loop {
-            let (event, span) = self.required()?;
-            if matches!(event, Event::SequenceEnd) {
-                return Ok(Node { value: Value::Array(items), nodes, height });
-            }
-            let item = self.node(event, &span, depth + 1, &Path::Item(path, items.len()))?;
-            nodes += item.nodes;
-            height = height.max(item.height + 1);
-            items.push(item.value);
+        let mut item = at + 1;
+        while item < end as usize {
+            items.push(item);
+            item = tree.after(item);
         }
+        items.into_iter().rev().try_for_each(|item| self.merge_one(item, depth, path, fields))
     }
 
-    fn mapping(&mut self, depth: usize, path: &Path<'_>) -> Result<Node, Error> {
-        let mut map = Map::new();
-        let (mut nodes, mut height) = (1, 0);
-        loop {
-            let (event, span) = self.required()?;
-            let key = match event {
-                Event::MappingEnd => return Ok(Node { value: Value::Object(map), nodes, height }),
-                Event::Scalar(text, ScalarStyle::Plain, _, tag) if text == "<<" && tag.as_deref().is_none_or(is_merge) => {
-                    let (event, span) = self.required()?;
-                    let source = self.node(event, &span, depth + 1, path)?;
-                    nodes += source.nodes;
-                    height = height.max(source.height + 1);
-                    merge(&mut map, source.value, &span.start)?;
-                    continue;
-                }
-                Event::Scalar(text, style, anchor, tag) => {
-                    let value = key_scalar(&text, style, tag.as_deref(), &span.start)?;
-                    if anchor != 0 {
-                        let value = scalar(&text, style, tag.as_deref(), &span.start)?;
-                        self.anchors.insert(anchor, Anchor::Done(Node { value, nodes: 1, height: 0 }));
-                    }
-                    value
-                }
-                Event::Alias(id) => {
-                    let node = self.alias(id, &span, depth)?;
-                    match node.value {
-                        Value::String(text) => text,
-                        Value::Bool(flag) => flag.to_string(),
-                        Value::Number(number) => number.to_string(),
-                        Value::Null => return Err(null_key(&span.start)),
-                        Value::Array(_) | Value::Object(_) => return Err(error_at(&span.start, "a mapping key must be a scalar")),
-                    }
-                }
-                _ => return Err(error_at(&span.start, "a mapping key must be a scalar")),
-            };
-            let (event, value_span) = self.required()?;
-            let value = self.node(event, &value_span, depth + 1, &Path::Field(path, &key))?;
-            nodes += value.nodes;
-            height = height.max(value.height + 1);
-            if map.contains_key(&key) {
-                if self.options.strict {
-                    return Err(error_at(&span.start, format!("key {key:?} already set in map")));
-                }
-                self.duplicates.push(path.duplicate(&key, span.start.line()));
-            }
-            map.insert(key, value.value);
+    fn merge_one(&mut self, at: usize, depth: usize, path: &Path<'_>, fields: &mut Fields) -> Result<(), Error> {
+        let tree = self.tree;
+        let node = &tree.nodes[at];
+        let (source, is_alias) = match node.shape {
+            Shape::Alias(target) => (self.target(at, target)?, true),
+            _ => (at, false),
+        };
+        if !matches!(tree.nodes[source].shape, Shape::Mapping(_)) {
+            return Err(error_at(node.mark(), "map merge requires map or sequence of maps as the value"));
         }
+        if is_alias {
+            self.count(node, 0)?;
+        }
+        let outer = if is_alias { self.follow(node) } else { self.following };
+        self.mapping(source, depth + 1, path, fields)?;
+        self.following = outer;
+        Ok(())
+    }
+
+    fn check_depth(&self, node: &Node, depth: usize) -> Result<(), Error> {
+        if depth > self.options.max_depth {
+            return Err(error_at(node.mark(), format!("nested deeper than {} levels", self.options.max_depth)));
+        }
+        Ok(())
+    }
+}
+
+impl Fields {
+    fn set(&mut self, name: String, built: Built) {
+        if let Some(problem) = built.problem {
+            self.problems.insert(name.clone(), problem);
+        } else if !self.problems.is_empty() {
+            self.problems.remove(&name);
+        }
+        self.map.insert(name, built.value);
     }
 }
 
@@ -269,53 +269,35 @@ fn alias_share(nodes: usize) -> f64 {
     }
 }
 
-/// `!!merge <<`, as some programs write the merge key.
-fn is_merge(tag: &Tag) -> bool {
-    is_of_yaml(tag, "merge")
-}
-
-/// Whether a tag is one of YAML's own, also one that the core schema does not have.
-fn is_of_yaml(tag: &Tag, name: &str) -> bool {
-    let (handle, suffix) = tag.parts();
-    format!("{handle}{suffix}").strip_prefix("tag:yaml.org,2002:") == Some(name)
-}
-
-/// `<<`: keys of a mapping, or of several of which the earlier one wins, as if they stood here.
-fn merge(map: &mut Map<String, Value>, source: Value, mark: &Marker) -> Result<(), Error> {
-    let problem = "map merge requires map or sequence of maps as the value";
-    match source {
-        Value::Object(fields) => map.extend(fields),
-        Value::Array(items) => {
-            for item in items.into_iter().rev() {
-                let Value::Object(fields) = item else { return Err(error_at(mark, problem)) };
-                map.extend(fields);
-            }
+fn scalar(text: &str, node: &Node) -> Result<Built, Error> {
+    let value = match tagged(text, node)? {
+        Resolved::Text => Value::String(text.to_owned()),
+        Resolved::Bytes(text) => Value::String(text),
+        Resolved::Scalar(scalar) => {
+            let Some(value) = scalar.into_value(text) else {
+                let problem = error_at(node.mark(), format!("{} has no JSON value", shortened(text)));
+                return Ok(Built { value: Value::Null, problem: Some(Box::new(problem)) });
+            };
+            value
         }
-        _ => return Err(error_at(mark, problem)),
-    }
-    Ok(())
-}
-
-fn null_key(mark: &Marker) -> Error {
-    error_at(mark, "unsupported map key: null")
-}
-
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, mark: &Marker) -> Result<Value, Error> {
-    let Some(scalar) = tagged(text, style, tag, mark)? else {
-        return Ok(Value::String(text.to_owned()));
     };
-    scalar.into_value(text).ok_or_else(|| error_at(mark, format!("{text} has no JSON value")))
+    Ok(Built { value, problem: None })
 }
 
-/// A key is always text: scalars of other types are written out.
-fn key_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, mark: &Marker) -> Result<String, Error> {
-    Ok(match tagged(text, style, tag, mark)? {
-        None | Some(Scalar::Text) => text.to_owned(),
-        Some(Scalar::Null) => return Err(null_key(mark)),
-        Some(Scalar::Bool(flag)) => flag.to_string(),
-        Some(Scalar::Int(number)) => number.to_string(),
-        Some(Scalar::Unsigned(_)) => return Err(error_at(mark, format!("unsupported map key: {text} is out of range"))),
-        Some(Scalar::Float(number)) => float_key(number),
+/// A key's text; or with it, why there is none.
+fn key_text(text: &str, node: &Node) -> Result<(String, Option<String>), Error> {
+    let scalar = match tagged(text, node)? {
+        Resolved::Text | Resolved::Scalar(Scalar::Text) => return Ok((text.to_owned(), None)),
+        Resolved::Bytes(text) => return Ok((text, None)),
+        Resolved::Scalar(scalar) => scalar,
+    };
+    Ok(match scalar {
+        Scalar::Null => (text.to_owned(), Some("unsupported map key: null".to_owned())),
+        Scalar::Unsigned(_) => (text.to_owned(), Some(format!("unsupported map key: {} is out of range", shortened(text)))),
+        Scalar::Bool(flag) => (flag.to_string(), None),
+        Scalar::Int(number) => (number.to_string(), None),
+        Scalar::Float(number) => (float_key(number), None),
+        Scalar::Text => (text.to_owned(), None),
     })
 }
 
@@ -331,25 +313,36 @@ fn float_key(number: f64) -> String {
     crate::emit::float_text(&format!("{short:e}"), || format!("{short}"))
 }
 
-/// The scalar a node resolves to; `None` where it is text by its style or tag.
-fn tagged(text: &str, style: ScalarStyle, tag: Option<&Tag>, mark: &Marker) -> Result<Option<Scalar>, Error> {
-    let Some(tag) = tag else {
-        return Ok(if style == ScalarStyle::Plain { Some(resolve(text)) } else { None });
-    };
-    let wanted = match tag.core_suffix() {
-        Some("null") => Kind::Null,
-        Some("bool") => Kind::Bool,
-        Some("int") => Kind::Int,
-        Some("float") => Kind::Float,
-        _ if is_of_yaml(tag, "binary") => {
-            return Err(error_at(mark, "binary scalars are not supported: write the text itself, without a tag"));
+/// What a scalar is by its text, style and tag.
+enum Resolved {
+    Text,
+    /// Text that was written as base64.
+    Bytes(String),
+    Scalar(Scalar),
+}
+
+fn tagged(text: &str, node: &Node) -> Result<Resolved, Error> {
+    let wanted = match node.tag {
+        Tag::None if node.implicit => return Ok(Resolved::Scalar(resolve(text))),
+        Tag::None | Tag::NonSpecific | Tag::Str | Tag::Merge | Tag::Other => return Ok(Resolved::Text),
+        Tag::Binary => {
+            return binary::decode(text)
+                .map(Resolved::Bytes)
+                .ok_or_else(|| error_at(node.mark(), "!!binary value contains invalid base64 data"));
         }
-        _ => return Ok(None),
+        Tag::Timestamp if is_timestamp(text) => return Ok(Resolved::Text),
+        Tag::Timestamp => None,
+        Tag::Null => Some(Kind::Null),
+        Tag::Bool => Some(Kind::Bool),
+        Tag::Int => Some(Kind::Int),
+        Tag::Float => Some(Kind::Float),
     };
-    let found = resolve(text);
-    match (wanted, found) {
-        (Kind::Float, Scalar::Int(number)) => Ok(Some(Scalar::Float(number as f64))),
-        (wanted, found) if found.kind() == wanted => Ok(Some(found)),
-        (wanted, _) => Err(error_at(mark, format!("cannot decode {text:?} as a {}", format!("{wanted:?}").to_lowercase()))),
+    match (wanted, resolve(text)) {
+        (Some(Kind::Float), Scalar::Int(number)) => Ok(Resolved::Scalar(Scalar::Float(number as f64))),
+        (Some(wanted), found) if found.kind() == wanted => Ok(Resolved::Scalar(found)),
+        _ => {
+            let kind = format!("{:?}", node.tag).to_lowercase();
+            Err(error_at(node.mark(), format!("cannot decode {:?} as a {kind}", shortened(text))))
+        }
     }
 }

@@ -7,10 +7,12 @@ use serde_json::de::{SliceRead, StreamDeserializer};
 use serde_json::{Map, Number, Value};
 
 use crate::Duplicate;
-use crate::compose::Path;
+use crate::path::{Duplicates, Path};
 
 /// Reads the first JSON value of `text`: the value, its duplicates and the bytes it took.
 pub(crate) fn first(text: &str, line: usize) -> Result<(Value, Vec<Duplicate>, usize), serde_json::Error> {
+    // What follows a word or number does not matter, as in Go.
+    let text = word(text).unwrap_or(text);
     // The stream type only serves to learn where the value ends.
     let mut values: StreamDeserializer<'_, SliceRead<'_>, Noted> = serde_json::Deserializer::from_slice(text.as_bytes()).into_iter();
     match values.next() {
@@ -25,21 +27,44 @@ pub(crate) fn first(text: &str, line: usize) -> Result<(Value, Vec<Duplicate>, u
     }
 }
 
+/// The word or number that a text begins with.
+fn word(text: &str) -> Option<&str> {
+    if let Some(word) = ["null", "true", "false"].into_iter().find(|word| text.starts_with(word)) {
+        return Some(&text[..word.len()]);
+    }
+    let digits = |from: usize| text.as_bytes()[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let begins = |at: usize, with: &[u8]| text.as_bytes().get(at).is_some_and(|byte| with.contains(byte));
+    let mut end = usize::from(begins(0, b"-"));
+    end += match (digits(end), begins(end, b"0")) {
+        (0, _) => return None,
+        (_, true) => 1,
+        (count, false) => count,
+    };
+    if begins(end, b".") {
+        end += 1 + Some(digits(end + 1)).filter(|count| *count > 0)?;
+    }
+    if begins(end, b"eE") {
+        end += 1 + usize::from(begins(end + 1, b"+-"));
+        end += Some(digits(end)).filter(|count| *count > 0)?;
+    }
+    Some(&text[..end])
+}
+
 /// A value with its duplicates.
 struct Noted(Value, Vec<Duplicate>);
 
 impl<'de> serde::Deserialize<'de> for Noted {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let duplicates = RefCell::new(Vec::new());
+        let duplicates = RefCell::new(Duplicates::default());
         let seed = Seed { path: Path::Root, duplicates: &duplicates };
         let value = serde::de::DeserializeSeed::deserialize(seed, deserializer)?;
-        Ok(Self(value, duplicates.into_inner()))
+        Ok(Self(value, duplicates.into_inner().list))
     }
 }
 
 struct Seed<'a> {
     path: Path<'a>,
-    duplicates: &'a RefCell<Vec<Duplicate>>,
+    duplicates: &'a RefCell<Duplicates>,
 }
 
 impl<'de> serde::de::DeserializeSeed<'de> for Seed<'_> {
@@ -102,7 +127,7 @@ impl<'de> serde::de::Visitor<'de> for Seed<'_> {
         while let Some(key) = access.next_key::<String>()? {
             let value = access.next_value_seed(Seed { path: Path::Field(&self.path, &key), duplicates: self.duplicates })?;
             if map.contains_key(&key) {
-                self.duplicates.borrow_mut().push(self.path.duplicate(&key, 0));
+                self.duplicates.borrow_mut().add(&self.path, &key, 0);
             }
             map.insert(key, value);
         }

@@ -4,23 +4,34 @@
 //! means one thing to them and another to us would be a trap, so this crate follows those habits and not the YAML 1.2 core schema:
 //!
 //! ```text
-//!   text ──┬─ JSON ({ or [) ── serde_json ──────────────┐
-//!          └─ YAML ── granit events ── compose ─ resolve ┴── Document { value, line, duplicates }
+//!   text ──┬─ JSON ({) ── serde_json ───────────────────────┐
+//!          └─ YAML ── scan ── parse ── compose ── resolve ───┴── Document { value, line, duplicates }
 //!   Value ── emit ── text that reads back as the same Value
 //! ```
 //!
-//! `resolve` decides what a plain scalar is, `compose` builds values from events (anchors, merges, limits), `json` is the quick way for
-//! JSON text, `emit` writes.
+//! `scan` makes tokens of text and `parse` a tree of tokens, by the grammar of libyaml, which is that of YAML 1.1 with its habits; what Go's
+//! library reads is read, what it refuses is refused. `resolve` decides what a plain scalar is, `compose` builds values (aliases, merges,
+//! limits), `json` is the quick way for JSON text, `emit` writes.
+//!
+//! A text cannot become much more than it is: what aliases repeat is counted in bytes, over all documents of a text, and bounded
+//! ([`Options::max_repeated`]); nesting, values and what is told of duplicates are bounded too.
 
+mod binary;
 mod compose;
 mod emit;
+mod input;
 mod json;
 mod order;
+mod parse;
+mod path;
 mod read;
 mod resolve;
+mod scan;
+mod token;
+mod tree;
 
 pub use emit::{to_multi_string, to_string};
-pub use read::{Documents, parse, stream, stream_with};
+pub use read::{Documents, parse, parse_with, stream, stream_with};
 
 use serde_json::Value;
 
@@ -29,9 +40,9 @@ use serde_json::Value;
 pub struct Document {
     /// Its content; `Null` for an empty document.
     pub value: Value,
-    /// The line its content begins on, counted from 1; of an empty document that of its `---`.
+    /// The line its content begins on, counted from 1; of an empty document the first of its lines.
     pub line: usize,
-    /// Keys given more than once in one mapping; the last one won.
+    /// Keys given more than once in one mapping; the last one won. The first hundred are told.
     pub duplicates: Vec<Duplicate>,
 }
 
@@ -46,6 +57,22 @@ pub struct Duplicate {
     pub line: usize,
 }
 
+impl Document {
+    /// A document without content.
+    pub(crate) fn empty(line: usize) -> Self {
+        Self { value: Value::Null, line, duplicates: Vec::new() }
+    }
+
+    /// The document, so many lines further down.
+    pub(crate) fn moved(mut self, lines: usize) -> Self {
+        self.line += lines;
+        for duplicate in &mut self.duplicates {
+            duplicate.line += lines;
+        }
+        self
+    }
+}
+
 /// How a stream is read, and how much of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -57,11 +84,14 @@ pub struct Options {
     pub max_nodes: usize,
     /// The longest text in bytes.
     pub max_bytes: usize,
+    /// The most bytes that aliases and merges may repeat in all documents of a text together: texts, keys, and the structure they stand
+    /// in. A longer text may repeat as much as it is long.
+    pub max_repeated: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { strict: false, max_depth: 200, max_nodes: 10_000_000, max_bytes: 1 << 30 }
+        Self { strict: false, max_depth: 200, max_nodes: 10_000_000, max_bytes: 1 << 30, max_repeated: 1 << 20 }
     }
 }
 

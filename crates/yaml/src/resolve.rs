@@ -72,7 +72,7 @@ pub(crate) fn resolve(text: &str) -> Scalar {
         b'.' => match text {
             ".nan" | ".NaN" | ".NAN" => Scalar::Float(f64::NAN),
             ".inf" | ".Inf" | ".INF" => Scalar::Float(f64::INFINITY),
-            _ => decimal(&text.replace('_', "")),
+            _ => pointed(text),
         },
         b'+' | b'-' | b'0'..=b'9' => match text {
             "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
@@ -93,8 +93,22 @@ fn word(text: &str) -> Scalar {
     }
 }
 
+/// A float that begins with its point: underscores stand between digits only.
+fn pointed(text: &str) -> Scalar {
+    let bytes = text.as_bytes();
+    let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let separates = |at: usize| bytes[at] != b'_' || (digit(at.checked_sub(1)) && digit(Some(at + 1)));
+    if (0..bytes.len()).all(separates) { decimal(&text.replace('_', "")) } else { Scalar::Text }
+}
+
 fn number(plain: &str) -> Scalar {
-    integer(plain).unwrap_or_else(|| decimal(plain))
+    integer(plain).or_else(|| signed_binary(plain)).unwrap_or_else(|| decimal(plain))
+}
+
+/// `0b-101`, which Go's library takes for a number.
+fn signed_binary(plain: &str) -> Option<Scalar> {
+    let digits = plain.strip_prefix("0b")?;
+    digits.starts_with(['+', '-']).then(|| i64::from_str_radix(digits, 2).ok().map(Scalar::Int))?
 }
 
 /// Go's integer literals: 0x, 0o, 0b and the old leading zero.
@@ -177,7 +191,7 @@ fn digits_or_underscores(text: &str) -> bool {
 }
 
 /// `2001-01-01`, `2001-1-1 2:3:4.5`, `2001-01-01T02:03:04Z`, as Go's library reads them.
-fn is_timestamp(text: &str) -> bool {
+pub(crate) fn is_timestamp(text: &str) -> bool {
     let mut parts = text.splitn(3, '-');
     let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return false };
     if year.len() != 4 || !year.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -94,8 +94,9 @@ fn kubectl_agrees() {
 fn tags() {
     check("a: !!int \"3\"\nb: !!str 3\nc: !x 3\n", &json!({"a": 3, "b": "3", "c": "3"}));
     refused("a: 1\nb: !!int x\n", 2, "cannot decode");
-    refused("a: 1\nb: !!binary aGk=\n", 2, "binary scalars are not supported");
-    refused("a: !<tag:yaml.org,2002:binary> aGk=\n", 1, "binary scalars are not supported");
+    check("a: !!binary aGk=\nb: !!binary /w==\n", &json!({"a": "hi", "b": "\u{fffd}"}));
+    check("a: !<tag:yaml.org,2002:binary> aGk=\n", &json!({"a": "hi"}));
+    refused("a: 1\nb: !!binary aGk\n", 2, "invalid base64");
 }
 
 #[test]
@@ -140,7 +141,7 @@ fn streams() {
     let read = |text: &str| -> Vec<(usize, Value)> {
         stream(text).map(|document| document.map(|document| (document.line, document.value)).unwrap()).collect()
     };
-    assert_eq!(read("a: 1\n---\n# c\n---\nb: 2\n---\n"), [(1, json!({"a": 1})), (2, json!(null)), (5, json!({"b": 2})), (6, json!(null))]);
+    assert_eq!(read("a: 1\n---\n# c\n---\nb: 2\n---\n"), [(1, json!({"a": 1})), (3, json!(null)), (5, json!({"b": 2}))]);
     assert_eq!(read("{\"a\": 1}\n{\"b\":\n 2} [3]"), [(1, json!({"a": 1})), (2, json!({"b": 2})), (3, json!([3]))]);
     assert_eq!(read("{\"a\": 1}\n---\nb: 2\n"), [(1, json!({"a": 1})), (3, json!({"b": 2}))]);
     assert_eq!(read("{a: 1, b: [x]}"), [(1, json!({"a": 1, "b": ["x"]}))]);
@@ -148,7 +149,7 @@ fn streams() {
     // What JSON refuses may still be a flow mapping.
     assert_eq!(read("{\"a\": 1,\n \"b\": }"), [(1, json!({"a": 1, "b": null}))]);
     refused("{\"a\": 1,\n \"b\": [1 2}", 2, "expected `,` or `]`");
-    refused("{\"a\": 1}\n\n{\"b\"}", 3, "expected `:`");
+    refused("{\"a\": 1}\n{\"a\": 1}\n\n{\"b\"}", 4, "expected `:`");
     refused("a: 1\n---\nb: [\n", 3, "");
 }
 
@@ -161,7 +162,7 @@ fn limits() {
     refused(&format!("a: {}", "{a: ".repeat(10_000)), 1, "");
     refused(&"- ".repeat(10_000), 1, "");
     let few = Options { max_nodes: 3, ..Options::default() };
-    assert!(stream_with("[1, 2, 3]", few).next().unwrap().is_ok(), "JSON text is bounded by its bytes");
+    assert!(stream_with("{\"a\": [1, 2, 3]}", few).next().unwrap().is_ok(), "JSON text is bounded by its bytes");
     assert!(stream_with("- 1\n- 2\n- 3\n", few).next().unwrap().unwrap_err().problem.contains("more than 3 values"));
     let short = Options { max_bytes: 4, ..Options::default() };
     assert!(stream_with("a: 12", short).next().unwrap().unwrap_err().problem.contains("5 bytes"));
@@ -171,4 +172,82 @@ fn limits() {
         writeln!(deep, "a{level}: &a{level} {{x: *a{}}}", level - 1).unwrap();
     }
     assert!(parse(&deep).is_err());
+}
+
+fn value_bytes(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(value_bytes).sum(),
+            Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + size_of::<String>() + value_bytes(value)).sum(),
+            _ => 0,
+        }
+}
+
+/// CATLG-07, KAPI-SRV-07: a text does not become much more than it is. Each of these ended a server, or would have.
+#[test]
+fn what_is_repeated_is_counted_in_bytes() {
+    let long = |bytes: usize| "x".repeat(bytes);
+    let aliases = |count: usize| "*a, ".repeat(count);
+    for (what, text) in [
+        ("1.4 MB of a request, a text of 1 MB", format!("a: &a {}\nb: [{}]\n", long(1_000_000), aliases(90_000))),
+        (
+            "1.8 KB of an image",
+            format!("a: &a {}\nb: &b [{}]\nc: &c [{}]\nd: [{}]\n", long(800), aliases(60), "*b, ".repeat(60), "*c, ".repeat(60)),
+        ),
+        ("keys", format!("? &a {}\n: [{}]\n", long(500_000), "{*a : 1}, ".repeat(90_000))),
+        ("keys of a mapping", format!("a: &a {{{}: 1}}\nb: [{}]\n", long(900), aliases(90_000))),
+        ("merges", format!("a: &a {{{}: 1}}\nb: [{}]\n", long(900), "{<<: *a}, ".repeat(50_000))),
+        ("merges of lists", format!("a: &a {{{}: 1}}\nb: [{}]\n", long(900), "{<<: [*a, *a]}, ".repeat(50_000))),
+        ("structure", format!("a: &a [{}]\nb: [{}]\n", "[], ".repeat(500), aliases(90_000))),
+        ("many documents", format!("a: &a {}\nb: [{}]\n---\n", long(1000), aliases(90)).repeat(1000)),
+    ] {
+        let allowed = text.len().max(Options::default().max_repeated);
+        let mut read = 0;
+        let refused = stream(&text).find_map(|document| document.map(|document| read += value_bytes(&document.value)).err());
+        let error = refused.unwrap_or_else(|| panic!("{what}: {read} bytes were read from {}", text.len()));
+        assert!(error.problem.contains("aliases repeat more than") || error.problem.contains("excessive aliasing"), "{what}: {error}");
+        assert!(read <= allowed + 40 * text.len(), "{what}: {read} bytes");
+    }
+}
+
+/// What is told of a document is bounded as well: paths of duplicates, prefixes of tags.
+#[test]
+fn what_is_told_is_bounded() {
+    let (key, more) = ("k".repeat(700_000), "a: 1, ".repeat(100_000));
+    for text in [
+        format!("{{{key}: {{{more}}}}}"),
+        format!("{{\"{key}\": {{{}\"a\": 1}}}}", "\"a\": 1, ".repeat(100_000)),
+        format!("? {key}\n: {{{more}}}\n"),
+    ] {
+        let Some(Ok(document)) = stream(&text).next() else { continue };
+        let told: usize = document.duplicates.iter().map(|duplicate| duplicate.path.len() + duplicate.key.len()).sum();
+        assert!((1..=1 << 20).contains(&told), "{told} bytes of {} duplicates", document.duplicates.len());
+    }
+    let tags = format!("%TAG !x! {}\n---\n[{}]\n", "p".repeat(700_000), "!x!a b, ".repeat(90_000));
+    assert_eq!(parse(&tags).unwrap().as_array().unwrap().len(), 90_000);
+    let error = parse(&format!("!!int {}", "x".repeat(1_000_000))).unwrap_err();
+    assert!(error.problem.len() < 200, "{}", error.problem.len());
+}
+
+/// Small documents may use aliases as they like, large ones up to their own size; nesting is the same with anchors as without.
+#[test]
+fn honest_aliases_are_read() {
+    let item = "a: &a {name: web, ports: [80, 443]}\n";
+    let text = format!("{item}list: [{}]\n", "*a, ".repeat(300));
+    assert_eq!(parse(&text).unwrap()["list"].as_array().unwrap().len(), 300);
+    let large = format!("a: &a {}\nb: {}\nc: *a\n", "x".repeat(3 << 20), "y".repeat(3 << 20));
+    assert_eq!(parse(&large).unwrap()["c"].as_str().unwrap().len(), 3 << 20);
+    // An anchor around each of many levels costs nothing until it is used.
+    let mut deep = String::new();
+    for level in 0..150 {
+        write!(deep, "&a{level} [").unwrap();
+    }
+    let deep = deep + &"y".repeat(1 << 20) + &"]".repeat(150);
+    assert!(parse(&deep).is_ok());
+    let mut chain = String::from("a0: &a0 {x: 1}\n");
+    for level in 1..100_000 {
+        writeln!(chain, "a{level}: &a{level} {{<<: *a{}}}", level - 1).unwrap();
+    }
+    assert!(parse(&chain).is_err());
 }

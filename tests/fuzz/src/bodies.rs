@@ -57,12 +57,17 @@ pub fn json_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What is read is written so that it reads the same.
+/// What is read is written so that it reads the same, and is no larger than the text allows: aliases repeat a bounded number of bytes.
 pub fn yaml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    for document in mainstay_yaml::stream(text).take(20) {
+    let allowed = mainstay_yaml::Options::default().max_repeated.max(text.len()) + 2 * NODE_BYTES * (text.len() + 2);
+    let mut held = 0;
+    for document in mainstay_yaml::stream(text) {
         let Ok(document) = document else { break };
-        drop(document);
+        held += bytes(&document.value);
+        assert!(held <= allowed, "{held} bytes of {}", text.len());
+        let told: usize = document.duplicates.iter().map(|duplicate| duplicate.path.len() + duplicate.key.len()).sum();
+        assert!(told <= 2 << 20, "{told} bytes of duplicates");
     }
     let Ok(value) = mainstay_yaml::parse(text) else { return };
     let written = mainstay_yaml::to_string(&value);
@@ -70,6 +75,19 @@ pub fn yaml(data: &[u8]) {
         Ok(again) => assert!(same(&again, &value), "{written}"),
         Err(error) => panic!("{error}: {written}"),
     }
+}
+
+/// What a value takes beside its text; each takes at least one letter of a document.
+const NODE_BYTES: usize = size_of::<Value>() + size_of::<String>();
+
+fn bytes(value: &Value) -> usize {
+    NODE_BYTES
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(bytes).sum(),
+            Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + bytes(value)).sum(),
+            _ => 0,
+        }
 }
 
 /// Equal, numbers by value: a document in JSON may say `-0`, which is 0 in YAML.
@@ -94,6 +112,10 @@ pub fn yaml_seeds() -> Vec<Vec<u8>> {
             "---\na: |\n  text\n\n  more\nb: >-\n  folded\n  text\n---\n- 'it''s'\n- \"\\u00e9\\n\"\n...\n",
             "? complex\n: value\n!!str 1: !!binary aGk=\n",
             "- - - - a\n# comment\n",
+            "a: &a xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nb: &b [*a, *a, *a, *a]\nc: &c [*b, *b, *b, *b]\nd: {*a : *c, <<: [{k: *c}]}\n",
+            "description: 'first\nsecond'\nx:\n    y: \"a\n b\\\n  c\"\n",
+            "%YAML 1.1\n%TAG !e! tag:yaml.org,2002:\n---\n{a: !e!int \"3\", ? [b] : c, d: , \"e\":f}\n...\nrest\n",
+            "{\"a\": 1}{\"b\": 2}\n---\nc: |2-\n    x\n   y\n\n",
         ]
         .map(|text| text.as_bytes().to_vec()),
     );

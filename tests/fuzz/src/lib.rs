@@ -12,6 +12,7 @@ mod curators;
 mod databases;
 mod drawings;
 mod expressions;
+mod image_entries;
 mod images;
 mod indexes;
 mod patches;
@@ -56,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "bundle_annotations", run: bundles::annotations, seeds: bundles::annotation_seeds },
     Target { name: "update_graphs", run: drawings::graphs, seeds: drawings::graph_seeds },
     Target { name: "databases", run: databases::databases, seeds: databases::database_seeds },
+    Target { name: "image_entries", run: image_entries::images, seeds: image_entries::seeds },
     Target { name: "image_layers", run: images::layers, seeds: images::layer_seeds },
     Target { name: "image_manifests", run: images::manifests, seeds: images::manifest_seeds },
     Target { name: "registries_conf", run: images::registries, seeds: images::registry_seeds },

@@ -152,6 +152,7 @@ smoke! {
     /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.
     databases,
     /// MS-OFF-01: nothing gets out of the root that a layer is unpacked in, and no limit is passed.
+    image_entries,
     image_layers,
     /// CATLG-51: manifests and indexes are read or refused, and no more of them than is allowed.
     image_manifests,
