@@ -164,6 +164,11 @@ impl WebhookDefinition {
     pub fn port(&self) -> i64 {
         self.container_port.filter(|port| *port > 0).unwrap_or(443)
     }
+
+    /// The port at which the API server calls. Upstream gives 0 where the bundle names none, which no API server takes.
+    pub fn client_port(&self) -> i64 {
+        self.container_port.filter(|port| *port != 0).unwrap_or(443)
+    }
 }
 
 /// An image that the operator uses.
@@ -176,13 +181,18 @@ pub struct RelatedImage {
 }
 
 impl Csv {
-    /// Reads the manifest of a CSV. Its status, which some authors leave in, counts for nothing.
+    /// Reads the manifest of a CSV. Its status, which some authors leave in, must be one, and counts for nothing then.
     pub fn parse(manifest: &Value) -> Result<Self, Mismatch> {
-        let mut manifest = manifest.clone();
-        if let Some(fields) = manifest.as_object_mut() {
+        let mut object = conform("operators.ClusterServiceVersion", manifest)?;
+        if let Some(fields) = object.as_object_mut() {
             fields.remove("status");
         }
-        let object = conform("operators.ClusterServiceVersion", &manifest)?;
+        if manifest["spec"]["version"].is_null()
+            && let Some(spec) = object["spec"].as_object_mut()
+        {
+            // Go's zero, 0.0.0, is a version that nobody wrote.
+            spec.remove("version");
+        }
         let (metadata, spec) = (&object["metadata"], &object["spec"]);
         let strategy = &spec["install"]["spec"];
         Ok(Self {

@@ -5,6 +5,7 @@
 //! [`Bundle::read_for_catalog`] the second. Both go by what a manifest holds, not by how its file is called.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,6 +15,9 @@ use crate::bundle::{Bundle, CHANNELS, DEFAULT_CHANNEL, PACKAGE, Property};
 use crate::csv::Csv;
 use crate::error::ReadError;
 use crate::go;
+
+/// The file in which a bundle declares its properties.
+const PROPERTIES: &str = "metadata/properties.yaml";
 
 /// How much a bundle may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +54,7 @@ impl Bundle {
         let mut bundle = contents.into_bundle(annotations);
         bundle.properties = installed_properties(&tree)?;
         bundle.csv_properties = csv_properties(&bundle.csv)?;
-        join_properties(&mut bundle);
+        join_properties(&mut bundle, &tree);
         bundle.dependencies = listed(&tree, "dependencies", &mut bundle.warnings);
         bundle.objects = tree.catalog_objects(&mut bundle.warnings);
         Ok(bundle)
@@ -90,7 +94,7 @@ impl Bundle {
             Ok(properties) => bundle.csv_properties = properties,
             Err(error) => bundle.warnings.push(error.to_string()),
         }
-        join_properties(&mut bundle);
+        join_properties(&mut bundle, &tree);
         bundle.check_provided()?;
         Ok(bundle)
     }
@@ -101,14 +105,19 @@ impl Bundle {
 pub(crate) struct Tree {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     limits: Limits,
+    /// The bytes that YAML aliases have repeated so far.
+    repeated: AtomicUsize,
 }
+
+/// Most bytes that the YAML aliases of a bundle repeat, each file being read a few times.
+const REPEATED_BYTES: usize = 32 << 20;
 
 impl Tree {
     pub(crate) fn gather<P: AsRef<str>, B: AsRef<[u8]>>(
         files: impl IntoIterator<Item = (P, B)>,
         limits: Limits,
     ) -> Result<Self, ReadError> {
-        let mut tree = Self { files: BTreeMap::new(), limits };
+        let mut tree = Self { files: BTreeMap::new(), limits, repeated: AtomicUsize::default() };
         let mut total = 0;
         for (path, bytes) in files {
             let (path, bytes) = (path.as_ref(), bytes.as_ref());
@@ -180,7 +189,13 @@ impl Tree {
         let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8 text at byte {}", error.valid_up_to()))?;
         let options = mainstay_yaml::Options { max_depth: self.limits.depth, max_bytes: self.limits.file_bytes, ..Default::default() };
         let mut values = Vec::new();
-        for document in mainstay_yaml::stream_with(text, options) {
+        let mut documents = mainstay_yaml::stream_with(text, options);
+        let mut counted = 0;
+        while let Some(document) = documents.next() {
+            let more = documents.repeated() - std::mem::replace(&mut counted, documents.repeated());
+            if self.repeated.fetch_add(more, Ordering::Relaxed) + more > REPEATED_BYTES {
+                return Err(format!("YAML aliases of the bundle repeat more than {REPEATED_BYTES} bytes"));
+            }
             if values.len() >= self.limits.objects {
                 return Err(format!("more than {} documents", self.limits.objects));
             }
@@ -219,10 +234,15 @@ impl Contents {
             for object in flatten(documents, tree.limits.objects).map_err(objects)? {
                 match object["kind"].as_str().unwrap_or_default() {
                     "ClusterServiceVersion" => csvs.push(Csv::parse(&object).map_err(|mismatch| field(path, &object, mismatch))?),
-                    "CustomResourceDefinition" => crds.push(
-                        go::conform("apiextensions.CustomResourceDefinition", &object)
-                            .map_err(|mismatch| field(path, &object, mismatch))?,
-                    ),
+                    "CustomResourceDefinition" => {
+                        let mut crd = go::conform("apiextensions.CustomResourceDefinition", &object)
+                            .map_err(|mismatch| field(path, &object, mismatch))?;
+                        // The API server's own: nobody applies it.
+                        if let Some(fields) = crd.as_object_mut() {
+                            fields.remove("status");
+                        }
+                        crds.push(crd);
+                    }
                     _ => others.push(object),
                 }
             }
@@ -324,7 +344,7 @@ fn annotations(path: &str, document: &Value) -> Result<BTreeMap<String, String>,
 }
 
 fn installed_properties(tree: &Tree) -> Result<Vec<Property>, ReadError> {
-    const PATH: &str = "metadata/properties.yaml";
+    const PATH: &str = PROPERTIES;
     let Some(bytes) = tree.get(PATH).filter(|bytes| !bytes.is_empty()) else { return Ok(Vec::new()) };
     let refuse = |problem: String| ReadError::Metadata { path: format!("failed to unmarshal {PATH}"), problem };
     let document = tree.first_document(bytes).map_err(refuse)?;
@@ -388,9 +408,10 @@ fn csv_properties(csv: &Csv) -> Result<Vec<Property>, ReadError> {
     entries.unwrap_or_default().into_iter().map(property).collect()
 }
 
-/// Joins the properties of the file to those of the CSV's annotation, since pods are annotated with it.
-fn join_properties(bundle: &mut Bundle) {
-    if bundle.properties.is_empty() {
+/// Joins the properties of the file to those of the CSV's annotation, since pods are annotated with it. A file without any is still joined, as
+/// Go writes a list that nobody made.
+fn join_properties(bundle: &mut Bundle, tree: &Tree) {
+    if tree.get(PROPERTIES).is_none_or(<[u8]>::is_empty) && bundle.properties.is_empty() {
         return;
     }
     let list: Vec<String> = bundle
@@ -399,7 +420,8 @@ fn join_properties(bundle: &mut Bundle) {
         .chain(&bundle.properties)
         .map(|property| format!("{{\"type\":{},\"value\":{}}}", go::to_string(&Value::from(property.kind.as_str())), property.value.get()))
         .collect();
-    bundle.csv.annotations.insert("olm.properties".to_owned(), format!("[{}]", list.join(",")));
+    let text = if list.is_empty() { "null".to_owned() } else { format!("[{}]", list.join(",")) };
+    bundle.csv.annotations.insert("olm.properties".to_owned(), text);
 }
 
 /// The path with single slashes and without `.`; nothing for one that leads out.

@@ -17,7 +17,7 @@ fn csv(change: impl FnOnce(&mut Value)) -> Value {
             "installModes": [{"type": "AllNamespaces", "supported": true}],
             "install": {"strategy": "deployment", "spec": {"deployments": [deployment("widget")]}},
         },
-        "status": {"phase": 5},
+        "status": {"phase": "Ready"},
     });
     change(&mut csv);
     csv

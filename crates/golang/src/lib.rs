@@ -4,6 +4,7 @@
 //! compared byte by byte, in the order that an unstable sort leaves. Each such subject has its one home here, a module a subject;
 //! what is done with it (which message, which struct) is the business of the crates that ask.
 
+pub mod http_proxy;
 pub mod json;
 mod quote;
 mod sort;

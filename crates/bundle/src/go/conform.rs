@@ -1,7 +1,8 @@
 //! A value read into a Go type and written out again.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
+use super::scalars;
 use super::types::{Field, TYPES, Type};
 
 /// A value that the Go type does not take.
@@ -18,7 +19,7 @@ pub struct Mismatch {
 
 /// `value` as Go would write it after reading it into the struct named `kind` in the table of types.
 pub fn conform(kind: &str, value: &Value) -> Result<Value, Mismatch> {
-    convert(&TYPES.named(kind), value, &Path::Root)
+    convert(&TYPES.named(kind), value, &Path::Root, Reader::Unstructured)
 }
 
 /// Where we are, as a list on the stack, so that nothing is built unless something is wrong.
@@ -40,66 +41,98 @@ impl std::fmt::Display for Path<'_> {
     }
 }
 
-fn convert(kind: &Type, value: &Value, path: &Path<'_>) -> Result<Value, Mismatch> {
+/// Which of Go's two readers is at work. They differ in small things, and upstream changes from one to the other inside of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// apimachinery's converter: numbers are cut to the size of the field.
+    Unstructured,
+    /// The JSON reader, which types with a JSON form of their own are read with, and all that is inside of them: a number that does not fit is
+    /// refused.
+    Json,
+}
+
+#[allow(clippy::match_same_arms, reason = "each kind stands for itself")]
+fn convert(kind: &Type, value: &Value, path: &Path<'_>, reader: Reader) -> Result<Value, Mismatch> {
     if value.is_null() {
-        return zero(kind, path);
+        return zero(kind, path, reader);
     }
     let refuse = |expected| Err(Mismatch { path: path.to_string(), expected, found: describe(value) });
+    let taken = |text: Option<String>, expected| text.map_or_else(|| refuse(expected), |text| Ok(Value::String(text)));
     match kind {
-        Type::Raw => Ok(value.clone()),
-        Type::String | Type::Bytes | Type::Time | Type::IntOrString if value.is_string() => Ok(value.clone()),
+        Type::Raw => Ok(scalars::raw(value)),
+        Type::String if value.is_string() => Ok(value.clone()),
         Type::String => refuse("text"),
-        Type::Bytes => refuse("base64 text"),
-        Type::Time => refuse("a time as text"),
+        Type::Bytes => taken(value.as_str().and_then(scalars::base64), "base64 text"),
+        Type::Time => match value.as_str().and_then(scalars::time) {
+            Some(scalars::Time::Zero) => Ok(Value::Null),
+            Some(scalars::Time::At(text)) => Ok(Value::String(text)),
+            None => refuse("a time such as 2006-01-02T15:04:05Z"),
+        },
+        Type::Version if value.as_str().is_some_and(|text| scalars::tolerant_version(text).is_ok()) => Ok(value.clone()),
+        Type::Version => refuse("a semantic version such as 1.2.3"),
+        Type::Release if value.as_str().is_some_and(scalars::is_release) => Ok(value.clone()),
+        Type::Release => refuse("identifiers separated by dots, numbers without leading zeros"),
         Type::Bool | Type::SchemaOrBool if value.is_boolean() => Ok(value.clone()),
         Type::Bool => refuse("true or false"),
-        Type::Int => whole(value).map_or_else(|| refuse("a whole number"), Ok),
-        Type::Float if value.is_number() => Ok(whole(value).unwrap_or_else(|| value.clone())),
+        Type::Int32 | Type::Int64 => scalars::whole(value)
+            .and_then(|whole| scalars::fitted(whole, *kind == Type::Int32, reader == Reader::Json))
+            .map_or_else(|| refuse("a whole number"), |whole| Ok(whole.into())),
+        Type::Float if value.is_number() => Ok(scalars::raw(value)),
         Type::Float => refuse("a number"),
-        Type::IntOrString => whole(value).map_or_else(|| refuse("a whole number or text"), Ok),
+        Type::IntOrString if value.is_string() => Ok(value.clone()),
+        Type::IntOrString => scalars::whole(value)
+            .and_then(|whole| scalars::fitted(whole, true, true))
+            .map_or_else(|| refuse("a whole number or text"), |whole| Ok(whole.into())),
         Type::Quantity => {
             let text = match value {
                 Value::String(text) => text.trim().to_owned(),
                 Value::Number(number) => number.to_string(),
                 _ => return refuse("a quantity"),
             };
-            mainstay_schema::quantity::written(&text)
-                .map_or_else(|_| refuse("a quantity such as 500m or 1Gi"), |text| Ok(Value::String(text)))
+            taken(mainstay_schema::quantity::written(&text).ok(), "a quantity such as 500m or 1Gi")
         }
-        Type::Pointer(inner) => convert(inner, value, path),
+        Type::Pointer(inner) => convert(inner, value, path, reader),
         Type::Slice(inner) => match value {
             Value::Array(items) => {
-                let items = items.iter().enumerate().map(|(index, item)| convert(inner, item, &Path::Index(path, index)));
+                let items = items.iter().enumerate().map(|(index, item)| convert(inner, item, &Path::Index(path, index), reader));
                 items.collect::<Result<Vec<_>, _>>().map(Value::Array)
             }
             _ => refuse("a list"),
         },
         Type::Map(inner) => match value {
             Value::Object(entries) => {
-                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), convert(inner, item, &Path::Field(path, key))?)));
+                let entries = entries.iter().map(|(key, item)| Ok((key.clone(), convert(inner, item, &Path::Field(path, key), reader)?)));
                 entries.collect::<Result<Map<_, _>, _>>().map(Value::Object)
             }
             _ => refuse("a mapping"),
         },
         Type::Struct(index) => match value {
-            Value::Object(entries) => structure(&TYPES.structs[*index], entries, path),
+            Value::Object(entries) => structure(&TYPES.structs[*index], entries, path, reader),
             _ => refuse("a mapping"),
         },
-        Type::SchemaOrArray if value.is_array() => convert(&Type::Slice(Box::new(TYPES.schema())), value, path),
-        Type::SchemaOrStrings if value.is_array() => convert(&Type::Slice(Box::new(Type::String)), value, path),
-        Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStrings => convert(&TYPES.schema(), value, path),
+        Type::SchemaOrArray | Type::SchemaOrStrings | Type::SchemaOrBool if value.is_object() => {
+            convert(&TYPES.schema(), value, path, Reader::Json)
+        }
+        Type::SchemaOrBool => refuse("true, false or a schema"),
+        // An empty list is kept as no value at all, and what is neither list nor mapping is dropped without a word.
+        Type::SchemaOrArray | Type::SchemaOrStrings => {
+            let inner = if *kind == Type::SchemaOrArray { TYPES.schema() } else { Type::String };
+            match value {
+                Value::Array(items) if !items.is_empty() => convert(&Type::Slice(Box::new(inner)), value, path, Reader::Json),
+                _ => Ok(Value::Null),
+            }
+        }
     }
 }
 
-fn structure(fields: &[Field], entries: &Map<String, Value>, path: &Path<'_>) -> Result<Value, Mismatch> {
+fn structure(fields: &[Field], entries: &Map<String, Value>, path: &Path<'_>, reader: Reader) -> Result<Value, Mismatch> {
     let mut written = Map::new();
     for field in fields {
-        let value = entries.get(&field.name).unwrap_or(&Value::Null);
-        if value.is_null() && field.omit_empty && !matches!(field.kind, Type::Struct(_)) {
-            // The zero of everything but a struct is empty to Go.
+        let given = entries.get(&field.name).unwrap_or(&Value::Null);
+        if given.is_null() && (field.omit_zero || field.omit_empty && !field.kind.is_struct()) {
             continue;
         }
-        let value = convert(&field.kind, value, &Path::Field(path, &field.name))?;
+        let value = convert(&field.kind, given, &Path::Field(path, &field.name), reader)?;
         let omitted = field.omit_empty && empty(&field.kind, &value) || field.omit_zero && value.is_null();
         if !omitted {
             written.insert(field.name.clone(), value);
@@ -109,13 +142,14 @@ fn structure(fields: &[Field], entries: &Map<String, Value>, path: &Path<'_>) ->
 }
 
 /// What Go writes for a field that nobody set.
-fn zero(kind: &Type, path: &Path<'_>) -> Result<Value, Mismatch> {
+fn zero(kind: &Type, path: &Path<'_>, reader: Reader) -> Result<Value, Mismatch> {
     Ok(match kind {
-        Type::String => Value::String(String::new()),
+        Type::String | Type::Release => Value::String(String::new()),
+        Type::Version => Value::String("0.0.0".to_owned()),
         Type::Bool | Type::SchemaOrBool => Value::Bool(false),
-        Type::Int | Type::Float | Type::IntOrString => Value::from(0),
+        Type::Int32 | Type::Int64 | Type::Float | Type::IntOrString => Value::from(0),
         Type::Quantity => Value::String("0".to_owned()),
-        Type::Struct(index) => structure(&TYPES.structs[*index], &Map::new(), path)?,
+        Type::Struct(index) => structure(&TYPES.structs[*index], &Map::new(), path, reader)?,
         Type::Raw
         | Type::Bytes
         | Type::Time
@@ -127,38 +161,20 @@ fn zero(kind: &Type, path: &Path<'_>) -> Result<Value, Mismatch> {
     })
 }
 
-/// Whether `omitempty` leaves the field out: false, 0, nil, or a slice, map or text of length 0. A struct is never empty.
+/// Whether `omitempty` leaves out a field that is set: false, 0, or a slice, map or text of length 0. A struct is never empty, and a pointer
+/// is not once it points to something, even where that is written as null.
 fn empty(kind: &Type, value: &Value) -> bool {
-    match kind {
-        Type::Pointer(_) | Type::Raw => value.is_null(),
-        Type::Struct(_)
-        | Type::Quantity
-        | Type::IntOrString
-        | Type::Time
-        | Type::SchemaOrBool
-        | Type::SchemaOrArray
-        | Type::SchemaOrStrings => false,
-        Type::String | Type::Bool | Type::Int | Type::Float | Type::Bytes | Type::Slice(_) | Type::Map(_) => match value {
-            Value::Null => true,
-            Value::Bool(set) => !set,
-            Value::Number(number) => number.as_f64() == Some(0.0),
-            Value::String(text) => text.is_empty(),
-            Value::Array(items) => items.is_empty(),
-            Value::Object(entries) => entries.is_empty(),
-        },
+    if kind.is_struct() || matches!(kind, Type::Pointer(_) | Type::Raw) {
+        return false;
     }
-}
-
-/// A number without a fraction, as an integer.
-fn whole(value: &Value) -> Option<Value> {
-    let number = value.as_number()?;
-    if number.is_i64() || number.is_u64() {
-        return Some(value.clone());
+    match value {
+        Value::Null => true,
+        Value::Bool(set) => !set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
     }
-    let float = number.as_f64()?;
-    // Beyond 2^53 a float may stand for any of several integers, but this one is what Go converts it to.
-    #[allow(clippy::cast_possible_truncation)]
-    (float.fract() == 0.0 && float.abs() < 9.0e18).then(|| Value::Number(Number::from(float as i64)))
 }
 
 fn describe(value: &Value) -> String {
@@ -196,6 +212,14 @@ mod tests {
             &json!({"replicas": 0, "selector": null, "strategy": {}, "template": {"metadata": {}, "spec": {"containers": [
                 {"name": "a", "resources": {"limits": {"cpu": "1", "memory": "128"}}, "securityContext": {"privileged": false}}]}}}),
         );
+        check(
+            "apiextensions.CustomResourceDefinitionCondition",
+            &json!({"type": "a", "status": "b"}),
+            &json!({"type": "a", "status": "b", "lastTransitionTime": null}),
+        );
+        check("ResourceFieldSelector", &json!({"resource": "limits.cpu"}), &json!({"resource": "limits.cpu", "divisor": "0"}));
+        check("ResourceFieldSelector", &json!({"resource": "a", "divisor": "1000m"}), &json!({"resource": "a", "divisor": "1"}));
+        check("ServicePort", &json!({"port": 80.0, "nodePort": 4_294_967_296_i64}), &json!({"port": 80, "targetPort": 0}));
         check("rbac.PolicyRule", &json!({}), &json!({"verbs": null}));
         check("ObjectMeta", &json!({"creationTimestamp": null, "annotations": {"a": null}}), &json!({"annotations": {"a": ""}}));
     }
@@ -207,6 +231,19 @@ mod tests {
             &json!({"additionalProperties": true, "items": [{"type": "string"}], "minimum": 1.0, "default": {"a": null}, "enum": ["", null]}),
             &json!({"additionalProperties": true, "items": [{"type": "string"}], "minimum": 1, "default": {"a": null}, "enum": ["", null]}),
         );
+    }
+
+    /// OLM1-INST-08: an empty list is no schema, and numbers inside of a schema's schema must fit.
+    #[test]
+    fn schemas_inside_of_schemas() {
+        check(
+            "apiextensions.JSONSchemaProps",
+            &json!({"Type": "object", "items": {"Type": "x", "maxLength": 3.0, "enum": [1.0]}, "dependencies": {"a": [], "b": ["c"]}}),
+            &json!({"items": {"maxLength": 3, "enum": [1]}, "dependencies": {"a": null, "b": ["c"]}}),
+        );
+        check("apiextensions.JSONSchemaProps", &json!({"items": []}), &json!({"items": null}));
+        assert!(conform("apiextensions.JSONSchemaProps", &json!({"additionalProperties": []})).is_err());
+        assert!(conform("apiextensions.JSONSchemaProps", &json!({"additionalProperties": {"maxLength": 1.5}})).is_err());
     }
 
     #[test]

@@ -13,8 +13,10 @@
 mod conform;
 mod fold;
 mod json;
+mod scalars;
 mod types;
 
 pub use conform::{Mismatch, conform};
 pub use fold::{fold, lenient, member};
 pub use json::{compact_raw, to_plain_string_as, to_string, to_string_as};
+pub(crate) use scalars::tolerant_version;

@@ -14,6 +14,9 @@ const MOUNTS: [(&str, &str, &str, &str); 2] = [
     ("apiservice-cert", "/apiserver.local.config/certificates", "apiserver.crt", "apiserver.key"),
 ];
 
+/// The longest common name of a certificate.
+const MAX_COMMON_NAME: usize = 64;
+
 /// The Service in front of a deployment's webhooks.
 pub(super) fn service_name(deployment: &str) -> String {
     joined_name(&deployment.replace('.', "-"), "service")
@@ -59,16 +62,23 @@ fn cert_manager(deployment: &str, site: &Site<'_>) -> [Value; 2] {
     let issuer_name = joined_name(&secret, "selfsigned-issuer");
     let mut issuer = object(API, "Issuer", &issuer_name, Some(site.namespace));
     issuer["spec"] = json!({"selfSigned": {}});
+    issuer["status"] = json!({});
+    let host = format!("{}.{}", service_name(deployment), site.namespace);
     let mut certificate = object(API, "Certificate", &secret, Some(site.namespace));
     certificate["spec"] = json!({
         "secretName": secret,
         "usages": ["server auth"],
-        "dnsNames": [format!("{}.{}.svc", service_name(deployment), site.namespace)],
+        "dnsNames": [host, format!("{host}.svc"), format!("{host}.svc.cluster.local")],
         "issuerRef": {"name": issuer_name},
         // Two years, renewed a day before the end.
         "duration": "17520h0m0s",
         "renewBefore": "24h0m0s",
     });
+    certificate["status"] = json!({});
+    // X.509 has no room for a longer one; upstream gives it nevertheless, and cert-manager refuses the certificate then.
+    if host.len() <= MAX_COMMON_NAME {
+        certificate["spec"]["commonName"] = host.into();
+    }
     [issuer, certificate]
 }
 

@@ -29,7 +29,7 @@ pub(super) fn crds(bundle: &Bundle, site: &Site<'_>) -> Result<Vec<Value>, Rende
         }
         let mut service = certificates::service_reference(&webhook.deployment, site);
         service["path"] = webhook.path.as_deref().unwrap_or("/").into();
-        service["port"] = webhook.port().into();
+        service["port"] = webhook.client_port().into();
         crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
             "clientConfig": {"service": service},
             "conversionReviewVersions": webhook.entry["admissionReviewVersions"],
@@ -57,7 +57,7 @@ fn configuration(webhook: &WebhookDefinition, site: &Site<'_>) -> Value {
     if let Some(path) = &webhook.path {
         service["path"] = path.as_str().into();
     }
-    service["port"] = webhook.port().into();
+    service["port"] = webhook.client_port().into();
 
     let mut entry = json!({"name": name, "clientConfig": {"service": service}});
     for field in [

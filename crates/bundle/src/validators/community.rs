@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::csv::{about, advice};
 use super::finding::{Finding, Level};
 use super::manifests::{CsvManifest, Manifests};
-use super::removed_apis::{removed_in_1_22, tolerant};
+use super::removed_apis::removed_in_1_22;
 use super::{IndexFileError, Options, rules};
+use crate::go::tolerant_version;
 
 const LABEL: &str = "com.redhat.openshift.versions";
 const REMOVED: &str = "This bundle is using APIs which were deprecated and removed in v1.22. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-22";
@@ -71,7 +72,7 @@ fn max_openshift_version(csv: &CsvManifest, words: &str) -> Vec<Finding> {
             "csv.Annotations.olm.properties with the key `olm.maxOpenShiftVersion` and a value with an OCP version which is < 4.9 is required for any operator bundle that is using APIs which were deprecated and removed in v1.22. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-22. Migrate the API(s) for {words} or use the annotation"
         ));
     };
-    let version = match tolerant(value) {
+    let version = match tolerant_version(value) {
         Ok(version) => version,
         Err(problem) => {
             let detail = format!("csv.Annotations.olm.properties has an invalid value. Unable to parse ({value}) using semver : {problem}");
@@ -136,7 +137,7 @@ fn index_file(path: &str, content: Option<&Result<String, IndexFileError>>, word
         return Err(format!("invalid syntax ({line}) for ({LABEL})"));
     }
     let clean = |text: &str| text.replace(['\'', '"', 'v'], "");
-    let parse = |text: &str| tolerant(text).map_err(|_| format!("unable to parse the value ({text}) on ({LABEL})"));
+    let parse = |text: &str| tolerant_version(text).map_err(|_| format!("unable to parse the value ({text}) on ({LABEL})"));
     if let Some(exact) = parts.get(2).filter(|exact| !exact.is_empty()) {
         if at_least(&parse(&clean(exact))?, &UNSUPPORTED) {
             return Err(format!(

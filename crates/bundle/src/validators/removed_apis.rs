@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::finding::Finding;
 use super::manifests::{CsvManifest, Manifests};
 use super::{Options, go, rules};
+use crate::go::tolerant_version;
 
 /// Kinds that Kubernetes 1.22 removed, by `apiVersion`; CRDs are told apart by their form.
 const REMOVED_IN_1_22: [(&str, &[&str]); 11] = [
@@ -81,12 +82,12 @@ pub(super) fn validate(manifests: &Manifests, options: &Options<'_>) -> Vec<Find
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     let asked = options.values.get("k8s-version").map_or("", String::as_str);
-    let target = tolerant(asked).ok();
+    let target = tolerant_version(asked).ok();
     if target.is_none() && !asked.is_empty() {
         let detail = format!("invalid value informed via the k8s key option : {asked}");
         errors.push(Finding::error(&rules::REMOVED_API_VERSION, name, detail));
     }
-    let minimum = tolerant(&csv.csv.min_kube_version).ok();
+    let minimum = tolerant_version(&csv.csv.min_kube_version).ok();
     if minimum.is_none() && !csv.csv.min_kube_version.is_empty() {
         let detail = format!(
             "unable to use csv.Spec.MinKubeVersion to verify the CRD/Webhook apis because it has an invalid value: {}",
@@ -193,40 +194,4 @@ fn removed_in_1_26(manifests: &Manifests) -> Found<'_> {
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// A version as people write it: blanks and a `v` in front, leading zeros, and missing parts are forgiven.
-pub(super) fn tolerant(text: &str) -> Result<Version, String> {
-    let text = text.trim();
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
-    for part in parts.iter_mut().filter(|part| part.len() > 1) {
-        let rest = part.trim_start_matches('0');
-        let digit = rest.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
-        *part = if digit { rest.to_owned() } else { format!("0{rest}") };
-    }
-    if parts.len() < 3 {
-        if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-            return Err("Short version cannot contain PreRelease/Build meta data".to_owned());
-        }
-        parts.resize(3, "0".to_owned());
-    }
-    Version::parse(&parts.join(".")).map_err(|error| error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_forgiven() {
-        for (text, shown) in
-            [("1.25", Some("1.25.0")), (" v1 ", Some("1.0.0")), ("01.02.03", Some("1.2.3")), ("1.2.3-rc.1", Some("1.2.3-rc.1"))]
-        {
-            assert_eq!(tolerant(text).ok().map(|version| version.to_string()).as_deref(), shown, "{text}");
-        }
-        for text in ["", "1-a", "x", "1..2"] {
-            assert!(tolerant(text).is_err(), "{text}");
-        }
-    }
 }
