@@ -196,6 +196,10 @@ impl Backup {
                     _ => return Err(scan.corrupt(format!("a file has no content at offset {at}"))),
                 },
                 Kind::End if head.count == contents.keys as u32 => {
+                    let length = DiskFile::len(file).map_err(|source| Error::io(&self.path, "reading its length", source))?;
+                    if length != scan.offset {
+                        return Err(scan.corrupt(format!("it ends at offset {}, and something follows", scan.offset)));
+                    }
                     contents.bytes = scan.offset;
                     return Ok(contents);
                 }

@@ -17,8 +17,8 @@
 //!   second copy). Older values are read from the log, along a chain of places.
 //! * **Forgetting.** Compaction drops places of history; the files shrink when enough of them is garbage: a snapshot of every key as of
 //!   the compacted revision is written beside the log, and segments that end before it are removed. Writes go on meanwhile.
-//! * **Crashes.** Frames carry checksums. The last frame of the log may be torn, since nobody was told of it; it is cut off. Any other
-//!   damage is reported with file, offset and revision. File names appear only when a file is whole (written, synced, renamed, folder
+//! * **Crashes.** Frames carry checksums. The last frame of the log may be torn, where nobody was told of it; it is cut off. Any other
+//!   damage is reported with file, offset and revision. What was told is known from a note beside the log, see `synced`. File names appear only when a file is whole (written, synced, renamed, folder
 //!   synced), and revisions without a gap show that no file is missing, so there is no manifest to go wrong.
 //! * **Failing disks.** After a failed write or sync the segment is abandoned, see `log`; a full disk fails writes until there is space.
 //!
@@ -35,6 +35,7 @@ mod recover;
 #[cfg(test)]
 mod simulated;
 mod snapshot;
+mod synced;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -43,7 +44,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -62,6 +63,9 @@ use crate::{Error, Expect, Figures, KeyValue, Listing, Range, Revision, Store, W
 const RING: usize = 256;
 /// Writes that may wait for the writer; further writers wait to be let in.
 const QUEUE: usize = 1_024;
+/// How long a success, and a failure, of a write says that the next one will be the same.
+const PROVEN: Duration = Duration::from_secs(5);
+const REFUTED: Duration = Duration::from_secs(1);
 
 /// How the engine is set up.
 #[derive(Clone, Debug)]
@@ -111,9 +115,38 @@ pub(crate) struct Shared {
     write_count: AtomicU64,
     /// Bytes of the segment that is written to.
     active_bytes: AtomicU64,
+    /// When the disk took the last write, or why it did not.
+    health: Mutex<(Instant, Result<(), Error>)>,
 }
 
 impl Shared {
+    /// Whether the disk takes writes, as far as one of a moment ago says it.
+    fn health(&self) -> Option<Result<(), Error>> {
+        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*health {
+            (at, Ok(())) if at.elapsed() < PROVEN => Some(Ok(())),
+            (at, Err(error)) if at.elapsed() < REFUTED => Some(Err(error.again())),
+            _ => None,
+        }
+    }
+
+    /// Whether the last write failed.
+    fn fails(&self) -> bool {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).1.is_err()
+    }
+
+    /// As if the latest write were so long ago.
+    #[cfg(test)]
+    fn set_health_age(&self, age: Duration) {
+        if let (Ok(mut health), Some(then)) = (self.health.lock(), Instant::now().checked_sub(age)) {
+            health.0 = then;
+        }
+    }
+
+    fn set_health(&self, outcome: Result<(), Error>) {
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), outcome);
+    }
+
     /// The index, to read. Nothing panics while it is held to write, so a poisoned lock would still guard a whole index.
     fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
@@ -149,6 +182,10 @@ impl Embedded {
             return Err(Error::io(path, "creating a store", std::io::Error::from(std::io::ErrorKind::AlreadyExists)));
         }
         let failed = |source| Error::io(path, "writing a snapshot", source);
+        if folder.names().map_err(failed)?.iter().any(|name| name == synced::NAME) {
+            // Of a store that was here before, and says nothing of this one.
+            folder.remove(synced::NAME).map_err(failed)?;
+        }
         let mut snapshot = snapshot::Snapshot::begin(&folder, revision, 0).map_err(failed)?;
         match fill(&mut |kv| snapshot.push(kv).map_err(failed)) {
             Ok(value) => snapshot.finish().map(|_| value).map_err(failed),
@@ -176,9 +213,12 @@ impl Embedded {
             commit_count: AtomicU64::new(0),
             write_count: AtomicU64::new(0),
             active_bytes: AtomicU64::new(active),
+            health: Mutex::new((Instant::now(), Ok(()))),
         });
         let reader = Arc::new(Reader::new(shared.clone()));
-        let writer = Writer { shared: shared.clone(), log, commits, revision: revision_sender };
+        let failed = |source| Error::io(&shared.disk.path(""), "starting a thread", source);
+        let timer = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
+        let writer = Writer { shared: shared.clone(), log, synced: recovered.synced, commits, revision: revision_sender };
         let (requests, asked) = compactor::requests();
         let compactor = compactor::Compactor {
             shared: shared.clone(),
@@ -187,9 +227,8 @@ impl Embedded {
             writer: sender.downgrade(),
             next_file,
         };
-        let failed = |source| Error::io(&shared.disk.path(""), "starting a thread", source);
         let threads = vec![
-            std::thread::Builder::new().name("store-writer".into()).spawn(move || writer.run(receiver)).map_err(failed)?,
+            std::thread::Builder::new().name("store-writer".into()).spawn(move || writer.run(&timer, receiver)).map_err(failed)?,
             std::thread::Builder::new().name("store-compactor".into()).spawn(move || compactor.run(&asked)).map_err(failed)?,
         ];
         Ok(Self {
@@ -278,6 +317,17 @@ impl Store for Embedded {
         let after = after.max(1);
         self.reader.check_compacted(after)?;
         Ok(Watch::new(Follow::new(prefix.to_owned(), after, commits, self.reader.clone())))
+    }
+
+    async fn writable(&self) -> Result<(), Error> {
+        if let Some(outcome) = self.shared.health() {
+            return outcome;
+        }
+        let sender = self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        sender.send(Command::Prove(reply)).await.map_err(|_| Error::Closed)?;
+        drop(sender);
+        answer.await.map_err(|_| Error::Closed)?
     }
 
     async fn compact(&self, revision: Revision) -> Result<(), Error> {

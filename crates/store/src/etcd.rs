@@ -123,6 +123,15 @@ impl Store for Etcd {
         self.shared.latest().await
     }
 
+    async fn writable(&self) -> Result<(), Error> {
+        let status: StatusResponse = self.shared.members.call(&STATUS, &StatusRequest {}, Effect::Read).await?;
+        // Alarms, and the want of a leader; while there are any, nothing is written.
+        match status.errors.as_slice() {
+            [] => Ok(()),
+            errors => Err(Error::Remote { problem: format!("etcd: {}", errors.join("; ")), fate: crate::Fate::Refused }),
+        }
+    }
+
     async fn tell_position(&self) -> Result<(), Error> {
         let asked = *self.shared.revision.borrow();
         let mut marked = self.shared.marking.lock().await;

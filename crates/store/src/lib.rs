@@ -150,6 +150,11 @@ pub trait Store: Send + Sync + 'static {
         Ok(*self.revision().borrow())
     }
 
+    /// Whether writes succeed: as the latest one did a moment ago, else by trying. A store that is only read from says so by an error.
+    async fn writable(&self) -> Result<(), Error> {
+        self.latest().await.map(|_| ())
+    }
+
     /// Makes open watches tell a position soon, where the latest changes lie outside of what they watch.
     async fn tell_position(&self) -> Result<(), Error> {
         Ok(())

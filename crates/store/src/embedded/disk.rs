@@ -1,8 +1,8 @@
 //! What the engine asks of a disk: a folder of files, written at places, synced. A seam, so that tests can cut the power.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ pub(crate) trait DiskFile: Send + Sync {
 /// A folder of the file system, held by this process alone.
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Held for its lock.
-    _lock: File,
+    /// Held for their locks.
+    _locks: [File; 2],
 }
 
 impl Folder {
@@ -57,30 +57,44 @@ impl Folder {
         if path.is_file() {
             return Err(Error::Foreign { path: path.to_owned() });
         }
-        std::fs::create_dir_all(path).map_err(failed("creating it"))?;
+        // Whatever the mask is: nobody else reads what lies here.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("creating it"))?;
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("syncing the folder above"))?;
         }
         let name = path.join("lock");
-        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&name);
+        let opened = private().read(true).create(true).truncate(false).open(&name);
         let mut lock = opened.map_err(failed("opening the lock"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // Only for the message; whoever has just begun has not written it yet.
-                let _ = (&lock).take(20).read_to_string(&mut holder);
-                return Err(Error::Locked { path: path.to_owned(), holder: holder.trim().parse().ok() });
+        // The folder itself: a file in it can be removed and made anew, and then two processes hold a lock each.
+        let folder = File::open(path).map_err(failed("opening it"))?;
+        for (file, must) in [(&folder, false), (&lock, true)] {
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let mut holder = String::new();
+                    // Only for the message; whoever has just begun has not written it yet.
+                    let _ = (&lock).take(20).read_to_string(&mut holder);
+                    return Err(Error::Locked { path: path.to_owned(), holder: holder.trim().parse().ok() });
+                }
+                Err(TryLockError::Error(source)) if must => return Err(Error::io(path, "locking", source)),
+                // Some file systems have no locks for folders; the file has to do there.
+                Err(TryLockError::Error(error)) => tracing::debug!(%error, path = %path.display(), "the folder cannot be locked"),
             }
-            Err(TryLockError::Error(source)) => return Err(Error::io(path, "locking", source)),
         }
         let id = std::process::id();
         // A full disk must not keep the store from being read.
         if let Err(error) = lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{id}")) {
             tracing::warn!(%error, path = %name.display(), "the holder of the lock could not be noted");
         }
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), _locks: [folder, lock] })
     }
+}
+
+/// How files are made: for their owner alone, whatever the mask is.
+fn private() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true).mode(0o600);
+    options
 }
 
 impl Disk for Folder {
@@ -89,7 +103,7 @@ impl Disk for Folder {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(self.path.join(name))?;
+        let file = private().read(true).create(true).truncate(true).open(self.path.join(name))?;
         Ok(Arc::new(file))
     }
 

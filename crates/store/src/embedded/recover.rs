@@ -1,8 +1,10 @@
 //! Opening: the latest snapshot, then the log after it.
 //!
 //! A crash leaves at most one frame that was not acknowledged, at the very end; it is cut off. Anything else that can not be read is
-//! damage, and is reported with the file, the offset and the revision: acknowledged writes are never skipped.
+//! damage, and is reported with the file, the offset and the revision: acknowledged writes are never skipped. Whether the last frame was
+//! acknowledged is known from [`super::synced`].
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -13,6 +15,7 @@ use super::file::{self, FileHead, Found, Magic, Scan, UNFINISHED};
 use super::index::{Index, OpenFile, Place};
 use super::log::{Active, Closed, Log};
 use super::snapshot;
+use super::synced::{self, Known, Synced};
 use crate::record::{self, ALIGN, Head, Kind};
 use crate::{Error, Event, KeyValue, Revision};
 
@@ -20,6 +23,8 @@ use crate::{Error, Event, KeyValue, Revision};
 pub(super) struct Recovered {
     pub index: Index,
     pub log: Log,
+    /// How far it is on the disk.
+    pub synced: Synced,
     /// Segments that are no longer written to.
     pub closed: Vec<Closed>,
     /// The snapshot that everything stands on.
@@ -41,6 +46,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, segment_bytes: u64) -> Result<Recovered,
     for name in names.iter().filter(|name| name.ends_with(UNFINISHED)) {
         remove(&*disk, name)?;
     }
+    let (mut synced, known) = Synced::open(disk.clone(), &names)?;
     let next_file = Arc::new(AtomicU32::new(0));
     let number = || next_file.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut snapshots: Vec<&String> = names.iter().filter(|name| file::numbered(name, ".snapshot").is_some()).collect();
@@ -75,40 +81,75 @@ pub(super) fn open(disk: Arc<dyn Disk>, segment_bytes: u64) -> Result<Recovered,
         }
         let number = number();
         index.files.insert(number, Arc::new(OpenFile { name: segment.name.clone(), file: segment.file.clone() }));
-        let end = replay(&*disk, segment, number, next, &mut index, &mut compacted)?;
+        let (end, tail) = replay(&*disk, segment, number, next, known, &mut index, &mut compacted)?;
         if next.is_some() {
             closed.push(Closed { name: segment.name.clone(), file: number, last: index.revision, bytes: end });
         } else {
-            active = Some(resume(&*disk, segment, number, end, segment_bytes)?);
+            active = Some(resume(&*disk, segment, number, end, tail, segment_bytes)?);
         }
     }
+    if let Some(problem) = lost(&*disk, index.revision, known) {
+        let path = disk.path(active.as_ref().map_or("", |active| active.name.as_str()));
+        return Err(Error::Corrupt { path, problem });
+    }
+    // What was read is on the disk, and is shown from here on.
+    synced.note(index.revision);
+    synced.settle();
     let latest = index.revision;
     index.compact(compacted.min(latest));
     let log = Log { disk, active, sequence, next_file, segment_bytes, opened: None, closed: Vec::new() };
-    Ok(Recovered { index, log, closed, snapshot })
+    Ok(Recovered { index, log, synced, closed, snapshot })
+}
+
+/// What is missing of what was synced, where the log ends at a revision.
+fn lost(disk: &dyn Disk, seen: Revision, known: Known) -> Option<String> {
+    let Known::Upto(synced) = known else { return None };
+    (synced > seen).then(|| {
+        let note = disk.path(synced::NAME);
+        format!(
+            "the log ends after revision {seen}, but everything up to revision {synced} was on the disk: revisions {} to {synced} are lost \
+             (to go on without them, remove {})",
+            seen + 1,
+            note.display()
+        )
+    })
 }
 
 fn remove(disk: &dyn Disk, name: &str) -> Result<(), Error> {
     disk.remove(name).map_err(|source| Error::io(&disk.path(name), "removing what is no longer needed", source))
 }
 
-/// Takes in what a segment holds after the index' revision; returns where the next frame goes. `next` is the first revision of the
-/// segment after it, from which on this one does not count.
+/// The last frame of a segment: where it begins, and whether it says that the segment was closed in order.
+#[derive(Clone, Copy)]
+struct Tail {
+    offset: u64,
+    sealed: bool,
+}
+
+/// Takes in what a segment holds after the index' revision; returns where the next frame goes, and what stands before that. `next` is the
+/// first revision of the segment after it, from which on this one does not count.
 fn replay(
     disk: &dyn Disk,
     segment: &Segment,
     number: u32,
     next: Option<Revision>,
+    known: Known,
     index: &mut Index,
     compacted: &mut Revision,
-) -> Result<u64, Error> {
+) -> Result<(u64, Tail), Error> {
     let mut scan = Scan::open(disk.path(&segment.name), Magic::Store, &*segment.file)?;
     *compacted = (*compacted).max(scan.head.compacted);
     let mut seen = scan.head.revision - 1;
+    let mut tail = Tail { offset: scan.offset, sealed: false };
+    let mut before = tail;
     loop {
         let at = scan.offset;
-        let problem = match scan.next()? {
-            Found::Frame(head, ..) if next.is_some_and(|next| seen + 1 >= next && head.first >= next) => return Ok(at),
+        let found = scan.next()?;
+        if let Found::Frame(head, ..) = &found {
+            (before, tail) = (tail, Tail { offset: at, sealed: head.kind == Kind::Seal });
+        }
+        let problem = match found {
+            Found::Frame(head, ..) if next.is_some_and(|next| seen + 1 >= next && head.first >= next) => return Ok((at, before)),
             Found::Frame(Head { kind: Kind::Commit, first, .. }, ..) if first != seen + 1 => {
                 return Err(scan.corrupt(format!("revision {seen} is followed by {first} at offset {at}")));
             }
@@ -136,7 +177,7 @@ fn replay(
         if let Some(next) = next {
             // The following segment begins where this one was left, be it full or abandoned.
             if seen + 1 == next {
-                return Ok(at);
+                return Ok((at, tail));
             }
             scan.offset = at;
             let problem = if scan.rest_is_zero()? {
@@ -153,12 +194,24 @@ fn replay(
         if let Some((head, offset)) = scan.find()? {
             return Err(scan.corrupt(damaged(seen, at, head.first, Some(offset), &problem)));
         }
+        if !clean && let Some(lost) = lost(disk, seen, known) {
+            return Err(scan.corrupt(format!("{problem} at offset {at}: {lost}")));
+        }
+        if !clean && known == Known::Damaged {
+            let note = disk.path(synced::NAME);
+            return Err(scan.corrupt(format!(
+                "{problem} at offset {at}, after revision {seen}, and {} is damaged as well: whether something is lost cannot be known (to go \
+                 on without it, remove that file)",
+                note.display()
+            )));
+        }
         if !clean {
             tracing::warn!(path = %disk.path(&segment.name).display(), offset = at, revision = seen, "cut off a write that a crash left unfinished and nobody was told of");
             let cut = segment.file.set_len(at).and_then(|()| segment.file.sync());
             cut.map_err(|source| Error::io(&disk.path(&segment.name), "cutting off an unfinished write", source))?;
         }
-        return Ok(at);
+        // A frame whose records could not be taken in does not count.
+        return Ok((at, if tail.offset == at { before } else { tail }));
     }
 }
 
@@ -185,7 +238,18 @@ fn take(index: &mut Index, record: &record::Record<'_>, revision: Revision, plac
 }
 
 /// Goes on writing to the last segment.
-fn resume(disk: &dyn Disk, segment: &Segment, number: u32, end: u64, segment_bytes: u64) -> Result<Active, Error> {
+fn resume(disk: &dyn Disk, segment: &Segment, number: u32, end: u64, tail: Tail, segment_bytes: u64) -> Result<Active, Error> {
+    if !tail.sealed {
+        // The process before may have ended while it synced the last frame, or because it could not: what is read here may not be on the
+        // disk, and a sync alone would not bring it there where one has failed. From here on it is shown, so it has to last.
+        match rewrite(&*segment.file, tail.offset, end) {
+            // As below: what is there can be read.
+            Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+                tracing::warn!(%error, segment = segment.name, "the end of the log could not be written again");
+            }
+            outcome => outcome.map_err(|source| Error::io(&disk.path(&segment.name), "syncing its end", source))?,
+        }
+    }
     let mut capacity = segment.file.len().map_err(|source| Error::io(&disk.path(&segment.name), "reading its length", source))?;
     if capacity < segment_bytes {
         match segment.file.reserve(segment_bytes) {
@@ -196,4 +260,14 @@ fn resume(disk: &dyn Disk, segment: &Segment, number: u32, end: u64, segment_byt
     }
     let (name, file) = (segment.name.clone(), segment.file.clone());
     Ok(Active { name, number, file, salt: segment.head.salt, end, capacity })
+}
+
+/// Writes bytes of a file in their own place, and syncs it.
+fn rewrite(file: &dyn DiskFile, begin: u64, end: u64) -> io::Result<()> {
+    let mut bytes = vec![0; usize::try_from(end - begin).map_err(io::Error::other)?];
+    let count = file.read_at(&mut bytes, begin)?;
+    if count > 0 {
+        file.write_at(&bytes[..count], begin)?;
+    }
+    file.sync()
 }

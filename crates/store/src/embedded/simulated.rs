@@ -122,6 +122,23 @@ impl Simulated {
         Arc::new(Self(Mutex::new(world)))
     }
 
+    /// What is found after the process was killed at this instant: the system lives, and has everything that was written.
+    pub fn kill(&self) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(self.world().clone())))
+    }
+
+    /// Whether a file's bytes are all on the plate.
+    pub fn is_synced(&self, name: &str) -> bool {
+        let world = self.world();
+        world.names.get(name).is_some_and(|inode| world.inodes[*inode].dirty.is_empty())
+    }
+
+    /// A file's bytes, as reads see them.
+    pub fn content(&self, name: &str) -> Vec<u8> {
+        let world = self.world();
+        world.names.get(name).map(|inode| world.inodes[*inode].cached.clone()).unwrap_or_default()
+    }
+
     /// Whether nothing more fits.
     pub fn set_full(&self, full: bool) {
         self.world().full = full;

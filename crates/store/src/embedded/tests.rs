@@ -275,11 +275,10 @@ proptest! {
         let (disk, _) = filled();
         let handle = Handle(disk.clone());
         let names = handle.names().unwrap();
-        // Without its last segment the log ends earlier, which nothing can tell from a log that was never written.
-        let at = file.index(names.iter().filter(|name| file::numbered(name, ".log").is_some()).count() - 1);
+        let at = file.index(names.iter().filter(|name| file::numbered(name, ".log").is_some()).count());
         handle.remove(&names[at]).unwrap();
         let refused = open(&disk).err();
-        prop_assert!(matches!(&refused, Some(Error::Corrupt { problem, .. }) if problem.contains("missing")), "{refused:?}");
+        prop_assert!(matches!(&refused, Some(Error::Corrupt { problem, .. }) if problem.contains("missing") || problem.contains("are lost")), "{refused:?}");
     }
 }
 
@@ -289,12 +288,13 @@ fn damage_names_its_place_and_a_torn_end_is_cut() {
     run(async {
         let disk = Simulated::new(9);
         let store = open(&disk).unwrap();
+        let mut earlier = Vec::new();
         for number in 0..4_u8 {
+            earlier = disk.content(synced::NAME);
             store.put(&format!("/{number}"), Bytes::from(vec![b'a' + number; 300]), Expect::Absent).await.unwrap();
         }
-        drop(store);
         let name = file::segment_name(0);
-        let whole = disk.cut(1);
+        let whole = disk.kill();
         whole.damage(&name, |bytes| {
             let at = bytes.windows(50).position(|window| window == [b'c'; 50]).unwrap();
             bytes[at] ^= 1;
@@ -303,16 +303,150 @@ fn damage_names_its_place_and_a_torn_end_is_cut() {
         for part in ["0000.log is damaged", "revision 4 has a wrong checksum", "at offset", "after revision 3", "mainstay restore"] {
             assert!(text.contains(part), "{part:?} is not in {text}");
         }
-        let torn = disk.cut(1);
-        torn.damage(&name, |bytes| {
-            let at = bytes.windows(50).position(|window| window == [b'd'; 50]).unwrap();
-            bytes[at + 100..].fill(0);
-        });
+        let tear = |disk: &Simulated| {
+            disk.damage(&name, |bytes| {
+                let at = bytes.windows(50).position(|window| window == [b'd'; 50]).unwrap();
+                bytes[at + 100..].fill(0);
+            });
+        };
+        let acknowledged = disk.kill();
+        tear(&acknowledged);
+        let text = open(&acknowledged).err().unwrap().to_string();
+        for part in ["0000.log is damaged", "ends after revision 4", "up to revision 5 was on the disk", "remove simulated/synced"] {
+            assert!(text.contains(part), "{part:?} is not in {text}");
+        }
+        let torn = disk.kill();
+        tear(&torn);
+        torn.damage(synced::NAME, |bytes| *bytes = earlier);
         let store = open(&torn).unwrap();
         assert_eq!(everything(&store).await.len(), 3);
         assert_eq!(store.put("/4", Bytes::new(), Expect::Absent).await.unwrap().modified, 5);
         drop(store);
         assert_eq!(everything(&open(&torn).unwrap()).await.len(), 4);
+    });
+}
+
+/// What happens to the end of a log behind everybody's back.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    /// A bit of the last frame changes.
+    Bit,
+    /// Everything from there on is zeros.
+    Zeros,
+    /// The file is cut off there.
+    Cut,
+    /// The last segment is gone.
+    Gone,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// KAPI-STORE-02: the last writes that were acknowledged are not dropped as if nobody had been told of them, whatever becomes of the
+    /// end of the log; neither when the process was killed, nor when the power was cut a moment after the last write.
+    #[test]
+    fn damage_of_what_was_acknowledged_last_is_refused(
+        sizes in prop::collection::vec(0..1_500_usize, 1..12), power in any::<bool>(), seed in any::<u64>(),
+        harm in prop::sample::select(vec![Harm::Bit, Harm::Zeros, Harm::Cut, Harm::Gone]), at in any::<prop::sample::Index>(), bit in 0..8u8,
+    ) {
+        run(async {
+            let disk = Simulated::new(seed);
+            let store = open(&disk).unwrap();
+            for (number, size) in sizes.iter().enumerate() {
+                let value = [vec![b'v'; *size], format!("the value of {number}").into_bytes()].concat();
+                store.put(&format!("/{}", number % 3), value.into(), Expect::Any).await.unwrap();
+            }
+            let wanted = everything(&store).await;
+            if power {
+                while !disk.is_synced(synced::NAME) {
+                    std::thread::yield_now();
+                }
+            }
+            let disk = if power { disk.cut(seed) } else { disk.kill() };
+            let names = Handle(disk.clone()).names().unwrap();
+            let name = names.iter().rfind(|name| file::numbered(name, ".log").is_some()).unwrap();
+            let last = format!("the value of {}", sizes.len() - 1);
+            let (harmed, begin) = (disk.content(name), sizes[sizes.len() - 1] + last.len() + crate::record::FRAME_HEAD + 30);
+            let end = harmed.windows(last.len()).position(|window| window == last.as_bytes()).unwrap() + last.len();
+            let at = end - begin + at.index(begin);
+            match harm {
+                Harm::Bit => disk.damage(name, |bytes| bytes[at] ^= 1 << bit),
+                Harm::Zeros => disk.damage(name, |bytes| bytes[at..].fill(0)),
+                Harm::Cut => disk.damage(name, |bytes| bytes.truncate(at)),
+                Harm::Gone => Handle(disk.clone()).remove(name).unwrap(),
+            }
+            match open(&disk) {
+                Ok(store) => assert_eq!(everything(&store).await, wanted),
+                Err(Error::Corrupt { problem, .. }) => assert!(problem.contains("revision"), "{problem}"),
+                Err(other) => panic!("{other}"),
+            }
+        });
+    }
+
+    /// KAPI-STORE-02: a note of what was synced that is damaged itself loses nothing and keeps nobody out, unless the log is damaged, too.
+    #[test]
+    fn a_damaged_note_of_what_was_synced(at in any::<prop::sample::Index>(), bit in 0..8u8, whole in any::<bool>()) {
+        run(async {
+            let disk = Simulated::new(17);
+            let store = open(&disk).unwrap();
+            for number in 0..3 {
+                store.put(&format!("/{number}"), Bytes::from_static(b"value"), Expect::Absent).await.unwrap();
+            }
+            let disk = disk.kill();
+            disk.damage(synced::NAME, |bytes| if whole { bytes.fill(7) } else { let at = at.index(bytes.len()); bytes[at] ^= 1 << bit });
+            let torn = disk.kill();
+            assert_eq!(everything(&open(&disk).unwrap()).await.len(), 3);
+            torn.damage(&file::segment_name(0), |bytes| {
+                let at = bytes.windows(5).rposition(|window| window == b"value").unwrap();
+                bytes[at] ^= 1;
+            });
+            if whole {
+                let text = open(&torn).err().unwrap().to_string();
+                assert!(text.contains("whether something is lost cannot be known"), "{text}");
+            }
+        });
+    }
+}
+
+/// KAPI-STORE-02: what a process wrote and could not sync is shown by the next one only once it lasts.
+#[test]
+fn what_is_read_after_a_failed_sync_lasts() {
+    for seed in 0..40 {
+        run(async {
+            let disk = Simulated::new(seed);
+            let store = open(&disk).unwrap();
+            store.put("/a", Bytes::from_static(b"1"), Expect::Absent).await.unwrap();
+            disk.fail_syncs(1);
+            store.put("/a", Bytes::from_static(b"2"), Expect::Any).await.unwrap_err();
+            let killed = disk.kill();
+            let shown = everything(&open(&killed).unwrap()).await;
+            let cut = killed.cut(seed);
+            assert_eq!(everything(&open(&cut).unwrap()).await, shown, "seed {seed}");
+        });
+    }
+}
+
+/// KAPI-SRV-03: a store says that it takes no writes once one has failed, and that it does again without waiting for another.
+#[test]
+fn it_is_known_whether_writes_succeed() {
+    run(async {
+        let disk = Simulated::new(5);
+        let store = open(&disk).unwrap();
+        store.writable().await.unwrap();
+        disk.set_full(true);
+        assert!(matches!(store.put("/a", Bytes::from(vec![0; 9_000]), Expect::Any).await, Err(Error::Full { .. })));
+        assert!(matches!(store.writable().await, Err(Error::Full { .. })));
+        store.shared.set_health_age(REFUTED);
+        assert!(matches!(store.writable().await, Err(Error::Full { .. })), "it was tried, and failed");
+        disk.set_full(false);
+        store.shared.set_health_age(REFUTED);
+        store.writable().await.unwrap();
+        disk.fail_syncs(1);
+        store.writable().await.unwrap();
+        store.shared.set_health_age(PROVEN);
+        assert!(matches!(store.writable().await, Err(Error::Io { .. })), "nobody wrote, and the disk was asked");
+        store.put("/a", Bytes::new(), Expect::Any).await.unwrap();
+        store.writable().await.unwrap();
     });
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -10,6 +11,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use super::Shared;
 use super::index::Place;
 use super::log::Log;
+use super::synced::Synced;
 use crate::record::{Frame, Kind, Record};
 use crate::watch::Commit;
 use crate::{Error, Event, Expect, KeyValue, Revision};
@@ -25,6 +27,8 @@ pub(super) enum Command {
     Write(Write, Reply),
     /// History up to this revision was given up; worth a note in the log.
     Compacted(Revision),
+    /// Does the disk take writes?
+    Prove(oneshot::Sender<Result<(), Error>>),
 }
 
 /// Where a write's answer goes.
@@ -35,6 +39,7 @@ type Outcome = Result<(KeyValue, Revision), Error>;
 pub(super) struct Writer {
     pub shared: Arc<Shared>,
     pub log: Log,
+    pub synced: Synced,
     pub commits: broadcast::Sender<Arc<Commit>>,
     pub revision: watch::Sender<Revision>,
 }
@@ -43,11 +48,14 @@ pub(super) struct Writer {
 const GROUP: usize = 512;
 /// The same in bytes.
 const GROUP_BYTES: usize = 4 << 20;
+/// After so long without a write, how far the log is synced is synced as well.
+const IDLE: Duration = Duration::from_millis(100);
 
 impl Writer {
-    pub fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        while let Some(first) = commands.blocking_recv() {
-            let (mut writes, mut compacted, mut bytes) = (Vec::new(), None, 0);
+    /// Serves commands until nobody is left to send any; `timer` is for this thread alone.
+    pub fn run(mut self, timer: &tokio::runtime::Runtime, mut commands: mpsc::Receiver<Command>) {
+        while let Some(first) = self.wait(timer, &mut commands) {
+            let (mut writes, mut compacted, mut asked, mut bytes) = (Vec::new(), None, Vec::new(), 0);
             let mut next = Some(first);
             while let Some(command) = next {
                 match command {
@@ -56,6 +64,7 @@ impl Writer {
                         writes.push((write, reply));
                     }
                     Command::Compacted(revision) => compacted = Some(revision),
+                    Command::Prove(reply) => asked.push(reply),
                 }
                 next = if writes.len() < GROUP && bytes < GROUP_BYTES { commands.try_recv().ok() } else { None };
             }
@@ -65,10 +74,42 @@ impl Writer {
             if let Some(revision) = compacted {
                 self.note_compaction(revision);
             }
+            for reply in asked {
+                // Who no longer waits does not want to know.
+                let _ = reply.send(self.prove());
+            }
         }
+        self.synced.settle();
         if let Err(error) = self.log.seal(*self.revision.borrow()) {
             tracing::warn!(%error, "the log could not be sealed; the next start treats this as a crash");
         }
+    }
+
+    /// The next command; a pause before it is used.
+    fn wait(&mut self, timer: &tokio::runtime::Runtime, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+        if self.synced.is_unsettled() {
+            match timer.block_on(async { tokio::time::timeout(IDLE, commands.recv()).await }) {
+                Ok(command) => return command,
+                Err(_) => self.synced.settle(),
+            }
+        }
+        commands.blocking_recv()
+    }
+
+    /// Whether the disk takes writes: the note of what is synced, or where writes fail, what a write would do.
+    fn prove(&mut self) -> Result<(), Error> {
+        if let Some(known) = self.shared.health() {
+            return known;
+        }
+        let outcome = if self.shared.fails() {
+            let (last, compacted) = (*self.revision.borrow(), self.shared.index().compacted);
+            self.write(&mut Frame::new(Kind::Compacted, compacted), last, compacted).map(drop)
+        } else {
+            let path = self.shared.disk.path("");
+            self.synced.prove().map_err(|source| Error::io(&path, "writing", source))
+        };
+        self.shared.set_health(outcome.as_ref().copied().map_err(Error::again));
+        outcome
     }
 
     /// One frame for all; where it can not be written, all of them fail, and nothing was written.
@@ -97,6 +138,7 @@ impl Writer {
             && let Err(error) = self.append(&events, before, compacted)
         {
             tracing::error!(error = &error as &dyn std::error::Error, "a commit failed; nothing of it is acknowledged");
+            self.shared.set_health(Err(error.again()));
             for (reply, _) in waiting {
                 // Who no longer waits does not want to know.
                 let _ = reply.send(Err(error.again()));
@@ -106,6 +148,8 @@ impl Writer {
         self.shared.write_count.fetch_add(count, Ordering::Relaxed);
         if let Some(revision) = events.last().map(|event| event.revision()) {
             self.shared.commit_count.fetch_add(1, Ordering::Relaxed);
+            self.synced.note(revision);
+            self.shared.set_health(Ok(()));
             self.revision.send_replace(revision);
             // No receiver is no failure: nobody watches yet.
             let _ = self.commits.send(Arc::new(Commit { events, revision }));

@@ -248,4 +248,7 @@ pub struct StatusResponse {
     pub version: String,
     #[prost(int64, tag = "3")]
     pub db_size: i64,
+    /// Alarms of the cluster, and whether the member has no leader.
+    #[prost(string, repeated, tag = "8")]
+    pub errors: Vec<String>,
 }
