@@ -15,13 +15,21 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::layout::{Layout, MAX_INDEX};
 use crate::manifest::{Descriptor, Manifest, media_type};
+use crate::private;
 use crate::store::BlobStore;
-use crate::unpack::decompressed;
+use crate::unpack::{Bounded, Budget, MAX_HEAD, UnpackLimits, decompressed, end_of, unreadable};
 
 const MAX_ENTRIES: usize = 100_000;
 /// Bytes of an archive uncompressed.
 const MAX_BYTES: u64 = 64 << 30;
 const MAX_IMAGES: usize = 512;
+/// Bytes that come out of an archive for each byte of it, beyond the first gigabyte.
+const RATIO: u64 = 200;
+
+/// What reading an archive may cost.
+fn limits() -> UnpackLimits {
+    UnpackLimits { read_bytes: MAX_BYTES, free_bytes: 1 << 30, ratio: RATIO, ..UnpackLimits::default() }
+}
 
 /// One image of a `docker-archive`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,14 +105,15 @@ pub fn write_docker_archive(image: &Image, store: &BlobStore, names: &[String], 
     let subject = archive.display().to_string();
     let config = store.read(&image.manifest.config.digest, MAX_CONFIG)?;
     // Docker wants layers uncompressed, and names them by what they are then.
-    let scratch = tempfile::tempdir_in(archive.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-        .map_err(Error::io(archive))?;
+    let scratch =
+        private::temporary(archive.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")), ".mainstay-")
+            .map_err(Error::io(archive))?;
     let plain = BlobStore::open(scratch.path())?;
     let mut layers = Vec::new();
     for layer in &image.manifest.layers {
         let path = store.path(&layer.digest);
         let file = fs::File::open(&path).map_err(Error::io(&path))?;
-        let mut reader = decompressed(file).map_err(Error::io(&path))?;
+        let mut reader = Bounded::new(file, &Budget::new(limits()), u64::MAX).map_err(Error::io(&path))?;
         layers.push(copy(&subject, &mut reader, &plain, None, MAX_BYTES)?.0);
     }
     let saved = Saved {
@@ -165,9 +174,11 @@ impl Contents {
 }
 
 fn read(subject: &str, archive: &Path, store: &BlobStore) -> Result<Contents, Error> {
-    let unreadable = |error: io::Error| Error::content(subject, format!("the archive cannot be read: {error}"));
+    let unreadable = |error: io::Error| unreadable(subject, &error);
     let file = fs::File::open(archive).map_err(Error::io(archive))?;
-    let mut tar = tar::Archive::new(decompressed(file).map_err(unreadable)?);
+    let bounded = Bounded::new(file, &Budget::new(limits()), MAX_HEAD).map_err(unreadable)?;
+    let reach = bounded.reach();
+    let mut tar = tar::Archive::new(bounded);
     let mut contents = Contents::default();
     let mut left = MAX_BYTES;
     for (number, entry) in tar.entries().map_err(unreadable)?.enumerate() {
@@ -175,6 +186,7 @@ fn read(subject: &str, archive: &Path, store: &BlobStore) -> Result<Contents, Er
             return Err(Error::Limit { subject: subject.to_owned(), what: "number of entries", limit: MAX_ENTRIES as u64 });
         }
         let mut entry = entry.map_err(unreadable)?;
+        reach.set(end_of(&entry).saturating_add(MAX_HEAD));
         let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
         let kind = entry.header().entry_type();
         if kind.is_symlink() || kind.is_hard_link() {
@@ -206,7 +218,7 @@ fn copy(subject: &str, reader: &mut impl Read, store: &BlobStore, expected: Opti
     let mut writer = store.writer(subject, expected)?;
     let mut buffer = vec![0; 128 << 10];
     loop {
-        let count = reader.read(&mut buffer).map_err(|error| Error::content(subject, format!("the archive cannot be read: {error}")))?;
+        let count = reader.read(&mut buffer).map_err(|error| unreadable(subject, &error))?;
         if count == 0 {
             let size = writer.size();
             return Ok((writer.commit()?, size));

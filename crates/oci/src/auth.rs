@@ -46,7 +46,7 @@ pub struct Credentials {
 }
 
 /// Auth files are small, and name few registries.
-const MAX_FILE: usize = 4 << 20;
+pub(crate) const MAX_FILE: usize = 4 << 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -164,7 +164,7 @@ impl AuthEntry {
 }
 
 /// Keys are hosts, hosts with a path, or the URLs that Docker once wrote.
-fn normal_key(key: &str) -> String {
+pub(crate) fn normal_key(key: &str) -> String {
     let plain = key.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
     let plain = plain.strip_suffix("/v1").or_else(|| plain.strip_suffix("/v2")).unwrap_or(plain);
     match plain {

@@ -13,11 +13,13 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::digest::{Digest, Hasher};
 use crate::error::Error;
+use crate::private;
 use crate::store::BlobStore;
 
 /// Transfers that nobody took up again for so long are given up.
@@ -57,7 +59,7 @@ impl BlobCache {
     pub fn open(root: impl Into<PathBuf>, max_bytes: u64) -> Result<Self, Error> {
         let cache = Self { root: root.into(), max_bytes };
         for directory in [cache.root.join("blobs").join("sha256"), cache.root.join("work")] {
-            fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+            private::folder(&directory).map_err(Error::io(&directory))?;
         }
         cache.remove_dead_work()?;
         Ok(cache)
@@ -69,7 +71,7 @@ impl BlobCache {
         let id = uuid::Uuid::new_v4().to_string();
         // It gets its name when it is locked, so that nobody takes it for one of a dead process in between.
         let (unlocked, lock_path) = (work.join(format!("{id}.new")), work.join(format!("{id}.lock")));
-        let lock = fs::File::create_new(&unlocked).map_err(Error::io(&unlocked))?;
+        let lock = private::new_file(&unlocked).map_err(Error::io(&unlocked))?;
         lock.lock().map_err(Error::io(&unlocked))?;
         fs::rename(&unlocked, &lock_path).map_err(Error::io(&lock_path))?;
         let store = BlobStore::sharing(work.join(id), self.clone())?;
@@ -84,7 +86,7 @@ impl BlobCache {
     /// Removes what was not used for longest until the rest fits; what somebody has in use stays. Gives the number of blobs removed.
     pub fn evict(&self) -> Result<usize, Error> {
         let path = self.root.join("evict.lock");
-        let lock = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
+        let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(Error::io(&path))?;
         // Another one who is at it may have looked while this user's blobs were still in use, so it is waited for and not relied on.
         lock.lock().map_err(Error::io(&path))?;
         let mut entries = self.entries()?;
@@ -111,7 +113,7 @@ impl BlobCache {
     pub(crate) fn take(&self, digest: &Digest, place: &Path) -> Result<bool, Error> {
         let path = self.path(digest);
         if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent).map_err(Error::io(parent))?;
+            private::folder(parent).map_err(Error::io(parent))?;
         }
         match fs::hard_link(&path, place) {
             Ok(()) => {}
@@ -133,7 +135,7 @@ impl BlobCache {
     pub(crate) fn give(&self, digest: &Digest, place: &Path) -> Result<(), Error> {
         let path = self.path(digest);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(Error::io(parent))?;
+            private::folder(parent).map_err(Error::io(parent))?;
         }
         match fs::hard_link(place, &path) {
             Ok(()) => Ok(()),
@@ -187,7 +189,7 @@ impl BlobCache {
 impl Workspace {
     /// A store that shares nothing, in a new folder of that folder.
     pub fn private(parent: &Path) -> Result<Self, Error> {
-        let directory = tempfile::tempdir_in(parent).map_err(Error::io(parent))?;
+        let directory = private::temporary(parent, "mainstay-pull-").map_err(Error::io(parent))?;
         Ok(Self { store: BlobStore::open(directory.path())?, hold: Hold::Own(directory) })
     }
 

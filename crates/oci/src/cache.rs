@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::{Digest, Hasher};
 use crate::error::Error;
+use crate::private;
 
 const COMPLETE: &str = ".complete";
 const INCOMING: &str = ".incoming-";
@@ -42,7 +43,7 @@ impl Cache {
     /// The cache below a directory, which is made if it is absent.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, Error> {
         let root = root.into();
-        fs::create_dir_all(&root).map_err(Error::io(&root))?;
+        private::folder(&root).map_err(Error::io(&root))?;
         Ok(Self { root })
     }
 
@@ -92,8 +93,8 @@ impl Cache {
             return Ok(known);
         }
         let parent = self.root.join(name);
-        fs::create_dir_all(&parent).map_err(Error::io(&parent))?;
-        let incoming = tempfile::Builder::new().prefix(INCOMING).tempdir_in(&parent).map_err(Error::io(&parent))?;
+        private::folder(&parent).map_err(Error::io(&parent))?;
+        let incoming = private::temporary(&parent, INCOMING).map_err(Error::io(&parent))?;
         fill(incoming.path())?;
         let mark = Mark { digest: digest.clone(), tree: tree_digest(incoming.path())? };
         if path.exists() {

@@ -17,8 +17,9 @@ pub use copy::Tree;
 use crate::auth::Credentials;
 use crate::blob_cache::{BlobCache, Workspace};
 use crate::digest::Digest;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::manifest::{Descriptor, ImageConfig, Manifest, Platform, media_type};
+use crate::pace::{Pace, Slow};
 use crate::reference::Reference;
 use crate::registries::{Registries, Source};
 use crate::retry::Retry;
@@ -60,6 +61,10 @@ pub struct ClientConfig {
     pub connect_timeout: Duration,
     /// How long a registry may be silent.
     pub read_timeout: Duration,
+    /// How slow a registry may be.
+    pub pace: Pace,
+    /// The largest image that is pulled, in bytes of all its blobs.
+    pub max_image: u64,
 }
 
 impl Default for ClientConfig {
@@ -78,6 +83,8 @@ impl Default for ClientConfig {
             max_blob: 8 << 30,
             connect_timeout: Duration::from_secs(15),
             read_timeout: Duration::from_secs(60),
+            pace: Pace::default(),
+            max_image: 16 << 30,
         }
     }
 }
@@ -141,6 +148,15 @@ impl Client {
         self.config.registries.reference(text)
     }
 
+    /// Asks a registry whether it lets these credentials in.
+    pub async fn log_in(&self, registry: &str) -> Result<(), Error> {
+        let place = Reference::parse(&format!("{registry}/any"))?;
+        let source = self.own_place(&place)?;
+        let call = self.call(&place, &source, Method::GET, "/v2/", HeaderMap::new(), Payload::None);
+        let call = Call { repository: "", subject: format!("registry {registry}"), ..call };
+        self.within(&place, 0, self.transport.send(&call)).await.map(drop)
+    }
+
     /// A store to pull into, which shares its blobs with the cache if there is one. It goes with the value.
     pub fn workspace(&self) -> Result<Workspace, Error> {
         self.workspace_in(&std::env::temp_dir())
@@ -170,6 +186,27 @@ impl Client {
     #[must_use]
     pub fn mounting_from(&self, repository: impl Into<String>) -> Self {
         Self { mount_from: Some(repository.into()), ..self.clone() }
+    }
+
+    /// Does something that may bring so many bytes, within the time that this may take; whatever it consists of: mirrors, retries, redirects.
+    async fn within<T>(&self, reference: &Reference, bytes: u64, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let allowed = self.config.pace.operation(bytes);
+        if let Ok(done) = tokio::time::timeout(allowed, work).await {
+            done
+        } else {
+            let problem = Slow::Deadline(allowed).to_string();
+            Err(Error::connection(&reference.to_string(), reference.registry(), ErrorKind::Timeout, &problem))
+        }
+    }
+
+    /// The bytes of blobs together, if that is what an image may have.
+    fn size_of(&self, reference: &Reference, blobs: &[Descriptor]) -> Result<u64, Error> {
+        let size = blobs.iter().fold(0_u64, |sum, blob| sum.saturating_add(blob.size));
+        let limit = self.config.max_image;
+        if size <= limit {
+            return Ok(size);
+        }
+        Err(Error::Limit { subject: reference.to_string(), what: "size of all blobs in bytes", limit })
     }
 
     /// The repository's own registry, which is what is written to.
@@ -263,6 +300,14 @@ impl Attempts {
             }
         }
     }
+}
+
+/// Refuses a configuration that is too large before it is fetched.
+pub(crate) fn check_config(subject: &str, manifest: &Manifest) -> Result<(), Error> {
+    if manifest.config.size <= MAX_CONFIG {
+        return Ok(());
+    }
+    Err(Error::Limit { subject: subject.to_owned(), what: "size of the image configuration in bytes", limit: MAX_CONFIG })
 }
 
 /// The configuration of an image whose blobs are in the store.

@@ -283,12 +283,60 @@ impl Error {
         }
     }
 
+    /// Content that makes no sense. What of it is quoted is bounded, and escaped.
     pub(crate) fn content(subject: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Content { subject: subject.into(), problem: problem.into() }
+        Self::Content { subject: subject.into(), problem: quoted(&problem.into()) }
+    }
+
+    pub(crate) fn connection(subject: &str, registry: &str, kind: ErrorKind, problem: &str) -> Self {
+        Self::Connection { subject: subject.to_owned(), registry: registry.to_owned(), kind, problem: quoted(problem) }
+    }
+
+    pub(crate) fn unsafe_path(subject: &str, path: &str, problem: &'static str) -> Self {
+        let path = match path.char_indices().nth(MAX_SHOWN_PATH) {
+            Some((end, _)) => format!("{}...", &path[..end]),
+            None => path.to_owned(),
+        };
+        Self::UnsafePath { subject: subject.to_owned(), path, problem }
     }
 
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
+    }
+}
+
+/// Characters of what comes from outside that an error shows.
+const MAX_QUOTED: usize = 1024;
+const MAX_SHOWN_PATH: usize = 256;
+
+/// Text that may hold what others wrote, for conditions and terminals: bounded, on one line, and without characters that steer.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut shown = String::new();
+    for (number, character) in text.chars().enumerate() {
+        if number == MAX_QUOTED {
+            shown.push_str("...");
+            break;
+        }
+        let steers = character.is_control()
+            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(character, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+        if steers { shown.extend(character.escape_default()) } else { shown.push(character) }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What others wrote is bounded, and steers no terminal.
+    #[test]
+    fn quoted_text() {
+        assert_eq!(quoted("plain, größer"), "plain, größer");
+        assert_eq!(quoted("a\u{1b}[2Jb\r\nc\u{202e}d\u{9b}"), "a\\u{1b}[2Jb\\r\\nc\\u{202e}d\\u{9b}");
+        assert_eq!(quoted(&"x".repeat(1 << 20)).len(), MAX_QUOTED + 3);
+        let path = Error::unsafe_path("layer", &"é".repeat(4096), "is too long").to_string();
+        assert!(path.len() < 700 && path.contains("..."), "{path}");
     }
 }

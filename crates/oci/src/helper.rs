@@ -1,6 +1,6 @@
 //! Credential helpers: programs `docker-credential-NAME` that know passwords which no file holds.
 //!
-//! The protocol is Docker's: the program gets the word `get` and a server's name on its standard input, and answers with JSON. It runs with
+//! The protocol is Docker's: the program gets a word (`get`, `store`, `erase`) and a server's name, or what is to be kept, on its standard input, and answers with JSON. It runs with
 //! limits on time and output, and only under a plain name, so that a file cannot name any program of the machine.
 
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::auth::Credential;
-use crate::error::Error;
+use crate::error::{Error, quoted};
 
 const TIME: Duration = Duration::from_secs(30);
 const MAX_OUTPUT: u64 = 64 << 10;
@@ -30,12 +30,40 @@ struct Answer {
 
 /// Asks the helper for the credential of a registry; nothing when it has none.
 pub(crate) async fn ask(helper: &str, registry: &str) -> Result<Option<Credential>, Error> {
+    let Some(text) = call(helper, registry, "get", server(registry)).await? else { return Ok(None) };
+    // The answer itself is never shown.
+    let answer: Answer =
+        serde_json::from_str(&text).map_err(|_| refusal(helper, "gave an answer that is no JSON credential".to_owned()))?;
+    Ok(match (answer.username.as_str(), answer.secret) {
+        (_, secret) if secret.is_empty() => None,
+        (TOKEN_USER, token) => Some(Credential::Identity { token }),
+        (user, password) => Some(Credential::Basic { user: user.to_owned(), password }),
+    })
+}
+
+/// Gives the helper a name and a password to keep.
+pub(crate) async fn store(helper: &str, registry: &str, user: &str, password: &str) -> Result<(), Error> {
+    let kept = serde_json::json!({"ServerURL": server(registry), "Username": user, "Secret": password});
+    call(helper, registry, "store", &kept.to_string()).await.map(drop)
+}
+
+/// Tells the helper to forget a registry; whether it knew it.
+pub(crate) async fn erase(helper: &str, registry: &str) -> Result<bool, Error> {
+    Ok(call(helper, registry, "erase", server(registry)).await?.is_some())
+}
+
+fn refusal(helper: &str, problem: String) -> Error {
+    Error::Configuration { subject: format!("credential helper docker-credential-{helper}"), problem }
+}
+
+/// What the helper answers to a word and its input; nothing when it knows no such registry.
+async fn call(helper: &str, registry: &str, word: &str, input: &str) -> Result<Option<String>, Error> {
     let program = format!("docker-credential-{helper}");
-    let refuse = |problem: String| Error::Configuration { subject: format!("credential helper {program}"), problem };
+    let refuse = |problem: String| refusal(helper, problem);
     if helper.is_empty() || !helper.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.')) {
         return Err(refuse("is no plain name of a program".to_owned()));
     }
-    let output = match tokio::time::timeout(TIME, run(&program, server(registry))).await {
+    let output = match tokio::time::timeout(TIME, run(&program, word, input)).await {
         Ok(Ok(output)) => output,
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(refuse(format!("is named for registry {registry}, but there is no such program on the PATH")));
@@ -45,16 +73,10 @@ pub(crate) async fn ask(helper: &str, registry: &str) -> Result<Option<Credentia
     };
     let text = String::from_utf8_lossy(&output.text);
     if !output.succeeded {
-        let words = text.trim().chars().take(200).collect::<String>();
+        let words = quoted(text.trim()).chars().take(200).collect::<String>();
         return if words.contains(NOT_FOUND) { Ok(None) } else { Err(refuse(format!("failed for registry {registry}: {words}"))) };
     }
-    // The answer itself is never shown.
-    let answer: Answer = serde_json::from_str(&text).map_err(|_| refuse("gave an answer that is no JSON credential".to_owned()))?;
-    Ok(match (answer.username.as_str(), answer.secret) {
-        (_, secret) if secret.is_empty() => None,
-        (TOKEN_USER, token) => Some(Credential::Identity { token }),
-        (user, password) => Some(Credential::Basic { user: user.to_owned(), password }),
-    })
+    Ok(Some(text.into_owned()))
 }
 
 /// Docker Hub goes by the address that Docker once gave it.
@@ -67,16 +89,16 @@ struct Output {
     text: Vec<u8>,
 }
 
-async fn run(program: &str, server: &str) -> std::io::Result<Output> {
+async fn run(program: &str, word: &str, text: &str) -> std::io::Result<Output> {
     let mut child = tokio::process::Command::new(program)
-        .arg("get")
+        .arg(word)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn()?;
     if let Some(mut input) = child.stdin.take() {
-        match input.write_all(server.as_bytes()).await {
+        match input.write_all(text.as_bytes()).await {
             // A helper that does not read what it is asked still answers.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error),
             _ => {}

@@ -1,18 +1,21 @@
 //! The HTTP client for each registry: who it trusts, how it shows itself, and whether it goes through a proxy.
 //!
-//! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` count as everywhere, but never for loopback hosts. A folder `HOST[:PORT]` below the
+//! `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` count as in Go's programs ([`mainstay_golang::http_proxy`]). A folder `HOST[:PORT]` below the
 //! configured ones adds authorities (`*.crt`) and client certificates (`*.cert` with `*.key`), as container tools have it in `certs.d`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mainstay_golang::http_proxy::Proxies;
+
+use crate::addresses::{self, Class, Classes, Reach};
 use crate::client::ClientConfig;
 use crate::error::Error;
 use crate::tls::{self, Identity};
-use crate::transport::{Host, chain, is_loopback};
+use crate::transport::{Host, chain};
 
 /// A certificate or a key is small.
 const MAX_PEM: u64 = 1 << 20;
@@ -36,7 +39,8 @@ impl Purpose {
 struct Kind {
     purpose: Purpose,
     insecure: bool,
-    loopback: bool,
+    /// Where it lies, and what it may therefore lead to.
+    class: Class,
     /// The registry, where it has certificates of its own.
     own: Option<String>,
 }
@@ -46,7 +50,15 @@ pub(crate) struct Hosts {
     folders: Vec<PathBuf>,
     connect_timeout: Duration,
     read_timeout: Duration,
-    clients: Mutex<HashMap<Kind, reqwest::Client>>,
+    proxies: Arc<Proxies>,
+    classes: Classes,
+    clients: Mutex<HashMap<Kind, (reqwest::Client, Reach)>>,
+}
+
+/// How one registry is talked to right now.
+pub(crate) struct Way {
+    pub client: reqwest::Client,
+    pub class: Class,
 }
 
 impl Hosts {
@@ -56,6 +68,8 @@ impl Hosts {
             folders: config.certificates.clone(),
             connect_timeout: config.connect_timeout,
             read_timeout: config.read_timeout,
+            proxies: Arc::new(Proxies::from_environment(|name| std::env::var(name).ok())),
+            classes: Classes::default(),
             clients: Mutex::default(),
         };
         // Authorities that cannot be read are a mistake to tell at once, not at the first pull.
@@ -64,21 +78,50 @@ impl Hosts {
     }
 
     /// The client for a host, made when it is first needed.
-    pub(crate) fn client(&self, host: Host<'_>, purpose: Purpose) -> Result<reqwest::Client, Error> {
+    pub(crate) async fn client(&self, host: Host<'_>, address: &str, purpose: Purpose) -> Result<Way, Error> {
+        let url = reqwest::Url::parse(&format!("https://{address}")).ok();
+        let class = match &url {
+            // A proxy resolves names itself.
+            Some(url) if url.domain().is_some() && self.is_proxied(url) => Class::Public,
+            Some(url) => self.classes.of(url).await,
+            None => Class::Public,
+        };
         let own = self.folders.iter().any(|folder| folder.join(host.registry).is_dir());
-        let loopback = is_loopback(host.registry);
-        let kind = Kind { purpose, insecure: host.insecure, loopback, own: own.then(|| host.registry.to_owned()) };
+        let kind = Kind { purpose, insecure: host.insecure, class, own: own.then(|| host.registry.to_owned()) };
         // The map is whole after every insertion, so a panic elsewhere leaves it usable.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(&kind) {
-            return Ok(client.clone());
+        let (client, reach) = if let Some(known) = clients.get(&kind) {
+            known.clone()
+        } else {
+            let built = self.build(&kind)?;
+            clients.insert(kind, built.clone());
+            built
+        };
+        if let Some(name) = url.as_ref().and_then(reqwest::Url::domain) {
+            reach.owns(name);
         }
-        let client = self.build(&kind)?;
-        clients.insert(kind, client.clone());
-        Ok(client)
+        Ok(Way { client, class })
     }
 
-    fn build(&self, kind: &Kind) -> Result<reqwest::Client, Error> {
+    /// Whether requests to a host leave through a proxy.
+    fn is_proxied(&self, url: &reqwest::Url) -> bool {
+        matches!(self.proxies.of(url.scheme(), url.host_str().unwrap_or_default(), url.port()), Ok(Some(_)))
+    }
+
+    /// Refuses what may not be sent through the proxy that is set.
+    pub(crate) fn check_proxy(&self, url: &reqwest::Url) -> Result<(), Error> {
+        let refuse = |problem: String| Err(Error::Configuration { subject: "proxy of the environment".to_owned(), problem });
+        match self.proxies.of(url.scheme(), url.host_str().unwrap_or_default(), url.port()) {
+            Err(refused) => refuse(refused.to_string()),
+            // Otherwise the request would go without it, where it was never meant to go.
+            Ok(Some(proxy)) if !proxy.starts_with("http://") && !proxy.starts_with("https://") => {
+                refuse(format!("{:?} is no proxy that is supported; http and https are", proxy.split("://").next().unwrap_or_default()))
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn build(&self, kind: &Kind) -> Result<(reqwest::Client, Reach), Error> {
         let mut authorities = self.authorities.clone();
         let mut identity = None;
         if let Some(registry) = &kind.own {
@@ -87,19 +130,25 @@ impl Hosts {
             }
         }
         let tls = if kind.insecure { tls::unverified(identity)? } else { tls::verified(&authorities, identity)? };
-        let mut builder = reqwest::Client::builder()
+        let (proxies, class) = (self.proxies.clone(), kind.class);
+        let of = move |url: &reqwest::Url| {
+            proxies.of(url.scheme(), url.host_str().unwrap_or_default(), url.port()).ok().flatten().map(std::string::ToString::to_string)
+        };
+        let names: BTreeSet<String> = self.proxies.hosts().map(str::to_owned).collect();
+        let reach = Reach::new(class, Arc::new(names));
+        let builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .user_agent(concat!("mainstay/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(self.connect_timeout)
             .read_timeout(self.read_timeout)
-            .redirect(reqwest::redirect::Policy::custom(match kind.purpose {
-                Purpose::Reading => redirect,
-                Purpose::Writing => redirect_writing,
-            }));
-        if kind.loopback {
-            builder = builder.no_proxy();
-        }
-        builder.build().map_err(|error| Error::Configuration { subject: "HTTP client".to_owned(), problem: chain(&error) })
+            .dns_resolver(reach.clone())
+            .proxy(reqwest::Proxy::custom(of))
+            .redirect(match kind.purpose {
+                Purpose::Reading => reqwest::redirect::Policy::custom(move |attempt| redirect(attempt, class)),
+                Purpose::Writing => reqwest::redirect::Policy::custom(move |attempt| redirect_writing(attempt, class)),
+            });
+        let client = builder.build().map_err(|error| Error::Configuration { subject: "HTTP client".to_owned(), problem: chain(&error) })?;
+        Ok((client, reach))
     }
 }
 
@@ -148,18 +197,21 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// Of what is written only 307 and 308 are followed: after the others a client reads the new place instead of writing there, and whatever
 /// page it finds would pass for success.
-fn redirect_writing(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
+fn redirect_writing(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> reqwest::redirect::Action {
     if matches!(attempt.status().as_u16(), 301..=303) {
         return attempt.error("the registry redirects what is written to it");
     }
-    redirect(attempt)
+    redirect(attempt, class)
 }
 
-/// Redirects are followed, but never from HTTPS to HTTP, and not for ever.
-fn redirect(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
+/// Redirects are followed, but never from HTTPS to HTTP, not for ever, and not to where the registry may not lead.
+fn redirect(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> reqwest::redirect::Action {
     let was_secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
     if was_secure && attempt.url().scheme() != "https" {
         return attempt.error("the registry redirects from HTTPS to HTTP");
+    }
+    if let Err(problem) = addresses::check(attempt.url(), class) {
+        return attempt.error(problem);
     }
     if attempt.previous().len() > 10 {
         return attempt.error("the registry redirects more than 10 times");

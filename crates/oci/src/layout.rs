@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::client::{Image, MAX_MANIFEST, Tree, read_config};
 use crate::error::Error;
 use crate::manifest::{Descriptor, Document, Platform, media_type, parse};
+use crate::private;
 use crate::store::BlobStore;
 
 /// The annotation that names an image of a layout.
@@ -49,7 +50,7 @@ impl Layout {
         let layout = Self { store: BlobStore::open(directory)? };
         if !directory.join("index.json").exists() {
             let marker = directory.join("oci-layout");
-            fs::write(&marker, json!({"imageLayoutVersion": "1.0.0"}).to_string()).map_err(Error::io(&marker))?;
+            private::write(&marker, json!({"imageLayoutVersion": "1.0.0"}).to_string().as_bytes()).map_err(Error::io(&marker))?;
             layout.save(&IndexFile { schema_version: 2, media_type: Some(media_type::OCI_INDEX.to_owned()), manifests: Vec::new() })?;
         }
         Ok(layout)

@@ -11,8 +11,10 @@
 //!
 //! [`registry`] is a small registry server for tests, demonstrations and `mainstay up`. This crate does not interpret what images hold.
 
+mod addresses;
 mod archive;
 mod auth;
+mod auth_file;
 mod blob_cache;
 mod build;
 mod cache;
@@ -24,6 +26,8 @@ mod hosts;
 mod layout;
 mod manifest;
 pub mod mirror;
+mod pace;
+pub mod private;
 mod reference;
 mod registries;
 pub mod registry;
@@ -38,6 +42,7 @@ mod unpack;
 
 pub use archive::{is_archive, write_docker_archive};
 pub use auth::{Credential, Credentials};
+pub use auth_file::{Kept, log_in, log_out};
 pub use blob_cache::{BlobCache, Workspace};
 pub use build::{Compression, Format, ImageBuilder, ImageFile, ImageIndex};
 pub use cache::{Cache, Removed};
@@ -46,10 +51,11 @@ pub use digest::{Digest, InvalidDigest};
 pub use error::{Error, ErrorKind};
 pub use layout::Layout;
 pub use manifest::{Descriptor, Document, ImageConfig, Index, Manifest, Platform, RunConfig, media_type, parse as parse_manifest};
+pub use pace::Pace;
 pub use reference::Reference;
 pub use registries::{Registries, Source};
 pub use retry::Retry;
 pub use settings::Settings;
 pub use signature::SignatureFiles;
 pub use store::{BlobStore, BlobWriter};
-pub use unpack::{Layer, UnpackLimits, UnpackOptions, Unpacked, read_files, unpack};
+pub use unpack::{Layer, Modes, UnpackLimits, UnpackOptions, Unpacked, read_files, unpack};

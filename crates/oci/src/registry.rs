@@ -9,6 +9,7 @@
 mod access;
 mod content;
 mod handlers;
+mod uploads;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use axum::Router;
 use bytes::Bytes;
 
 pub use access::Access;
+pub use uploads::UploadLimits;
 
 use crate::digest::Digest;
 use crate::error::Error;
@@ -30,6 +32,8 @@ pub struct Options {
     pub directory: Option<PathBuf>,
     /// Who may come in.
     pub access: Access,
+    /// What unfinished uploads may take.
+    pub uploads: UploadLimits,
 }
 
 /// A registry. Clones share its content.
@@ -75,7 +79,7 @@ pub struct Counts {
 impl Registry {
     /// A registry with these options; a directory's content is taken over.
     pub fn new(options: Options) -> Result<Self, Error> {
-        let content = Content::open(options.directory)?;
+        let content = Content::open(options.directory, options.uploads)?;
         Ok(Self { state: Arc::new(State { content, access: options.access, counters: Counters::default() }) })
     }
 

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::auth::Credentials;
+use crate::auth_file;
 use crate::client::ClientConfig;
 use crate::error::Error;
 use crate::registries::Registries;
@@ -21,6 +22,8 @@ use crate::signature::SignatureFiles;
 #[derive(Debug, Clone)]
 pub struct Settings {
     auth_files: Vec<PathBuf>,
+    /// The one of them that the environment names.
+    named_auth_file: Option<PathBuf>,
     legacy_auth_file: Option<PathBuf>,
     registries: Vec<PathBuf>,
     drop_ins: Vec<PathBuf>,
@@ -45,6 +48,7 @@ impl Settings {
         let registries =
             [folder("CONTAINERS_REGISTRIES_CONF"), below(&config, "registries.conf"), Some(system.join("containers/registries.conf"))];
         Self {
+            named_auth_file: auth_files[0].clone().or_else(|| auth_files[2].clone()),
             auth_files: auth_files.into_iter().flatten().collect(),
             legacy_auth_file: below(&home, ".dockercfg"),
             registries: registries.into_iter().flatten().collect(),
@@ -95,6 +99,22 @@ impl Settings {
             }
         }
         Ok(all)
+    }
+
+    /// The auth files, the first that counts first.
+    pub fn auth_files(&self) -> &[PathBuf] {
+        &self.auth_files
+    }
+
+    /// The auth file to keep a registry's password in: the first that speaks of it already, since it would count before any other; else the
+    /// one that the environment names, or the user's own of Docker.
+    pub fn login_file(&self, registry: &str) -> Result<Option<PathBuf>, Error> {
+        for path in &self.auth_files {
+            if auth_file::mentions(path, registry)? {
+                return Ok(Some(path.clone()));
+            }
+        }
+        Ok(self.named_auth_file.clone().or_else(|| self.auth_files.last().cloned()))
     }
 
     /// The main file, and what the drop-ins change of it.

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::blob_cache::BlobCache;
 use crate::digest::{Digest, Hasher};
 use crate::error::Error;
+use crate::private;
 
 /// `blobs/<algorithm>/<hex>` below a directory. A blob there is whole and agrees with its digest when it was written.
 #[derive(Debug, Clone)]
@@ -23,7 +25,7 @@ impl BlobStore {
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, Error> {
         let root = root.into();
         let directory = root.join("blobs").join("sha256");
-        fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+        private::folder(&directory).map_err(Error::io(&directory))?;
         Ok(Self { partials: root.join("blobs"), root, shared: None })
     }
 
@@ -116,7 +118,9 @@ impl BlobStore {
     /// another writer is at the same blob, this one starts anew.
     pub fn resume(&self, subject: &str, expected: &Digest) -> Result<BlobWriter, Error> {
         let path = self.partials.join(format!(".partial-{}-{}", expected.algorithm(), expected.hex()));
-        let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(Error::io(&path))?;
+        // As the other blobs: for its owner alone, whatever the mask is.
+        let opened = fs::OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
+        let mut file = opened.map_err(Error::io(&path))?;
         if file.try_lock().is_err() {
             return self.writer(subject, Some(expected));
         }
@@ -241,7 +245,7 @@ impl BlobWriter {
         }
         let path = self.store.path(&found);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(Error::io(parent))?;
+            private::folder(parent).map_err(Error::io(parent))?;
         }
         self.file.file().sync_all().map_err(Error::io(&path))?;
         self.file.persist(&path)?;

@@ -14,16 +14,27 @@ use http::{HeaderMap, Method, StatusCode};
 use reqwest::{Body, Response, Url};
 use serde::Deserialize;
 
+use crate::addresses::{self, OutOfReach};
 use crate::auth::{Credential, Credentials};
 use crate::client::ClientConfig;
-use crate::error::{Error, ErrorKind};
-use crate::hosts::{Hosts, Purpose};
+use crate::error::{Error, ErrorKind, quoted};
+use crate::hosts::{Hosts, Purpose, Way};
+use crate::pace::{Meter, Pace, Slow};
 
-/// Error documents and tokens are small.
-const MAX_SMALL_BODY: usize = 1 << 20;
+/// Lists of tags are small.
+pub(crate) const MAX_SMALL_BODY: usize = 1 << 20;
+/// Error documents are smaller, and so are the answers of token services.
+const MAX_WORDS: usize = 64 << 10;
+/// A token has to fit into the head of each request.
+const MAX_TOKEN: usize = 16 << 10;
+/// Repositories whose tokens and credentials are remembered.
+const MAX_KNOWN: usize = 4096;
+/// Uploads may be so much slower than downloads: whoever pushes waits for themselves.
+const UPLOADS: u64 = 4;
 
 pub(crate) struct Transport {
     hosts: Hosts,
+    pace: Pace,
     credentials: Credentials,
     /// What was found of them, by host and repository.
     known: Mutex<HashMap<(String, String), Option<Credential>>>,
@@ -91,6 +102,10 @@ impl<'a> Call<'a> {
 
     /// What the token has to allow.
     fn scopes(&self) -> Vec<String> {
+        // Without a repository it is only asked who comes.
+        if self.repository.is_empty() {
+            return Vec::new();
+        }
         let own = self.actions.scope(self.repository);
         let other = self.mounts.map(|repository| Actions::Pull.scope(repository));
         std::iter::once(own).chain(other).collect()
@@ -101,6 +116,7 @@ impl Transport {
     pub(crate) fn new(config: &ClientConfig) -> Result<Self, Error> {
         Ok(Self {
             hosts: Hosts::new(config)?,
+            pace: config.pace,
             credentials: config.credentials.clone(),
             known: Mutex::default(),
             schemes: Mutex::default(),
@@ -119,7 +135,7 @@ impl Transport {
             && self.is_own(call, response.url())
             && let Some(value) = self.authorize(call, &response, &scopes).await?
         {
-            lock(&self.granted).insert(key, value.clone());
+            remember(&self.granted, key, value.clone());
             response = self.attempt(call, Some(&value)).await?;
         }
         // A redirect that was not followed means that what was sent arrived nowhere.
@@ -144,18 +160,23 @@ impl Transport {
             mounts: None,
             subject: subject.to_owned(),
         };
-        let client = self.hosts.client(call.host, Purpose::Reading)?;
-        let response = self.once(&client, &call, call.target, None).await.map_err(|error| connection_error(&call, &error))?;
+        let way = self.hosts.client(call.host, address(call.host.registry), Purpose::Reading).await?;
+        let response = self.once(&way, &call, call.target, None).await.map_err(|error| error.of(&call))?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(None),
             status if status.is_success() => Ok(Some(response)),
-            _ => Err(status_error(&call, response).await),
+            _ => Err(status_error(&call, response, Words::Unheard, self.pace).await),
         }
     }
 
     /// The registry's answer as an error, which says whose credentials it did not take.
     async fn status_error(&self, call: &Call<'_>, response: Response) -> Error {
-        let mut error = status_error(call, response).await;
+        // Only the registry itself is quoted, not whom it leads to.
+        let words = if self.is_own(call, response.url()) { Words::Quoted } else { Words::Unheard };
+        self.refused(call, status_error(call, response, words, self.pace).await)
+    }
+
+    fn refused(&self, call: &Call<'_>, mut error: Error) -> Error {
         if let Error::Status { status: 401, refused, .. } = &mut error {
             let key = (call.host.registry.to_owned(), call.repository.to_owned());
             *refused = match lock(&self.known).get(&key) {
@@ -169,35 +190,33 @@ impl Transport {
 
     /// One try without regard to the answer's status.
     async fn attempt(&self, call: &Call<'_>, authorization: Option<&str>) -> Result<Response, Error> {
-        let client = self.hosts.client(call.host, Purpose::of(&call.method))?;
+        let way = self.hosts.client(call.host, address(call.host.registry), Purpose::of(&call.method)).await?;
         if let Ok(url) = Url::parse(call.target) {
             if url.scheme() != "https" && !call.host.insecure && !is_loopback(call.host.registry) {
                 return Err(Error::content(&call.subject, format!("registry {} gives an address that is not HTTPS", call.host.registry)));
             }
             let authorization = authorization.filter(|_| self.is_own(call, &url));
-            return self.once(&client, call, call.target, authorization).await.map_err(|error| connection_error(call, &error));
+            return self.once(&way, call, call.target, authorization).await.map_err(|error| error.of(call));
         }
         let host = address(call.host.registry);
         let url = |scheme: &str| format!("{scheme}://{host}{}", call.target);
         let known = lock(&self.schemes).get(&scheme_key(call.host)).copied();
         if let Some(scheme) = known {
-            return self.once(&client, call, &url(scheme), authorization).await.map_err(|error| connection_error(call, &error));
+            return self.once(&way, call, &url(scheme), authorization).await.map_err(|error| error.of(call));
         }
-        let (scheme, response) = match self.once(&client, call, &url("https"), authorization).await {
+        let (scheme, response) = match self.once(&way, call, &url("https"), authorization).await {
             Ok(response) => ("https", response),
             // A server whose certificate is not trusted does speak TLS on this port, so HTTP would only hide the reason.
-            Err(first) if tls_error(&first).is_some_and(|error| matches!(error, rustls::Error::InvalidCertificate(_))) => {
-                return Err(connection_error(call, &first));
-            }
+            Err(first) if first.is_distrust() => return Err(first.of(call)),
             // A registry that cannot be connected to at all gets the same chance, since a TLS failure is not always told apart.
             Err(first) if (call.host.insecure || is_loopback(call.host.registry)) && first.is_connect() => {
-                match self.once(&client, call, &url("http"), authorization).await {
+                match self.once(&way, call, &url("http"), authorization).await {
                     Ok(response) => ("http", response),
-                    Err(second) if second.is_connect() => return Err(connection_error(call, &first)),
-                    Err(second) => return Err(connection_error(call, &second)),
+                    Err(second) if second.is_connect() => return Err(first.of(call)),
+                    Err(second) => return Err(second.of(call)),
                 }
             }
-            Err(error) => return Err(connection_error(call, &error)),
+            Err(error) => return Err(error.of(call)),
         };
         lock(&self.schemes).insert(scheme_key(call.host), scheme);
         Ok(response)
@@ -209,14 +228,17 @@ impl Transport {
         Url::parse(&format!("{scheme}://{}", address(call.host.registry))).is_ok_and(|own| own.origin() == url.origin())
     }
 
-    async fn once(
-        &self,
-        client: &reqwest::Client,
-        call: &Call<'_>,
-        url: &str,
-        authorization: Option<&str>,
-    ) -> Result<Response, reqwest::Error> {
-        let mut request = client.request(call.method.clone(), url).headers(call.headers.clone());
+    async fn once(&self, way: &Way, call: &Call<'_>, url: &str, authorization: Option<&str>) -> Result<Response, Failed> {
+        if let Ok(url) = Url::parse(url) {
+            addresses::check(&url, way.class).map_err(Failed::Reach)?;
+            self.hosts.check_proxy(&url).map_err(Failed::Proxy)?;
+        }
+        let mut request = way.client.request(call.method.clone(), url).headers(call.headers.clone());
+        let sent = match call.body {
+            Payload::None => 0,
+            Payload::Bytes(bytes) => bytes.len() as u64,
+            Payload::File { length, .. } => length,
+        };
         if let Some(value) = authorization {
             request = request.header(AUTHORIZATION, value);
         }
@@ -229,7 +251,7 @@ impl Transport {
                 Err(error) => request.body(Body::wrap_stream(futures::stream::once(async { Err::<Vec<u8>, _>(error) }))),
             },
         };
-        request.send().await
+        within(self.pace.transfer(sent.saturating_mul(UPLOADS)), request).await
     }
 
     /// The value of `Authorization` that the registry's challenge asks for; nothing when we have nothing to show.
@@ -260,7 +282,7 @@ impl Transport {
             return Ok(known);
         }
         let found = self.credentials.look_up(call.host.registry, call.repository).await?;
-        lock(&self.known).insert(key, found.clone());
+        remember(&self.known, key, found.clone());
         Ok(found)
     }
 
@@ -283,7 +305,11 @@ impl Transport {
         if realm.scheme() != "https" && !plain_allowed {
             return Err(refuse(format!("its token service {realm} is not HTTPS, so no credentials are sent there")));
         }
-        let client = self.hosts.client(call.host, Purpose::Reading)?;
+        let way = self.hosts.client(call.host, address(call.host.registry), Purpose::Reading).await?;
+        addresses::check(&realm, way.class).map_err(|problem| Failed::Reach(problem).of(call))?;
+        self.hosts.check_proxy(&realm)?;
+        let client = way.client;
+        let asked = realm.clone();
         let service = parameters.get("service").map_or("", String::as_str);
         let request = if let Some(Credential::Identity { token }) = credential {
             let mut form = reqwest::Url::parse("form:").map_err(|error| refuse(error.to_string()))?;
@@ -306,14 +332,86 @@ impl Transport {
                 _ => request,
             }
         };
-        let response = request.send().await.map_err(|error| connection_error(call, &error))?;
+        let response = within(self.pace.base, request).await.map_err(|error| error.of(call))?;
         if !response.status().is_success() {
-            return Err(self.status_error(call, response).await);
+            let words = if response.url().origin() == asked.origin() { Words::Quoted } else { Words::Unheard };
+            return Err(self.refused(call, status_error(call, response, words, self.pace).await));
         }
-        let bytes = small_body(response).await.map_err(|problem| refuse(format!("token: {problem}")))?;
-        let token: Token = serde_json::from_slice(&bytes).map_err(|error| refuse(format!("token cannot be read: {error}")))?;
-        let token = token.token.or(token.access_token).ok_or_else(|| refuse("its token service gave no token".to_owned()))?;
+        let bytes = self.body(&call.subject, call.host.registry, response, MAX_WORDS).await?;
+        // What came instead is not shown: nobody knows who answered.
+        let token: Token = serde_json::from_slice(&bytes)
+            .map_err(|error| refuse(format!("its token service gave no token (line {}, column {})", error.line(), error.column())))?;
+        let token = token.token.filter(|token| !token.is_empty()).or(token.access_token);
+        let token = token.ok_or_else(|| refuse("its token service gave no token".to_owned()))?;
+        if token.len() > MAX_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(refuse(format!("its token service gave a token that is no text of at most {MAX_TOKEN} bytes")));
+        }
         Ok(format!("Bearer {token}"))
+    }
+
+    /// A body of `limit` bytes at most, at the pace that is asked for.
+    pub(crate) async fn body(&self, subject: &str, registry: &str, response: Response, limit: usize) -> Result<Vec<u8>, Error> {
+        let connection = |kind, problem: String| Error::connection(subject, registry, kind, &problem);
+        body(response, limit, self.pace).await.map_err(|problem| match problem {
+            Unread::Long => Error::content(subject, format!("registry {registry}: the answer is longer than {limit} bytes")),
+            Unread::Slow(slow) => connection(ErrorKind::Timeout, format!("the answer is given up: {slow}")),
+            Unread::Broken(error) => {
+                let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Interrupted };
+                connection(kind, format!("the answer broke off: {}", chain(&error)))
+            }
+        })
+    }
+}
+
+/// Sends a request, and waits for the head of its answer.
+async fn within(allowed: Duration, request: reqwest::RequestBuilder) -> Result<Response, Failed> {
+    match tokio::time::timeout(allowed, request.send()).await {
+        Ok(answer) => answer.map_err(Failed::Sent),
+        Err(_) => Err(Failed::Slow(Slow::Deadline(allowed))),
+    }
+}
+
+/// Why a request got no answer.
+enum Failed {
+    Sent(reqwest::Error),
+    Slow(Slow),
+    Reach(OutOfReach),
+    Proxy(Error),
+}
+
+impl Failed {
+    /// Nobody was there, or it was nobody who speaks the protocol.
+    fn is_connect(&self) -> bool {
+        matches!(self, Self::Sent(error) if error.is_connect() && cause::<OutOfReach>(error).is_none())
+    }
+
+    /// A certificate was shown, and is not trusted.
+    fn is_distrust(&self) -> bool {
+        matches!(self, Self::Sent(error) if matches!(cause(error), Some(rustls::Error::InvalidCertificate(_))))
+    }
+
+    fn of(self, call: &Call<'_>) -> Error {
+        let connection = |kind, problem: &str| Error::connection(&call.subject, call.host.registry, kind, problem);
+        match self {
+            Self::Sent(error) => {
+                if let Some(refused) = cause::<OutOfReach>(&error) {
+                    return Self::Reach(refused.clone()).of(call);
+                }
+                let kind = if error.is_timeout() {
+                    ErrorKind::Timeout
+                } else if cause::<rustls::Error>(&error).is_some() {
+                    ErrorKind::Tls
+                } else if error.is_connect() || error.is_redirect() {
+                    ErrorKind::Unreachable
+                } else {
+                    ErrorKind::Interrupted
+                };
+                connection(kind, &chain(&error))
+            }
+            Self::Slow(slow) => connection(ErrorKind::Timeout, &format!("no answer came: {slow}")),
+            Self::Reach(problem) => Error::content(&call.subject, format!("registry {}: {problem}", call.host.registry)),
+            Self::Proxy(error) => error,
+        }
     }
 }
 
@@ -362,27 +460,19 @@ pub(crate) fn is_loopback(registry: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn connection_error(call: &Call<'_>, error: &reqwest::Error) -> Error {
-    let kind = if error.is_timeout() {
-        ErrorKind::Timeout
-    } else if tls_error(error).is_some() {
-        ErrorKind::Tls
-    } else if error.is_connect() || error.is_redirect() {
-        ErrorKind::Unreachable
-    } else {
-        ErrorKind::Interrupted
-    };
-    Error::Connection { subject: call.subject.clone(), registry: call.host.registry.to_owned(), kind, problem: chain(error) }
-}
-
-/// The failure of the TLS connection, if that is the cause rather than the network.
-fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+/// The cause of that type, wherever it stands in the chain.
+fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     if let Some(found) = error.downcast_ref() {
         return Some(found);
     }
     // The source of an I/O error is its content's source, so the content itself has to be asked for.
     let content = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    content.and_then(|content| tls_error(content)).or_else(|| tls_error(error.source()?))
+    content.and_then(|content| cause(content)).or_else(|| cause(error.source()?))
+}
+
+/// Whether a URL leads to the same host, by the same scheme and port.
+pub(crate) fn same_origin(target: &str, own: &Url) -> bool {
+    Url::parse(target).is_ok_and(|target| target.origin() == own.origin())
 }
 
 /// The causes of an error in one line, without the URL, which may hold a signature.
@@ -399,7 +489,15 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
     if parts.is_empty() { error.to_string() } else { parts.join(": ") }
 }
 
-async fn status_error(call: &Call<'_>, response: Response) -> Error {
+/// Whether the words of an answer are shown to people.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    Quoted,
+    /// They are somebody else's than the registry's.
+    Unheard,
+}
+
+async fn status_error(call: &Call<'_>, response: Response, heard: Words, pace: Pace) -> Error {
     #[derive(Deserialize)]
     struct Answer {
         #[serde(default)]
@@ -414,38 +512,57 @@ async fn status_error(call: &Call<'_>, response: Response) -> Error {
     }
     let status = response.status().as_u16();
     let retry_after = retry_after(response.headers());
-    let bytes = small_body(response).await.unwrap_or_default();
+    let bytes = if heard == Words::Quoted { body(response, MAX_WORDS, pace).await.unwrap_or_default() } else { Vec::new() };
     let entries = serde_json::from_slice::<Answer>(&bytes).map(|answer| answer.errors).unwrap_or_default();
     let words = |entry: Entry| if entry.message.is_empty() { entry.code } else { format!("{} ({})", entry.message, entry.code) };
-    let message = entries.into_iter().map(words).collect::<Vec<_>>().join("; ");
+    let message = entries.into_iter().take(MAX_ENTRIES).map(words).collect::<Vec<_>>().join("; ");
+    let message = quoted(&message);
     Error::Status { subject: call.subject.clone(), registry: call.host.registry.to_owned(), status, message, retry_after, refused: None }
 }
+
+/// A registry that wants more is believed no more.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+/// Errors of one answer that are shown.
+const MAX_ENTRIES: usize = 8;
 
 /// `Retry-After`, as seconds or as a moment.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
+        return Some(Duration::from_secs(seconds).min(LONGEST_WAIT));
     }
     let moment = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    Some(Duration::try_from(moment.duration_since(jiff::Timestamp::now())).unwrap_or_default())
+    Some(Duration::try_from(moment.duration_since(jiff::Timestamp::now())).unwrap_or_default().min(LONGEST_WAIT))
 }
 
-/// A short body; longer ones are an error.
-pub(crate) async fn small_body(response: Response) -> Result<Vec<u8>, String> {
-    body(response, MAX_SMALL_BODY).await
+/// Why a body was not read to its end.
+enum Unread {
+    Long,
+    Slow(Slow),
+    Broken(reqwest::Error),
 }
 
-/// A body of `limit` bytes at most.
-pub(crate) async fn body(mut response: Response, limit: usize) -> Result<Vec<u8>, String> {
+/// A body of `limit` bytes at most, at that pace.
+async fn body(mut response: Response, limit: usize, pace: Pace) -> Result<Vec<u8>, Unread> {
+    let mut meter = Meter::new(pace, limit as u64);
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| chain(&error))? {
+    while let Some(chunk) = meter.wait(response.chunk()).await.map_err(Unread::Slow)?.map_err(Unread::Broken)? {
         if bytes.len() + chunk.len() > limit {
-            return Err(format!("the answer is longer than {limit} bytes"));
+            return Err(Unread::Long);
         }
         bytes.extend_from_slice(&chunk);
+        meter.came(chunk.len() as u64).map_err(Unread::Slow)?;
     }
     Ok(bytes)
+}
+
+/// Remembers a bounded number; whatever is forgotten is asked for again.
+fn remember<T>(known: &Mutex<HashMap<(String, String), T>>, key: (String, String), value: T) {
+    let mut known = lock(known);
+    if known.len() >= MAX_KNOWN {
+        known.clear();
+    }
+    known.insert(key, value);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

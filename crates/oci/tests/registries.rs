@@ -432,7 +432,7 @@ async fn the_registry_speaks_the_protocol() {
 #[tokio::test]
 async fn registries_on_disk_stay() {
     let directory = tempfile::tempdir().unwrap();
-    let options = || mainstay_oci::registry::Options { directory: Some(directory.path().to_owned()), access: Access::Open };
+    let options = || mainstay_oci::registry::Options { directory: Some(directory.path().to_owned()), ..Default::default() };
     let (_from, from) = store();
     let built = image(&from);
     for turn in 0..2 {

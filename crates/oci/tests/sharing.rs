@@ -126,3 +126,41 @@ async fn many_share_one_small_cache() {
     }
     assert!(BlobCache::open(folder.path(), 600).unwrap().size().unwrap() <= 600);
 }
+
+/// A1: what a cache, a layout, a workspace and unpacked content hold is for this user alone, whatever the umask. (A test cannot change the
+/// umask of its process; the usual one lets everybody read.)
+#[cfg(unix)]
+#[test]
+fn everything_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    fn open_to_others(folder: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = path.symlink_metadata().unwrap();
+            if !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0 {
+                found.push(format!("{} {:o}", path.display(), metadata.permissions().mode()));
+            }
+            if metadata.is_dir() {
+                open_to_others(&path, found);
+            }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let cache = mainstay_oci::BlobCache::open(root.join("blobs"), 1 << 30).unwrap();
+    let workspace = cache.workspace().unwrap();
+    let image = common::image(workspace.store());
+    let layout = mainstay_oci::Layout::create(root.join("layout")).unwrap();
+    layout.take(&image.descriptor, workspace.store()).unwrap();
+    layout.add("a", &image).unwrap();
+    layout.write_archive(&root.join("archive.tar")).unwrap();
+    mainstay_oci::Layout::read_archive(&root.join("archive.tar"), &root.join("read")).unwrap();
+    let unpacked = mainstay_oci::Cache::open(root.join("unpack")).unwrap();
+    let layers = mainstay_oci::Layer::of(&image, workspace.store());
+    let fill = |place: &std::path::Path| mainstay_oci::unpack(&layers, place, &mainstay_oci::UnpackOptions::default()).map(drop);
+    unpacked.fill("extension", &image.digest, fill).unwrap();
+    let mut found = Vec::new();
+    open_to_others(root, &mut found);
+    // The lock that evictions take, and the folders of the cache itself, are seen to where the cache is opened.
+    assert_eq!(found, [""; 0]);
+}

@@ -185,7 +185,7 @@ fn sizes_are_limited_before_they_are_written() {
     let directory = tempfile::tempdir().unwrap();
     let layers_of = |archives: &[Vec<u8>]| layers(directory.path(), archives);
     let says = |layers: &[Layer], keep: &[&str], limits: UnpackLimits| {
-        let options = UnpackOptions { keep: keep.iter().map(|path| (*path).to_owned()).collect(), limits };
+        let options = UnpackOptions { keep: keep.iter().map(|path| (*path).to_owned()).collect(), limits, ..UnpackOptions::default() };
         let error = read_files(layers, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
         error.to_string()

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::{Attempts, Client, Image, MAX_MANIFEST, read_config};
+use super::{Attempts, Client, Image, MAX_MANIFEST, check_config, read_config};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{Descriptor, Document, parse};
@@ -15,8 +15,10 @@ use crate::store::BlobStore;
 
 /// An index of indexes is allowed, but no more.
 const MAX_DEPTH: usize = 3;
-/// Manifests below one reference.
+/// Manifests below one reference, their bytes, and the blobs that they name.
 const MAX_MANIFESTS: usize = 1024;
+const MAX_MANIFEST_BYTES: u64 = 128 << 20;
+const MAX_BLOBS: usize = 16_384;
 
 /// An image or an index with everything below it, by descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,10 +38,21 @@ enum Wanted {
     Present,
 }
 
+/// What was met while a tree was read.
+#[derive(Debug, Default)]
+struct Met {
+    /// Digests of blobs, and of manifests and indexes that are in the tree with all that they name.
+    blobs: BTreeSet<Digest>,
+    manifests: BTreeSet<Digest>,
+    /// Manifests and indexes that were named, and bytes of those that were read.
+    named: usize,
+    bytes: u64,
+}
+
 impl Tree {
     /// The bytes of all blobs together.
     pub fn size(&self) -> u64 {
-        self.blobs.iter().map(|blob| blob.size).sum()
+        self.blobs.iter().fold(0, |sum, blob| sum.saturating_add(blob.size))
     }
 
     fn growing(root: Descriptor) -> Self {
@@ -49,47 +62,64 @@ impl Tree {
     /// Reads what a store holds below a manifest or an index.
     pub fn read(subject: &str, store: &BlobStore, root: &Descriptor) -> Result<Self, Error> {
         let mut tree = Self::growing(root.clone());
-        tree.read_below(subject, store, root, Wanted::All, 0)?;
+        tree.read_below(subject, store, root, Wanted::All, 0, &mut Met::default())?;
         Ok(tree)
     }
 
     /// The same, passing over platforms of an index that the store does not hold.
     pub(crate) fn read_present(subject: &str, store: &BlobStore, root: &Descriptor) -> Result<Self, Error> {
         let mut tree = Self::growing(root.clone());
-        tree.read_below(subject, store, root, Wanted::Present, 0)?;
+        tree.read_below(subject, store, root, Wanted::Present, 0, &mut Met::default())?;
         Ok(tree)
     }
 
-    fn read_below(&mut self, subject: &str, store: &BlobStore, descriptor: &Descriptor, wanted: Wanted, depth: usize) -> Result<(), Error> {
+    fn read_below(
+        &mut self,
+        subject: &str,
+        store: &BlobStore,
+        descriptor: &Descriptor,
+        wanted: Wanted,
+        depth: usize,
+        met: &mut Met,
+    ) -> Result<(), Error> {
         let bytes = store.read(&descriptor.digest, MAX_MANIFEST as u64)?;
-        for child in self.enter(subject, &bytes, depth)? {
-            if wanted == Wanted::All || store.has(&child.digest) {
-                self.read_below(subject, store, &child, wanted, depth + 1)?;
+        for child in self.enter(subject, &bytes, depth, met)? {
+            if !met.manifests.contains(&child.digest) && (wanted == Wanted::All || store.has(&child.digest)) {
+                self.read_below(subject, store, &child, wanted, depth + 1, met)?;
             }
         }
+        met.manifests.insert(descriptor.digest.clone());
         self.manifests.push(descriptor.clone());
         Ok(())
     }
 
     /// Takes a document's blobs in, and gives the manifests that it names.
-    fn enter(&mut self, subject: &str, bytes: &[u8], depth: usize) -> Result<Vec<Descriptor>, Error> {
+    fn enter(&mut self, subject: &str, bytes: &[u8], depth: usize, met: &mut Met) -> Result<Vec<Descriptor>, Error> {
         let limit = |what, limit: usize| Error::Limit { subject: subject.to_owned(), what, limit: limit as u64 };
-        if self.manifests.len() >= MAX_MANIFESTS {
-            return Err(limit("number of manifests", MAX_MANIFESTS));
+        met.bytes = met.bytes.saturating_add(bytes.len() as u64);
+        if met.bytes > MAX_MANIFEST_BYTES {
+            return Err(limit("size of all manifests in bytes", MAX_MANIFEST_BYTES as usize));
         }
         match parse(subject, bytes)? {
             Document::Image(manifest) => {
                 for blob in manifest.layers.into_iter().chain([manifest.config]) {
-                    if !self.blobs.iter().any(|other| other.digest == blob.digest) {
+                    if met.blobs.insert(blob.digest.clone()) {
                         self.blobs.push(blob);
+                    }
+                    if self.blobs.len() > MAX_BLOBS {
+                        return Err(limit("number of blobs", MAX_BLOBS));
                     }
                 }
                 Ok(Vec::new())
             }
             Document::Index(_) if depth >= MAX_DEPTH => Err(limit("depth of indexes", MAX_DEPTH)),
             Document::Index(index) => {
-                let known: BTreeSet<&Digest> = self.manifests.iter().map(|known| &known.digest).collect();
-                Ok(index.manifests.into_iter().filter(|entry| !known.contains(&entry.digest)).collect())
+                // Counted when they are named, before any of them is fetched.
+                met.named += index.manifests.len();
+                if met.named > MAX_MANIFESTS {
+                    return Err(limit("number of manifests", MAX_MANIFESTS));
+                }
+                Ok(index.manifests)
             }
         }
     }
@@ -98,6 +128,10 @@ impl Tree {
 impl Client {
     /// Reads the manifests of everything that the reference stands for, of all platforms, into the store.
     pub async fn survey(&self, reference: &Reference, store: &BlobStore) -> Result<Tree, Error> {
+        self.within(reference, MAX_MANIFEST_BYTES, self.survey_anywhere(reference, store)).await
+    }
+
+    async fn survey_anywhere(&self, reference: &Reference, store: &BlobStore) -> Result<Tree, Error> {
         let mut attempts = Attempts::default();
         for source in self.config.registries.sources(reference)? {
             match self.survey_from(reference, &source, store).await {
@@ -137,6 +171,7 @@ impl Client {
             if noted {
                 continue;
             }
+            check_config(&subject, &manifest)?;
             self.fetch_blobs(reference, store, std::slice::from_ref(&manifest.config)).await?;
             let config = read_config(&subject, store, &manifest)?;
             images.push(Image { digest: tree.root.digest.clone(), descriptor: descriptor.clone(), manifest: *manifest, config });
@@ -184,7 +219,7 @@ impl Client {
         let root = fetched.descriptor(own.as_deref());
         store.write(&fetched.bytes)?;
         let mut tree = Tree::growing(root.clone());
-        self.survey_below(reference, source, store, &mut tree, root, 0).await?;
+        self.survey_below(reference, source, store, (&mut tree, &mut Met::default()), root, 0).await?;
         Ok(tree)
     }
 
@@ -193,7 +228,7 @@ impl Client {
         reference: &'a Reference,
         source: &'a Source,
         store: &'a BlobStore,
-        tree: &'a mut Tree,
+        (tree, met): (&'a mut Tree, &'a mut Met),
         descriptor: Descriptor,
         depth: usize,
     ) -> BoxFuture<'a, Result<(), Error>> {
@@ -204,9 +239,12 @@ impl Client {
             }
             let bytes = store.read(&descriptor.digest, MAX_MANIFEST as u64)?;
             self.permit(reference, source, &bytes).await?;
-            for child in tree.enter(&reference.to_string(), &bytes, depth)? {
-                self.survey_below(reference, source, store, tree, child, depth + 1).await?;
+            for child in tree.enter(&reference.to_string(), &bytes, depth, met)? {
+                if !met.manifests.contains(&child.digest) {
+                    self.survey_below(reference, source, store, (&mut *tree, &mut *met), child, depth + 1).await?;
+                }
             }
+            met.manifests.insert(descriptor.digest.clone());
             tree.manifests.push(descriptor);
             Ok(())
         }

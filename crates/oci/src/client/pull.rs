@@ -5,14 +5,15 @@ use futures::stream::{StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_RANGE, CONTENT_TYPE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use super::{Attempts, Client, Image, MAX_MANIFEST, Resolved, accepted, header, read_config};
+use super::{Attempts, Client, Image, MAX_MANIFEST, Resolved, accepted, check_config, header, read_config};
 use crate::digest::{Digest, Hasher};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{Descriptor, Document, Manifest, media_type, parse};
+use crate::pace::Meter;
 use crate::reference::Reference;
 use crate::registries::Source;
 use crate::store::{BlobStore, BlobWriter, check};
-use crate::transport::{Payload, body, small_body};
+use crate::transport::{MAX_SMALL_BODY, Payload, same_origin};
 
 /// Blobs of one image that are fetched at the same time.
 const PARALLEL: usize = 3;
@@ -35,6 +36,10 @@ impl Fetched {
 impl Client {
     /// What the reference stands for now, without pulling it.
     pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
+        self.within(reference, 0, self.resolve_anywhere(reference)).await
+    }
+
+    async fn resolve_anywhere(&self, reference: &Reference) -> Result<Resolved, Error> {
         let mut attempts = Attempts::default();
         for source in self.config.registries.sources(reference)? {
             match self.head(reference, &source).await {
@@ -59,6 +64,10 @@ impl Client {
 
     /// Reads the image's manifest and configuration, without its layers: enough to look at labels, and to build on it.
     pub async fn inspect(&self, reference: &Reference, store: &BlobStore) -> Result<Image, Error> {
+        self.within(reference, 0, self.inspect_anywhere(reference, store)).await
+    }
+
+    async fn inspect_anywhere(&self, reference: &Reference, store: &BlobStore) -> Result<Image, Error> {
         let mut attempts = Attempts::default();
         for source in self.config.registries.sources(reference)? {
             match self.inspect_from(reference, &source, store).await {
@@ -71,51 +80,72 @@ impl Client {
 
     /// The repository's tags.
     pub async fn tags(&self, repository: &Reference) -> Result<Vec<String>, Error> {
+        self.within(repository, 0, self.all_tags(repository)).await
+    }
+
+    async fn all_tags(&self, repository: &Reference) -> Result<Vec<String>, Error> {
         #[derive(serde::Deserialize)]
         struct Tags {
             #[serde(default)]
             tags: Option<Vec<String>>,
         }
         const MAX_PAGES: usize = 1000;
+        const MAX_TAGS: usize = 200_000;
         let source = self.own_place(repository)?;
         let mut tags = Vec::new();
+        let subject = repository.name();
+        let registry = source.reference.registry();
+        let refuse = |problem: String| Error::content(&subject, format!("registry {registry}: {problem}"));
         let mut path = format!("/v2/{}/tags/list", source.reference.repository());
+        let mut seen = std::collections::BTreeSet::new();
         for _ in 0..MAX_PAGES {
             let page = || {
                 async {
                     let response = self.send(repository, &source, Method::GET, &path, HeaderMap::new(), Payload::None).await?;
-                    let next = next_link(&response);
-                    let bytes = small_body(response).await.map_err(|problem| Error::content(repository.name(), problem))?;
-                    Ok((next, bytes))
+                    let (next, own) = (next_link(&response), response.url().clone());
+                    let bytes = self.transport.body(&subject, registry, response, MAX_SMALL_BODY).await?;
+                    Ok((next, own, bytes))
                 }
                 .boxed()
             };
-            let (next, bytes) = self.config.retry.run(page).await?;
-            let page: Tags = serde_json::from_slice(&bytes)
-                .map_err(|error| Error::content(repository.name(), format!("list of tags cannot be read: {error}")))?;
+            let (next, own, bytes) = self.config.retry.run(page).await?;
+            let page: Tags = serde_json::from_slice(&bytes).map_err(|error| refuse(format!("list of tags cannot be read: {error}")))?;
             tags.extend(page.tags.unwrap_or_default());
-            match next {
-                Some(next) => path = next,
-                None => break,
+            if tags.len() > MAX_TAGS {
+                return Err(Error::Limit { subject, what: "number of tags", limit: MAX_TAGS as u64 });
             }
+            let Some(next) = next else { return Ok(tags) };
+            if !same_origin(&next, &own) {
+                return Err(refuse("its list of tags goes on at another host".to_owned()));
+            }
+            if !seen.insert(next.clone()) {
+                return Err(refuse("its list of tags leads back to a page that was read already".to_owned()));
+            }
+            path = next;
         }
-        Ok(tags)
+        Err(Error::Limit { subject, what: "number of pages of tags", limit: MAX_PAGES as u64 })
     }
 
     /// The image's own layers and configuration, of one platform.
     async fn pull_from(&self, reference: &Reference, source: &Source, store: &BlobStore) -> Result<Image, Error> {
-        let (digest, descriptor, manifest) = self.chosen(reference, source, store).await?;
         let subject = reference.to_string();
-        manifest.check_layers(&subject)?;
-        self.pull_blob(reference, source, store, &manifest.config).await?;
-        // What is no configuration is refused before gigabytes are fetched.
-        let config = read_config(&subject, store, &manifest)?;
+        let known = async {
+            let (digest, descriptor, manifest) = self.chosen(reference, source, store).await?;
+            manifest.check_layers(&subject)?;
+            check_config(&subject, &manifest)?;
+            self.pull_blob(reference, source, store, &manifest.config).await?;
+            // What is no configuration is refused before gigabytes are fetched.
+            let config = read_config(&subject, store, &manifest)?;
+            Ok((digest, descriptor, manifest, config))
+        };
+        let (digest, descriptor, manifest, config) = self.within(reference, 0, known).await?;
         self.pull_blobs(reference, source, store, &manifest.layers).await?;
         Ok(Image { digest, descriptor, manifest: *manifest, config })
     }
 
     async fn inspect_from(&self, reference: &Reference, source: &Source, store: &BlobStore) -> Result<Image, Error> {
         let (digest, descriptor, manifest) = self.chosen(reference, source, store).await?;
+        check_config(&reference.to_string(), &manifest)?;
         self.pull_blob(reference, source, store, &manifest.config).await?;
         let config = read_config(&reference.to_string(), store, &manifest)?;
         Ok(Image { digest, descriptor, manifest: *manifest, config })
@@ -213,9 +243,7 @@ impl Client {
             async {
                 let response = self.send(reference, source, Method::GET, &path, headers.clone(), Payload::None).await?;
                 let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-                let bytes = body(response, MAX_MANIFEST)
-                    .await
-                    .map_err(|problem| Error::content(reference.to_string(), format!("manifest: {problem}")))?;
+                let bytes = self.transport.body(&reference.to_string(), source.reference.registry(), response, MAX_MANIFEST).await?;
                 Ok((media_type, bytes))
             }
             .boxed()
@@ -245,8 +273,9 @@ impl Client {
         store: &BlobStore,
         blobs: &[Descriptor],
     ) -> Result<(), Error> {
+        let size = self.size_of(reference, blobs)?;
         let fetches: Vec<_> = blobs.iter().map(|blob| self.pull_blob(reference, source, store, blob).boxed()).collect();
-        futures::stream::iter(fetches).buffer_unordered(PARALLEL).try_collect().await
+        self.within(reference, size, futures::stream::iter(fetches).buffer_unordered(PARALLEL).try_collect()).await
     }
 
     /// Fetches a blob. What an earlier attempt got is not fetched again.
@@ -319,12 +348,16 @@ impl Client {
             writer.restart()?;
         }
         let announced = if continued { None } else { response.content_length() };
+        let mut meter = Meter::new(self.config.pace, blob.size - writer.size().min(blob.size));
+        let broke = |kind, done: u64, why: String| {
+            let problem = format!("the transfer broke off after {done} of {} bytes: {why}", blob.size);
+            Error::connection(&subject, source.reference.registry(), kind, &problem)
+        };
         loop {
-            let chunk = response.chunk().await.map_err(|error| Error::Connection {
-                subject: subject.clone(),
-                registry: source.reference.registry().to_owned(),
-                kind: if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Interrupted },
-                problem: format!("the transfer broke off after {} of {} bytes: {error}", writer.size(), blob.size),
+            let chunk = meter.wait(response.chunk()).await.map_err(|slow| broke(ErrorKind::Timeout, writer.size(), slow.to_string()))?;
+            let chunk = chunk.map_err(|error| {
+                let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Interrupted };
+                broke(kind, writer.size(), error.to_string())
             })?;
             let Some(chunk) = chunk else {
                 return Ok(if announced == Some(writer.size()) { Ended::Whole } else { Ended::Early });
@@ -338,6 +371,7 @@ impl Client {
             }
             writer.write(&chunk)?;
             self.report(blob, writer.size());
+            meter.came(chunk.len() as u64).map_err(|slow| broke(ErrorKind::Timeout, writer.size(), slow.to_string()))?;
         }
     }
 }

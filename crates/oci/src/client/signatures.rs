@@ -13,7 +13,7 @@ use crate::reference::Reference;
 use crate::registries::Source;
 use crate::signature::{self, Candidate, MAX_SIGNATURE, MAX_SIGNATURES, SIGSTORE_SIGNATURE, Signature, SignaturePlace, signature_place};
 use crate::store::check;
-use crate::transport::{Payload, body};
+use crate::transport::Payload;
 
 impl Client {
     /// What the policy asks of images with this name right now, keys and certificates included, as one digest; nothing where it lets in
@@ -95,7 +95,8 @@ impl Client {
         let ask = || {
             async {
                 let Some(response) = self.transport.get(url, subject).await? else { return Ok(None) };
-                body(response, MAX_SIGNATURE).await.map(Some).map_err(|problem| Error::content(format!("signature {url}"), problem))
+                let registry = url.host_str().unwrap_or_default();
+                self.transport.body(&format!("signature {url}"), registry, response, MAX_SIGNATURE).await.map(Some)
             }
             .boxed()
         };
@@ -137,7 +138,7 @@ impl Client {
         let ask = || {
             async {
                 let response = self.send(place, source, Method::GET, &path, HeaderMap::new(), Payload::None).await?;
-                body(response, MAX_SIGNATURE).await.map_err(|problem| Error::content(subject.clone(), problem))
+                self.transport.body(&subject, source.reference.registry(), response, MAX_SIGNATURE).await
             }
             .boxed()
         };

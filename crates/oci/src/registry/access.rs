@@ -61,8 +61,9 @@ impl Access {
     /// The token for a request to `/token`; nothing when the credentials are wrong.
     pub(super) fn issue(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         let Self::Token { user, password } = self else { return None };
-        let has_scope = uri.query().is_some_and(|query| query.contains("scope="));
-        (has_scope && given(headers) == Some(basic(user, password).as_str())).then(|| token(user, password))
+        // Who logs in asks for nothing in particular yet.
+        let has_service = uri.query().is_some_and(|query| query.contains("service="));
+        (has_service && given(headers) == Some(basic(user, password).as_str())).then(|| token(user, password))
     }
 }
 

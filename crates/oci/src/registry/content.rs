@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::uploads::{UploadLimits, Uploads};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::store::BlobStore;
@@ -19,7 +20,7 @@ pub(super) const MAX_BLOB: usize = 4 << 30;
 pub(super) struct Content {
     blobs: Blobs,
     repositories: Mutex<BTreeMap<String, Repository>>,
-    uploads: Mutex<HashMap<String, Upload>>,
+    pub(super) uploads: Uploads,
 }
 
 enum Blobs {
@@ -51,14 +52,10 @@ pub(super) struct StoredManifest {
     pub size: u64,
 }
 
-struct Upload {
-    repository: String,
-    bytes: Vec<u8>,
-}
-
 impl Content {
-    pub(super) fn open(directory: Option<PathBuf>) -> Result<Self, Error> {
-        let Some(directory) = directory else { return Ok(Self::default()) };
+    pub(super) fn open(directory: Option<PathBuf>, limits: UploadLimits) -> Result<Self, Error> {
+        let uploads = Uploads::new(limits);
+        let Some(directory) = directory else { return Ok(Self { uploads, ..Self::default() }) };
         let store = BlobStore::open(&directory)?;
         let path = directory.join("repositories.json");
         let repositories = match fs::read(&path) {
@@ -66,7 +63,7 @@ impl Content {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(Error::Io { path, source: error }),
         };
-        Ok(Self { blobs: Blobs::Directory(store), repositories: Mutex::new(repositories), uploads: Mutex::default() })
+        Ok(Self { blobs: Blobs::Directory(store), repositories: Mutex::new(repositories), uploads })
     }
 
     pub(super) fn repositories(&self) -> Vec<String> {
@@ -123,29 +120,6 @@ impl Content {
                 fs::write(&path, &bytes).map_err(Error::io(path))
             }
         }
-    }
-
-    pub(super) fn start_upload(&self, repository: &str) -> String {
-        let id = uuid::Uuid::new_v4().to_string();
-        lock(&self.uploads).insert(id.clone(), Upload { repository: repository.to_owned(), bytes: Vec::new() });
-        id
-    }
-
-    /// Appends to an upload and gives its size; nothing for an unknown upload, or one that grows too large.
-    pub(super) fn append(&self, repository: &str, id: &str, bytes: &[u8]) -> Option<usize> {
-        let mut uploads = lock(&self.uploads);
-        let upload = uploads.get_mut(id).filter(|upload| upload.repository == repository)?;
-        if upload.bytes.len() + bytes.len() > MAX_BLOB {
-            return None;
-        }
-        upload.bytes.extend_from_slice(bytes);
-        Some(upload.bytes.len())
-    }
-
-    pub(super) fn finish_upload(&self, repository: &str, id: &str) -> Option<Vec<u8>> {
-        let mut uploads = lock(&self.uploads);
-        uploads.get(id).filter(|upload| upload.repository == repository)?;
-        uploads.remove(id).map(|upload| upload.bytes)
     }
 }
 

@@ -4,15 +4,18 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
+use futures::StreamExt as _;
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LINK, LOCATION, RANGE, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::content::{MAX_BLOB, StoredManifest};
+use super::uploads::{Pending, Refused, Uploads};
 use super::{Registry, count};
 use crate::client::MAX_MANIFEST;
 use crate::digest::{Digest, Hasher};
 use crate::manifest::media_type;
+use crate::pace::{Meter, Pace, Slow};
 
 const DIGEST_HEADER: &str = "docker-content-digest";
 
@@ -42,12 +45,38 @@ pub(super) async fn handle(State(registry): State<Registry>, request: Request) -
     let (parts, body) = request.into_parts();
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let limit = if path.contains("/manifests/") { MAX_MANIFEST } else { MAX_BLOB };
-    let body = match axum::body::to_bytes(body, limit).await {
+    state.content.uploads.expire();
+    let body = match taken_in(&state.content.uploads, body, limit).await {
         Ok(body) => body,
-        Err(error) => return error_response(&Refusal(StatusCode::PAYLOAD_TOO_LARGE, "SIZE_INVALID", error.to_string())),
+        Err(refusal) => return error_response(&refusal),
     };
-    let call = Call { registry: &registry, method: parts.method, query, headers, body };
+    let mut call = Call { registry: &registry, method: parts.method, query, headers, body };
     call.route(&path).unwrap_or_else(|refusal| error_response(&refusal))
+}
+
+/// A request's body, at the pace and of the size that is allowed.
+async fn taken_in(uploads: &Uploads, body: Body, limit: usize) -> Result<Pending, Refusal> {
+    let mut pending = uploads.pending();
+    let mut meter = Meter::new(Pace::default(), limit as u64);
+    let mut pieces = body.into_data_stream();
+    let slow = |slow: Slow| Refusal(StatusCode::REQUEST_TIMEOUT, "BLOB_UPLOAD_INVALID", slow.to_string());
+    while let Some(piece) = meter.wait(pieces.next()).await.map_err(slow)? {
+        let piece = piece.map_err(|error| Refusal(StatusCode::BAD_REQUEST, "BLOB_UPLOAD_INVALID", error.to_string()))?;
+        if pending.len() + piece.len() > limit {
+            let problem = format!("the body is longer than {limit} bytes");
+            return Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE, "SIZE_INVALID", problem));
+        }
+        pending.extend(&piece).map_err(|refused| refusal(refused, ""))?;
+        meter.came(piece.len() as u64).map_err(slow)?;
+    }
+    Ok(pending)
+}
+
+fn refusal(refused: Refused, id: &str) -> Refusal {
+    match refused {
+        Refused::Unknown => Refusal(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN", format!("upload {id} unknown to registry")),
+        Refused::Full => Refusal(StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", "too much is being uploaded at a time".to_owned()),
+    }
 }
 
 struct Call<'a> {
@@ -55,11 +84,11 @@ struct Call<'a> {
     method: Method,
     query: String,
     headers: HeaderMap,
-    body: Bytes,
+    body: Pending,
 }
 
 impl Call<'_> {
-    fn route(&self, path: &str) -> Answer {
+    fn route(&mut self, path: &str) -> Answer {
         let rest = path.strip_prefix("/v2/").or_else(|| (path == "/v2").then_some("")).ok_or_else(|| not_found("no such path"))?;
         if rest.is_empty() {
             return Ok(json_response(StatusCode::OK, &json!({})));
@@ -118,9 +147,10 @@ impl Call<'_> {
         finish(builder.status(StatusCode::PARTIAL_CONTENT).header(CONTENT_RANGE, content_range), Body::from(bytes.slice(start..end)))
     }
 
-    fn upload(&self, name: &str, id: &str) -> Answer {
+    fn upload(&mut self, name: &str, id: &str) -> Answer {
         let content = &self.registry.state.content;
-        let unknown = || Refusal(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN", format!("upload {id} unknown to registry"));
+        let uploads = &content.uploads;
+        let refused = |why: Refused| refusal(why, id);
         let accepted = |id: &str, size: usize| {
             let builder = Response::builder()
                 .status(StatusCode::ACCEPTED)
@@ -138,30 +168,49 @@ impl Call<'_> {
                 return created(&format!("/v2/{name}/blobs/{digest}"), &digest);
             }
             if let Some(digest) = self.parameter("digest") {
-                return self.store(name, &digest, self.body.clone());
+                let body = self.take_body();
+                return self.store(name, &digest, body.into_bytes().into());
             }
-            return accepted(&content.start_upload(name), 0);
+            return accepted(&uploads.start(name).map_err(refused)?, 0);
         }
         match self.method {
-            Method::PATCH => accepted(id, content.append(name, id, &self.body).ok_or_else(unknown)?),
+            Method::PATCH => {
+                let body = self.take_body();
+                let size = uploads.append(name, id, body).map_err(refused)?;
+                if size > MAX_BLOB {
+                    uploads.finish(name, id).map_err(refused)?;
+                    return Err(Refusal(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        "SIZE_INVALID",
+                        format!("the blob is longer than {MAX_BLOB} bytes"),
+                    ));
+                }
+                accepted(id, size)
+            }
             Method::PUT => {
                 let digest =
                     self.parameter("digest").ok_or_else(|| Refusal(StatusCode::BAD_REQUEST, "DIGEST_INVALID", "no digest".to_owned()))?;
-                content.append(name, id, &self.body).ok_or_else(unknown)?;
-                let bytes = content.finish_upload(name, id).ok_or_else(unknown)?;
-                self.store(name, &digest, bytes.into())
+                let body = self.take_body();
+                uploads.append(name, id, body).map_err(refused)?;
+                let whole = uploads.finish(name, id).map_err(refused)?;
+                self.store(name, &digest, whole.into_bytes().into())
             }
             Method::GET => {
-                let size = content.append(name, id, &[]).ok_or_else(unknown)?;
+                let size = uploads.append(name, id, uploads.pending()).map_err(refused)?;
                 let builder = Response::builder().status(StatusCode::NO_CONTENT).header("range", format!("0-{}", size.saturating_sub(1)));
                 finish(builder, Body::empty())
             }
             Method::DELETE => {
-                content.finish_upload(name, id).ok_or_else(unknown)?;
+                uploads.finish(name, id).map_err(refused)?;
                 Ok(empty(StatusCode::NO_CONTENT))
             }
             _ => Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "UNSUPPORTED", self.method.to_string())),
         }
+    }
+
+    fn take_body(&mut self) -> Pending {
+        let empty = self.registry.state.content.uploads.pending();
+        std::mem::replace(&mut self.body, empty)
     }
 
     fn store(&self, name: &str, digest: &str, bytes: Bytes) -> Answer {
@@ -176,7 +225,8 @@ impl Call<'_> {
     fn manifest(&self, name: &str, reference: &str) -> Answer {
         let state = &self.registry.state;
         if self.method == Method::PUT {
-            return self.put_manifest(name, reference);
+            let body = self.body.bytes().to_vec();
+            return self.put_manifest(name, reference, &body.into());
         }
         let unknown = || Refusal(StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN", format!("manifest {reference} unknown to registry"));
         let repository = state.content.repository(name).ok_or_else(|| unknown_name(name))?;
@@ -201,16 +251,16 @@ impl Call<'_> {
         finish(builder, Body::from(bytes))
     }
 
-    fn put_manifest(&self, name: &str, reference: &str) -> Answer {
+    fn put_manifest(&self, name: &str, reference: &str, body: &Bytes) -> Answer {
         let state = &self.registry.state;
         let invalid = |problem: String| Refusal(StatusCode::BAD_REQUEST, "MANIFEST_INVALID", problem);
-        let document: Value = serde_json::from_slice(&self.body).map_err(|error| invalid(error.to_string()))?;
+        let document: Value = serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?;
         let digest = match reference.parse::<Digest>() {
             Ok(expected) => {
-                same_digest(&expected, &self.body)?;
+                same_digest(&expected, body)?;
                 expected
             }
-            Err(_) => Digest::of(&self.body),
+            Err(_) => Digest::of(body),
         };
         let held = state.content.repository(name).unwrap_or_default();
         let blobs = document["layers"].as_array().into_iter().flatten().chain(document.get("config"));
@@ -226,9 +276,9 @@ impl Call<'_> {
             media_type: media_type.or_else(|| text(&document["mediaType"])).unwrap_or_else(|| media_type::OCI_MANIFEST.to_owned()),
             artifact_type: text(&document["artifactType"]).or_else(|| text(&document["config"]["mediaType"])),
             subject: subject.clone(),
-            size: self.body.len() as u64,
+            size: body.len() as u64,
         };
-        state.content.put_blob(&digest, self.body.clone()).map_err(|error| internal(&error.to_string()))?;
+        state.content.put_blob(&digest, body.clone()).map_err(|error| internal(&error.to_string()))?;
         self.change(name, |repository| {
             repository.manifests.insert(digest.clone(), stored);
             if reference.parse::<Digest>().is_err() {

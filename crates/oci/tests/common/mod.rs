@@ -14,7 +14,7 @@ pub struct Running {
 
 impl Running {
     pub async fn start(access: Access) -> Self {
-        let registry = Registry::new(Options { directory: None, access }).unwrap();
+        let registry = Registry::new(Options { access, ..Options::default() }).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
         tokio::spawn(registry.clone().serve(listener, std::future::pending()));
