@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mainstay_bundle::{Bundle, labels};
-use mainstay_catalog::{BundleName, Catalog, PackageName, Property, RelatedImage, Source as _};
-use mainstay_catalog_store::DirectorySource;
+use mainstay_catalog::{BundleName, Catalog, PackageName, Property, RelatedImage, SourceError};
+use mainstay_catalog_store::{Links, bundle_files};
 use serde_json::value::RawValue;
 
 use crate::error::Error;
@@ -22,17 +22,9 @@ pub(crate) fn is_bundle(directory: &Path) -> bool {
     [MANIFESTS, METADATA].iter().all(|name| directory.join(name).is_dir())
 }
 
-/// The files below `manifests` and `metadata` of a directory.
+/// The files below `manifests` and `metadata` of a directory that the user names.
 pub fn bundle_directory(directory: &Path) -> Result<BundleFiles, Error> {
-    let source = DirectorySource::new(directory)?;
-    let ours =
-        |path: &String| [MANIFESTS, METADATA].iter().any(|folder| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')));
-    let mut files = Vec::new();
-    for path in source.paths()?.into_iter().filter(ours) {
-        let bytes = source.read(&path)?.into_owned();
-        files.push((path, bytes));
-    }
-    Ok(files)
+    Ok(bundle_files(directory, Links::Anywhere).map_err(SourceError::from)?)
 }
 
 /// The folders that an image's labels name, and what they stand for.

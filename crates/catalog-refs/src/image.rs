@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mainstay_catalog::SourceError;
 use mainstay_catalog_store::DirectorySource;
-use mainstay_oci::{Client, Image, Layer, Layout, Platform, Reference, UnpackOptions, Workspace, read_files, unpack};
+use mainstay_oci::{Client, Image, Layer, Layout, Platform, Reference, UnpackLimits, UnpackOptions, Workspace, read_files, unpack};
 use tempfile::TempDir;
 
 use crate::access::{Access, Names};
@@ -123,7 +123,7 @@ impl Local {
         let (directory, scratch) = self.unpack(&folder).await?;
         // The path of the scratch folder says nothing to anybody.
         let named = |error: SourceError| SourceError { path: format!("{reference} {folder}"), reason: error.reason };
-        let source = DirectorySource::new(&directory).map_err(named)?;
+        let source = DirectorySource::of_image(&directory).map_err(named)?;
         Ok(Payload::Directory(source, Some(scratch)))
     }
 
@@ -142,7 +142,11 @@ impl Local {
     /// The files of a bundle, below `manifests/` and `metadata/` wherever the labels place them.
     pub(crate) async fn bundle_files(self) -> Result<BundleFiles, Error> {
         let folders = bundle::folders(&self.image.config.config.labels);
-        let options = UnpackOptions { keep: folders.iter().map(|(folder, _)| folder.clone()).collect(), ..UnpackOptions::default() };
+        // What a bundle may hold; all of it is held in memory.
+        let most = mainstay_bundle::Limits::default();
+        let limits = UnpackLimits { total_bytes: most.total_bytes as u64, file_bytes: most.file_bytes as u64, ..UnpackLimits::default() };
+        let options =
+            UnpackOptions { keep: folders.iter().map(|(folder, _)| folder.clone()).collect(), limits, ..UnpackOptions::default() };
         let Self { reference, layers, hold, .. } = self;
         let read = tokio::task::spawn_blocking(move || {
             let files = read_files(&layers, &options);
@@ -163,7 +167,7 @@ impl Local {
             UnpackOptions { keep: Some(kept.clone()).filter(|path| !path.is_empty()).into_iter().collect(), ..UnpackOptions::default() };
         let directory = root.clone();
         let read = tokio::task::spawn_blocking(move || {
-            std::fs::create_dir_all(&directory).map_err(BoxError::from)?;
+            mainstay_oci::private::folder(&directory).map_err(BoxError::from)?;
             let unpacked = unpack(&layers, &directory, &options).map_err(BoxError::from);
             drop(hold);
             unpacked
@@ -200,7 +204,7 @@ fn reference_problem(error: mainstay_oci::Error) -> BoxError {
 pub(crate) fn scratch() -> Result<TempDir, Error> {
     let directory = std::env::temp_dir();
     let failed = |error: std::io::Error| Error::Io { path: directory.display().to_string(), reason: error.to_string() };
-    tempfile::Builder::new().prefix("mainstay-image-").tempdir().map_err(failed)
+    mainstay_oci::private::temporary(&directory, "mainstay-image-").map_err(failed)
 }
 
 /// A task of ours neither panics nor is it cancelled; if it did panic, so does its caller.

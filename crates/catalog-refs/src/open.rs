@@ -96,7 +96,7 @@ fn directory(reference: &str, path: &Path, access: &Access<'_>) -> Result<Opened
     let payload = if is_bundle {
         Payload::Catalog(bundle::entry_of_directory(&bundle::bundle_directory(path)?, access.image_template)?)
     } else {
-        Payload::Directory(DirectorySource::new(path)?, None)
+        Payload::Directory(DirectorySource::of_user(path)?, None)
     };
     Ok(Opened { kind, payload })
 }

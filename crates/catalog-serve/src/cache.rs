@@ -72,7 +72,7 @@ impl Cache {
     }
 
     fn compute_digest(&self, source: &dyn Source) -> Result<String, ServeError> {
-        let content = DirectorySource::new(&self.folder.join("catalog")).map_err(mainstay_catalog::LoadError::from)?;
+        let content = DirectorySource::of_image(&self.folder.join("catalog")).map_err(mainstay_catalog::LoadError::from)?;
         Ok(digest(&[(source, Counted::Visible), (&content, Counted::All)])?.hex().to_owned())
     }
 

@@ -1,92 +1,54 @@
 //! A catalog in a directory.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mainstay_catalog::{Source, SourceError, SourceFile};
 
-/// Deepest folder that is looked into.
-const MAX_DEPTH: usize = 64;
-/// Most files that are looked at.
-const MAX_FILES: usize = 200_000;
-/// Largest file that is read.
-const MAX_FILE_BYTES: u64 = 1 << 30;
+use crate::folder::{Folder, FolderLimits, Links};
 
-/// The files below a directory. Symbolic links are followed to files inside of the directory; a link that leads out of it is an error,
-/// for a catalog image must not be able to read files of its host.
+/// What a catalog may hold. It is read file by file, so that the user's own has no limit for all of them together.
+const OF_USER: FolderLimits = FolderLimits { entries: 200_000, depth: 64, file_bytes: 1 << 30, total_bytes: u64::MAX };
+/// An image holds a GiB at most; links in it may say some of that again, but not a thousand times.
+const OF_IMAGE: FolderLimits = FolderLimits { total_bytes: 2 << 30, ..OF_USER };
+
+/// The files below a directory. Links to folders are not gone through: as in Go, one that `.indexignore` does not take out is an error when
+/// it is read.
 #[derive(Debug, Clone)]
 pub struct DirectorySource {
-    root: PathBuf,
+    folder: Folder,
 }
 
 impl DirectorySource {
-    /// A catalog in `root`; the error says when that is no directory.
-    pub fn new(root: &Path) -> Result<Self, SourceError> {
-        let shown = root.display().to_string();
-        let canonical = root.canonicalize().map_err(|error| failed(&shown, &error))?;
-        if !canonical.is_dir() {
-            return Err(SourceError { path: shown, reason: "not a directory".to_owned() });
-        }
-        Ok(Self { root: canonical })
+    /// A catalog in a directory that came from an image: a link that leads out of it is an error, for the image must not be able to read
+    /// files of its host.
+    pub fn of_image(root: &Path) -> Result<Self, SourceError> {
+        Ok(Self { folder: Folder::open(root, Links::Inside, OF_IMAGE)? })
     }
 
-    fn walk(&self, below: &str, depth: usize, paths: &mut Vec<String>) -> Result<(), SourceError> {
-        if depth > MAX_DEPTH {
-            return Err(SourceError { path: below.to_owned(), reason: format!("more than {MAX_DEPTH} folders deep") });
-        }
-        let entries = fs::read_dir(self.root.join(below)).map_err(|error| failed(below, &error))?;
-        for entry in entries {
-            let entry = entry.map_err(|error| failed(below, &error))?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else {
-                return Err(SourceError { path: below.to_owned(), reason: format!("file name {} is not UTF-8", name.display()) });
-            };
-            let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-            let kind = entry.file_type().map_err(|error| failed(&path, &error))?;
-            if kind.is_dir() {
-                self.walk(&path, depth + 1, paths)?;
-            } else if kind.is_file() || kind.is_symlink() && self.link_to_file(&path)? {
-                if paths.len() >= MAX_FILES {
-                    return Err(SourceError { path, reason: format!("more than {MAX_FILES} files") });
-                }
-                paths.push(path);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a link leads to a file inside; links to folders are passed over, as a walk does.
-    fn link_to_file(&self, path: &str) -> Result<bool, SourceError> {
-        let target = self.root.join(path).canonicalize().map_err(|error| failed(path, &error))?;
-        if !target.starts_with(&self.root) {
-            return Err(SourceError { path: path.to_owned(), reason: "symbolic link leads out of the catalog".to_owned() });
-        }
-        Ok(target.is_file())
+    /// A catalog in a directory that the user names: links to files are followed wherever they lead, as `opm` does.
+    pub fn of_user(root: &Path) -> Result<Self, SourceError> {
+        Ok(Self { folder: Folder::open(root, Links::Anywhere, OF_USER)? })
     }
 }
 
 impl Source for DirectorySource {
     fn paths(&self) -> Result<Vec<String>, SourceError> {
-        let mut paths = Vec::new();
-        self.walk("", 0, &mut paths)?;
-        Ok(paths)
+        let found = self.folder.walk()?;
+        self.folder.weigh(&found)?;
+        Ok(found.into_iter().map(|(path, _)| path).collect())
     }
 
     fn read(&self, path: &str) -> Result<Cow<'_, [u8]>, SourceError> {
-        let full = self.root.join(path);
-        let length = fs::metadata(&full).map_err(|error| failed(path, &error))?.len();
-        if length > MAX_FILE_BYTES {
-            return Err(SourceError { path: path.to_owned(), reason: format!("larger than {MAX_FILE_BYTES} bytes") });
-        }
-        fs::read(&full).map(Cow::Owned).map_err(|error| failed(path, &error))
+        Ok(Cow::Owned(self.folder.read(path)?))
     }
 
     fn open(&self, path: &str) -> Result<Box<dyn SourceFile + '_>, SourceError> {
-        match File::open(self.root.join(path)) {
+        match File::open(self.folder.place(path)) {
             Ok(file) => Ok(Box::new(Pieces(file))),
-            Err(error) => Err(failed(path, &error)),
+            Err(error) => Err(SourceError { path: path.to_owned(), reason: error.to_string() }),
         }
     }
 }
@@ -98,8 +60,4 @@ impl SourceFile for Pieces {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
         self.0.read_at(buffer, offset)
     }
-}
-
-fn failed(path: &str, error: &std::io::Error) -> SourceError {
-    SourceError { path: if path.is_empty() { ".".to_owned() } else { path.to_owned() }, reason: error.to_string() }
 }

@@ -10,14 +10,18 @@
 //! Content never changes once it has its name, so a map of it stays valid; removing an entry leaves maps that are in use alone. The store
 //! owns everything inside its root and touches nothing beside it (OLM1-GEN-09).
 
+mod bundle;
 mod digest;
 mod directory;
 mod error;
+mod folder;
 mod map;
 mod store;
 
+pub use bundle::{bundle_files, whole_bundle};
 pub use digest::{Counted, digest};
 pub use directory::DirectorySource;
 pub use error::StoreError;
+pub use folder::{Folder, FolderError, FolderLimits, Found, Links};
 pub use map::Map;
 pub use store::{CatalogDigest, CatalogStore, Sizes, StoredCatalog};

@@ -112,7 +112,8 @@ fn digests() {
     assert_eq!(digest('a').to_string(), format!("sha256:{}", "a".repeat(64)));
 }
 
-/// OLM1-FBC-02, OLM1-FBC-03: a directory is walked with its ignore files; links out of it are refused.
+/// OLM1-FBC-02, OLM1-FBC-03: a directory is walked with its ignore files; links out of it are refused where it came from an image, and
+/// followed where the user names it.
 #[test]
 fn directory_source() {
     let root = tempfile::tempdir().unwrap();
@@ -124,12 +125,23 @@ fn directory_source() {
     fs::write(at("empty.yaml"), "").unwrap();
     std::os::unix::fs::symlink("p/.indexignore", at("linked-ignore")).unwrap();
     fs::write(at(".indexignore"), "linked-*\n").unwrap();
-    let source = DirectorySource::new(root.path()).unwrap();
+    let source = DirectorySource::of_image(root.path()).unwrap();
     let catalog = Catalog::load(&source, &Limits::default()).unwrap();
     validate(&catalog).unwrap();
     assert_eq!(catalog.bundles.len(), 1);
     std::os::unix::fs::symlink("/etc/hostname", at("out")).unwrap();
     let error = source.paths().unwrap_err().to_string();
-    assert_eq!(error, "out: symbolic link leads out of the catalog");
-    assert!(DirectorySource::new(&at("p/index.json")).unwrap_err().to_string().ends_with("not a directory"));
+    assert_eq!(error, "out: symbolic link leads out of the folder that it came with");
+    let named = DirectorySource::of_user(root.path()).unwrap();
+    assert_eq!(*named.read("out").unwrap(), fs::read("/etc/hostname").unwrap());
+    fs::remove_file(at("out")).unwrap();
+
+    // A link to a folder is not gone through; what opm says of it, reading says, unless a pattern takes it out.
+    std::os::unix::fs::symlink("p", at("folder")).unwrap();
+    let error = Catalog::load(&source, &Limits::default()).unwrap_err().to_string();
+    assert!(error.contains("folder: Is a directory"), "{error}");
+    std::os::unix::fs::symlink(".", at("linked-folder")).unwrap();
+    fs::remove_file(at("folder")).unwrap();
+    Catalog::load(&source, &Limits::default()).unwrap();
+    assert!(DirectorySource::of_user(&at("p/index.json")).unwrap_err().to_string().ends_with("not a directory"));
 }

@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::decode::{Fields, Shape, kind_of};
 use crate::error::LoadError;
@@ -89,9 +90,12 @@ pub type Sink<'s> = dyn FnMut(Blob<'_>) -> Result<(), LoadError> + 's;
 /// Reads all files of a source, in path order, and hands each blob to `sink`. The first error ends it.
 pub fn load(source: &dyn Source, limits: &Limits, sink: &mut Sink<'_>) -> Result<(), LoadError> {
     let paths = files(source, limits)?;
+    let repeated = Repeated::default();
     let work = |batch: Batch| {
         let mut lines = Lines::default();
-        read(&batch, &paths[batch.file], Rules { limits, empty: Empty::Nothing }, &mut |found| lines.add(&found, limits))?;
+        read(&batch, &paths[batch.file], Rules { limits, empty: Empty::Nothing, repeated: &repeated }, &mut |found| {
+            lines.add(&found, limits)
+        })?;
         Ok((batch.file, lines))
     };
     let mut count = 0;
@@ -236,7 +240,12 @@ pub(crate) enum Empty {
 pub(crate) struct Rules<'l> {
     pub(crate) limits: &'l Limits,
     pub(crate) empty: Empty,
+    pub(crate) repeated: &'l Repeated,
 }
+
+/// The bytes that the YAML aliases of a catalog have repeated. Small documents may repeat much more than they are, and a catalog has many.
+#[derive(Debug, Default)]
+pub(crate) struct Repeated(AtomicUsize);
 
 /// Reads the blobs of a batch.
 pub(crate) fn read(batch: &Batch, path: &str, rules: Rules<'_>, each: &mut EachFound<'_>) -> Result<(), LoadError> {
@@ -292,13 +301,20 @@ fn read_yaml(bytes: &[u8], at: At<'_>, rules: Rules<'_>, each: &mut EachFound<'_
     }
     let options = mainstay_yaml::Options { max_nodes: YAML_NODES, ..mainstay_yaml::Options::default() };
     let mut filled = false;
-    for document in mainstay_yaml::stream_with(text, options) {
+    let mut documents = mainstay_yaml::stream_with(text, options);
+    let mut counted = 0;
+    while let Some(document) = documents.next() {
         let document = document.map_err(|error| LoadError::Yaml {
             path: path.to_owned(),
             line: first_line + error.line.max(1) - 1,
             reason: error.problem,
         })?;
         let line = first_line + document.line.max(1) - 1;
+        let more = documents.repeated() - std::mem::replace(&mut counted, documents.repeated());
+        if rules.repeated.0.fetch_add(more, Ordering::Relaxed) + more > REPEATED_BYTES {
+            let path = format!("{path}:{line}");
+            return Err(LoadError::Limit { path, what: "the bytes that YAML aliases of the catalog repeat", limit: REPEATED_BYTES as u64 });
+        }
         if document.value.is_null() {
             continue;
         }
@@ -315,6 +331,8 @@ fn read_yaml(bytes: &[u8], at: At<'_>, rules: Rules<'_>, each: &mut EachFound<'_
 
 /// Most values of one YAML document, those that aliases repeat included.
 const YAML_NODES: usize = 2_000_000;
+/// Most bytes that aliases repeat in all YAML documents of a catalog.
+const REPEATED_BYTES: usize = 64 << 20;
 
 /// Reads one blob that was part of another text; `path` says where.
 pub(crate) fn read_json(json: &str, path: &str, limits: &Limits, each: &mut EachFound<'_>) -> Result<(), LoadError> {

@@ -18,7 +18,7 @@ use crate::decode::{BundleBlob, ChannelBlob, DeprecationBlob, DeprecationsBlob, 
 use crate::error::LoadError;
 use crate::json::write::{Layout, Values, Writer};
 use crate::json::{Cursor, Syntax};
-use crate::load::{Empty, Limits, Rules, count_blob, files, read, read_piece};
+use crate::load::{Empty, Limits, Repeated, Rules, count_blob, files, read, read_piece};
 use crate::model::{BundleName, Catalog, Entry, Property, SCHEMA_BUNDLE, SCHEMA_CHANNEL, SCHEMA_DEPRECATIONS, SCHEMA_PACKAGE};
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Form, Pieces};
@@ -273,10 +273,11 @@ fn find(
     rows: &mut Vec<Row<Origin<'_>>>,
 ) -> Result<(), LoadError> {
     let shared: Vec<std::sync::Arc<str>> = paths.iter().map(|path| path.as_str().into()).collect();
+    let repeated = Repeated::default();
     let work = |batch: Batch| {
         let path = &shared[batch.file];
         let mut found: Vec<Row<Spot>> = Vec::with_capacity(batch.pieces.len());
-        read(&batch, path, Rules { limits, empty: Empty::Blob }, &mut |blob| {
+        read(&batch, path, Rules { limits, empty: Empty::Blob, repeated: &repeated }, &mut |blob| {
             Fact::check(&blob, path)?;
             let (offset, length) = blob.place;
             let document = found.iter().rev().take_while(|row| row.blob.offset == offset).count();
@@ -329,7 +330,9 @@ fn write_window(
         };
         read_again(&**file, path, spot, &mut bytes)?;
         let mut document = 0;
-        let rules = Rules { limits, empty: Empty::Blob };
+        // The first pass counted what all documents repeat.
+        let repeated = Repeated::default();
+        let rules = Rules { limits, empty: Empty::Blob, repeated: &repeated };
         read_piece(&bytes, (path, spot.line, (spot.offset, spot.length)), spot.form, rules, &mut |blob| {
             document += 1;
             if document != spot.document + 1 {

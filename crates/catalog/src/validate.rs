@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::LoadError;
-use crate::load::{Empty, Limits, Rules, count_blob, files, read, subject};
+use crate::load::{Empty, Limits, Repeated, Rules, count_blob, files, read, subject};
 use crate::model::Catalog;
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Pieces};
@@ -166,10 +166,11 @@ pub fn validate_source(source: &dyn Source, limits: &Limits, extent: Extent) -> 
 fn read_facts(source: &dyn Source, limits: &Limits) -> Result<Facts, LoadError> {
     let paths = files(source, limits)?;
     let shared: Vec<Arc<str>> = paths.iter().map(|path| Arc::from(path.as_str())).collect();
+    let repeated = Repeated::default();
     let work = |batch: Batch| {
         let path = &shared[batch.file];
         let mut found = Vec::with_capacity(batch.pieces.len());
-        read(&batch, path, Rules { limits, empty: Empty::Blob }, &mut |blob| {
+        read(&batch, path, Rules { limits, empty: Empty::Blob, repeated: &repeated }, &mut |blob| {
             found.push((blob.line, Fact::read(&blob, path)?));
             Ok(())
         })?;

@@ -29,7 +29,6 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("missing-value", "as trailing-comma"),
     ("comments-json", "as trailing-comma"),
     ("nl-in-str", "as trailing-comma"),
-    ("yaml-dots", "upstream drops the documents after `...`"),
     ("icon-empty", "an icon without data stays one, of no bytes"),
 ];
 

@@ -100,6 +100,8 @@ pub struct CatalogReport {
     pub in_range: usize,
     /// Of those, bundles that may follow the installed one: the ones that fit.
     pub matching: usize,
+    /// It cannot be asked, and the choice is made without it: why it cannot, and why that is right (MS-EXPL-05).
+    pub left_out: Option<String>,
 }
 
 impl fmt::Display for CatalogReport {
@@ -107,6 +109,9 @@ impl fmt::Display for CatalogReport {
         write!(f, "catalog {} (priority {}): ", self.catalog, self.priority)?;
         if !self.selected {
             return f.write_str("not selected");
+        }
+        if let Some(why) = &self.left_out {
+            return write!(f, "left out: {why}");
         }
         if !self.available {
             return f.write_str("not available");

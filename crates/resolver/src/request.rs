@@ -64,6 +64,13 @@ pub enum CatalogState<'a> {
     NotServing,
     /// Serving, but its content could not be fetched; the text says why.
     Failed(&'a str),
+    /// It reports a failure of its own and does not serve. It stops only those that could use it (MS-EXPL-05).
+    Broken {
+        /// Why it cannot be asked, in upstream's words.
+        reason: &'a str,
+        /// What it held when it last served, as far as anybody knows; nothing where it never did.
+        last: Option<&'a dyn PackageSource>,
+    },
     /// Its content.
     Content(&'a dyn PackageSource),
 }

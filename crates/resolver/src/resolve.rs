@@ -103,7 +103,7 @@ impl<'a> Asked<'a> {
         if let Some(selector) = &request.selector {
             selector.validate().map_err(|reason| RefusalKind::InvalidSelector { reason: reason.to_string() })?;
         }
-        let offers = read_offers(request, catalogs)?;
+        let (offers, silent) = read_offers(request, catalogs);
         let installed = match &request.installed {
             None => None,
             Some(bundle) => {
@@ -119,7 +119,42 @@ impl<'a> Asked<'a> {
                 parsed.ok()
             }
         };
-        Ok(Self { request, offers, range, installed })
+        let mut asked = Self { request, offers, range, installed };
+        asked.without(&silent)?;
+        Ok(asked)
+    }
+
+    /// Goes on without the catalogs that cannot be asked where that cannot change the choice; fails where it could (OLM1-SEL-02,
+    /// MS-EXPL-05).
+    fn without(&mut self, silent: &[Silent<'a>]) -> Result<(), RefusalKind> {
+        if silent.is_empty() {
+            return Ok(());
+        }
+        let standing = match decide(&self.offers, &self.query()) {
+            Ok(pick) => Standing::Chosen { priority: pick.offer.priority, deprecated: pick.bundle.facts.deprecation.is_some() },
+            Err(tied) if tied.is_empty() => Standing::Nothing,
+            Err(_) => Standing::Tied,
+        };
+        let mut concerned: Vec<&Silent<'_>> = silent.iter().filter(|silent| silent.stops(&standing)).collect();
+        concerned.sort_unstable_by_key(|silent| silent.catalog);
+        if let Some(Silent { catalog, reason, .. }) = concerned.first() {
+            return Err(RefusalKind::CatalogFailed {
+                package: self.request.package.clone(),
+                catalog: (*catalog).to_owned(),
+                reason: reason.clone(),
+            });
+        }
+        for Silent { catalog, reason, may_have, .. } in silent {
+            let why = match may_have {
+                MayHave::No => format!("it did not have package {} when it last served", self.request.package),
+                MayHave::Unknown => "another catalog goes before it".to_owned(),
+                MayHave::NeverServed => "it is not known to have served anything, and does not go before the others".to_owned(),
+            };
+            if let Some(offer) = self.offers.iter_mut().find(|offer| offer.catalog == *catalog) {
+                offer.left_out = Some(format!("{reason}; {why}"));
+            }
+        }
+        Ok(())
     }
 
     /// What is wanted.
@@ -200,6 +235,7 @@ pub(crate) struct Offer<'a> {
     pub(crate) priority: i32,
     pub(crate) selected: bool,
     pub(crate) available: bool,
+    pub(crate) left_out: Option<String>,
     pub(crate) package: Option<PackageFacts<'a>>,
     pub(crate) bundles: Vec<OfferedBundle<'a>>,
 }
@@ -218,20 +254,70 @@ pub(crate) struct Pick<'o> {
     pub(crate) beaten: Vec<(&'o str, &'static str)>,
 }
 
-/// Asks every catalog, in the order of their names.
-fn read_offers<'a>(request: &Request, catalogs: &[CandidateCatalog<'a>]) -> Result<Vec<Offer<'a>>, RefusalKind> {
+/// A selected catalog that cannot be asked.
+struct Silent<'a> {
+    catalog: &'a str,
+    priority: i32,
+    reason: String,
+    may_have: MayHave,
+}
+
+/// Whether a catalog that cannot be asked has the package.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MayHave {
+    /// It had not when it last served.
+    No,
+    /// It never served, and says that it cannot.
+    NeverServed,
+    /// Nobody knows, or it had.
+    Unknown,
+}
+
+/// What the catalogs that can be asked lead to.
+enum Standing {
+    Chosen { priority: i32, deprecated: bool },
+    Tied,
+    Nothing,
+}
+
+impl Silent<'_> {
+    /// Whether the choice could be another one with it. Where nothing is found elsewhere, it may be the one that has the package.
+    fn stops(&self, standing: &Standing) -> bool {
+        match (self.may_have, standing) {
+            (MayHave::No, _) | (MayHave::NeverServed, Standing::Tied) => false,
+            (_, Standing::Nothing) | (MayHave::Unknown, Standing::Tied) => true,
+            (MayHave::NeverServed, Standing::Chosen { priority, .. }) => self.priority > *priority,
+            // What is not deprecated goes before what is, whatever the priority (OLM1-SEL-07).
+            (MayHave::Unknown, Standing::Chosen { priority, deprecated }) => self.priority >= *priority || *deprecated,
+        }
+    }
+}
+
+/// Asks every catalog; the offers are in the order of their names.
+fn read_offers<'a>(request: &Request, catalogs: &[CandidateCatalog<'a>]) -> (Vec<Offer<'a>>, Vec<Silent<'a>>) {
     let mut offers = Vec::with_capacity(catalogs.len());
-    let mut failures: Vec<(&str, String)> = Vec::new();
+    let mut silent = Vec::new();
     for candidate in catalogs {
         let selected = request.selector.as_ref().is_none_or(|selector| selector.matches(candidate.labels));
-        let mut offer =
-            Offer { catalog: candidate.name, priority: candidate.priority, selected, available: false, package: None, bundles: Vec::new() };
-        match candidate.state {
-            CatalogState::NotServing if selected => {
-                failures.push((candidate.name, format!("catalog \"{}\" is not being served", candidate.name)));
+        let CandidateCatalog { name: catalog, priority, .. } = *candidate;
+        let mut offer = Offer { catalog, priority, selected, available: false, left_out: None, package: None, bundles: Vec::new() };
+        let mut fails = |reason: String, may_have| {
+            if selected {
+                silent.push(Silent { catalog, priority, reason, may_have });
             }
-            CatalogState::Failed(reason) if selected => failures.push((candidate.name, reason.to_owned())),
-            CatalogState::Unavailable | CatalogState::NotServing | CatalogState::Failed(_) => {}
+        };
+        match candidate.state {
+            CatalogState::Unavailable => {}
+            CatalogState::NotServing => fails(format!("catalog \"{catalog}\" is not being served"), MayHave::Unknown),
+            CatalogState::Failed(reason) => fails(reason.to_owned(), MayHave::Unknown),
+            CatalogState::Broken { reason, last } => fails(
+                reason.to_owned(),
+                match last.map(|last| last.package(&request.package).is_some()) {
+                    None => MayHave::NeverServed,
+                    Some(true) => MayHave::Unknown,
+                    Some(false) => MayHave::No,
+                },
+            ),
             CatalogState::Content(source) => {
                 offer.available = true;
                 offer.package = source.package(&request.package);
@@ -245,12 +331,8 @@ fn read_offers<'a>(request: &Request, catalogs: &[CandidateCatalog<'a>]) -> Resu
         }
         offers.push(offer);
     }
-    failures.sort_unstable();
-    if let Some((catalog, reason)) = failures.into_iter().next() {
-        return Err(RefusalKind::CatalogFailed { package: request.package.clone(), catalog: catalog.to_owned(), reason });
-    }
     offers.sort_by_key(|offer| offer.catalog);
-    Ok(offers)
+    (offers, silent)
 }
 
 /// The pick across catalogs, or the names of catalogs that tie (none when nothing fits).
@@ -330,6 +412,7 @@ impl<'a> Offer<'a> {
             in_channels: in_channels.len(),
             in_range: in_channels.iter().filter(|bundle| in_range(bundle, query)).count(),
             matching: self.matching(query).len(),
+            left_out: self.left_out.clone(),
         }
     }
 }

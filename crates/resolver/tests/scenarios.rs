@@ -230,6 +230,50 @@ fn candidate_catalogs() {
     assert_eq!(with(&app(), CatalogState::Failed("no route")), Err(failed.to_owned()));
 }
 
+fn broken(last: Option<&ModelSource>) -> CatalogState<'_> {
+    CatalogState::Broken { reason: "gone", last: last.map(|last| last as _) }
+}
+
+/// MS-EXPL-05, OLM1-SEL-02: a catalog that cannot be asked stops those alone that could use it: where it cannot change the choice it is left
+/// out, and the report says so.
+#[test]
+fn silent_catalogs_stop_whom_they_concern() {
+    let (one, deprecated) = (universe("1.0.0 @stable"), universe("1.0.0 @stable deprecated"));
+    let empty = || ModelSource::new(Catalog::default());
+    let (has, lacks, nothing) = (universe("9.0.0 @stable"), empty(), empty());
+    let labels = BTreeMap::new();
+    let answer = |content: &ModelSource, priority: i32, state: CatalogState<'_>| {
+        let catalogs = [
+            CandidateCatalog { name: "good", labels: &labels, priority: 0, state: CatalogState::Content(content) },
+            CandidateCatalog { name: "bad", labels: &labels, priority, state },
+        ];
+        match resolve(&app(), &catalogs) {
+            Ok(found) => {
+                let left_out = found.catalogs.iter().find(|report| report.catalog == "bad").and_then(|report| report.left_out.clone());
+                left_out.unwrap_or_else(|| "not said".to_owned())
+            }
+            Err(refusal) => refusal.to_string().rsplit(": ").next().unwrap().to_owned(),
+        }
+    };
+    let never = "gone; it is not known to have served anything, and does not go before the others";
+    let beaten = "gone; another catalog goes before it";
+    for (what, content, priority, state, expected) in [
+        ("never served, equal", &one, 0, broken(None), never),
+        ("never served, below", &one, -1, broken(None), never),
+        ("never served, above", &one, 1, broken(None), "gone"),
+        ("never served, nothing elsewhere", &nothing, 0, broken(None), "gone"),
+        ("lacks the package, above", &one, 1, broken(Some(&lacks)), "gone; it did not have package app when it last served"),
+        ("has the package, equal", &one, 0, broken(Some(&has)), "gone"),
+        ("has the package, below", &one, -1, broken(Some(&has)), beaten),
+        ("has the package, below, what is chosen is deprecated", &deprecated, -1, broken(Some(&has)), "gone"),
+        ("on its way, equal", &one, 0, CatalogState::NotServing, "catalog \"bad\" is not being served"),
+        ("on its way, below", &one, -1, CatalogState::NotServing, "catalog \"bad\" is not being served; another catalog goes before it"),
+        ("not fetched, equal", &one, 0, CatalogState::Failed("no route"), "no route"),
+    ] {
+        assert_eq!(answer(content, priority, state), expected, "{what}");
+    }
+}
+
 /// OLM1-CTRL-05: deprecations of the choice; channels only when they were requested.
 #[test]
 fn deprecations_of_the_choice() {

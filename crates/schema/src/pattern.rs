@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use regex::Regex;
 
@@ -17,19 +17,16 @@ pub struct Pattern(Arc<Regex>);
 impl Pattern {
     /// Compiles an expression, or finds it among those compiled before. The error is Go's: ``error parsing regexp: missing closing ): `(` ``.
     pub fn compile(expression: &str) -> Result<Self, String> {
-        if let Ok(cache) = CACHE.read()
+        if let Ok(mut cache) = CACHE.lock()
             && let Some(known) = cache.get(expression)
         {
-            return known.clone();
+            return known;
         }
-        let result = compile(expression);
-        if let Ok(mut cache) = CACHE.write() {
-            if cache.len() >= CACHED {
-                cache.clear();
-            }
-            cache.insert(expression.to_owned(), result.clone());
+        let compiled = compile(expression);
+        if let Ok(mut cache) = CACHE.lock() {
+            cache.insert(expression, compiled.clone());
         }
-        result
+        compiled.result
     }
 
     /// Whether the expression matches anywhere in the text.
@@ -38,27 +35,78 @@ impl Pattern {
     }
 }
 
-/// More different patterns than any cluster's CRDs have; beyond it the cache starts anew rather than grow.
-const CACHED: usize = 20_000;
-const COMPILED_SIZE: usize = 64 << 20;
+/// Sizes that a compiled expression may have, in bytes. The smallest that does is what it counts as: its true size is not told.
+const SIZES: [usize; 5] = [8 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20];
+/// What matching may keep beside the compiled form.
+const STATES: usize = 32 << 10;
+/// The most that compiled expressions may take that are used now; as much again were used before.
+const CACHE_BYTES: usize = 40 << 20;
 
-static CACHE: LazyLock<RwLock<HashMap<String, Result<Pattern, String>>>> = LazyLock::new(Default::default);
+static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Default::default);
 
-fn compile(expression: &str) -> Result<Pattern, String> {
-    let fail = |problem: String| Err(format!("error parsing regexp: {problem}"));
+/// What came of an expression, and the memory that it takes.
+#[derive(Clone)]
+struct Compiled {
+    result: Result<Pattern, String>,
+    bytes: usize,
+}
+
+/// Expressions that were compiled, in two generations: when the newer one is full, the older one goes, and with it what was not asked for since.
+#[derive(Default)]
+struct Cache {
+    newer: HashMap<String, Compiled>,
+    older: HashMap<String, Compiled>,
+    bytes: usize,
+}
+
+impl Cache {
+    fn get(&mut self, expression: &str) -> Option<Result<Pattern, String>> {
+        if let Some(found) = self.newer.get(expression) {
+            return Some(found.result.clone());
+        }
+        let found = self.older.remove(expression)?;
+        let result = found.result.clone();
+        self.insert(expression, found);
+        Some(result)
+    }
+
+    fn insert(&mut self, expression: &str, compiled: Compiled) {
+        let bytes = compiled.bytes + expression.len();
+        if bytes > CACHE_BYTES || self.newer.contains_key(expression) {
+            return;
+        }
+        if self.bytes + bytes > CACHE_BYTES {
+            self.older = std::mem::take(&mut self.newer);
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.newer.insert(expression.to_owned(), compiled);
+    }
+}
+
+fn compile(expression: &str) -> Compiled {
+    let fail = |problem: String| {
+        let problem = format!("error parsing regexp: {problem}");
+        Compiled { bytes: problem.len(), result: Err(problem) }
+    };
     let translated = match (Translator { rest: expression, whole: expression, out: String::new() }).run() {
         Ok(translated) => translated,
         Err(problem) => return fail(problem),
     };
-    match regex::RegexBuilder::new(&translated).size_limit(COMPILED_SIZE).build() {
-        Ok(regex) => Ok(Pattern(Arc::new(regex))),
-        // What the translator did not foresee; the last line of the report says what is wrong.
-        Err(error) => {
-            let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            fail(format!("{last}: `{expression}`"))
+    for size in SIZES {
+        match regex::RegexBuilder::new(&translated).size_limit(size).dfa_size_limit(STATES).build() {
+            // Expressions are compiled in both directions.
+            Ok(regex) => return Compiled { bytes: 2 * size + STATES + translated.len(), result: Ok(Pattern(Arc::new(regex))) },
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            // What the translator did not foresee; the last line of the report says what is wrong.
+            Err(error) => {
+                let text = error.to_string();
+                let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                return fail(format!("{last}: `{expression}`"));
+            }
         }
     }
+    fail(format!("expression too large: `{expression}`"))
 }
 
 /// Rewrites Go's syntax into that of crate `regex`, from left to right.
@@ -354,6 +402,29 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use super::*;
+
+    /// KAPI-CRD-02: whatever patterns a CRD has, those that are kept take a bounded number of bytes, and those in use stay.
+    #[test]
+    fn what_is_kept_is_bounded_in_bytes() {
+        let mut cache = Cache::default();
+        let kept = |cache: &Cache| cache.newer.iter().chain(&cache.older).map(|(text, found)| text.len() + found.bytes).sum::<usize>();
+        let large = compile("^(\\pL{1,20}){1,3}$");
+        assert!(large.result.is_ok() && large.bytes > 2 * SIZES[0], "{}", large.bytes);
+        cache.insert("used", compile("^used$"));
+        for number in 0..2_000 {
+            // Compiled once: what is tested is what is kept.
+            cache.insert(&format!("{number}"), large.clone());
+            assert!(cache.get("used").is_some(), "evicted after {number}");
+            assert!(kept(&cache) <= 2 * CACHE_BYTES, "{}", kept(&cache));
+        }
+        let (refused, long) = (compile("(x"), "x".repeat(2 << 20));
+        for number in 0..100 {
+            cache.insert(&format!("{number}{long}"), refused.clone());
+            assert!(kept(&cache) <= 2 * CACHE_BYTES, "{}", kept(&cache));
+        }
+        let error = Pattern::compile("(x{1000}){1000}").unwrap_err();
+        assert!(error.contains("expression too large") || error.contains("repeat"), "{error}");
+    }
 
     /// KAPI-CRD-02: patterns have RE2's syntax and Go's meaning.
     #[test]

@@ -8,22 +8,54 @@ use crate::model::{Additional, Schema};
 
 /// Prunes a whole object: apiVersion, kind and metadata are known whatever the schema says. Answers the removed fields' paths, sorted.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<Path> {
-    let mut pruner = Pruner { unknown: Vec::new() };
+    let mut pruner = Pruner::default();
     if let Value::Object(map) = object {
-        pruner.object(Some(schema), map, &Path::root(), schema.preserve_unknown_fields, true);
+        pruner.object(Some(schema), map, &Place::Root, schema.preserve_unknown_fields, true);
     }
     pruner.finish()
 }
 
 /// Prunes a value that is not an object of the API: a default, a part.
 pub fn prune_value(schema: &Schema, value: &mut Value) -> Vec<Path> {
-    let mut pruner = Pruner { unknown: Vec::new() };
-    pruner.value(Some(schema), value, &Path::root(), false);
+    let mut pruner = Pruner::default();
+    pruner.value(Some(schema), value, &Place::Root, false);
     pruner.finish()
 }
 
+/// How many bytes the paths that are told take: all are removed, and so many are named.
+const NAMED_BYTES: usize = 1 << 20;
+
+/// Where the pruner is. A path is written only when it is told: it may be as long as the whole body, and there may be as many.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Child(&'a Place<'a>, &'a str),
+    Index(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    fn path(&self) -> Path {
+        match self {
+            Self::Root => Path::root(),
+            Self::Child(parent, name) => parent.path().child(name),
+            Self::Index(parent, index) => parent.path().index(*index),
+        }
+    }
+
+    /// About how long the path is.
+    fn len(&self) -> usize {
+        match self {
+            Self::Root => 0,
+            Self::Child(parent, name) => parent.len() + 1 + name.len(),
+            Self::Index(parent, _) => parent.len() + 3,
+        }
+    }
+}
+
+#[derive(Default)]
 struct Pruner {
     unknown: Vec<Path>,
+    named: usize,
 }
 
 impl Pruner {
@@ -32,8 +64,15 @@ impl Pruner {
         self.unknown
     }
 
+    fn tell(&mut self, place: Place<'_>) {
+        if self.named < NAMED_BYTES {
+            self.named += place.len() + 32;
+            self.unknown.push(place.path());
+        }
+    }
+
     /// `kept`: unknown fields stay here since a list around it preserves them.
-    fn value(&mut self, schema: Option<&Schema>, value: &mut Value, path: &Path, kept: bool) {
+    fn value(&mut self, schema: Option<&Schema>, value: &mut Value, path: &Place<'_>, kept: bool) {
         let preserve = kept || schema.is_some_and(preserves);
         match value {
             Value::Object(map) => self.object(schema, map, path, preserve, false),
@@ -43,17 +82,17 @@ impl Pruner {
                     return;
                 }
                 for (index, item) in items.iter_mut().enumerate().filter(|(_, item)| item.is_object() || item.is_array()) {
-                    self.value(item_schema, item, &path.index(index), preserve);
+                    self.value(item_schema, item, &Place::Index(path, index), preserve);
                 }
             }
             _ => {}
         }
     }
 
-    fn object(&mut self, schema: Option<&Schema>, map: &mut Map<String, Value>, path: &Path, preserve: bool, root: bool) {
+    fn object(&mut self, schema: Option<&Schema>, map: &mut Map<String, Value>, path: &Place<'_>, preserve: bool, root: bool) {
         let Some(schema) = schema else {
             for key in map.keys() {
-                self.unknown.push(path.child(key));
+                self.tell(Place::Child(path, key));
             }
             map.clear();
             return;
@@ -66,35 +105,35 @@ impl Pruner {
             if resource && key == "metadata" {
                 // Built-in kinds say themselves what their metadata is: ObjectMeta, ListMeta or nothing.
                 match schema.properties.get(key).filter(|metadata| metadata.definition.is_some()) {
-                    Some(metadata) => self.value(Some(metadata), member, &path.child(key), false),
-                    None => metadata::prune(member, &path.child(key), &mut self.unknown),
+                    Some(metadata) => self.value(Some(metadata), member, &Place::Child(path, key), false),
+                    None => metadata::prune(member, &path.path().child(key), &mut self.unknown),
                 }
                 return true;
             }
             let nested = member.is_object() || member.is_array();
             if let Some(property) = schema.properties.get(key) {
                 if nested {
-                    self.value(Some(property), member, &path.child(key), false);
+                    self.value(Some(property), member, &Place::Child(path, key), false);
                 }
                 return true;
             }
             match &schema.additional {
                 Additional::Schema(additional) => {
                     if nested {
-                        self.value(Some(additional), member, &path.child(key), false);
+                        self.value(Some(additional), member, &Place::Child(path, key), false);
                     }
                     true
                 }
                 // Upstream keeps the key, but no schema is known below it.
                 Additional::Any if !preserve => {
                     if nested {
-                        self.value(None, member, &path.child(key), false);
+                        self.value(None, member, &Place::Child(path, key), false);
                     }
                     true
                 }
                 _ if preserve => true,
                 _ => {
-                    self.unknown.push(path.child(key));
+                    self.tell(Place::Child(path, key));
                     false
                 }
             }
@@ -157,5 +196,17 @@ mod tests {
             &json!({"spec": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "x"}, "a": ""}}),
             &["spec.b", "spec.metadata.odd"],
         );
+    }
+
+    /// KAPI-SRV-06: many unknown fields below a long key are all removed, and named within bounds.
+    #[test]
+    fn long_paths_are_told_within_bounds() {
+        let schema = json!({"type": "object", "additionalProperties": {"type": "object", "properties": {"k": {"type": "object"}}}});
+        let schema = Schema::from_json(&schema).unwrap();
+        let fields: Map<String, Value> = (0..50_000).map(|n| (format!("f{n}"), json!({}))).chain([("k".to_owned(), json!({}))]).collect();
+        let mut object = json!({"x".repeat(1 << 20): fields});
+        let found = prune_value(&schema, &mut object);
+        assert_eq!(found.len(), 1);
+        assert!(object.as_object().unwrap().values().all(|left| *left == json!({"k": {}})));
     }
 }
