@@ -13,7 +13,7 @@ mod queue;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub const ROOT: &str = "/registry/";
 const RING: usize = 1_024;
 /// How many bytes of objects a resource's ring holds; what falls out is read from the store's history.
 const RING_BYTES: usize = 16 << 20;
+/// How many bytes of objects may be held that the cache has let go of; beyond, watchers that still have some of these to take are let go of.
+const LOOSE_BYTES: usize = 64 << 20;
 /// How many objects are read at once to fill the cache.
 const PAGE: usize = 5_000;
 /// How long a read waits before it asks a shared store for a position.
@@ -53,6 +55,8 @@ struct Inner {
     /// Changes at or before this revision are no longer in the ring.
     floor: Revision,
     watchers: Vec<Slot>,
+    /// Bytes of objects that no resource remembers any more and somebody still holds: watchers that do not read, mostly.
+    loose: Arc<AtomicUsize>,
 }
 
 struct Slot {
@@ -118,6 +122,8 @@ pub struct Cache {
     observers: RwLock<Vec<Observer>>,
     /// Whether it no longer follows the store.
     ended: AtomicBool,
+    /// See [`Inner::loose`].
+    loose: Arc<AtomicUsize>,
 }
 
 /// Takes in a change of a resource (`GROUP/RESOURCE`).
@@ -127,15 +133,17 @@ impl Cache {
     /// Reads everything there is.
     pub async fn fill(store: Arc<dyn Store>) -> Result<Arc<Self>, mainstay_store::Error> {
         let (found, origin) = read_all(&*store).await?;
+        let loose = Arc::<AtomicUsize>::default();
         let resources = found
             .into_iter()
             .map(|(name, entries)| {
-                (name, Arc::new(ResourceCache { inner: RwLock::new(Inner { entries, floor: origin, ..Inner::default() }) }))
+                let inner = Inner { entries, floor: origin, loose: loose.clone(), ..Inner::default() };
+                (name, Arc::new(ResourceCache { inner: RwLock::new(inner) }))
             })
             .collect();
         let (progress, _) = watch::channel(origin);
         let resources = RwLock::new(resources);
-        Ok(Arc::new(Self { resources, progress, store, origin, observers: RwLock::default(), ended: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { resources, progress, store, origin, observers: RwLock::default(), ended: AtomicBool::new(false), loose }))
     }
 
     /// Follows the store until it closes. A cluster that is away for a while is waited for. Where the store can not be followed any
@@ -212,7 +220,7 @@ impl Cache {
             found.entry(name.clone()).or_default();
         }
         for (name, entries) in found {
-            let changes = resource_in(&self.resources, &name, revision).replace(entries, revision);
+            let changes = resource_in(&self.resources, &name, revision, &self.loose).replace(entries, revision);
             for change in changes {
                 self.tell(&name, &change);
             }
@@ -247,7 +255,7 @@ impl Cache {
 
     /// The cache of a resource (`GROUP/RESOURCE`).
     pub fn resource(&self, resource: &str) -> Arc<ResourceCache> {
-        resource_in(&self.resources, resource, self.origin)
+        resource_in(&self.resources, resource, self.origin, &self.loose)
     }
 
     /// How many objects each resource holds.
@@ -330,12 +338,17 @@ async fn read_all(store: &dyn Store) -> Result<(HashMap<String, BTreeMap<String,
     }
 }
 
-fn resource_in(resources: &RwLock<HashMap<String, Arc<ResourceCache>>>, resource: &str, floor: Revision) -> Arc<ResourceCache> {
+fn resource_in(
+    resources: &RwLock<HashMap<String, Arc<ResourceCache>>>,
+    resource: &str,
+    floor: Revision,
+    loose: &Arc<AtomicUsize>,
+) -> Arc<ResourceCache> {
     if let Some(cache) = resources.read().unwrap_or_else(PoisonError::into_inner).get(resource) {
         return cache.clone();
     }
     let mut resources = resources.write().unwrap_or_else(PoisonError::into_inner);
-    let fresh = || Arc::new(ResourceCache { inner: RwLock::new(Inner { floor, ..Inner::default() }) });
+    let fresh = || Arc::new(ResourceCache { inner: RwLock::new(Inner { floor, loose: loose.clone(), ..Inner::default() }) });
     resources.entry(resource.to_owned()).or_insert_with(fresh).clone()
 }
 
@@ -355,13 +368,18 @@ impl ResourceCache {
         let change = Arc::new(change);
         inner.remember(change.clone());
         // A full queue means a watcher that does not read: dropping its sender ends its stream.
+        if inner.loose.load(Ordering::Relaxed) > LOOSE_BYTES {
+            let floor = inner.floor;
+            inner.watchers.retain(|slot| !slot.sender.let_go_before(floor));
+        }
         inner.watchers.retain(|slot| if slot.scope.holds(&key) { slot.sender.offer(&change) } else { !slot.sender.is_closed() });
     }
 
     /// Takes other entries in place of what there is, and says what that changed.
     fn replace(&self, entries: BTreeMap<String, Arc<Entry>>, revision: Revision) -> Vec<Change> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-        *inner = Inner { floor: revision, entries: std::mem::take(&mut inner.entries), ..Inner::default() };
+        let (entries_before, loose) = (std::mem::take(&mut inner.entries), inner.loose.clone());
+        *inner = Inner { floor: revision, entries: entries_before, loose, ..Inner::default() };
         let mut old = std::mem::replace(&mut inner.entries, entries);
         let mut changes = Vec::new();
         for (key, entry) in &inner.entries {
@@ -385,6 +403,16 @@ impl ResourceCache {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         let shown = inner.ring.back().map_or(inner.floor, |change| change.revision);
         (inner.list(scope), cache.revision().max(shown))
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner).entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// One object as the cache shows it.
@@ -450,6 +478,10 @@ impl Inner {
             let Some(old) = self.ring.pop_front() else { break };
             self.ring_bytes -= old.bytes();
             self.floor = old.revision;
+            // A later change or nothing has taken its place: only who has not read on still needs it.
+            if let Some(before) = &old.before {
+                before.loose.let_go(&self.loose, before.stored.len());
+            }
         }
     }
 

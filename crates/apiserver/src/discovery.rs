@@ -1,7 +1,8 @@
 //! Discovery and OpenAPI documents (KAPI-DISC-01, -02): built-in facts plus what the snapshot serves.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,15 +14,30 @@ use sha2::{Digest, Sha256, Sha512};
 use crate::aggregation::{Placed, RemoteApi, discovered, merge_groups, merge_v2};
 use crate::error::{ApiError, Result};
 use crate::negotiate::{self, Shape};
-use crate::respond::Answer;
+use crate::respond::{Answer, AnswerBody};
 use crate::served::{Served, Snapshot};
 use crate::server::Context;
 
-/// Documents that are costly to make, kept until another snapshot is served.
+/// Documents that are costly to make, kept until another snapshot is served: the small ones for good, the large ones while they are
+/// asked for. Whoever is sent one shares its bytes with all others.
 #[derive(Default)]
 pub struct Documents {
-    made: Mutex<(u64, BTreeMap<String, Arc<Document>>)>,
+    made: Mutex<(u64, BTreeMap<String, Kept>)>,
+    /// Held while one is made: it is made once, whoever asks meanwhile, and one at a time.
+    making: Mutex<()>,
 }
+
+/// A document that was made.
+#[derive(Clone)]
+enum Kept {
+    Small(Arc<Document>),
+    Large(Weak<Document>),
+}
+
+/// A document up to this size is kept for good.
+const SMALL: usize = 64 * 1024;
+/// How long a large one is kept after it was made: clients that begin together ask for the same.
+const KEPT: Duration = Duration::from_secs(30);
 
 /// A document and its hash.
 pub struct Document {
@@ -29,26 +45,60 @@ pub struct Document {
     pub body: bytes::Bytes,
     /// Upper-case SHA-512, as Kubernetes' ETags are.
     pub hash: String,
+    packed: OnceLock<Option<bytes::Bytes>>,
+}
+
+impl Document {
+    /// Its bytes compressed, once for all.
+    pub fn packed(&self, compress: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> Option<bytes::Bytes> {
+        self.packed.get_or_init(|| compress(&self.body).map(bytes::Bytes::from)).clone()
+    }
 }
 
 impl Documents {
-    fn get(&self, snapshot: &Snapshot, name: &str, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Arc<Document>> {
-        {
-            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-            if made.0 != snapshot.generation {
-                *made = (snapshot.generation, BTreeMap::new());
-            }
-            if let Some(document) = made.1.get(name) {
-                return Ok(document.clone());
-            }
+    fn find(&self, snapshot: &Snapshot, name: &str) -> Option<Arc<Document>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.0 != snapshot.generation {
+            *made = (snapshot.generation, BTreeMap::new());
+        }
+        match made.1.get(name)? {
+            Kept::Small(document) => Some(document.clone()),
+            Kept::Large(document) => document.upgrade(),
+        }
+    }
+
+    async fn get(
+        &self,
+        context: &Context,
+        snapshot: &Snapshot,
+        name: &str,
+        make: impl FnOnce() -> Result<Vec<u8>>,
+    ) -> Result<Arc<Document>> {
+        if let Some(document) = self.find(snapshot, name) {
+            return Ok(document);
+        }
+        // The turn first: nobody waits for the lock while its holder waits for a turn.
+        context.takes_long().await;
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(document) = self.find(snapshot, name) {
+            return Ok(document);
         }
         let body = make()?;
         let hash = hex(&Sha512::digest(&body));
-        let document = Arc::new(Document { body: body.into(), hash });
-        // The large documents of the built-in kinds are made again when asked for: few clients do, and idle memory is scarce.
+        let document = Arc::new(Document { body: body.into(), hash, packed: OnceLock::new() });
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if made.0 == snapshot.generation && document.body.len() < 64 * 1024 {
-            made.1.insert(name.to_owned(), document.clone());
+        if made.0 == snapshot.generation {
+            let kept = if document.body.len() < SMALL {
+                Kept::Small(document.clone())
+            } else {
+                let held = document.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(KEPT).await;
+                    drop(held);
+                });
+                Kept::Large(Arc::downgrade(&document))
+            };
+            made.1.insert(name.to_owned(), kept);
         }
         Ok(document)
     }
@@ -199,7 +249,7 @@ pub fn resources(context: &Context, group: &str, version: &str) -> Result<Answer
 }
 
 /// `/openapi/v3`: where the documents are.
-pub fn openapi_index(context: &Context) -> Answer {
+pub async fn openapi_index(context: &Context) -> Answer {
     let snapshot = context.api.served();
     let mut paths = Map::new();
     let mut names = openapi::v3_paths();
@@ -211,12 +261,8 @@ pub fn openapi_index(context: &Context) -> Answer {
         let content = if openapi::v3_paths().contains(&name) {
             env!("CARGO_PKG_VERSION").to_owned()
         } else {
-            context
-                .api
-                .documents
-                .get(&snapshot, &name, || json_text(custom_document(&snapshot, &name)))
-                .map(|document| document.hash.clone())
-                .unwrap_or_default()
+            let made = context.api.documents.get(context, &snapshot, &name, || json_text(custom_document(&snapshot, &name))).await;
+            made.map(|document| document.hash.clone()).unwrap_or_default()
         };
         let hash = hex(&Sha512::digest(format!("{name} {content}").as_bytes()));
         paths.insert(name.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{name}?hash={hash}")}));
@@ -234,11 +280,16 @@ pub fn openapi_index(context: &Context) -> Answer {
 }
 
 /// `/openapi/v3/PATH`.
-pub fn openapi_v3(context: &Context, path: &str) -> Result<Answer> {
+pub async fn openapi_v3(context: &Context, path: &str) -> Result<Answer> {
     let snapshot = context.api.served();
-    let document =
-        context.api.documents.get(&snapshot, path, || json_text(openapi::v3(path).or_else(|| custom_document(&snapshot, path))))?;
-    Ok(tagged(context, &document.hash, Answer::bytes(StatusCode::OK, "application/json", document.body.clone())))
+    let make = || json_text(openapi::v3(path).or_else(|| custom_document(&snapshot, path)));
+    let document = context.api.documents.get(context, &snapshot, path, make).await?;
+    Ok(tagged(context, &document.hash, shared("application/json", &document)))
+}
+
+/// A document whose bytes all who ask for it share.
+fn shared(content_type: &'static str, document: &Arc<Document>) -> Answer {
+    Answer { status: StatusCode::OK, headers: Vec::new(), content_type, body: AnswerBody::Shared(document.clone()) }
 }
 
 /// The text of a document that there is.
@@ -248,7 +299,7 @@ fn json_text(document: Option<Value>) -> Result<Vec<u8>> {
 }
 
 /// `/openapi/v2`: JSON, or protobuf for clients that ask for it.
-pub fn openapi_v2(context: &Context) -> Result<Answer> {
+pub async fn openapi_v2(context: &Context) -> Result<Answer> {
     let snapshot = context.api.served();
     let make = || {
         let mut document = openapi::v2();
@@ -265,14 +316,15 @@ pub fn openapi_v2(context: &Context) -> Result<Answer> {
     } else {
         ("v2", "application/json")
     };
-    let document = context.api.documents.get(&snapshot, name, || {
+    let text = || {
         if content_type == "application/json" {
             return json_text(Some(make()));
         }
         mainstay_protobuf::encode_openapi_v2(&make())
             .map_err(|error| ApiError::internal(format!("the document cannot be encoded as protobuf: {error}")))
-    })?;
-    Ok(tagged(context, &document.hash, Answer::bytes(StatusCode::OK, content_type, document.body.clone())))
+    };
+    let document = context.api.documents.get(context, &snapshot, name, text).await?;
+    Ok(tagged(context, &document.hash, shared(content_type, &document)))
 }
 
 fn custom_document(snapshot: &Snapshot, path: &str) -> Option<Value> {

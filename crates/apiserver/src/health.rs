@@ -85,7 +85,12 @@ async fn check(api: &Api, name: &str) -> std::result::Result<(), String> {
     let holds = |held: bool, problem: &str| if held { Ok(()) } else { Err(problem.to_owned()) };
     match name {
         "etcd" if api.cache.ended() => Err("the watch cache no longer follows the store".to_owned()),
-        "etcd" | "etcd-readiness" => match tokio::time::timeout(PATIENCE, stored(api)).await {
+        "etcd-readiness" => match tokio::time::timeout(PATIENCE, api.store.writable()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(format!("the store takes no writes: {error}")),
+            Err(_) => Err("the store does not say in time whether it takes writes".to_owned()),
+        },
+        "etcd" => match tokio::time::timeout(PATIENCE, stored(api)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("etcd failed: the store does not answer in time".to_owned()),
@@ -109,6 +114,19 @@ async fn stored(api: &Api) -> std::result::Result<(), mainstay_store::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Then, World};
+
+    /// KAPI-SRV-03: a server whose store takes no writes lives and is not ready, until it takes them again.
+    #[tokio::test]
+    async fn who_cannot_write_is_not_ready() {
+        let world = World::new(false).await;
+        for _ in 0..2 {
+            world.store.arrange("whether it takes writes", 0, Then::Refuse);
+        }
+        for (path, status) in [("/livez", 200), ("/readyz", 500), ("/readyz/etcd-readiness", 500), ("/readyz", 200), ("/livez", 200)] {
+            assert_eq!(world.send("GET", path, serde_json::Value::Null).await.0, status, "{path}");
+        }
+    }
 
     /// KAPI-SRV-03: what a health page says, in Kubernetes' words.
     #[test]

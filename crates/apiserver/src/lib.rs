@@ -30,6 +30,7 @@ mod decode;
 mod discovery;
 pub mod error;
 mod eviction;
+pub mod fair;
 mod fields;
 pub mod fuzz;
 mod gotime;
@@ -57,6 +58,7 @@ mod strict;
 mod table;
 #[cfg(test)]
 mod testing;
+pub mod turns;
 mod versions;
 mod watch;
 mod websocket;

@@ -137,6 +137,10 @@ pub async fn page(api: &Api) -> String {
     for (kind, lane) in lanes {
         page.line("apiserver_dropped_requests_total", &format!("request_kind=\"{kind}\""), lane.refused());
     }
+    page.family("apiserver_flowcontrol_current_inqueue_requests", "gauge", "Requests that wait for a seat.");
+    for (kind, lane) in lanes {
+        page.line("apiserver_flowcontrol_current_inqueue_requests", &format!("request_kind=\"{kind}\""), lane.waiting());
+    }
     cached(&mut page, api);
     match tokio::time::timeout(Duration::from_secs(2), api.store.figures()).await {
         Ok(Ok(figures)) => store(&mut page, &figures),

@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,6 +52,8 @@ pub struct Config {
     pub limits: crate::inflight::Limits,
     /// Services that are processes on this machine (KAPI-WL-06).
     pub local_services: Vec<LocalService>,
+    /// Whether admission webhooks whose pods are simulated are passed over, with a warning in each answer.
+    pub skip_simulated_webhooks: bool,
     /// What else this process answers below `/mainstay/`: asked only by who may by RBAC, and with the [`crate::TrustedIdentity`] of who
     /// asks among the request's extensions.
     pub pages: axum::Router,
@@ -71,6 +74,7 @@ impl Config {
             pki_dir: None,
             limits: crate::inflight::Limits::default(),
             local_services: Vec::new(),
+            skip_simulated_webhooks: false,
             pages: axum::Router::new(),
         }
     }
@@ -155,7 +159,7 @@ pub struct Server {
     data_dir: PathBuf,
     endpoint: Endpoint,
     tasks: Vec<JoinHandle<()>>,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Server {
@@ -167,7 +171,7 @@ impl Server {
     }
 
     /// Opens a data directory that is locked, over a store that is open.
-    pub(crate) async fn over(store: Arc<dyn Store>, config: Config, lock: File) -> Result<Self, OpenError> {
+    pub(crate) async fn over(store: Arc<dyn Store>, config: Config, lock: Lock) -> Result<Self, OpenError> {
         let mut names = config.names.clone();
         names.host = names.host.or_else(pki::host_name);
         let own = config.data_dir.join("pki");
@@ -185,7 +189,8 @@ impl Server {
         chain.extend(&config.steps);
         chain.push(Arc::new(Escalation(gate.policy.clone())));
         let identity = Identity { certificate: front_proxy.certificate, key: front_proxy.key };
-        let remotes = Remotes::new(cache.clone(), config.local_services).front_proxy(identity);
+        let remotes =
+            Remotes::new(cache.clone(), config.local_services).front_proxy(identity).skip_simulated(config.skip_simulated_webhooks);
         let mut api = Api::new(store, cache, gate.clone(), chain, remotes);
         api.inflight = crate::inflight::InFlight::new(config.limits);
         api.pages = config.pages;
@@ -302,27 +307,53 @@ impl Server {
     }
 }
 
-pub(crate) fn lock(directory: &Path) -> Result<File, OpenError> {
+/// A data directory that is this process's.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _held: [File; 2],
+}
+
+pub(crate) fn lock(directory: &Path) -> Result<Lock, OpenError> {
     let failed = |action, path: &Path| {
         let path = path.to_owned();
         move |source| OpenError::Directory { path, action, source }
     };
-    std::fs::create_dir_all(directory).map_err(failed("creating it", directory))?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed("creating it", directory))?;
     let path = directory.join("lock");
-    let mut file =
-        File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed("opening the lock", &path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            // Whoever holds the lock has written its id there, unless it is just about to.
-            let _ = file.read_to_string(&mut pid);
-            let pid = if pid.trim().is_empty() { "(unknown)".to_owned() } else { pid.trim().to_owned() };
-            return Err(OpenError::InUse { path: directory.to_owned(), pid });
+    let opened = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut file = opened.map_err(failed("opening the lock", &path))?;
+    // The directory itself: a file in it can be removed and made anew, and then two processes hold a lock each.
+    let itself = File::open(directory).map_err(failed("opening it", directory))?;
+    for (held, must) in [(&itself, false), (&file, true)] {
+        match patiently(held) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // Whoever holds the lock has written its id there, unless it is just about to.
+                let _ = (&file).read_to_string(&mut pid);
+                let pid = if pid.trim().is_empty() { "(unknown)".to_owned() } else { pid.trim().to_owned() };
+                return Err(OpenError::InUse { path: directory.to_owned(), pid });
+            }
+            Err(TryLockError::Error(source)) if must => return Err(failed("locking", &path)(source)),
+            // Some file systems have no locks for directories; the file has to do there.
+            Err(TryLockError::Error(error)) => tracing::debug!(%error, path = %directory.display(), "the directory cannot be locked"),
         }
-        Err(TryLockError::Error(source)) => return Err(failed("locking", &path)(source)),
     }
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id()));
-    written.map_err(failed("writing the lock", &path))?;
-    Ok(file)
+    // A full disk must not keep the cluster from being read.
+    if let Err(error) = written {
+        tracing::warn!(%error, path = %path.display(), "the holder of the lock could not be noted");
+    }
+    Ok(Lock { _held: [itself, file] })
+}
+
+/// Whoever only looks whether a lock is held, holds it for an instant.
+fn patiently(file: &File) -> Result<(), TryLockError> {
+    for _ in 0..4 {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(std::time::Duration::from_millis(20)),
+            outcome => return outcome,
+        }
+    }
+    file.try_lock()
 }

@@ -35,19 +35,25 @@ pub struct ListOptions {
 impl ListOptions {
     /// Reads and checks the parameters of a list, watch or deletecollection.
     pub fn parse(query: &Query, watch: bool) -> Result<Self> {
-        let options = Self {
+        Self::decode(query, watch)?.versions(query)
+    }
+
+    /// Reads the parameters, without looking at what they mean together.
+    pub fn decode(query: &Query, watch: bool) -> Result<Self> {
+        // In this order; the first that cannot be read is the answer.
+        let (timeout, limit) = (number(query, "timeoutSeconds")?, number(query, "limit")?);
+        Ok(Self {
             labels: LabelSelector::parse(query.first("labelSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
             fields: FieldSelector::parse(query.first("fieldSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
             watch,
             allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
-            timeout_seconds: integer(query, "timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok()),
-            limit: integer(query, "limit")?.and_then(|limit| u64::try_from(limit).ok()).unwrap_or_default(),
+            timeout_seconds: timeout.and_then(|seconds| u64::try_from(seconds).ok()),
+            limit: limit.and_then(|limit| u64::try_from(limit).ok()).unwrap_or_default(),
             continue_token: query.first("continue").unwrap_or_default().to_owned(),
             send_initial_events: query.first("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
             resource_version: None,
             resource_version_match: None,
-        };
-        options.versions(query)
+        })
     }
 
     fn versions(mut self, query: &Query) -> Result<Self> {
@@ -115,11 +121,18 @@ pub fn resource_version(text: &str) -> Result<Option<u64>, String> {
     }
 }
 
+/// A number that may be left out, and may not be empty.
+fn number(query: &Query, name: &str) -> Result<Option<i64>> {
+    query.first(name).map(parsed).transpose()
+}
+
+/// A number that may be left out or empty.
 fn integer(query: &Query, name: &str) -> Result<Option<i64>> {
-    query
-        .text(name)
-        .map(|text| text.parse().map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))))
-        .transpose()
+    query.text(name).map(parsed).transpose()
+}
+
+fn parsed(text: &str) -> Result<i64> {
+    text.parse().map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
 }
 
 /// `fieldValidation`.

@@ -12,23 +12,25 @@ use crate::server::{self, Context};
 pub async fn route(context: &Context) -> Result<Answer> {
     let path = context.info.path.trim_matches('/').to_owned();
     let parts: Vec<&str> = path.split('/').collect();
-    let read = matches!(context.method, Method::GET | Method::HEAD);
-    if !read {
-        return Err(if matches!(parts.first(), Some(&"api" | &"apis")) {
-            ApiError::method_not_allowed()
-        } else {
-            ApiError::page_not_found()
-        });
+    if !takes(&context.method, &parts) {
+        return Err(ApiError::method_not_allowed());
     }
     match parts.as_slice() {
         ["api"] => Ok(discovery::api(context)),
-        ["apis"] => Ok(discovery::apis(context)),
+        ["apis"] => {
+            // All groups, and all their resources where that is asked for.
+            context.takes_long().await;
+            Ok(discovery::apis(context))
+        }
         ["api", version] => discovery::resources(context, "", version),
         ["apis", group] => discovery::group(context, group),
         ["apis", group, version] => discovery::resources(context, group, version),
-        ["openapi", "v2"] => discovery::openapi_v2(context),
-        ["openapi", "v3"] => Ok(discovery::openapi_index(context)),
-        ["openapi", "v3", ..] => discovery::openapi_v3(context, &parts[2..].join("/")),
+        ["openapi", "v2"] => discovery::openapi_v2(context).await,
+        ["openapi", "v3"] => {
+            context.takes_long().await;
+            Ok(discovery::openapi_index(context).await)
+        }
+        ["openapi", "v3", ..] => discovery::openapi_v3(context, &parts[2..].join("/")).await,
         ["version"] => Ok(server::json(context, &version())),
         ["livez" | "readyz" | "healthz", ..] => crate::health::answer(context, &parts).await,
         ["mainstay", "backup"] => crate::backup::answer(context).await,
@@ -52,6 +54,21 @@ pub async fn route(context: &Context) -> Result<Answer> {
         }
         _ => context.api.access.page(context, &parts).await.unwrap_or_else(|| Err(ApiError::page_not_found())),
     }
+}
+
+/// Whether a page is for this method: as in Kubernetes, those that only read are for any, unless they are part of an API.
+fn takes(method: &Method, parts: &[&str]) -> bool {
+    let only_get = match parts {
+        ["api" | ".well-known" | "openid" | "mainstay", ..] | ["version"] => true,
+        ["apis", group, version] => is_built_in(group, version),
+        _ => false,
+    };
+    if only_get { *method == Method::GET } else { true }
+}
+
+/// Whether a version of a group is there without any CRD.
+pub fn is_built_in(group: &str, version: &str) -> bool {
+    mainstay_kinds::registry().group(group).is_some_and(|group| group.versions.iter().any(|known| known == version))
 }
 
 fn version() -> serde_json::Value {

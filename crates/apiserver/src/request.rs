@@ -2,9 +2,12 @@
 
 use http::Method;
 
+use crate::options::ListOptions;
+
 /// A request, taken apart as authorization and routing need it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are those of Kubernetes' RequestInfo")]
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing of a path")]
 pub struct RequestInfo {
     pub is_resource: bool,
     pub path: String,
@@ -15,67 +18,90 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
+    /// Whether the path names a namespace before the resource, be it an empty one.
+    pub in_namespace: bool,
+    /// Whether the name comes from a field selector, and not from the path.
+    pub is_selected: bool,
+    /// Whether the path ends with an element that wants a resource behind it (`/api/v1/watch`).
+    pub is_unfinished: bool,
     /// Path elements beyond the subresource (`proxy`).
     pub rest: Vec<String>,
 }
 
+/// Path elements before the resource that decide the verb, whatever the method (`/api/v1/watch/...`).
+const SPECIAL_VERBS: [&str; 2] = ["proxy", "watch"];
+
 impl RequestInfo {
     /// Takes a request apart. `path` and `query` are decoded: see [`decode_path`].
+    ///
+    /// What is found here is what is authorized, and handlers act on nothing else: a name that came from a field selector is the only
+    /// name that they show.
     pub fn new(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = Self { path: path.to_owned(), verb: method.as_str().to_ascii_lowercase(), ..Self::default() };
-        let mut parts: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
-        let group_parts = match parts.first().map(String::as_str) {
-            Some("api") if parts.len() >= 3 => 1,
-            Some("apis") if parts.len() >= 4 => 2,
+        let mut parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let group_parts = match parts.first() {
+            Some(&"api") if parts.len() >= 3 => 1,
+            Some(&"apis") if parts.len() >= 4 => 2,
             _ => return info,
         };
         info.is_resource = true;
-        parts.remove(0);
         if group_parts == 2 {
-            info.group = parts.remove(0);
+            parts[1].clone_into(&mut info.group);
         }
-        info.version = parts.remove(0);
-        let deprecated_watch = parts.len() > 1 && parts[0] == "watch";
-        if deprecated_watch {
-            parts.remove(0);
-        }
-        if parts[0] == "namespaces" && parts.len() > 1 {
-            info.namespace.clone_from(&parts[1]);
-            // `namespaces/NAME/status` and `finalize` are subresources of the namespace, anything else is in it.
-            if parts.len() > 2 && parts[2] != "status" && parts[2] != "finalize" {
-                parts.drain(..2);
-            }
-        }
-        let mut parts = parts.into_iter();
-        info.resource = parts.next().unwrap_or_default();
-        info.name = parts.next().unwrap_or_default();
-        info.subresource = parts.next().unwrap_or_default();
-        info.rest = parts.collect();
+        parts[group_parts].clone_into(&mut info.version);
+        parts.drain(..=group_parts);
+        info.is_unfinished = SPECIAL_VERBS.contains(&parts[0]) && parts.len() == 1;
+        let special = SPECIAL_VERBS.contains(&parts[0]) && parts.len() > 1;
         let verb = match method.as_str() {
+            _ if special => parts.remove(0),
             "POST" => "create",
             "GET" | "HEAD" => "get",
             "PUT" => "update",
             "PATCH" => "patch",
             "DELETE" => "delete",
-            other => return Self { verb: other.to_ascii_lowercase(), ..info },
+            _ => "",
         };
         verb.clone_into(&mut info.verb);
-        if info.name.is_empty() && info.verb == "get" {
-            let watch = deprecated_watch || query.flag("watch");
-            if watch { "watch" } else { "list" }.clone_into(&mut info.verb);
-            // A list of one name is authorized as that name.
-            if let Some(name) = query.first("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="))
-                && !name.contains(',')
-            {
-                name.clone_into(&mut info.name);
+        if parts[0] == "namespaces" && parts.len() > 1 {
+            parts[1].clone_into(&mut info.namespace);
+            // `namespaces/NAME/status` and `finalize` are subresources of the namespace, anything else is in it.
+            if parts.len() > 2 && parts[2] != "status" && parts[2] != "finalize" {
+                info.in_namespace = true;
+                parts.drain(..2);
             }
+        }
+        let mut parts = parts.into_iter().map(str::to_owned);
+        info.resource = parts.next().unwrap_or_default();
+        info.name = parts.next().unwrap_or_default();
+        if info.verb != "proxy" {
+            info.subresource = parts.next().unwrap_or_default();
+        }
+        info.rest = parts.collect();
+        if info.name.is_empty() && info.verb == "get" {
+            info.of_collection(query);
         } else if info.name.is_empty() && info.verb == "delete" {
             "deletecollection".clone_into(&mut info.verb);
-        } else if deprecated_watch && info.verb == "get" {
-            "watch".clone_into(&mut info.verb);
         }
         info
     }
+
+    /// A read of a collection is a list or a watch; one of a single name is authorized as that name. Where its parameters cannot be read
+    /// it is authorized as the whole, and refused afterwards.
+    fn of_collection(&mut self, query: &Query) {
+        if query.flag("watch") { "watch" } else { "list" }.clone_into(&mut self.verb);
+        if let Ok(options) = ListOptions::decode(query, self.verb == "watch")
+            && let Some(name) = options.fields.required("metadata.name")
+            && is_path_segment(name)
+        {
+            name.clone_into(&mut self.name);
+            self.is_selected = !name.is_empty();
+        }
+    }
+}
+
+/// Whether a text can stand between two slashes of a path.
+fn is_path_segment(text: &str) -> bool {
+    !matches!(text, "." | "..") && !text.contains(['/', '%'])
 }
 
 /// The decoded query of a request.
@@ -83,14 +109,14 @@ impl RequestInfo {
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes `a=b&c=d`.
+    /// Decodes `a=b&c=d`. Pairs with a semicolon or a broken escape do not count, as in Go.
     pub fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         Self(
-            text.split('&')
-                .filter(|pair| !pair.is_empty())
-                .map(|pair| {
+            pairs
+                .filter_map(|pair| {
                     let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    (form_decode(key), form_decode(value))
+                    Some((form_decode(key)?, form_decode(value)?))
                 })
                 .collect(),
         )
@@ -111,9 +137,9 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A boolean as Kubernetes reads it: present and neither `0` nor `false`.
+    /// A boolean as Kubernetes reads it: present and neither `0` nor `false`, in whatever case.
     pub fn flag(&self, name: &str) -> bool {
-        self.first(name).is_some_and(|value| !matches!(value, "0" | "false"))
+        self.first(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 }
 
@@ -145,21 +171,17 @@ pub fn encode_path(path: &str) -> String {
     encoded
 }
 
-/// Decodes `%XX` in the name of a header.
+/// Decodes `%XX` in the name of a header; a broken escape stays what it is.
 pub fn percent_decode(text: &str) -> String {
-    decode(text, false)
+    decode(text.as_bytes(), false, true).unwrap_or_default()
 }
 
-fn form_decode(text: &str) -> String {
-    decode(text, true)
+fn form_decode(text: &str) -> Option<String> {
+    decode(text.as_bytes(), true, false)
 }
 
-fn decode(text: &str, plus: bool) -> String {
-    let encoded = text.contains('%') || plus && text.contains('+');
-    if !encoded {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes();
+/// `None` for a broken escape, unless those stay what they are.
+fn decode(bytes: &[u8], plus: bool, lenient: bool) -> Option<String> {
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
@@ -170,12 +192,13 @@ fn decode(text: &str, plus: bool) -> String {
                 at += 3;
                 continue;
             }
+            (b'%', ..) if !lenient => return None,
             (b'+', ..) if plus => plain.push(b' '),
             (byte, ..) => plain.push(byte),
         }
         at += 1;
     }
-    String::from_utf8_lossy(&plain).into_owned()
+    Some(String::from_utf8_lossy(&plain).into_owned())
 }
 
 #[cfg(test)]
@@ -195,6 +218,17 @@ mod tests {
             ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d/scale", "", "patch|apps|a|v1|deployments|d|scale|"),
             ("GET", "/api/v1/pods", "fieldSelector=metadata.name%3Dx", "list|||v1|pods|x||"),
             ("GET", "/api/v1/watch/namespaces/a/pods", "", "watch||a|v1|pods|||"),
+            // A path decides what is authorized before any selector does.
+            ("GET", "/api/v1/watch/secrets", "fieldSelector=metadata.name=x", "watch|||v1|secrets|||"),
+            ("DELETE", "/api/v1/watch/namespaces/a/secrets/x", "", "watch||a|v1|secrets|x||"),
+            ("GET", "/api/v1/proxy/namespaces/a/pods/x/y/z", "", "proxy||a|v1|pods|x||y/z"),
+            ("GET", "/api/v1/secrets", "watch=FALSE&fieldSelector=metadata.name==x", "list|||v1|secrets|x||"),
+            ("GET", "/api/v1/secrets", "fieldSelector=metadata.name=y,metadata.name=x", "list|||v1|secrets|x||"),
+            ("GET", "/api/v1/secrets", "fieldSelector=metadata.name=x,type=y", "list|||v1|secrets|x||"),
+            ("GET", "/api/v1/secrets", "fieldSelector=metadata.name=x&limit=z", "list|||v1|secrets|||"),
+            ("GET", "/api/v1/secrets", "fieldSelector=metadata.name=..", "list|||v1|secrets|||"),
+            ("GET", "/api/v1/secrets", "fieldSelector=metadata.name=x;y&watch=1", "watch|||v1|secrets|||"),
+            ("OPTIONS", "/api/v1/secrets/x", "", "|||v1|secrets|x||"),
         ] {
             let info = RequestInfo::new(&method.parse().unwrap(), path, &Query::parse(query));
             let RequestInfo { verb, group, namespace, version, resource, name, subresource, rest, .. } = info;

@@ -1,16 +1,22 @@
 //! Answers: objects, lists and errors in the form that was agreed on.
 
 use std::io::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
+use hyper::body::{Frame, SizeHint};
 use serde_json::{Value, json};
 
+use crate::discovery::Document;
 use crate::error::{ApiError, Result};
+use crate::inflight::{self, Hold};
 use crate::negotiate::{self, Format, Shape};
 use crate::object;
 use crate::served::Served;
@@ -35,6 +41,8 @@ pub struct Answer {
 pub enum AnswerBody {
     /// Known as a whole.
     Whole(Bytes),
+    /// One that many ask for, shared by them all.
+    Shared(Arc<Document>),
     /// A stream (watches).
     Stream(Body),
     /// The whole answer of another server, status and headers included.
@@ -68,6 +76,9 @@ impl Answer {
         if error.code == StatusCode::NOT_FOUND && error.reason.is_empty() {
             return Self::text(error.code, error.message.clone());
         }
+        if error.code == StatusCode::TOO_MANY_REQUESTS && error.reason.is_empty() {
+            return inflight::turned_away();
+        }
         let mut answer = Self::value(error.code, format, &error.status());
         if let Some(seconds) = error.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0) {
             answer.headers.push((header::RETRY_AFTER, HeaderValue::from(seconds)));
@@ -81,10 +92,19 @@ impl Answer {
         Self { status, headers: Vec::new(), content_type: "", body: AnswerBody::Sent(Box::new(response)) }
     }
 
-    /// As HTTP.
-    pub fn into_response(self, gzip: bool) -> Response<Body> {
+    /// Whether compressing it takes long.
+    pub fn is_large(&self) -> bool {
+        match &self.body {
+            AnswerBody::Whole(bytes) => bytes.len() >= COMPRESS_FROM,
+            AnswerBody::Shared(document) => document.body.len() >= COMPRESS_FROM,
+            AnswerBody::Stream(_) | AnswerBody::Sent(_) => false,
+        }
+    }
+
+    /// As HTTP; the body holds what the request does until it was taken.
+    pub fn into_response(self, gzip: bool, hold: Hold) -> Response<Body> {
         let body = match self.body {
-            AnswerBody::Sent(response) => return *response,
+            AnswerBody::Sent(response) => return (*response).map(|body| Body::new(Lasting { body, _hold: hold })),
             body => body,
         };
         let mut response = Response::new(Body::empty());
@@ -97,21 +117,46 @@ impl Answer {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         }
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-        let body = match body {
-            AnswerBody::Stream(body) => body,
-            AnswerBody::Sent(response) => response.into_body(),
-            AnswerBody::Whole(bytes) if gzip && bytes.len() >= COMPRESS_FROM => match compress(&bytes) {
-                Some(packed) => {
-                    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-                    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-                    Body::from(packed)
-                }
-                None => Body::from(bytes),
-            },
-            AnswerBody::Whole(bytes) => Body::from(bytes),
+        let packed = match &body {
+            AnswerBody::Whole(bytes) if gzip && bytes.len() >= COMPRESS_FROM => compress(bytes).map(Bytes::from),
+            AnswerBody::Shared(document) if gzip && document.body.len() >= COMPRESS_FROM => document.packed(compress),
+            _ => None,
         };
-        *response.body_mut() = body;
+        if packed.is_some() {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        *response.body_mut() = match (packed, body) {
+            (Some(packed), _) => Body::from(hold.keep(packed)),
+            (None, AnswerBody::Whole(bytes)) => Body::from(hold.keep(bytes)),
+            (None, AnswerBody::Shared(document)) => Body::from(hold.keep(document.body.clone())),
+            (None, AnswerBody::Stream(body)) => Body::new(Lasting { body, _hold: hold }),
+            (None, AnswerBody::Sent(response)) => response.into_body(),
+        };
         response
+    }
+}
+
+/// A body of unknown length, and what its request holds.
+struct Lasting {
+    body: Body,
+    _hold: Hold,
+}
+
+impl HttpBody for Lasting {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

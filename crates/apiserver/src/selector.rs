@@ -315,15 +315,18 @@ impl FieldSelector {
         if text.len() > TEXT {
             return Err(format!("field selector is longer than {TEXT} bytes"));
         }
+        let mut parts = split(text);
+        // Which of two names counts as the required one depends on this order.
+        parts.sort_unstable();
         let mut terms = Vec::new();
-        for part in split(text) {
+        for part in parts {
             if part.is_empty() {
                 continue;
             }
             let Some((field, equal, value)) = operator(&part) else {
                 return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
             };
-            terms.push(Term { field: field.to_owned(), equal, value: unescape(value) });
+            terms.push(Term { field: field.to_owned(), equal, value: unescape(value)? });
         }
         Ok(Self(terms))
     }
@@ -371,36 +374,32 @@ fn split(text: &str) -> Vec<String> {
 }
 
 fn operator(part: &str) -> Option<(&str, bool, &str)> {
-    let mut escaped = false;
-    for (index, c) in part.char_indices() {
-        let rest = &part[index..];
-        if escaped {
-            escaped = false;
-        } else if c == '\\' {
-            escaped = true;
-        } else if let Some(value) = rest.strip_prefix("!=") {
-            return Some((&part[..index], false, value));
-        } else if let Some(value) = rest.strip_prefix("==") {
-            return Some((&part[..index], true, value));
-        } else if let Some(value) = rest.strip_prefix('=') {
-            return Some((&part[..index], true, value));
-        }
-    }
-    None
+    part.char_indices().find_map(|(at, _)| {
+        let (field, rest) = part.split_at(at);
+        let unequal = rest.strip_prefix("!=").map(|value| (field, false, value));
+        unequal.or_else(|| rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')).map(|value| (field, true, value)))
+    })
 }
 
-fn unescape(value: &str) -> String {
+/// The value that was meant; the error is Kubernetes' text for one that cannot be.
+fn unescape(value: &str) -> Result<String, String> {
+    let invalid = |sequence: &str| format!("invalid field selector: invalid escape sequence: {sequence}");
     let mut plain = String::with_capacity(value.len());
     let mut escaped = false;
     for c in value.chars() {
-        if c == '\\' && !escaped {
-            escaped = true;
-        } else {
-            plain.push(c);
-            escaped = false;
+        match c {
+            '\\' | ',' | '=' if escaped => plain.push(c),
+            other if escaped => return Err(invalid(&format!("\\{other}"))),
+            '\\' => {
+                escaped = true;
+                continue;
+            }
+            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {}", u32::from(c))),
+            other => plain.push(other),
         }
+        escaped = false;
     }
-    plain
+    if escaped { Err(invalid("\\")) } else { Ok(plain) }
 }
 
 #[cfg(test)]
@@ -456,6 +455,14 @@ mod tests {
         let selector = FieldSelector::parse(r"metadata.name=a\,b,spec.x!=1").unwrap();
         let read = |field: &str| if field == "metadata.name" { "a,b".to_owned() } else { "2".to_owned() };
         assert!(selector.matches(read));
+        assert_eq!(FieldSelector::parse("a=c,a=b").unwrap().required("a"), Some("b"), "terms are sorted before the first counts");
+        for (text, refusal) in [
+            (r"a=b\c", r"invalid field selector: invalid escape sequence: \c"),
+            (r"a=b\", r"invalid field selector: invalid escape sequence: \"),
+            ("a=b=c", "invalid field selector: unescaped character in value: 61"),
+        ] {
+            assert_eq!(FieldSelector::parse(text).unwrap_err(), refusal, "{text}");
+        }
         assert_eq!(
             FieldSelector::parse("metadata.name").unwrap_err(),
             "invalid selector: 'metadata.name'; can't understand 'metadata.name'"

@@ -16,6 +16,9 @@ use crate::server::Context;
 use crate::services::Given;
 use crate::{decode, fields};
 
+/// How many unknown and repeated fields are named.
+const PROBLEMS: usize = 100;
+
 /// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
 pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Decoded, validation: FieldValidation) -> Result<Value> {
     let Decoded { mut value, problems: mut said, duplicates, text } = decoded;
@@ -24,15 +27,16 @@ pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Dec
         None => decode::built_in(gvk, &mut value)?,
     };
     if validation != FieldValidation::Ignore {
-        let mut problems: Vec<(&str, String)> =
-            duplicates.iter().map(|path| (path.as_str(), format!("duplicate field {path:?}"))).collect();
-        problems.extend(unknown.iter().map(|path| (path.as_str(), format!("unknown field {path:?}"))));
+        let mut problems: Vec<(&str, &str)> = duplicates.iter().map(|path| (path.as_str(), "duplicate")).collect();
+        problems.extend(unknown.iter().map(|path| (path.as_str(), "unknown")));
         // Custom resources are pruned after they were read, built-in kinds while reading: then the order is that of the text.
         if served.custom.is_none() && problems.len() > 1 {
-            let order = crate::strict::order(&text);
-            problems.sort_by_key(|(path, _)| order.iter().position(|known| known == path));
+            let order = crate::strict::order(&text, problems.iter().map(|(path, _)| *path));
+            problems.sort_by_key(|(path, _)| order.get(path));
         }
-        said.extend(problems.into_iter().map(|(_, problem)| problem));
+        // Go's decoder stops counting there, too.
+        problems.truncate(PROBLEMS);
+        said.extend(problems.into_iter().map(|(path, what)| format!("{what} field {path:?}")));
         let problems = said;
         if !problems.is_empty() && validation == FieldValidation::Strict {
             let why = format!("strict decoding error: {}", problems.join(", "));

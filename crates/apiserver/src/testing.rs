@@ -103,6 +103,10 @@ impl Store for Faulty {
         self.shared
     }
 
+    async fn writable(&self) -> Result<(), Error> {
+        self.run("whether it takes writes", self.inner.writable()).await
+    }
+
     async fn latest(&self) -> Result<Revision, Error> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.inner.latest().await

@@ -24,6 +24,7 @@ use history::{History, Step};
 use crate::api::{store_error, too_large_version};
 use crate::cache::{Begin, Change, Entry, Receiver, Subscription};
 use crate::error::{ApiError, Result};
+use crate::inflight::{Caller, Room};
 use crate::negotiate::{Format, Shape};
 use crate::object;
 use crate::options::ListOptions;
@@ -46,12 +47,9 @@ const DEFAULT_TIMEOUT: u64 = 1_800;
 /// Opens a watch.
 pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
     let mut options = ListOptions::parse(&context.query, true)?;
-    if !context.info.name.is_empty() && options.fields.is_empty() {
-        options.fields = crate::selector::FieldSelector::name(&context.info.name);
-    }
     read::check_fields(served, &options)?;
     let api = &context.api;
-    let scope = read::scope(context, served, &options);
+    let scope = read::scope(context, served, &mut options)?;
     let latest = api.store.latest().await.map_err(store_error)?;
     let initial = options.send_initial_events == Some(true);
     let after = options.resource_version.filter(|revision| *revision > 0);
@@ -70,11 +68,14 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         _ if options.send_initial_events == Some(false) => Begin::After(api.cache.revision()),
         _ => Begin::Now,
     };
-    let (source, past, entries, seen) = match cache.subscribe(scope.clone(), begin, &api.cache) {
-        Ok(Subscription { past, entries, revision, changes }) => (Source::Live(changes), past, entries, revision),
+    let (source, past, seen) = match cache.subscribe(scope.clone(), begin, &api.cache) {
+        Ok(Subscription { past, entries, revision, mut changes }) => {
+            changes.begin_with(entries, revision);
+            (Source::Live(changes), past, revision)
+        }
         Err(too_old) => {
             let seen = too_old.after;
-            (Source::Past(Box::new(History::new(api, cache, &served.storage, scope, &too_old))), Vec::new(), Vec::new(), seen)
+            (Source::Past(Box::new(History::new(api, cache, &served.storage, scope, &too_old))), Vec::new(), seen)
         }
     };
     let timeout =
@@ -89,8 +90,7 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         first: true,
         options,
     };
-    let mut begin: VecDeque<Piece> = entries.into_iter().map(Piece::Shown).collect();
-    begin.extend(past.into_iter().map(Piece::Changed));
+    let mut begin: VecDeque<Piece> = past.into_iter().map(Piece::Changed).collect();
     if initial && view.options.allow_watch_bookmarks {
         begin.push_back(Piece::Complete(seen));
     }
@@ -104,6 +104,7 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         deadline: now + Duration::from_secs(timeout),
         bookmark: next_bookmark(now, now + Duration::from_secs(timeout)),
         api: api.clone(),
+        caller: context.caller.clone(),
         ended: false,
         piece: if websocket::asked(&context.headers) { 1 } else { PIECE },
     };
@@ -284,6 +285,30 @@ impl Source {
         }
     }
 
+    /// One of the objects that there were at the begin.
+    fn try_entry(&mut self) -> Option<Arc<Entry>> {
+        match self {
+            Self::Past(_) => None,
+            Self::Live(changes) => changes.try_entry(),
+        }
+    }
+
+    fn has_entries(&self) -> bool {
+        matches!(self, Self::Live(changes) if changes.has_entries())
+    }
+
+    /// Whether something was dropped that the client should have been told.
+    fn lost(&self) -> bool {
+        matches!(self, Self::Live(changes) if changes.lost())
+    }
+
+    fn upcoming(&self) -> Option<(usize, bool)> {
+        match self {
+            Self::Past(_) => None,
+            Self::Live(changes) => changes.upcoming(),
+        }
+    }
+
     /// A change that is there already.
     fn try_next(&mut self) -> Option<Arc<Change>> {
         match self {
@@ -305,6 +330,7 @@ struct Pump {
     deadline: Instant,
     bookmark: Instant,
     api: Arc<crate::api::Api>,
+    caller: Caller,
     ended: bool,
     /// How large what is sent at once becomes; 1 sends every event by itself.
     piece: usize,
@@ -321,19 +347,20 @@ enum Woken {
 impl Pump {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.ended {
+            if self.ended || self.source.lost() {
                 return None;
             }
             if let Err(error) = self.convert().await {
                 return Some(self.fail(&error));
             }
+            let room = self.room().await?;
             if let Some(frames) = self.ready() {
-                return Some(frames);
+                return Some(room.keep(frames));
             }
             if self.ended {
                 return None;
             }
-            if !self.begin.is_empty() {
+            if !self.begin.is_empty() || self.source.has_entries() {
                 // Of what was converted the selectors wanted nothing; there is more.
                 continue;
             }
@@ -379,8 +406,27 @@ impl Pump {
         self.view.write(&json!({"type": "ERROR", "object": error.status()}))
     }
 
+    /// Room for what is sent next, where it is made for this watcher alone or is large: it is held until the client has taken it. `None`
+    /// where there is none for too long: the watcher's user does not read what is sent already.
+    async fn room(&mut self) -> Option<Room> {
+        let Some((bytes, own)) = self.source.upcoming().or_else(|| self.begin.front().map(|_| (self.piece, true))) else {
+            return Some(Room::default());
+        };
+        if !own && bytes <= PIECE {
+            return Some(Room::default());
+        }
+        self.api.inflight.room_of_watch(&self.caller, bytes.max(self.piece.min(PIECE))).await.ok()
+    }
+
     /// What waits longest.
     fn waiting(&mut self) -> Option<Piece> {
+        if let Some(entry) = self.source.try_entry() {
+            return Some(Piece::Shown(entry));
+        }
+        // Asked after the entries: when some were dropped, not all were shown.
+        if self.source.lost() {
+            return None;
+        }
         self.begin.pop_front().or_else(|| self.source.try_next().map(Piece::Changed))
     }
 

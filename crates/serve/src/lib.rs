@@ -14,6 +14,8 @@
 mod error;
 mod files;
 mod gzip;
+mod places;
+mod sent;
 mod server;
 mod stalled;
 mod tls;
@@ -21,5 +23,6 @@ mod tls;
 pub use error::Error;
 pub use files::raise_file_limit;
 pub use gzip::{Gzip, GzipService, UnknownLength};
-pub use server::{Connection, Ended, Limits, Observer, Place, Server};
+pub use places::Place;
+pub use server::{Connection, Ended, Limits, Observer, Server};
 pub use tls::{Certificates, ClientCertificates, Tls};

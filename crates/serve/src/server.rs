@@ -13,12 +13,13 @@ use hyper_util::server::conn::auto;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use crate::places::{Place, Places, Seat};
+use crate::sent::Answering;
 use crate::stalled::Stalled;
 use crate::{Error, Tls};
 
@@ -35,17 +36,10 @@ pub struct Connection {
     pub certificates: Arc<[CertificateDer<'static>]>,
 }
 
-/// The place of a connection among those that the listener allows; found in the request's extensions.
-///
-/// Whoever goes on with a connection after it changed its protocol keeps this for as long: it counts as open until then, and the end
-/// of the listener waits for it.
-#[derive(Debug, Clone)]
-pub struct Place(#[allow(dead_code, reason = "it is held, and given back when it is dropped")] Arc<OwnedSemaphorePermit>);
-
 /// Bounds of a listener.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections open at once; more wait in the kernel's queue.
+    /// Connections open at once; one more takes the place of another one ([`Place`]).
     pub connections: usize,
     /// How long a handshake may take.
     pub handshake: Duration,
@@ -53,6 +47,12 @@ pub struct Limits {
     pub header_read: Duration,
     /// How long an answer may wait for a client that reads nothing.
     pub write_stall: Duration,
+    /// How long a connection may idle on which nobody has proven a name.
+    pub idle_stranger: Duration,
+    /// How long any other connection may idle.
+    pub idle: Duration,
+    /// Bytes of answers that all connections together hold and their clients do not take, before the largest is cut.
+    pub unsent_bytes: usize,
     /// Bytes of the head of one HTTP/1.1 request, and of what waits to be written.
     pub buffer_bytes: usize,
     /// Streams open at once on one HTTP/2 connection.
@@ -70,8 +70,12 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             header_read: Duration::from_secs(60),
             write_stall: Duration::from_secs(60),
+            idle_stranger: Duration::from_secs(60),
+            idle: Duration::from_secs(300),
+            unsent_bytes: 64 << 20,
             buffer_bytes: 256 * 1024,
-            streams: 250,
+            // As kube-apiserver: a client that wants more opens another connection.
+            streams: 100,
             header_bytes: 64 * 1024,
             drain: Duration::from_secs(4),
         }
@@ -80,6 +84,13 @@ impl Default for Limits {
 
 /// Streams that a client may have reset before they were looked at.
 const RESETS: usize = 64;
+
+/// What a client may send of one stream's body before it is read.
+const WINDOW: u32 = 256 * 1024;
+/// How often idle connections, and those that do not read, are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+/// How long an idle connection has to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Told about connections, for metrics.
 pub trait Observer: Send + Sync + 'static {
@@ -168,17 +179,12 @@ impl Server {
     pub async fn run(self, router: Router, shutdown: CancellationToken) -> Ended {
         let Self { tcp, tls, limits, http2, observer, .. } = self;
         let tls = tls.map(|tls| if http2 { tls } else { tls.without_http2() });
-        let slots = Arc::new(Semaphore::new(limits.connections));
+        let places = Places::new(limits.connections, limits.unsent_bytes);
         let mut connections = JoinSet::new();
         let context =
             Arc::new(Context { acceptor: tls.map(|tls| TlsAcceptor::from(tls.config)), limits, http2, observer, router, shutdown });
+        let sweeping = tokio::spawn(sweep(places.clone(), context.limits.clone()));
         loop {
-            let slot = tokio::select! {
-                () = context.shutdown.cancelled() => break,
-                slot = slots.clone().acquire_owned() => slot,
-            };
-            // The semaphore is never closed, so a slot is always given.
-            let Ok(slot) = slot else { break };
             let accepted = tokio::select! {
                 () = context.shutdown.cancelled() => break,
                 Some(ended) = connections.join_next(), if !connections.is_empty() => {
@@ -189,16 +195,24 @@ impl Server {
             };
             match accepted {
                 Ok((stream, remote)) => {
+                    let Some(place) = places.enter(remote.ip()) else {
+                        tracing::warn!(%remote, "connection refused: all places are reserved");
+                        continue;
+                    };
                     let context = context.clone();
                     connections.spawn(async move {
                         context.observer.opened();
-                        context.connection(stream, remote, Place(Arc::new(slot))).await;
+                        let cut = place.seat().cut.clone();
+                        // What is left of it ends with its task.
+                        let _ended = cut.run_until_cancelled(context.connection(stream, remote, place)).await;
                         context.observer.closed();
                     });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "connection not accepted");
-                    // Out of file descriptors, most likely: wait for some to be closed.
+                    if no_files(&error) {
+                        places.make_room();
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -208,16 +222,31 @@ impl Server {
             while let Some(ended) = connections.join_next().await {
                 report_panic(ended);
             }
-            // What changed its protocol is no longer served here, and keeps its place. The semaphore is never closed.
-            let _ = slots.acquire_many(u32::try_from(context.limits.connections).unwrap_or(u32::MAX)).await;
+            // What changed its protocol is no longer served here, and keeps its place.
+            places.all_left().await;
         })
         .await;
+        sweeping.abort();
         if drained.is_ok() {
             return Ended::Drained;
         }
-        let left = context.limits.connections.saturating_sub(slots.available_permits());
+        let left = places.len();
         connections.shutdown().await;
         Ended::Cut(left)
+    }
+}
+
+/// Whether there are no more file descriptors: somebody else's is needed.
+fn no_files(error: &std::io::Error) -> bool {
+    matches!(rustix::io::Errno::from_io_error(error), Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
+/// Ends connections that idle, and cuts those that do not read, until it is aborted.
+async fn sweep(places: Arc<Places>, limits: Limits) {
+    loop {
+        tokio::time::sleep(SWEEP.min(limits.write_stall)).await;
+        places.cut_unread(limits.write_stall, SWEEP);
+        places.end_idle(limits.idle_stranger, limits.idle);
     }
 }
 
@@ -226,6 +255,14 @@ fn report_panic(ended: Result<(), tokio::task::JoinError>) {
         && error.is_panic()
     {
         tracing::error!(%error, "connection ended by a panic in a handler");
+    }
+}
+
+/// Returns when a connection that was asked to end has had time to, and nothing happens on it any more.
+async fn goodbye(seat: &Seat) {
+    tokio::time::sleep(GOODBYE).await;
+    while seat.is_active() {
+        tokio::time::sleep(SWEEP).await;
     }
 }
 
@@ -272,12 +309,16 @@ impl Context {
 
     async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S, connection: Connection, place: Place) {
         let remote = connection.remote;
+        let seat = place.seat().clone();
+        let close = seat.close.clone();
         let router = self.router.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(connection.clone());
             request.extensions_mut().insert(place.clone());
-            router.clone().oneshot(request)
+            let answering = Answering::begin(place.clone());
+            let answer = router.clone().oneshot(request);
+            async move { answer.await.map(|response| response.map(|body| answering.send(body))) }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         if !self.http2 {
@@ -290,6 +331,7 @@ impl Context {
             .max_concurrent_streams(self.limits.streams)
             .max_header_list_size(self.limits.header_bytes)
             .max_send_buf_size(self.limits.buffer_bytes)
+            .initial_stream_window_size(WINDOW)
             // Streams that are opened only to be reset again cost the server work and the client nothing: few of them end the connection.
             .max_pending_accept_reset_streams(Some(RESETS))
             .max_local_error_reset_streams(Some(RESETS))
@@ -302,6 +344,13 @@ impl Context {
             () = self.shutdown.cancelled() => {
                 served.as_mut().graceful_shutdown();
                 served.await
+            }
+            () = close.cancelled() => {
+                served.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = served.as_mut() => ended,
+                    () = goodbye(&seat) => return,
+                }
             }
         };
         if let Err(error) = ended {

@@ -149,14 +149,16 @@ async fn address_in_use() {
 #[tokio::test]
 async fn slow_and_endless_clients_are_let_go_of() {
     let short = Duration::from_millis(50);
-    let limits = Limits { header_read: short, write_stall: short, buffer_bytes: 16 * 1024, connections: 1, ..Limits::default() };
+    let limits = Limits { header_read: short, write_stall: short, buffer_bytes: 16 * 1024, ..Limits::default() };
     let server = Server::bind(ANY_PORT).await.unwrap().limits(limits);
     let address = server.address();
     let stop = CancellationToken::new();
     let running = tokio::spawn(server.run(router(), stop.clone()));
-    // Of one connection at a time each is answered only once the one before is gone.
     let mut dawdler = TcpStream::connect(address).await.unwrap();
     dawdler.write_all(b"GET /who HTTP/1.1\r\nhost: x\r\nx-slow: ").await.unwrap();
+    let mut said = Vec::new();
+    // It is let go of, with or without a word.
+    let _ = dawdler.read_to_end(&mut said).await;
     let mut endless = TcpStream::connect(address).await.unwrap();
     let mut head = b"GET /who HTTP/1.1\r\nhost: x\r\nx-long: ".to_vec();
     head.extend(vec![b'a'; 64 * 1024]);
@@ -168,9 +170,29 @@ async fn slow_and_endless_clients_are_let_go_of() {
     let mut deaf = TcpStream::connect(address).await.unwrap();
     deaf.write_all(b"GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     assert_eq!(ask(TcpStream::connect(address).await.unwrap(), "/who").await, "false 0");
-    drop((dawdler, deaf));
     stop.cancel();
+    // Nobody reads from the deaf one, and it is gone all the same.
     assert_eq!(running.await.unwrap(), Ended::Drained);
+    drop(deaf);
+}
+
+/// KAPI-SRV-06: when all places are taken, somebody new gets that of a stranger who does nothing.
+#[tokio::test]
+async fn a_full_listener_has_room() {
+    let server = Server::bind(ANY_PORT).await.unwrap().limits(Limits { connections: 3, ..Limits::default() });
+    let address = server.address();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(server.run(router(), stop.clone()));
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(TcpStream::connect(address).await.unwrap());
+    }
+    assert_eq!(ask(TcpStream::connect(address).await.unwrap(), "/who").await, "false 0");
+    let mut nothing = Vec::new();
+    let _ = idle[0].read_to_end(&mut nothing).await;
+    assert!(nothing.is_empty(), "the first one was closed");
+    stop.cancel();
+    running.await.unwrap();
 }
 
 /// OLM1-GEN-05: a listener without HTTP/2 offers HTTP/1.1 alone, and speaks TLS 1.2 and newer.

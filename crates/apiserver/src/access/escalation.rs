@@ -2,7 +2,7 @@
 //!
 //! The registry calls these before it writes; `old` is the object as it was, for updates.
 
-use mainstay_rbac::{Attributes, RBAC_GROUP, RoleView, UserInfo, authorize, binding_missing, parse_binding, role_missing};
+use mainstay_rbac::{RBAC_GROUP, RoleView, RoleWrite, UserInfo, binding_refusal, parse_binding, role_refusals};
 use serde_json::Value;
 
 use crate::error::{ApiError, Result};
@@ -21,14 +21,10 @@ pub fn check_role_write<V: RoleView + ?Sized>(
     if user.is_master() || only_bookkeeping(new, old) {
         return Ok(());
     }
-    let namespace = text(new, "/metadata/namespace");
-    let escalate = Attributes::resource(user.clone(), "escalate", namespace, RBAC_GROUP, resource, name);
-    if authorize(view, &escalate).allowed {
-        return Ok(());
-    }
-    match role_missing(view, user, new, old) {
-        Ok(None) => Ok(()),
-        Ok(Some(missing)) => Err(ApiError::forbidden(RBAC_GROUP, resource, text(new, "/metadata/name"), missing)),
+    match role_refusals(view, user, RoleWrite { resource, request_name: name, new, old }) {
+        Ok(refusals) => refusals
+            .first()
+            .map_or(Ok(()), |refusal| Err(ApiError::forbidden(RBAC_GROUP, resource, text(new, "/metadata/name"), refusal.message(user)))),
         Err(error) => Err(ApiError::bad_request(error.to_string())),
     }
 }
@@ -45,18 +41,9 @@ pub fn check_binding_write<V: RoleView + ?Sized>(
         return Ok(());
     }
     let binding = parse_binding(new).map_err(|e| ApiError::bad_request(e.to_string()))?;
-    let reference = &binding.role_ref;
-    let referenced = match reference.kind.as_str() {
-        "ClusterRole" => "clusterroles",
-        _ => "roles",
-    };
-    let bind = Attributes::resource(user.clone(), "bind", &binding.namespace, &reference.api_group, referenced, &reference.name);
-    if authorize(view, &bind).allowed {
-        return Ok(());
-    }
-    match binding_missing(view, user, &binding.namespace, reference) {
+    match binding_refusal(view, view, user, &binding) {
         Ok(None) => Ok(()),
-        Ok(Some(missing)) => Err(ApiError::forbidden(RBAC_GROUP, resource, &binding.name, missing)),
+        Ok(Some(refusal)) => Err(ApiError::forbidden(RBAC_GROUP, resource, &binding.name, refusal.message(user))),
         Err(mainstay_rbac::Error::RoleNotFound { name, .. }) => Err(ApiError::not_found(RBAC_GROUP, resource, &name)),
         Err(error) => Err(ApiError::bad_request(error.to_string())),
     }

@@ -68,7 +68,7 @@ impl Wanted {
     fn read(headers: &HeaderMap) -> Self {
         let all = |name: &str| -> Vec<String> {
             let values = headers.get_all(name).iter();
-            values.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).filter(|v| !v.is_empty()).collect()
+            values.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect()
         };
         let first = |name: &str| all(name).into_iter().next().unwrap_or_default();
         let extra = headers.iter().filter_map(|(name, value)| {

@@ -57,10 +57,15 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), PkiError> {
     partial.push(format!(".{}.partial", std::process::id()));
     let partial = std::path::PathBuf::from(partial);
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&partial).map_err(failed)?;
+    // Never into a file that is there: it may be somebody else's, or lead elsewhere.
+    let opened = match options.open(&partial) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => fs::remove_file(&partial).and_then(|()| options.open(&partial)),
+        opened => opened,
+    };
+    let mut file = opened.map_err(failed)?;
     file.write_all(content).and_then(|()| file.sync_all()).map_err(failed)?;
     fs::rename(&partial, path).map_err(failed)
 }

@@ -81,7 +81,8 @@ pub async fn forward(api: &Api, remote: &RemoteApi, path: &str, mut parts: Parts
 }
 
 /// Carries bytes both ways until one side ends; the client keeps its place so long.
-async fn join(client: OnUpgrade, server: OnUpgrade, closing: tokio_util::sync::CancellationToken, _place: Option<Place>) {
+async fn join(client: OnUpgrade, server: OnUpgrade, closing: tokio_util::sync::CancellationToken, place: Option<Place>) {
+    place.iter().for_each(Place::upgraded);
     let (client, server) = match tokio::try_join!(client, server) {
         Ok(both) => both,
         Err(error) => {

@@ -1,6 +1,7 @@
 //! Objects as they are stored, and their changes.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use mainstay_store::{KeyValue, Revision};
@@ -23,6 +24,30 @@ pub struct Entry {
     pub offset: usize,
     /// Its labels.
     pub labels: Labels,
+    /// Counted from when the cache no longer remembers it.
+    pub loose: Loose,
+}
+
+/// Memory that the cache has let go of and somebody else still holds: counted until that is over.
+#[derive(Debug, Default)]
+pub struct Loose(OnceLock<(Arc<AtomicUsize>, usize)>);
+
+impl Loose {
+    /// The cache lets go of so many bytes.
+    pub fn let_go(&self, all: &Arc<AtomicUsize>, bytes: usize) {
+        self.0.get_or_init(|| {
+            all.fetch_add(bytes, Ordering::Relaxed);
+            (all.clone(), bytes)
+        });
+    }
+}
+
+impl Drop for Loose {
+    fn drop(&mut self) {
+        if let Some((all, bytes)) = self.0.get() {
+            all.fetch_sub(*bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Entry {
@@ -48,7 +73,7 @@ impl Entry {
             Ok(head) => head.metadata.labels.unwrap_or_default(),
             Err(_) => labels_of(&serde_json::from_slice(&stored).ok()?),
         };
-        Some(Self { key, revision, stored, offset, labels })
+        Some(Self { key, revision, stored, offset, labels, loose: Loose::default() })
     }
 
     /// The namespace, empty for what has none.

@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mainstay_store::Revision;
 use tokio::sync::Notify;
 
-use super::Change;
+use super::{Change, Entry};
 
 /// How many changes may wait.
 const CHANGES: usize = 1_024;
@@ -22,10 +23,22 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
+    /// The objects that there were at the begin, and the revision of that.
+    entries: VecDeque<Arc<Entry>>,
+    begun: Revision,
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
     ended: bool,
+    /// Whether what waited was dropped.
+    lost: bool,
     abandoned: bool,
+}
+
+impl Waiting {
+    /// Ends the watch, and holds nothing any more.
+    fn lose(&mut self) {
+        *self = Self { ended: true, lost: true, abandoned: self.abandoned, ..Self::default() };
+    }
 }
 
 /// The cache's end; the watcher's stream ends when it is dropped, after what still waits.
@@ -56,7 +69,7 @@ impl Sender {
             let bytes = change.bytes();
             let full = waiting.changes.len() >= CHANGES || !waiting.changes.is_empty() && waiting.bytes + bytes > BYTES;
             if full {
-                *waiting = Waiting { ended: true, ..Waiting::default() };
+                waiting.lose();
                 return false;
             }
             waiting.bytes += bytes;
@@ -65,6 +78,22 @@ impl Sender {
         });
         self.0.news.notify_one();
         taken
+    }
+
+    /// Lets go of a watcher that still has something from before this revision to take; whether it did.
+    pub fn let_go_before(&self, floor: Revision) -> bool {
+        let lost = self.0.with(|waiting| {
+            let late = !waiting.entries.is_empty() && waiting.begun <= floor
+                || waiting.changes.front().is_some_and(|change| change.revision <= floor);
+            if late {
+                waiting.lose();
+            }
+            late
+        });
+        if lost {
+            self.0.news.notify_one();
+        }
+        lost
     }
 
     /// Whether the watcher is gone.
@@ -103,6 +132,38 @@ impl Receiver {
         })
     }
 
+    /// Keeps the objects that there were at the begin with what follows, so that both are let go of together.
+    pub fn begin_with(&mut self, entries: Vec<Arc<Entry>>, revision: Revision) {
+        self.0.with(|waiting| {
+            if !waiting.lost {
+                (waiting.entries, waiting.begun) = (entries.into(), revision);
+            }
+        });
+    }
+
+    /// The next of the objects that there were at the begin.
+    pub fn try_entry(&mut self) -> Option<Arc<Entry>> {
+        self.0.with(|waiting| waiting.entries.pop_front())
+    }
+
+    /// Whether some of these wait.
+    pub fn has_entries(&self) -> bool {
+        self.0.with(|waiting| !waiting.entries.is_empty())
+    }
+
+    /// Whether what waited was dropped, since the watcher did not take it: nothing more may be sent.
+    pub fn lost(&self) -> bool {
+        self.0.with(|waiting| waiting.lost)
+    }
+
+    /// About how many bytes the next piece takes, and whether it is made for this watcher alone.
+    pub fn upcoming(&self) -> Option<(usize, bool)> {
+        self.0.with(|waiting| match waiting.entries.front() {
+            Some(entry) => Some((entry.stored.len(), true)),
+            None => waiting.changes.front().map(|change| (change.bytes(), waiting.changes.len() > 1)),
+        })
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.0.with(|waiting| waiting.changes.is_empty())
@@ -119,7 +180,6 @@ impl Drop for Receiver {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::cache::Entry;
     use bytes::Bytes;
 
     fn change(revision: u64, size: usize) -> Arc<Change> {
@@ -129,6 +189,7 @@ mod tests {
             stored: Bytes::from(vec![b'x'; size]),
             offset: 0,
             labels: crate::selector::Labels::default(),
+            loose: crate::cache::entry::Loose::default(),
         };
         Arc::new(Change::new(revision, Some(Arc::new(entry)), None))
     }
@@ -175,5 +236,24 @@ mod tests {
         let (sender, receiver) = queue();
         drop(receiver);
         assert!(sender.is_closed() && !sender.offer(&change(1, 1)));
+    }
+
+    /// KAPI-SRV-06: a watcher that has something old to take is let go of with all that it holds; one that keeps up is not.
+    #[tokio::test]
+    async fn who_is_behind_is_let_go_of() {
+        let (late, mut slow) = queue();
+        let (early, mut reads) = queue();
+        let first = change(5, 10);
+        for (sender, begun) in [(&late, &mut slow), (&early, &mut reads)] {
+            begun.begin_with(vec![first.now.clone().unwrap()], 4);
+            assert!(sender.offer(&change(6, 10)));
+        }
+        assert_eq!(reads.upcoming(), Some((10, true)));
+        reads.try_entry().unwrap();
+        assert_eq!(reads.upcoming(), Some((266, false)));
+        assert!(late.let_go_before(4) && !early.let_go_before(4) && slow.lost() && !reads.lost());
+        assert!(!slow.has_entries() && slow.recv().await.is_none());
+        assert_eq!(Arc::strong_count(first.now.as_ref().unwrap()), 1);
+        assert_eq!(reads.recv().await.unwrap().revision, 6);
     }
 }

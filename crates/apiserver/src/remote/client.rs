@@ -25,7 +25,8 @@ use tokio_rustls::client::TlsStream;
 
 use super::error::{CallError, Failure, dial, go_duration};
 use super::local::LocalService;
-use super::resolve::{Address, Facts};
+use super::resolve::{Address, Facts, ResolveError};
+use super::simulated::is_simulated;
 use super::target::{ClientConfig, Target, Trust};
 use super::tls::{self, Identity};
 use crate::cache::{Cache, Scope};
@@ -52,6 +53,8 @@ type Pooled = Client<Connector, Body>;
 pub struct Remotes {
     cache: Arc<Cache>,
     local: Vec<LocalService>,
+    /// Whether webhooks whose pods are simulated are not asked.
+    skip_simulated: bool,
     /// Shown to aggregated API servers.
     front_proxy: OnceLock<Identity>,
     clients: Mutex<HashMap<Key, Pooled>>,
@@ -80,7 +83,7 @@ enum Way {
 impl Remotes {
     /// Services are looked up in this cache, unless one is local.
     pub fn new(cache: Arc<Cache>, local: Vec<LocalService>) -> Self {
-        Self { cache, local, front_proxy: OnceLock::new(), clients: Mutex::default() }
+        Self { cache, local, skip_simulated: false, front_proxy: OnceLock::new(), clients: Mutex::default() }
     }
 
     /// Sets the certificate that aggregated API servers know us by; the first one holds.
@@ -88,6 +91,18 @@ impl Remotes {
     pub fn front_proxy(self, identity: Identity) -> Self {
         self.front_proxy.get_or_init(|| identity);
         self
+    }
+
+    /// Sets whether webhooks whose pods are simulated are passed over.
+    #[must_use]
+    pub fn skip_simulated(self, skip_simulated: bool) -> Self {
+        Self { skip_simulated, ..self }
+    }
+
+    /// Whether a webhook is passed over: its pods are simulated, and that was asked for.
+    pub fn passes_over(&self, target: &Target) -> bool {
+        let simulated = || matches!(self.addresses(target), Err(Failure::Resolve(ResolveError::Simulated { .. })));
+        self.skip_simulated && simulated()
     }
 
     /// Posts a review and answers with what came back. The timeout is part of the URL, as upstream, and covers everything.
@@ -140,13 +155,21 @@ impl Remotes {
             Target::Url(url) => {
                 let uri: Uri = url.parse().map_err(|error| Failure::Connect(format!("{error}")))?;
                 let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+                if is_simulated(&self.cache, host) {
+                    return Err(ResolveError::SimulatedAddress(host.to_owned()).into());
+                }
                 Ok(vec![Address { host: host.to_owned(), port: uri.port_u16().unwrap_or(443) }])
             }
             Target::Service { namespace, name, port, .. } => {
                 if let Some(local) = self.local(namespace, name) {
                     return Ok(vec![local.address.clone()]);
                 }
-                Ok(self.service(namespace, name).addresses(name, *port)?)
+                let mut found = self.service(namespace, name).addresses(name, *port)?;
+                found.retain(|address| !is_simulated(&self.cache, &address.host));
+                if found.is_empty() {
+                    return Err(ResolveError::Simulated { namespace: namespace.clone(), name: name.clone() }.into());
+                }
+                Ok(found)
             }
         }
     }

@@ -66,6 +66,12 @@ impl CallError {
         matches!(self, Self::Transport { failure: Failure::Timeout, .. })
     }
 
+    /// Whether whom it should have reached is simulated.
+    pub fn is_simulated(&self) -> bool {
+        let Self::Transport { failure: Failure::Resolve(error), .. } = self else { return false };
+        matches!(error, ResolveError::Simulated { .. } | ResolveError::SimulatedAddress(_))
+    }
+
     /// The status of an answer that was no success.
     pub fn status(&self) -> Option<StatusCode> {
         match self {

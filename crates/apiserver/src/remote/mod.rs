@@ -6,6 +6,8 @@
 //!                └ Trust  ──► tls: caBundle, or the machine's roots, or anything          ──► pooled client ──► answer, bounded
 //! ```
 //!
+//! Simulated pods answer nothing, so calls of them fail here, and say how they would not.
+//!
 //! Nobody forwards cluster addresses on this machine, so a Service is its endpoints. Whatever goes wrong is a [`CallError`] in
 //! kube-apiserver's words, since people search for those.
 
@@ -13,6 +15,7 @@ mod client;
 mod error;
 mod local;
 mod resolve;
+mod simulated;
 mod target;
 mod tls;
 

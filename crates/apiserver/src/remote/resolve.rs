@@ -57,6 +57,20 @@ pub enum ResolveError {
     /// Nothing that is ready stands behind the Service.
     #[error("no endpoints available for service {0:?}")]
     NoEndpoints(String),
+    /// What stands behind the Service is simulated.
+    #[error(
+        "service {namespace}/{name} has only simulated pods, which answer nothing; mainstay up --serve-local {namespace}/{name}=HOST:PORT \
+         sends its calls to a process"
+    )]
+    Simulated {
+        /// The Service's namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// An address that is asked for by itself is simulated.
+    #[error("{0} is the address of a simulated node or pod, where nothing answers")]
+    SimulatedAddress(String),
     /// No Service of its type can be called.
     #[error("unsupported service type {0:?}")]
     Type(String),

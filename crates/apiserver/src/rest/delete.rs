@@ -257,9 +257,10 @@ pub fn is_finished(served: &Served, new: &Value, live: &Value) -> bool {
 /// Deletes what a list would show; answers with that list.
 pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
     let options = options(context, body)?;
-    let list_options = ListOptions::parse(&context.query, false)?;
+    let mut list_options = ListOptions::parse(&context.query, false)?;
     super::read::check_fields(served, &list_options)?;
-    let page = super::read::find(context, served, &list_options).await?;
+    let scope = super::read::scope(context, served, &mut list_options)?;
+    let page = super::read::find(context, served, &list_options, &scope).await?;
     let mut items = Vec::with_capacity(page.entries.len());
     for entry in &page.entries {
         let namespace = if served.facts.namespaced { entry.namespace() } else { "" };

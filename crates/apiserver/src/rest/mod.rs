@@ -12,10 +12,12 @@ mod update;
 use std::sync::Arc;
 
 use axum::body::Body;
+use http::Method;
 
 use crate::error::{ApiError, Result};
 use crate::negotiate;
 use crate::object;
+use crate::request::RequestInfo;
 use crate::respond::Answer;
 use crate::served::Served;
 use crate::server::Context;
@@ -30,11 +32,13 @@ const DEEPEST: usize = 120;
 /// Answers a request below `/api/V/` or `/apis/G/V/`.
 pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
     let info = &context.info;
+    // A path with further slashes is authorized as it reads, and leads nowhere.
+    let prefix = if info.group.is_empty() { "/api/" } else { "/apis/" };
+    if !info.path.starts_with(prefix) {
+        return Err(ApiError::page_not_found());
+    }
     let snapshot = context.api.served();
-    let served = match snapshot.resource(&info.group, &info.version, &info.resource) {
-        Some(served) => served.clone(),
-        None => return Err(ApiError::no_such_resource()),
-    };
+    let Some(served) = snapshot.resource(&info.group, &info.version, &info.resource).cloned() else { return Err(absent(info)) };
     if let Some(custom) = &served.custom
         && let Some(warning) = &custom.deprecation_warning
     {
@@ -43,15 +47,15 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
     if served.is("", "endpoints") {
         context.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
     }
-    if served.facts.namespaced && info.namespace.is_empty() && !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
-        return Err(ApiError::no_such_resource());
+    if leads_nowhere(info, &served) {
+        return Err(absent(info));
     }
-    // Across all namespaces, objects can be read only.
-    if served.facts.namespaced && info.namespace.is_empty() && info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
-        return Err(if served.custom.is_some() { ApiError::no_such_resource() } else { ApiError::method_not_allowed() });
+    check_method(context, &served)?;
+    if info.in_namespace && info.namespace.is_empty() && !info.name.is_empty() && !info.is_selected {
+        return Err(ApiError::bad_request("Namespace parameter required."));
     }
-    if !served.facts.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
-        return Err(ApiError::no_such_resource());
+    if let "." | ".." = info.name.as_str() {
+        return Err(ApiError::bad_request(format!("Name parameter invalid: {:?}: may not be '{}'", info.name, info.name)));
     }
     // A custom resource has no message; its Scale does.
     if served.custom.is_some()
@@ -77,18 +81,48 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
         "watch" => crate::watch::open(context, &served).await,
         "get" => read::get(context, &served).await,
         "create" => {
-            let body = crate::server::read_body(body).await?;
+            let body = crate::server::receive(context, body).await?;
             match special::create(context, &served, &body).await? {
                 Some(answer) => Ok(answer),
                 None => create::create(context, &served, &body).await,
             }
         }
-        "update" => update::update(context, &served, None, &crate::server::read_body(body).await?).await,
-        "patch" => patch::patch(context, &served, None, &crate::server::read_body(body).await?).await,
-        "delete" => delete::delete(context, &served, &crate::server::read_body(body).await?).await,
-        "deletecollection" => delete::delete_collection(context, &served, &crate::server::read_body(body).await?).await,
+        "update" => update::update(context, &served, None, &crate::server::receive(context, body).await?).await,
+        "patch" => patch::patch(context, &served, None, &crate::server::receive(context, body).await?).await,
+        "delete" => delete::delete(context, &served, &crate::server::receive(context, body).await?).await,
+        "deletecollection" => delete::delete_collection(context, &served, &crate::server::receive(context, body).await?).await,
         _ => Err(ApiError::method_not_allowed()),
     }
+}
+
+/// 404 for what no resource is at: a page that is not there where CRDs could serve it, else a refusal in the form of the API.
+fn absent(info: &RequestInfo) -> ApiError {
+    if crate::pages::is_built_in(&info.group, &info.version) { ApiError::no_such_resource() } else { ApiError::page_not_found() }
+}
+
+/// Whether a path has more or fewer elements than the resource's.
+fn leads_nowhere(info: &RequestInfo, served: &Served) -> bool {
+    let named = !info.name.is_empty() && !info.is_selected;
+    // Nothing of the whole cluster lies in a namespace, namespaces neither: what is granted there says nothing of it.
+    let misplaced = if served.facts.namespaced {
+        !info.in_namespace && (named || (served.custom.is_some() && !matches!(info.verb.as_str(), "list" | "watch")))
+    } else {
+        info.in_namespace
+    };
+    let watched_part = info.verb == "watch" && !info.subresource.is_empty();
+    let beyond = !info.rest.is_empty() && info.subresource != "proxy";
+    // Paths with the verb `proxy` are gone since Kubernetes 1.10.
+    misplaced || watched_part || beyond || info.verb == "proxy"
+}
+
+/// Refuses a method that nothing is registered for: built-in resources know no HEAD, and watches by path only GET.
+fn check_method(context: &Context, served: &Served) -> Result<()> {
+    let (info, method) = (&context.info, &context.method);
+    let built_in = served.custom.is_none();
+    let watched = info.verb == "watch" && *method != Method::GET;
+    // Across all namespaces, objects can be read only.
+    let everywhere = served.facts.namespaced && !info.in_namespace && !matches!(info.verb.as_str(), "list" | "watch");
+    if built_in && (*method == Method::HEAD || watched || everywhere) { Err(ApiError::method_not_allowed()) } else { Ok(()) }
 }
 
 fn allowed(served: &Served, verb: &str, on_collection: bool) -> bool {
@@ -109,7 +143,7 @@ async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body) -
     if !sub.verbs.iter().any(|one| one == verb) {
         return Err(ApiError::method_not_allowed());
     }
-    let body = crate::server::read_body(body).await?;
+    let body = crate::server::receive(context, body).await?;
     if let Some(answer) = special::subresource(context, served, &body).await? {
         return Ok(answer);
     }

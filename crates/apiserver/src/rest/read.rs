@@ -27,6 +27,11 @@ pub async fn get(context: &Context, served: &Served) -> Result<Answer> {
     if let Some(wanted) = wanted {
         not_in_the_future(context, wanted).await?;
     }
+    // What is there now says about how large the answer becomes: its value, its text, and what that is encoded into.
+    if !context.caller.exempt {
+        let size = context.api.cached(served, &info.namespace, &info.name).map_or(0, |entry| entry.stored.len());
+        context.room(size.saturating_mul(3)).await?;
+    }
     let Loaded { value, .. } = context.api.require(served, &info.namespace, &info.name).await?;
     respond::object(context, served, StatusCode::OK, value)
 }
@@ -39,6 +44,9 @@ async fn not_in_the_future(context: &Context, wanted: Revision) -> Result<()> {
     let latest = context.api.store.latest().await.map_err(store_error)?;
     if wanted > latest { Err(too_large_version(wanted, latest)) } else { Ok(()) }
 }
+
+/// From so many objects on, to go through all of them takes long.
+const MANY: usize = 500;
 
 /// What a list found.
 pub struct Page {
@@ -54,9 +62,14 @@ pub struct Page {
 
 /// Lists a collection.
 pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
-    let options = ListOptions::parse(&context.query, false)?;
+    let mut options = ListOptions::parse(&context.query, false)?;
     check_fields(served, &options)?;
-    let page = find(context, served, &options).await?;
+    let scope = scope(context, served, &mut options)?;
+    if context.api.cache.resource(&served.storage).len() > MANY {
+        context.takes_long().await;
+    }
+    let page = find(context, served, &options, &scope).await?;
+    context.room(page.entries.iter().map(|entry| entry.stored.len() + 64).sum()).await?;
     let metadata = list_metadata(&page);
     match context.agreed.shape {
         Shape::Object | Shape::Discovery => write_list(context, served, &page, &metadata),
@@ -162,9 +175,17 @@ pub fn selected(served: &Served, options: &ListOptions, entry: &Entry) -> bool {
     })
 }
 
-/// The part of the resource that the request is about, narrowed by the selector.
-pub fn scope(context: &Context, served: &Served, options: &ListOptions) -> Scope {
-    let named = options.fields.required("metadata.name").unwrap_or_default();
+/// The part of the resource that the request is about, narrowed by the selector. A request that was authorized for one name shows that
+/// one: its selector must ask for it, and has it where it asks for nothing.
+pub fn scope(context: &Context, served: &Served, options: &mut ListOptions) -> Result<Scope> {
+    let authorized = &context.info.name;
+    if !authorized.is_empty() {
+        if options.fields.is_empty() {
+            options.fields = crate::selector::FieldSelector::name(authorized);
+        } else if options.fields.required("metadata.name") != Some(authorized) {
+            return Err(ApiError::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
+    }
     let namespace = if served.facts.namespaced {
         if context.info.namespace.is_empty() {
             options.fields.required("metadata.namespace").unwrap_or_default()
@@ -174,7 +195,8 @@ pub fn scope(context: &Context, served: &Served, options: &ListOptions) -> Scope
     } else {
         ""
     };
-    Scope { namespace: namespace.to_owned(), name: named.to_owned() }
+    let name = options.fields.required("metadata.name").unwrap_or_default();
+    Ok(Scope { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
 /// The entries in the asked version, where a webhook converts between versions.
@@ -185,8 +207,8 @@ pub async fn in_version(served: &Served, entries: Vec<Arc<Entry>>) -> Result<Vec
     }
 }
 
-/// Finds the objects of a list.
-pub async fn find(context: &Context, served: &Served, options: &ListOptions) -> Result<Page> {
+/// Finds the objects of a list in its [`scope`].
+pub async fn find(context: &Context, served: &Served, options: &ListOptions, scope: &Scope) -> Result<Page> {
     let api = &context.api;
     if let Some(wanted) = options.resource_version {
         not_in_the_future(context, wanted).await?;
@@ -197,7 +219,6 @@ pub async fn find(context: &Context, served: &Served, options: &ListOptions) -> 
         (Some(wanted), None) if wanted > 0 && options.limit > 0 => Some(wanted),
         _ => None,
     };
-    let scope = scope(context, served, options);
     // The cache ignores limits where any revision will do, and one object needs no pages.
     let one = !scope.name.is_empty() && (!served.facts.namespaced || !context.info.namespace.is_empty());
     let paged = options.limit > 0 && options.resource_version != Some(0) && !one;
@@ -213,7 +234,7 @@ pub async fn find(context: &Context, served: &Served, options: &ListOptions) -> 
         };
         waited.ok_or_else(|| too_large_version(options.resource_version.unwrap_or_default(), api.cache.revision()))?;
     }
-    let (found, revision) = cache.list_at(&scope, &api.cache);
+    let (found, revision) = cache.list_at(scope, &api.cache);
     let mut entries = in_version(served, found).await?;
     entries.retain(|entry| selected(served, options, entry));
     Ok(Page { entries, revision, next: String::new(), remaining: None })

@@ -13,7 +13,7 @@ use crate::cache::{Begin, Change, ROOT, ResourceCache, Scope, Subscription, TooO
 use crate::error::{ApiError, Result};
 
 /// About how many bytes of changes one step holds.
-const STEP: usize = 1 << 20;
+const STEP: usize = 256 << 10;
 
 /// The way from a revision of the past to the present.
 pub struct History {

@@ -86,11 +86,18 @@ pub(super) async fn call(request: &Request<'_>, hook: &Hook, view: &View<'_>, mu
         return Err(Failure::Calling(format!("could not create admission objects: {words}")));
     };
     let client = hook.client.as_ref().map_err(|error| Failure::Calling(format!("could not get REST client: {error}")))?;
+    if request.context.api.remotes.passes_over(&client.target) {
+        request.context.warn(format!("admission webhook {:?} was passed over: its pods are simulated", hook.name));
+        return Ok(None);
+    }
     let uid = uuid::Uuid::new_v4().to_string();
     let review = admission_review(request, view, &uid, version);
     let left = request.reinvocation.deadline().saturating_duration_since(Instant::now());
     let answered = request.context.api.remotes.call(client, &review, hook.timeout.min(left)).await;
-    let answer = answered.map_err(|error: CallError| Failure::Calling(format!("failed to call webhook: {error}")))?;
+    let answer = answered.map_err(|error: CallError| {
+        let whose = if error.is_simulated() { hook.whose() } else { String::new() };
+        Failure::Calling(format!("failed to call webhook: {error}{whose}"))
+    })?;
     let invalid = |error: ReviewError| Failure::Calling(format!("received invalid webhook response: {error}"));
     let response = response(&answer, &uid, version).map_err(invalid)?;
     let patch = patch(response, mutating, version).map_err(invalid)?;

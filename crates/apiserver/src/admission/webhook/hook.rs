@@ -22,6 +22,8 @@ pub(super) struct Hook {
     pub(super) name: String,
     /// The name of its configuration.
     pub(super) configuration: String,
+    /// The ClusterExtension that the configuration belongs to.
+    pub(super) extension: Option<String>,
     /// Unique among all webhooks.
     pub(super) id: String,
     /// Whom to call, or why nobody can be.
@@ -43,12 +45,23 @@ impl Configuration {
     pub(super) fn compile(object: &Value) -> Self {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let hooks = object["webhooks"].as_array().into_iter().flatten();
-        Self { hooks: hooks.enumerate().map(|(index, hook)| Hook::compile(hook, name, index)).collect() }
+        Self { hooks: hooks.enumerate().map(|(index, hook)| Hook::compile(hook, object, name, index)).collect() }
     }
 }
 
 impl Hook {
-    fn compile(hook: &Value, configuration: &str, index: usize) -> Self {
+    /// Whom it belongs to, and how to be rid of it: for those whom it stops.
+    pub(super) fn whose(&self) -> String {
+        match &self.extension {
+            Some(name) => format!(
+                "; webhook configuration {} belongs to clusterextension {name}: mainstay uninstall {name} removes it",
+                self.configuration
+            ),
+            None => format!("; it belongs to webhook configuration {}, which kubectl delete removes", self.configuration),
+        }
+    }
+
+    fn compile(hook: &Value, object: &Value, configuration: &str, index: usize) -> Self {
         let text = |field: &str| hook.get(field).and_then(Value::as_str).unwrap_or_default();
         let known = ["v1", "v1beta1"];
         let mut versions = hook["admissionReviewVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -56,6 +69,7 @@ impl Hook {
         Self {
             name: text("name").to_owned(),
             configuration: configuration.to_owned(),
+            extension: extension_of(object),
             id: format!("{configuration}/{index}/{}", text("name")),
             client: ClientConfig::of_webhook(&hook["clientConfig"]).map_err(|error| error.to_string()),
             timeout: Duration::from_secs(hook["timeoutSeconds"].as_u64().unwrap_or(10)),
@@ -79,4 +93,11 @@ impl Hook {
         // A condition that fails closes the way; its own words are the refusal.
         Ok(holds.map_err(|error| request.forbidden(error))?.then_some(view))
     }
+}
+
+/// The ClusterExtension that its labels name.
+fn extension_of(object: &Value) -> Option<String> {
+    let labels = &object["metadata"]["labels"];
+    let owned = labels["olm.operatorframework.io/owner-kind"] == "ClusterExtension";
+    labels["olm.operatorframework.io/owner-name"].as_str().filter(|_| owned).map(str::to_owned)
 }
