@@ -8,7 +8,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The annotation of a ClusterExtension that was made along with a change: the [`ChangePlan`] whose approval covers its first install.
+/// The annotation of a ClusterExtension that was made along with a change: the [`ChangePlan`] whose approval covers its first install,
+/// where [`ChangePlanSpec::approved_along`] names it.
 pub const CHANGE_PLAN: &str = "lifecycle.mainstay.dev/change-plan";
 
 /// What the cluster's owners allow without being asked.
@@ -108,6 +109,28 @@ pub struct ChangePlanSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 80))]
     pub approved_digest: Option<String>,
+    /// The extensions that the approval lets install the bundles that come along, each this very one; whoever approves names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 200))]
+    pub approved_along: Vec<AlongRef>,
+}
+
+/// A ClusterExtension that installs a bundle along with a change, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "named by what they are")]
+pub struct AlongRef {
+    #[schemars(length(max = 253))]
+    pub name: String,
+    #[schemars(length(max = 64))]
+    pub uid: String,
+    #[schemars(length(max = 253))]
+    pub package: String,
+    #[schemars(length(max = 63))]
+    pub namespace: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub service_account: String,
 }
 
 /// A ClusterExtension, this very one.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mainstay_runtime::KindError;
+use mainstay_runtime::{KindError, NotLeading};
 use serde_json::Value;
 
 use crate::{NotOurs, ObjectError, ObjectRef};
@@ -88,6 +88,17 @@ pub enum WriteError {
         /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Nothing was sent: another process may be leading by now.
+    #[error("cannot {verb} {object}")]
+    NotLeading {
+        /// What was tried.
+        verb: Verb,
+        /// On what.
+        object: Box<ObjectRef>,
+        /// Why.
+        #[source]
+        source: NotLeading,
     },
     /// The answer makes no sense.
     #[error("cannot {verb} {object}: unexpected answer ({problem})")]

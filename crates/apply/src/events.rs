@@ -1,15 +1,25 @@
 //! Events: what happened to an object, for people. The same event again is counted, not repeated.
+//!
+//! ```text
+//!   record ──► queue (bounded) ──► one task that writes ──► events.k8s.io/v1
+//! ```
+//!
+//! Whoever reports never waits for the server: a slow one must not hold up the work. What finds no place in the queue is dropped, and counted.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::{SignedDuration, Timestamp};
 use mainstay_runtime::Env;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::{ObjectRef, Patch, WriteError, Writer};
+use crate::{ObjectError, ObjectRef, Patch, WriteError, Writer};
 
+/// Events that wait to be written; more are dropped.
+const WAITING: usize = 1_000;
+/// When so many wait, what is as it should be is no news.
+const BUSY: usize = WAITING / 2;
 /// How many different events are remembered.
 const REMEMBERED: usize = 1_024;
 /// An event that comes again after this long is a new one.
@@ -27,14 +37,26 @@ pub enum EventKind {
     Warning,
 }
 
-/// Writes events as one controller.
+/// Reports events as one controller; they are written in the background.
 #[derive(Clone)]
 pub struct Recorder {
+    scribe: Arc<Scribe>,
+    /// Begun with the first report, since only that is sure to be made where tasks can be started.
+    queue: Arc<OnceLock<mpsc::Sender<Told>>>,
+}
+
+/// Who writes what was reported.
+struct Scribe {
     writer: Writer,
     env: Env,
     controller: String,
     instance: String,
-    seen: Arc<Mutex<HashMap<Seen, Series>>>,
+}
+
+enum Told {
+    Event(Box<Seen>),
+    /// Everything that was reported before is to be written.
+    Flush(oneshot::Sender<()>),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -56,17 +78,19 @@ struct Series {
 impl Recorder {
     /// A recorder that reports as `controller`, running as `instance`.
     pub fn new(writer: Writer, env: Env, controller: impl Into<String>, instance: impl Into<String>) -> Self {
-        Self { writer, env, controller: controller.into(), instance: instance.into(), seen: Arc::default() }
+        let scribe = Scribe { writer, env, controller: controller.into(), instance: instance.into() };
+        Self { scribe: Arc::new(scribe), queue: Arc::default() }
     }
 
-    /// Reports that `action` on `about` had this outcome.
+    /// Reports that `action` on `about` had this outcome. It is written later, by a task of the runtime that this is called in.
     ///
-    /// Events of cluster-wide objects go to namespace `default`. Failing to report is no reason to fail the work: callers
-    /// log the error.
-    pub async fn record(&self, about: &Value, kind: EventKind, reason: &str, action: &str, note: &str) -> Result<(), WriteError> {
+    /// Events of cluster-wide objects go to namespace `default`. Failing to report is no reason to fail the work: what cannot be written is
+    /// logged, and what finds no place in the queue is counted (`mainstay_events_dropped_total`). The error is that of an object that does not
+    /// say what it is.
+    pub fn record(&self, about: &Value, kind: EventKind, reason: &str, action: &str, note: &str) -> Result<(), ObjectError> {
         let object = ObjectRef::of(about)?;
         let uid = about.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let key = Seen {
+        let told = Seen {
             object,
             uid,
             kind,
@@ -74,9 +98,59 @@ impl Recorder {
             action: cut(action, REASON).to_owned(),
             note: cut(note, NOTE).to_owned(),
         };
+        let queue = self.queue();
+        let busy = kind == EventKind::Normal && queue.capacity() < BUSY;
+        if busy || queue.try_send(Told::Event(Box::new(told))).is_err() {
+            tracing::debug!(reason, "too many events wait: one is dropped");
+            self.scribe.env.metrics().event_dropped(&self.scribe.controller);
+        }
+        Ok(())
+    }
+
+    /// Waits until everything that was reported before is written, or cannot be.
+    pub async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        if self.queue().send(Told::Flush(done)).await.is_ok() {
+            // Nobody writes any more when the runtime ends.
+            let _ = written.await;
+        }
+    }
+
+    fn queue(&self) -> &mpsc::Sender<Told> {
+        self.queue.get_or_init(|| {
+            let (queue, told) = mpsc::channel(WAITING);
+            tokio::spawn(self.scribe.clone().write_all(told));
+            queue
+        })
+    }
+}
+
+impl Scribe {
+    /// Writes what is reported, in order, until nobody can report any more.
+    async fn write_all(self: Arc<Self>, mut queue: mpsc::Receiver<Told>) {
+        let mut seen = HashMap::new();
+        while let Some(told) = queue.recv().await {
+            match told {
+                Told::Flush(done) => {
+                    // Whoever asked may have gone.
+                    let _ = done.send(());
+                }
+                Told::Event(event) => {
+                    let reason = event.reason.clone();
+                    match self.write(&mut seen, *event).await {
+                        Ok(()) => {}
+                        Err(WriteError::NotLeading { .. }) => tracing::debug!(reason, "an event is not written: the Lease is lost"),
+                        Err(error) => {
+                            tracing::warn!(error = &error as &dyn std::error::Error, reason, "an event could not be written");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn write(&self, seen: &mut HashMap<Seen, Series>, key: Seen) -> Result<(), WriteError> {
         let now = self.env.now();
-        // Held while writing, so that two reports of the same do not both begin a series.
-        let mut seen = self.seen.lock().await;
         if let Some(series) = seen.get_mut(&key).filter(|series| now.duration_since(series.last) < SERIES) {
             let count = series.count + 1;
             let patch = Patch::Merge(json!({"series": {"count": count, "lastObservedTime": micro(now)}}));

@@ -3,7 +3,7 @@
 use http::{Method, Request};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use mainstay_runtime::Served;
+use mainstay_runtime::{NotLeading, Served};
 use serde_json::Value;
 
 use crate::{ObjectRef, Verb, WriteError};
@@ -81,7 +81,12 @@ impl Call<'_> {
             request = request.header(http::header::CONTENT_TYPE, self.content_type);
         }
         let request = request.body(Body::from(body.into_bytes())).map_err(|error| strange(error.to_string()))?;
-        let response = client.send(request).await.map_err(|error| unreachable(Box::new(error)))?;
+        let response = client.send(request).await.map_err(|error| {
+            if NotLeading::is_behind(&error) {
+                return WriteError::NotLeading { verb: self.verb, object: Box::new(self.object.clone()), source: NotLeading };
+            }
+            unreachable(Box::new(error))
+        })?;
         let code = response.status();
         let bytes = Limited::new(response.into_body(), LARGEST).collect().await.map_err(unreachable)?.to_bytes();
         if !code.is_success() {

@@ -11,6 +11,8 @@ use crate::{Expect, Health, ObjectRef, Owner, Patch, Propagation, Reason, WriteE
 pub enum Step {
     /// Makes an object that must not exist.
     Create(Value),
+    /// Makes an object that must not exist, by a request that names it ([`Writer::create_named`]).
+    CreateNamed(Value),
     /// Makes an object unless there is one already, which is then left as it is.
     CreateOnce(Value),
     /// Server-side apply.
@@ -147,6 +149,7 @@ impl Writer {
     async fn step(&self, step: &Step) -> Result<(Effect, Option<Value>), WriteError> {
         match step {
             Step::Create(object) => Ok((Effect::Created, Some(self.create(object).await?))),
+            Step::CreateNamed(object) => Ok((Effect::Created, Some(self.create_named(object).await?))),
             Step::CreateOnce(object) => match self.create(object).await {
                 Ok(object) => Ok((Effect::Created, Some(object))),
                 Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok((Effect::Unchanged, None)),

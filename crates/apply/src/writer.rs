@@ -11,10 +11,14 @@ use serde_json::{Value, json};
 use crate::managed::adopted;
 use crate::owner::asks_to_be_kept;
 use crate::request::{Answer, Call, collection, path, with_query};
-use crate::{Effect, Health, ObjectError, ObjectRef, Owner, Until, Verb, WriteError, health};
+use crate::{Effect, Health, ObjectError, ObjectRef, Owner, Reason, Until, Verb, WriteError, health};
 
 /// Between two looks at a server that ends watches at once, or does not name a kind yet.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// How often a write is tried again on an object whose status changed meanwhile.
+const LOOKS: usize = 5;
+/// A version that no object has.
+const NO_VERSION: &str = "9223372036854775807";
 
 /// One identity's way to write. Cloning is cheap.
 #[derive(Clone)]
@@ -32,17 +36,31 @@ pub struct Expect {
     pub uid: Option<String>,
     /// In this state.
     pub resource_version: Option<String>,
+    /// Or in another state that says the same but for its status: what was seen, without that ([`Expect::as_seen`]).
+    pub content: Option<Box<Value>>,
 }
 
 impl Expect {
     /// The object as it was seen.
     pub fn uid_of(live: &Value) -> Self {
-        Self { uid: meta(live, "uid"), resource_version: None }
+        Self { uid: meta(live, "uid"), ..Self::default() }
     }
 
     /// The object exactly as it was seen.
     pub fn exactly(live: &Value) -> Self {
-        Self { uid: meta(live, "uid"), resource_version: meta(live, "resourceVersion") }
+        Self { uid: meta(live, "uid"), resource_version: meta(live, "resourceVersion"), content: None }
+    }
+
+    /// The object as it was seen, whatever has been reported in its status since.
+    pub fn as_seen(live: &Value) -> Self {
+        Self { content: Some(Box::new(content(live))), ..Self::exactly(live) }
+    }
+
+    /// The same expectation of the object as it is now, where nothing but its status has changed since.
+    fn renewed(&self, live: &Value) -> Option<Self> {
+        let seen = self.content.as_deref()?;
+        (self.uid == meta(live, "uid") && *seen == content(live))
+            .then(|| Self { resource_version: meta(live, "resourceVersion"), ..self.clone() })
     }
 
     fn members(&self) -> impl Iterator<Item = (&'static str, &String)> {
@@ -158,10 +176,27 @@ impl Writer {
         Ok(call.send(&self.client).await?.object)
     }
 
+    /// Makes an object that must not exist yet by a request that names it, as server-side apply does. Authorizers see the name, which a POST
+    /// does not have, so that permissions that are limited to it count.
+    ///
+    /// Where there is an object, the server compares its version with one that no object has: it is left as it is, and the answer is
+    /// [`Reason::AlreadyExists`], as that of [`Writer::create`].
+    pub async fn create_named(&self, object: &Value) -> Result<Value, WriteError> {
+        let never = Expect { resource_version: Some(NO_VERSION.to_owned()), ..Expect::default() };
+        match self.apply_once(object, true, &never).await {
+            Ok((made, _)) => Ok(made),
+            Err(WriteError::Refused { object, reason: Reason::Conflict, .. }) => {
+                let message = format!("{} {:?} already exists", object.kind, object.name);
+                Err(WriteError::Refused { verb: Verb::Create, object, reason: Reason::AlreadyExists, message })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes the object, or makes its fields as given, by server-side apply. What the same manager made by [`Writer::create`] counts as
     /// applied: fields that are not given any more go.
     pub async fn apply(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
-        let (applied, effect) = self.apply_once(object, force, expect).await?;
+        let (applied, effect) = self.apply_expecting(object, force, expect).await?;
         let Some(managed) = adopted(&applied, &self.manager).filter(|_| !self.dry_run) else { return Ok((applied, effect)) };
         let mut meta_patch = json!({"managedFields": managed});
         for (key, value) in Expect::exactly(&applied).members() {
@@ -170,6 +205,21 @@ impl Writer {
         self.patch(&ObjectRef::of(object)?, "", &Patch::Merge(json!({"metadata": meta_patch}))).await?;
         let (applied, _) = self.apply_once(object, force, &Expect::uid_of(&applied)).await?;
         Ok((applied, Effect::Applied))
+    }
+
+    /// Applies; a conflict with nothing but a status that was reported meanwhile is no conflict.
+    async fn apply_expecting(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
+        let mut expect = expect.clone();
+        for _ in 0..LOOKS {
+            match self.apply_once(object, force, &expect).await {
+                Err(error) if error.reason() == Some(&Reason::Conflict) && expect.content.is_some() => {
+                    let live = self.get(&ObjectRef::of(object)?).await?;
+                    expect = live.as_ref().and_then(|live| expect.renewed(live)).ok_or(error)?;
+                }
+                outcome => return outcome,
+            }
+        }
+        self.apply_once(object, force, &expect).await
     }
 
     async fn apply_once(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
@@ -238,19 +288,28 @@ impl Writer {
             Propagation::Orphan => "Orphan",
         };
         let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
-        let preconditions: serde_json::Map<String, Value> =
-            expect.members().map(|(key, value)| (key.to_owned(), Value::String(value.clone()))).collect();
-        if !preconditions.is_empty() {
-            options["preconditions"] = Value::Object(preconditions);
-        }
         if self.dry_run {
             // The server reads options from the body where there is one, and then not from the query.
             options["dryRun"] = json!(["All"]);
         }
-        match self.call(Verb::Delete, Method::DELETE, object, &served, "", Some(&options)).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
+        let mut expect = expect.clone();
+        let mut looks = LOOKS;
+        loop {
+            let preconditions: serde_json::Map<String, Value> =
+                expect.members().map(|(key, value)| (key.to_owned(), Value::String(value.clone()))).collect();
+            if !preconditions.is_empty() {
+                options["preconditions"] = Value::Object(preconditions);
+            }
+            match self.call(Verb::Delete, Method::DELETE, object, &served, "", Some(&options)).await {
+                Ok(_) => return Ok(true),
+                Err(error) if error.is_not_found() => return Ok(false),
+                Err(error) if error.reason() == Some(&Reason::Conflict) && expect.content.is_some() && looks > 0 => {
+                    looks -= 1;
+                    let Some(live) = self.get(object).await? else { return Ok(false) };
+                    expect = expect.renewed(&live).ok_or(error)?;
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -489,6 +548,18 @@ fn settled(object: &ObjectRef, live: Option<&Value>, until: &Until, state: &mut 
             Ok((own == Some(status.as_str())).then(|| live.clone()))
         }
     }
+}
+
+/// What an object says but for its status, and for what every write of it changes.
+fn content(live: &Value) -> Value {
+    let mut object = live.clone();
+    if let Value::Object(map) = &mut object {
+        map.remove("status");
+        if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
+            metadata.retain(|key, _| !matches!(key.as_str(), "managedFields" | "resourceVersion" | "generation"));
+        }
+    }
+    object
 }
 
 fn meta(object: &Value, key: &str) -> Option<String> {

@@ -225,6 +225,37 @@ async fn stops_at_the_first_failure() {
     assert!(matches!(unknown, WriteError::Kind { .. }), "{unknown}");
 }
 
+/// MS-RBAC-01, OLM1-OWN-01: an object is made by a request that names it, and what somebody else made meanwhile stays as it is.
+#[tokio::test]
+async fn made_by_name_and_only_once() {
+    let (writer, state) = start();
+    writer.create_named(&config_map("a", &json!({"k": "mine"}))).await.unwrap();
+    let made = state.lock().unwrap().calls.last().unwrap().clone();
+    assert!(made.starts_with("PATCH /api/v1/namespaces/n/configmaps/a?"), "{made}");
+    let refused = writer.create_named(&config_map("a", &json!({"k": "other"}))).await.unwrap_err();
+    assert_eq!(refused.reason(), Some(&Reason::AlreadyExists), "{refused}");
+    assert_eq!(writer.get(&place("a")).await.unwrap().unwrap()["data"]["k"], "mine");
+    // An object that has a version of its own is applied as ever.
+    assert_eq!(writer.apply(&config_map("a", &json!({"k": "next"})), true, &Expect::default()).await.unwrap().1, Effect::Applied);
+}
+
+/// OLM1-GEN-09: a write is made on the object that was seen. A status that was reported meanwhile is no other object, a change is.
+#[tokio::test]
+async fn what_was_seen_is_what_is_written() {
+    let (writer, _) = start();
+    let wanted = config_map("a", &json!({"k": "new"}));
+    let (seen, _) = writer.apply(&config_map("a", &json!({"k": "old"})), true, &Expect::default()).await.unwrap();
+    writer.patch(&place("a"), "", &Patch::Merge(json!({"status": {"replicas": 1}}))).await.unwrap();
+    let (applied, effect) = writer.apply(&wanted, true, &Expect::as_seen(&seen)).await.unwrap();
+    assert_eq!((&applied["data"]["k"], effect), (&json!("new"), Effect::Applied));
+    let again = writer.apply(&wanted, true, &Expect::as_seen(&applied)).await.unwrap();
+    assert_eq!(again.1, Effect::Unchanged, "nothing was repaired");
+    writer.patch(&place("a"), "", &Patch::Merge(json!({"data": {"k": "of the next leader"}}))).await.unwrap();
+    let late = writer.apply(&wanted, true, &Expect::as_seen(&applied)).await.unwrap_err();
+    assert_eq!(late.reason(), Some(&Reason::Conflict));
+    assert_eq!(writer.get(&place("a")).await.unwrap().unwrap()["data"]["k"], "of the next leader");
+}
+
 #[tokio::test]
 async fn statuses_and_finalizers_are_written_only_when_they_differ() {
     let (writer, state) = start();
@@ -259,7 +290,7 @@ async fn prunes_only_what_is_ours() {
     let kept: Vec<String> = pruned.kept.iter().map(|(object, why)| format!("{object}: {why}")).collect();
     assert_eq!(kept, ["ConfigMap n/c: it asks to be kept (helm.sh/resource-policy)", "ConfigMap n/b: it is of ClusterExtension y"]);
     assert_eq!(state.lock().unwrap().objects.len(), 2);
-    let wrong = Expect { uid: Some("other".into()), resource_version: None };
+    let wrong = Expect::uid_of(&json!({"metadata": {"uid": "other"}}));
     assert_eq!(writer.delete(&place("b"), &wrong, Propagation::Background).await.unwrap_err().reason(), Some(&Reason::Conflict));
     assert!(!writer.delete(&place("a"), &Expect::default(), Propagation::Background).await.unwrap());
 }
@@ -311,8 +342,9 @@ async fn events_are_counted_instead_of_repeated() {
     let recorder = Recorder::new(writer, Env::new(Fixed, 7), "olm.operatorframework.io/operator-controller", "host-1");
     let about = config_map("a", &json!({}));
     for note in ["one", "one", "two"] {
-        recorder.record(&about, EventKind::Warning, "Failed", "Install", note).await.unwrap();
+        recorder.record(&about, EventKind::Warning, "Failed", "Install", note).unwrap();
     }
+    recorder.flush().await;
     let state = state.lock().unwrap();
     let notes: BTreeMap<&str, &Value> =
         state.objects.values().map(|event| (event["note"].as_str().unwrap(), &event["series"]["count"])).collect();

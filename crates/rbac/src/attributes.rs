@@ -74,7 +74,18 @@ pub fn service_account_username(namespace: &str, name: &str) -> String {
 /// The namespace and name behind a ServiceAccount's user name.
 pub fn split_service_account_username(username: &str) -> Option<(&str, &str)> {
     let (namespace, name) = username.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
+    (is_label(namespace) && name.len() <= 253 && name.split('.').all(is_label_of_any_length)).then_some((namespace, name))
+}
+
+/// Whether this is the name of a namespace.
+fn is_label(text: &str) -> bool {
+    text.len() <= 63 && is_label_of_any_length(text)
+}
+
+fn is_label_of_any_length(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte != b'-');
+    text.bytes().all(inner) && edge(text.bytes().next()) && edge(text.bytes().last())
 }
 
 /// One question to the authorizer.

@@ -69,7 +69,7 @@ pub fn forbidden_message(request: &Attributes, reason: &str) -> String {
     let user = quote(&request.user.name);
     let mut text = String::new();
     if request.resource_request {
-        if !request.resource.is_empty() {
+        if !request.resource.is_empty() || !request.api_group.is_empty() {
             text.push_str(&group_resource(&request.api_group, &request.resource));
             if !request.name.is_empty() {
                 let _ = write!(text, " {}", quote(&request.name));

@@ -1,15 +1,16 @@
 //! Escalation prevention: nobody grants what they do not hold.
 //!
-//! Who calls this has already asked whether the user holds the verb `escalate` (on the role) or `bind` (on the referenced role);
-//! these functions answer for everybody else.
+//! One answer for the API server, which refuses by it, and for the permission preflight, which predicts what the server will say.
 
 use std::collections::BTreeSet;
 
 use mainstay_golang::{quote, quoted_list};
 use serde_json::Value;
 
-use crate::authorize::aggregate;
-use crate::{Error, PolicyRule, RoleRef, RoleView, UserInfo, compact, compact_string, covers, parse_rules, rules_for};
+use crate::authorize::{aggregate, authorize};
+use crate::{
+    Attributes, Binding, Error, PolicyRule, RBAC_GROUP, RoleView, UserInfo, compact, compact_string, covers, parse_rules, rules_for,
+};
 
 /// The rules of `wanted` that the user lacks in the namespace, atom by atom, and unresolved references met on the way.
 pub fn confirm_no_escalation<V: RoleView + ?Sized>(
@@ -41,33 +42,96 @@ pub fn escalation_message(user: &UserInfo, missing: &[PolicyRule], errors: &[Err
     text
 }
 
-/// What the user lacks of a Role or ClusterRole that is to be written, or `None`. A role that is or was aggregated needs every
-/// right: who sets its selectors can gather anything.
-pub fn role_missing<V: RoleView + ?Sized>(view: &V, user: &UserInfo, role: &Value, old: Option<&Value>) -> Result<Option<String>, Error> {
-    let namespace = role.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
-    if let Err((missing, errors)) = confirm_no_escalation(view, user, namespace, &parse_rules(role)?) {
-        return Ok(Some(escalation_message(user, &missing, &errors)));
-    }
-    if has_aggregation_rule(role) || old.is_some_and(has_aggregation_rule) {
-        let everything = [PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])];
-        if confirm_no_escalation(view, user, namespace, &everything).is_err() {
-            return Ok(Some("must have cluster-admin privileges to use the aggregationRule".to_owned()));
-        }
-    }
-    Ok(None)
+/// Why a role or binding may not be written by a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The write would grant these rules, atom by atom, which the user does not hold; the errors are of references met on the way.
+    NotHeld {
+        /// The rules.
+        missing: Vec<PolicyRule>,
+        /// References that could not be resolved.
+        errors: Vec<Error>,
+    },
+    /// The role gathers the rules of others, which may be anything; these rules of an administrator are missing.
+    Gathers {
+        /// The rules.
+        missing: Vec<PolicyRule>,
+        /// References that could not be resolved.
+        errors: Vec<Error>,
+    },
 }
 
-/// What the user lacks of the role behind a binding that is to be written in this namespace (empty for a ClusterRoleBinding).
+impl Refusal {
+    /// The server's words.
+    pub fn message(&self, user: &UserInfo) -> String {
+        match self {
+            Self::NotHeld { missing, errors } => escalation_message(user, missing, errors),
+            Self::Gathers { .. } => "must have cluster-admin privileges to use the aggregationRule".to_owned(),
+        }
+    }
+
+    /// The rules that are missing, and the references that could not be resolved.
+    pub fn into_parts(self) -> (Vec<PolicyRule>, Vec<Error>) {
+        match self {
+            Self::NotHeld { missing, errors } | Self::Gathers { missing, errors } => (missing, errors),
+        }
+    }
+}
+
+/// A write of a Role or ClusterRole, as the authorizer sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct RoleWrite<'a> {
+    /// `roles` or `clusterroles`.
+    pub resource: &'a str,
+    /// The name in the path of the request. It is empty for a POST: a permission to `escalate` named roles does not extend to that.
+    pub request_name: &'a str,
+    /// The role as it is to be.
+    pub new: &'a Value,
+    /// The role as it was, for updates.
+    pub old: Option<&'a Value>,
+}
+
+/// Why the user may not write the role, in the order in which the server looks; it answers with the first. A role that is or was aggregated
+/// needs every permission: whoever sets its selectors can gather anything. `escalate` on the role makes all of this unnecessary.
+pub fn role_refusals<V: RoleView + ?Sized>(view: &V, user: &UserInfo, write: RoleWrite<'_>) -> Result<Vec<Refusal>, Error> {
+    let RoleWrite { resource, request_name, new, old } = write;
+    let namespace = new.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+    let escalate = Attributes::resource(user.clone(), "escalate", namespace, RBAC_GROUP, resource, request_name);
+    if authorize(view, &escalate).allowed {
+        return Ok(Vec::new());
+    }
+    let mut refusals = Vec::new();
+    if let Err((missing, errors)) = confirm_no_escalation(view, user, namespace, &parse_rules(new)?) {
+        refusals.push(Refusal::NotHeld { missing, errors });
+    }
+    if has_aggregation_rule(new) || old.is_some_and(has_aggregation_rule) {
+        let everything = [PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])];
+        if let Err((missing, errors)) = confirm_no_escalation(view, user, namespace, &everything) {
+            refusals.push(Refusal::Gathers { missing, errors });
+        }
+    }
+    Ok(refusals)
+}
+
+/// Why the user may not write the binding. `roles` has the role that it refers to, `view` what the user holds; a server has one and the same
+/// for both, a plan looks for the role among what it will make, too. `bind` on the role makes holding its rules unnecessary.
 ///
 /// A role that does not exist is an error of its own.
-pub fn binding_missing<V: RoleView + ?Sized>(
+pub fn binding_refusal<V: RoleView + ?Sized, R: RoleView + ?Sized>(
     view: &V,
+    roles: &R,
     user: &UserInfo,
-    namespace: &str,
-    reference: &RoleRef,
-) -> Result<Option<String>, Error> {
-    let wanted = view.referenced(reference, namespace)?;
-    Ok(confirm_no_escalation(view, user, namespace, &wanted).err().map(|(missing, errors)| escalation_message(user, &missing, &errors)))
+    binding: &Binding,
+) -> Result<Option<Refusal>, Error> {
+    let Binding { namespace, role_ref, .. } = binding;
+    let resource = if role_ref.kind == "ClusterRole" { "clusterroles" } else { "roles" };
+    let bind = Attributes::resource(user.clone(), "bind", namespace, &role_ref.api_group, resource, &role_ref.name);
+    if authorize(view, &bind).allowed {
+        return Ok(None);
+    }
+    let wanted = roles.referenced(role_ref, namespace)?;
+    let refused = confirm_no_escalation(view, user, namespace, &wanted).err();
+    Ok(refused.map(|(missing, errors)| Refusal::NotHeld { missing, errors }))
 }
 
 /// Whether a ClusterRole takes its rules from others.

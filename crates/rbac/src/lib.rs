@@ -7,7 +7,7 @@
 //!   objects ── PolicyIndex (a RoleView) ──┐
 //!                                         ├─ authorize ── Decision { allowed, reason } ── forbidden_message
 //!   Attributes (who, verb, what) ─────────┤
-//!                                         └─ rules_for ── covers ── escalation_message
+//!                                         └─ rules_for ── covers ── role_refusals, binding_refusal
 //!   bootstrap::objects ── reconcile ── the roles and bindings every cluster has
 //! ```
 
@@ -31,7 +31,7 @@ pub use attributes::{
 pub use authorize::{Decision, GrantedRules, authorize, forbidden_message, group_resource, rules_for};
 pub use cover::{breakdown, compact, compact_string, covers};
 pub use error::Error;
-pub use escalation::{binding_missing, confirm_no_escalation, escalation_message, role_missing};
+pub use escalation::{Refusal, RoleWrite, binding_refusal, confirm_no_escalation, escalation_message, role_refusals};
 pub use index::PolicyIndex;
 pub use reconcile::{AUTOUPDATE_ANNOTATION, Reconciled, reconcile};
 pub use rule::{ALL, PolicyRule};

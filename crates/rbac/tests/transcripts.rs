@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use mainstay_rbac::{
-    Attributes, PolicyIndex, Reconciled, UserInfo, aggregated_rules, authorize, binding_missing, bootstrap, forbidden_message, reconcile,
+    Attributes, PolicyIndex, Reconciled, UserInfo, aggregated_rules, authorize, binding_refusal, bootstrap, forbidden_message, reconcile,
     rules_for,
 };
 use serde_json::{Value, json};
@@ -113,6 +113,7 @@ fn escalation_texts() {
     let mut index = cluster();
     let ann = UserInfo::new("ann-${sfx}", &["system:authenticated"]);
     let mut checked = 0;
+    let written = |body: &Value| mainstay_rbac::Binding { namespace: "${ns}".to_owned(), ..mainstay_rbac::parse_binding(body).unwrap() };
     for step in &steps {
         let (body, status) = (&step["body"], step["answer"]["status"].as_u64().unwrap());
         if body.is_null() {
@@ -123,14 +124,12 @@ fn escalation_texts() {
             object["metadata"]["namespace"] = "${ns}".into();
             index.apply(&object).unwrap();
         } else if status == 403 {
-            let reference = mainstay_rbac::parse_binding(body).unwrap().role_ref;
-            let missing = binding_missing(&index, &ann, "${ns}", &reference).unwrap().unwrap();
-            let message = format!("rolebindings.rbac.authorization.k8s.io \"x\" is forbidden: {missing}");
+            let refusal = binding_refusal(&index, &index, &ann, &written(body)).unwrap().unwrap();
+            let message = format!("rolebindings.rbac.authorization.k8s.io \"x\" is forbidden: {}", refusal.message(&ann));
             assert_eq!(message, step["answer"]["body"]["message"].as_str().unwrap());
             checked += 1;
         } else if status == 404 {
-            let reference = mainstay_rbac::parse_binding(body).unwrap().role_ref;
-            assert!(binding_missing(&index, &ann, "${ns}", &reference).is_err());
+            assert!(binding_refusal(&index, &index, &ann, &written(body)).is_err());
             checked += 1;
         }
     }

@@ -31,6 +31,18 @@ pub enum AccountError {
         /// The account.
         account: Key,
     },
+    /// This process may not ask for a token.
+    #[error(
+        "service account {name:?} in namespace {namespace:?} cannot be used: the controller lacks the permission to create serviceaccounts/token of it; mainstay explain says how to grant it",
+        name = account.name, namespace = account.namespace
+    )]
+    Refused {
+        /// The account.
+        account: Key,
+        /// The server's words.
+        #[source]
+        source: Box<kube::Error>,
+    },
     /// The server gave no token.
     #[error("no token for service account {account}")]
     Token {
@@ -100,7 +112,12 @@ impl Accounts {
             spec: TokenRequestSpec { expiration_seconds: Some(LIFE), ..TokenRequestSpec::default() },
             ..TokenRequest::default()
         };
-        let answer = api.create_token_request(&account.name, &PostParams::default(), &request).await.map_err(token_error)?;
+        let answer = api.create_token_request(&account.name, &PostParams::default(), &request).await.map_err(|error| match error {
+            kube::Error::Api(ref status) if status.code == 403 => {
+                AccountError::Refused { account: account.clone(), source: Box::new(error) }
+            }
+            other => token_error(other),
+        })?;
         let Some(status) = answer.status else {
             return Err(AccountError::NoToken { account: account.clone() });
         };

@@ -4,6 +4,8 @@ mod impatient;
 
 use std::convert::Infallible;
 use std::path::Path;
+use std::sync::LazyLock;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,9 +14,11 @@ use axum::http::{HeaderValue, Request, header};
 use kube::client::{Body as KubeBody, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tower::ServiceExt;
+use mainstay_golang::http_proxy::Proxies;
+use tower::{Service, ServiceExt};
 
 use self::impatient::{ANSWER_WITHIN, Impatient};
+use crate::gate::{Gate, Gated};
 
 /// An API server and the identity that this process has there.
 #[derive(Clone)]
@@ -30,6 +34,21 @@ pub enum Cluster {
     },
     /// Another one, whose answers are waited for not so long, or longer.
     Within(Box<Cluster>, Duration),
+    /// Another one, in which nothing is changed unless the gate is open.
+    Guarded(Box<Cluster>, Gate),
+}
+
+/// How requests are sent.
+#[derive(Clone)]
+struct Manner {
+    within: Duration,
+    gate: Gate,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { within: ANSWER_WITHIN, gate: Gate::default() }
+    }
 }
 
 /// Why no client could be made.
@@ -54,7 +73,13 @@ impl Cluster {
             Some(file) => Kubeconfig::read_from(file)?,
             None => Kubeconfig::read()?,
         };
+        let named = named_proxy(&kubeconfig, context);
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        config.proxy_url = match named {
+            // By the kubeconfig it counts whatever NO_PROXY says.
+            Some(named) => named.parse().ok(),
+            None => proxy(&config.cluster_url),
+        };
         if let Some(user) = act_as {
             config.auth_info.impersonate = Some(user.to_owned());
         }
@@ -73,7 +98,9 @@ impl Cluster {
 
     /// The cluster that this process runs in as a pod.
     pub fn in_cluster() -> Result<Self, ConnectError> {
-        Ok(Self::Remote(Box::new(Config::incluster()?)))
+        let mut config = Config::incluster()?;
+        config.proxy_url = proxy(&config.cluster_url);
+        Ok(Self::Remote(Box::new(config)))
     }
 
     /// The same cluster, where an answer may take so long to begin, and each of its pieces to follow. Without it that is 75 seconds.
@@ -82,35 +109,37 @@ impl Cluster {
         Self::Within(Box::new(self), within)
     }
 
-    /// A client with this process's own identity.
-    pub fn client(&self) -> Result<Client, ConnectError> {
-        self.own(ANSWER_WITHIN)
+    /// The same cluster, in which clients change something only while the gate is open.
+    #[must_use]
+    pub fn guarded(self, gate: &Gate) -> Self {
+        Self::Guarded(Box::new(self), gate.clone())
     }
 
-    fn own(&self, within: Duration) -> Result<Client, ConnectError> {
-        match self {
-            Self::Remote(config) => remote(Config::clone(config), within),
-            Self::Embedded { router, identity } => Ok(embedded(router.clone(), Some(*identity), None, within)),
-            Self::Within(cluster, within) => cluster.own(*within),
-        }
+    /// A client with this process's own identity.
+    pub fn client(&self) -> Result<Client, ConnectError> {
+        self.make(None, Manner::default())
     }
 
     /// A client that is nobody but the bearer of `token`.
     pub fn client_with_token(&self, token: &str) -> Result<Client, ConnectError> {
-        self.bearer(token, ANSWER_WITHIN)
+        self.make(Some(token), Manner::default())
     }
 
-    fn bearer(&self, token: &str, within: Duration) -> Result<Client, ConnectError> {
+    fn make(&self, token: Option<&str>, manner: Manner) -> Result<Client, ConnectError> {
         match self {
             Self::Remote(config) => {
                 let mut config = Config::clone(config);
-                config.auth_info = kube::config::AuthInfo { token: Some(token.to_owned().into()), ..Default::default() };
-                remote(config, within)
+                if let Some(token) = token {
+                    config.auth_info = kube::config::AuthInfo { token: Some(token.to_owned().into()), ..Default::default() };
+                }
+                remote(config, manner)
             }
-            Self::Embedded { router, .. } => {
-                Ok(embedded(router.clone(), None, HeaderValue::try_from(format!("Bearer {token}")).ok(), within))
+            Self::Embedded { router, identity } => {
+                let bearer = token.and_then(|token| HeaderValue::try_from(format!("Bearer {token}")).ok());
+                Ok(embedded(router.clone(), token.is_none().then_some(*identity), bearer, manner))
             }
-            Self::Within(cluster, within) => cluster.bearer(token, *within),
+            Self::Within(cluster, within) => cluster.make(token, Manner { within: *within, ..manner }),
+            Self::Guarded(cluster, gate) => cluster.make(token, Manner { gate: gate.clone(), ..manner }),
         }
     }
 
@@ -119,16 +148,50 @@ impl Cluster {
         match self {
             Self::Remote(config) => config.cluster_url.to_string(),
             Self::Embedded { .. } => "in process".to_owned(),
-            Self::Within(cluster, _) => cluster.server(),
+            Self::Within(cluster, _) | Self::Guarded(cluster, _) => cluster.server(),
         }
     }
 }
 
-fn remote(config: Config, within: Duration) -> Result<Client, ConnectError> {
-    Ok(ClientBuilder::try_from(config)?.with_layer(&tower::layer::layer_fn(|service| Impatient::new(service, within))).build())
+/// The proxy that the kubeconfig itself names for its cluster; the environment's does not count then.
+fn named_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig.contexts.iter().find(|known| known.name == context)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|known| known.name == context.cluster)?.cluster.as_ref()?;
+    cluster.proxy_url.clone().filter(|url| !url.is_empty())
 }
 
-fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, bearer: Option<HeaderValue>, within: Duration) -> Client {
+/// The proxy that the environment names for an API server, as client-go finds it: by the server's address, which kube's own loader does not
+/// look at.
+fn proxy(server: &http::Uri) -> Option<http::Uri> {
+    let proxies = Proxies::from_environment(|name| std::env::var(name).ok());
+    let (scheme, host) = (server.scheme_str()?, server.host()?);
+    match proxies.of(scheme, host, server.port_u16()) {
+        Ok(proxy) => proxy.and_then(|proxy| match proxy.parse() {
+            Ok(proxy) => Some(proxy),
+            Err(error) => {
+                tracing::warn!(%error, "the proxy of the environment is no URL and is not used");
+                None
+            }
+        }),
+        Err(refused) => {
+            tracing::warn!(%refused, "the API server is asked without a proxy");
+            None
+        }
+    }
+}
+
+fn remote(config: Config, manner: Manner) -> Result<Client, ConnectError> {
+    let layer = tower::layer::layer_fn(move |service| Impatient::new(Gated::new(Named(service), manner.gate.clone()), manner.within));
+    Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
+}
+
+fn embedded(
+    router: Router,
+    identity: Option<fn(&mut axum::http::Extensions)>,
+    bearer: Option<HeaderValue>,
+    Manner { within, gate }: Manner,
+) -> Client {
     let service = tower::service_fn(move |request: Request<KubeBody>| {
         let (router, bearer) = (router.clone(), bearer.clone());
         async move {
@@ -142,5 +205,38 @@ fn embedded(router: Router, identity: Option<fn(&mut axum::http::Extensions)>, b
             router.oneshot(request).await.map_err(|never: Infallible| match never {})
         }
     });
-    Client::new(Impatient::new(service, within), "default")
+    Client::new(Impatient::new(Gated::new(Named(service), gate), within), "default")
+}
+
+/// Says in each request who sends it.
+#[derive(Clone)]
+struct Named<S>(S);
+
+/// `mainstay/0.1.0 (linux/amd64)`, in the form of Kubernetes' own clients.
+fn user_agent() -> HeaderValue {
+    static TEXT: LazyLock<HeaderValue> = LazyLock::new(|| {
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let text = format!("mainstay/{} ({}/{arch})", env!("CARGO_PKG_VERSION"), std::env::consts::OS);
+        HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("mainstay"))
+    });
+    TEXT.clone()
+}
+
+impl<S: Service<Request<KubeBody>>> Service<Request<KubeBody>> for Named<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<KubeBody>) -> S::Future {
+        request.headers_mut().entry(header::USER_AGENT).or_insert_with(user_agent);
+        self.0.call(request)
+    }
 }

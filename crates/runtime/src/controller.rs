@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -45,6 +47,12 @@ fn span(controller: &'static str, key: &impl Display) -> tracing::Span {
     tracing::error_span!(target: RECONCILE, "reconcile", controller, object = %key, reconcile_id = id)
 }
 
+/// How long a reconcile holds its worker. One that takes longer goes on, and gives its place to another key: an API that answers slowly for
+/// some objects holds up no others.
+const HELD: Duration = Duration::from_secs(5);
+/// Reconciles that may go on beside the workers; beyond these, each keeps its place until it ends.
+const BESIDE: usize = 64;
+
 /// Runs `workers` workers until `stop`; what is being reconciled then is finished.
 pub async fn run<K, E, F, R>(name: &'static str, queue: Queue<K>, workers: usize, env: Env, stop: CancellationToken, reconcile: F)
 where
@@ -53,52 +61,84 @@ where
     F: Fn(K) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Outcome, E>> + Send + 'static,
 {
-    let reconcile = Arc::new(reconcile);
     let counted = queue.clone();
     let _shown = env.metrics().show_queue(name, move || counted.counts());
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..workers.max(1) {
-        let (queue, env, reconcile) = (queue.clone(), env.clone(), reconcile.clone());
-        tasks.spawn(async move {
-            while let Some(key) = queue.next().await {
-                let measured = env.metrics().reconcile(name);
-                let span = span(name, &key);
-                // A reconcile that panics must not take its worker, and its key, with it.
-                let work = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind();
-                let Ok(outcome) = work.instrument(span.clone()).await else {
-                    measured.ended("error");
-                    let wait = queue.retry(key.clone(), env.fraction());
-                    span.in_scope(|| tracing::error!(retry_in = ?wait, "reconcile panicked"));
-                    queue.done(&key);
-                    continue;
-                };
-                span.in_scope(|| tracing::debug!(outcome = outcome.as_ref().map_or("error", Outcome::name), "reconciled"));
-                measured.ended(outcome.as_ref().map_or("error", Outcome::name));
-                match outcome {
-                    Ok(Outcome::Done) => queue.succeeded(&key),
-                    Ok(Outcome::After(wait)) => {
-                        queue.succeeded(&key);
-                        queue.add_after(key.clone(), wait);
-                    }
-                    Ok(Outcome::Retry) => {
-                        queue.retry(key.clone(), env.fraction());
-                    }
-                    Err(error) => {
-                        let wait = queue.retry(key.clone(), env.fraction());
-                        span.in_scope(|| tracing::warn!(error = %chain(&error), retry_in = ?wait, "reconcile failed"));
-                    }
+    let reconcile = Arc::new(move |key: K| reconcile(key).boxed());
+    let places = Arc::new(Semaphore::new(workers.max(1)));
+    let beside = Arc::new(Semaphore::new(BESIDE));
+    let (keys, started) = (queue.clone(), env.clone());
+    // A set, so that dropping this future cuts off everything below it.
+    let mut dispatching = JoinSet::new();
+    dispatching.spawn(async move {
+        let mut tasks = JoinSet::new();
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { break };
+            let Some(key) = keys.next().await else { break };
+            let (queue, env, reconcile, beside) = (keys.clone(), started.clone(), reconcile.clone(), beside.clone());
+            tasks.spawn(async move {
+                let work = one(name, &queue, &env, &key, async { reconcile(key.clone()).await });
+                let mut work = std::pin::pin!(work);
+                if tokio::time::timeout(HELD, &mut work).await.is_err() {
+                    let Ok(_beside) = beside.try_acquire_owned() else { return work.await };
+                    tracing::debug!(controller = name, object = %key, "a reconcile takes long and gives its place to others");
+                    drop(place);
+                    work.await;
                 }
-                queue.done(&key);
+            });
+            while let Some(ended) = tasks.try_join_next() {
+                told(name, ended);
             }
-        });
-    }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            told(name, ended);
+        }
+    });
     stop.cancelled().await;
     queue.close();
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended {
-            tracing::error!(controller = name, %error, "a worker ended abnormally");
+    while let Some(ended) = dispatching.join_next().await {
+        told(name, ended);
+    }
+}
+
+fn told(controller: &'static str, ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(controller, %error, "a worker ended abnormally");
+    }
+}
+
+/// Reconciles a key, and says to the queue what comes next.
+async fn one<K, E>(name: &'static str, queue: &Queue<K>, env: &Env, key: &K, work: impl Future<Output = Result<Outcome, E>>)
+where
+    K: Clone + Eq + Hash + Display + Send + 'static,
+    E: std::error::Error,
+{
+    let measured = env.metrics().reconcile(name);
+    let span = span(name, key);
+    // A reconcile that panics must not take its key with it.
+    let Ok(outcome) = AssertUnwindSafe(work).catch_unwind().instrument(span.clone()).await else {
+        measured.ended("error");
+        let wait = queue.retry(key.clone(), env.fraction());
+        span.in_scope(|| tracing::error!(retry_in = ?wait, "reconcile panicked"));
+        queue.done(key);
+        return;
+    };
+    span.in_scope(|| tracing::debug!(outcome = outcome.as_ref().map_or("error", Outcome::name), "reconciled"));
+    measured.ended(outcome.as_ref().map_or("error", Outcome::name));
+    match outcome {
+        Ok(Outcome::Done) => queue.succeeded(key),
+        Ok(Outcome::After(wait)) => {
+            queue.succeeded(key);
+            queue.add_after(key.clone(), wait);
+        }
+        Ok(Outcome::Retry) => {
+            queue.retry(key.clone(), env.fraction());
+        }
+        Err(error) => {
+            let wait = queue.retry(key.clone(), env.fraction());
+            span.in_scope(|| tracing::warn!(error = %chain(&error), retry_in = ?wait, "reconcile failed"));
         }
     }
+    queue.done(key);
 }
 
 /// An error with its causes, on one line.

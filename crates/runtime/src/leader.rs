@@ -6,7 +6,8 @@
 //!         └──────────────── wait ◄─────────────── another's ◄────────────────────────────┘
 //! ```
 //!
-//! A holder that cannot renew stops working before the Lease runs out, so that two never work at a time.
+//! A holder that cannot renew stops working before the Lease runs out, so that two never work at a time; and what it is still doing while it
+//! stops writes nothing, because a [`Gate`] asks for the Lease at each write.
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use kube::api::PostParams;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::gate::{Gate, Moment, Slot};
 
 /// How long giving a Lease back may take at the end; it runs out by itself.
 const RESIGN: Duration = Duration::from_secs(5);
@@ -60,6 +63,7 @@ pub struct Candidate {
     identity: String,
     times: Times,
     observed: Option<Observed>,
+    slot: Option<Slot>,
 }
 
 /// A Lease as it was seen first in this version, by this machine's clock: those of others may differ.
@@ -95,7 +99,42 @@ pub fn identity(host: &str) -> String {
 impl Candidate {
     /// A candidate for a Lease.
     pub fn new(client: kube::Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
-        Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), identity: identity.to_owned(), times, observed: None }
+        Self {
+            leases: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            times,
+            observed: None,
+            slot: None,
+        }
+    }
+
+    /// The same candidate, whose Lease is needed to pass the gate.
+    #[must_use]
+    pub fn guarding(self, gate: &Gate) -> Self {
+        Self { slot: Some(gate.slot()), ..self }
+    }
+
+    /// Looks at the Lease, without taking it, until `turn` comes, so that it is known by then how long it has not been renewed; false when
+    /// told to end before.
+    async fn follow(&mut self, turn: &CancellationToken, stop: &CancellationToken) -> bool {
+        let (renew, retry) = (self.times.renew, self.times.retry);
+        loop {
+            let look = async {
+                match tokio::time::timeout(renew, self.look()).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "the Lease cannot be looked at"),
+                    Err(_) => tracing::debug!("the server does not answer about the Lease"),
+                }
+                tokio::time::sleep(retry).await;
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return false,
+                () = turn.cancelled() => return true,
+                () = look => {}
+            }
+        }
     }
 
     /// Waits until this process holds the Lease; false when told to end before.
@@ -128,6 +167,7 @@ impl Candidate {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => {
                     tracing::warn!(lease = self.name, "another process holds the Lease now");
+                    self.lost();
                     return;
                 }
                 Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "the Lease cannot be renewed"),
@@ -135,13 +175,22 @@ impl Candidate {
             }
             if renewed.elapsed() >= self.times.renew {
                 tracing::error!(lease = self.name, "the Lease was not renewed in time");
+                self.lost();
                 return;
             }
         }
     }
 
+    /// Nothing is written any more.
+    fn lost(&self) {
+        if let Some(slot) = &self.slot {
+            slot.lost();
+        }
+    }
+
     /// Lets another process take over at once.
     pub async fn resign(&self) {
+        self.lost();
         let outcome = async {
             let Some(mut lease) = self.leases.get_opt(&self.name).await? else { return Ok(()) };
             let spec = lease.spec.get_or_insert_default();
@@ -159,18 +208,37 @@ impl Candidate {
         }
     }
 
+    /// The Lease as it is, and since when it has been so.
+    async fn look(&mut self) -> Result<Option<Lease>, kube::Error> {
+        let Some(lease) = self.leases.get_opt(&self.name).await? else { return Ok(None) };
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        if self.observed.as_ref().is_none_or(|observed| observed.version != version) {
+            self.observed = Some(Observed { version, at: Instant::now() });
+        }
+        Ok(Some(lease))
+    }
+
     /// Looks at the Lease and takes or renews it; whether it is ours.
     async fn turn(&mut self) -> Result<bool, kube::Error> {
-        let Some(mut lease) = self.leases.get_opt(&self.name).await? else {
+        let found = self.look().await?;
+        // Others count from when they see what is written now, which is later.
+        let sent = Moment::now();
+        let outcome = self.take(found).await;
+        match (&outcome, &self.slot) {
+            (Ok(true), Some(slot)) => slot.renewed(sent, self.times.renew, self.times.lease),
+            (Ok(false), Some(slot)) => slot.lost(),
+            _ => {}
+        }
+        outcome
+    }
+
+    async fn take(&self, found: Option<Lease>) -> Result<bool, kube::Error> {
+        let Some(mut lease) = found else {
             let mut lease = Lease::default();
             lease.metadata.name = Some(self.name.clone());
             lease.spec = Some(self.spec(&LeaseSpec::default()));
             return ours(self.leases.create(&PostParams::default(), &lease).await);
         };
-        let version = lease.metadata.resource_version.clone().unwrap_or_default();
-        if self.observed.as_ref().is_none_or(|observed| observed.version != version) {
-            self.observed = Some(Observed { version, at: Instant::now() });
-        }
         let unchanged = self.observed.as_ref().map_or(Duration::ZERO, |observed| observed.at.elapsed());
         let spec = lease.spec.take().unwrap_or_default();
         if decide(&spec, &self.identity, unchanged, self.times.lease) == Turn::Wait {
@@ -209,7 +277,8 @@ pub enum Ended {
 }
 
 /// Works once every Lease is held, and no longer than that. Leases are taken one after the other, in the order given: two processes that want
-/// the same ones, each with the first that the other is waiting for, would wait for ever. The work is told to end by its token, and cut off when another process might
+/// the same ones, each with the first that the other is waiting for, would wait for ever. All of them are watched from the beginning, so that
+/// those that a dead process held are taken over together. The work is told to end by its token, and cut off when another process might
 /// begin otherwise. Leases are given back after the work has ended.
 pub async fn lead<W: Future<Output = ()>>(
     candidates: Vec<Candidate>,
@@ -232,7 +301,7 @@ pub async fn lead<W: Future<Output = ()>>(
         let turn = before.replace(held.clone());
         keeping.spawn(async move {
             if let Some(turn) = turn
-                && waiting.run_until_cancelled(turn.cancelled()).await.is_none()
+                && !candidate.follow(&turn, &waiting).await
             {
                 return;
             }

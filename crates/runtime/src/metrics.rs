@@ -42,6 +42,11 @@ struct Reconciled {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reporter {
+    controller: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Named {
     name: &'static str,
 }
@@ -54,6 +59,7 @@ pub struct Metrics {
     reconciled: Family<Reconciled, Counter>,
     seconds: Family<Controller, Histogram, fn() -> Histogram>,
     active: Family<Controller, Gauge>,
+    events_dropped: Family<Reporter, Counter>,
 }
 
 impl Default for Metrics {
@@ -66,11 +72,14 @@ impl Default for Metrics {
             reconciled: Family::default(),
             seconds: Family::new_with_constructor(seconds),
             active: Family::default(),
+            events_dropped: Family::default(),
         };
         metrics.register(|registry| {
             registry.register("controller_runtime_reconcile", "Reconciles by controller and how they ended", metrics.reconciled.clone());
             registry.register("controller_runtime_reconcile_time_seconds", "How long reconciles took", metrics.seconds.clone());
             registry.register("controller_runtime_active_workers", "Workers that reconcile right now", metrics.active.clone());
+            let dropped = "Events that were not written because too many waited";
+            registry.register("mainstay_events_dropped", dropped, metrics.events_dropped.clone());
             registry.register_collector(Box::new(metrics.queues.clone()));
             registry.register_collector(Box::new(metrics.sizes.clone()));
             registry.register_collector(Box::new(Process { begun: SystemTime::now() }));
@@ -103,6 +112,11 @@ impl Metrics {
     /// Shows how large a cache is until `measure` says that it is gone: `cache` is what it is for, `kind` what it holds.
     pub fn show_size(&self, cache: &'static str, kind: &str, measure: impl Fn() -> Option<Size> + Send + Sync + 'static) {
         self.sizes.show(cache, kind, measure);
+    }
+
+    /// An event of a controller was not written because too many waited.
+    pub fn event_dropped(&self, controller: &str) {
+        self.events_dropped.get_or_create(&Reporter { controller: controller.to_owned() }).inc();
     }
 
     /// A reconcile begins.

@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use mainstay_runtime::Cluster;
 use mainstay_runtime::leader::{Candidate, Ended, Times, lead};
+use mainstay_runtime::{Cluster, Gate, NotLeading};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -187,4 +187,66 @@ async fn one_after_the_other() {
     assert_eq!(lead(losing, &stop, |_| async { panic!("it never had both") }).await, Ended::Lost { cut: false });
     stop.cancel();
     assert_eq!(one.await.unwrap(), Ended::Stopped);
+}
+
+/// OLM1-GEN-09: whoever takes over from a dead process waits for all of its Leases together, not for one after the other.
+#[tokio::test(start_paused = true)]
+async fn the_leases_of_the_dead_are_taken_over_together() {
+    let (first, second, stop) = (Server::default(), Server::default(), CancellationToken::new());
+    for server in [&first, &second] {
+        assert!(server.candidate("dead").elected(&stop).await);
+    }
+    let begun = Instant::now();
+    let ended = lead(vec![first.candidate("next"), second.candidate("next")], &stop, |_| async move {
+        let took = begun.elapsed();
+        assert!(took >= TIMES.lease, "{took:?}: the dead may live");
+        assert!(took < TIMES.lease + TIMES.retry * 2, "{took:?}");
+    })
+    .await;
+    assert_eq!(ended, Ended::Finished);
+}
+
+/// OLM1-GEN-09: work that goes on after the Lease was not renewed in time, or was taken by another process, writes nothing more; it may read.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_without_the_lease() {
+    for taken in [false, true] {
+        let (server, gate, stop) = (Server::default(), Gate::default(), CancellationToken::new());
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let log = written.clone();
+        let things = post(move || async move { log.lock().unwrap().push(Instant::now()) }).get(|| async { Json(json!({})) });
+        let router = Router::new().route("/things", things);
+        let client = Cluster::Embedded { router, identity: |_| {} }.guarded(&gate).client().unwrap();
+        let request =
+            |method: &str| axum::http::Request::builder().method(method).uri("/things").body(kube::client::Body::empty()).unwrap();
+        let candidate = server.candidate("one").guarding(&gate);
+        assert!(NotLeading::is_behind(&client.send(request("POST")).await.unwrap_err()), "nobody was elected yet");
+        let (lost, thief) = (server.clone(), server.clone());
+        let ended = lead(vec![candidate], &stop, |working| {
+            let (client, written) = (client.clone(), written.clone());
+            async move {
+                client.send(request("POST")).await.unwrap();
+                assert_eq!(written.lock().unwrap().len(), 1);
+                if taken {
+                    let mut lease = thief.0.lock().unwrap().0.clone().unwrap();
+                    lease["spec"]["holderIdentity"] = "two".into();
+                    lease["metadata"]["resourceVersion"] = "100".into();
+                    thief.0.lock().unwrap().0 = Some(lease);
+                } else {
+                    lost.fail(true);
+                }
+                // It does not hear that it is to end, as one that is busy.
+                while !working.is_cancelled() {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    // Whether this is still in time is the gate's to say.
+                    let _ = client.send(request("POST")).await;
+                }
+                let before = written.lock().unwrap().len();
+                assert!(NotLeading::is_behind(&client.send(request("POST")).await.unwrap_err()));
+                assert!(client.send(request("GET")).await.is_ok());
+                assert_eq!(written.lock().unwrap().len(), before);
+            }
+        })
+        .await;
+        assert_eq!(ended, Ended::Lost { cut: false });
+    }
 }

@@ -168,7 +168,7 @@ impl ServiceCa {
         };
         if let Some((reason, why)) = told {
             tracing::info!(reason, why, "the signing key is written");
-            self.tell(&written, EventKind::Normal, reason, &why).await;
+            self.tell(&written, EventKind::Normal, reason, &why);
         }
         // What was written is read again before it is used.
         self.queue.add(Work::Authority);
@@ -231,7 +231,7 @@ impl ServiceCa {
             }
             serving::Plan::Refuse { problem, service: service_patch } => {
                 self.annotate(key, Some(service_patch)).await?;
-                self.tell(&service, EventKind::Warning, "CertificateRefused", &problem).await;
+                self.tell(&service, EventKind::Warning, "CertificateRefused", &problem);
                 Err(Error::Refused { service: key.to_string(), problem })
             }
             serving::Plan::Issue { terms, service: success } => {
@@ -246,14 +246,14 @@ impl ServiceCa {
                     Ok(_) => {
                         self.annotate(key, success).await?;
                         let note = format!("secret {}: {}", terms.secret, terms.why);
-                        self.tell(&service, EventKind::Normal, "CertificateIssued", &note).await;
+                        self.tell(&service, EventKind::Normal, "CertificateIssued", &note);
                         // What was written is read again, which says when it is to be renewed.
                         self.queue.add(Work::Service(key.clone()));
                         Ok(Outcome::Done)
                     }
                     Err(error) if is_refused(&error) => {
                         self.annotate(key, Some(serving::failure(&service, &error.to_string()))).await?;
-                        self.tell(&service, EventKind::Warning, "CertificateRefused", &error.to_string()).await;
+                        self.tell(&service, EventKind::Warning, "CertificateRefused", &error.to_string());
                         Err(Error::Refused { service: key.to_string(), problem: error.to_string() })
                     }
                     Err(error) => Err(error.into()),
@@ -279,7 +279,7 @@ impl ServiceCa {
         let Some(object) = self.writer.get(&place).await? else { return Ok(Outcome::Done) };
         if let Some(patch) = inject::plan(taker, &object, &authority.bundle_pem()) {
             self.writer.patch(&place, "", &Patch::Json(patch)).await?;
-            self.tell(&object, EventKind::Normal, "CABundleInjected", "the CA bundle was put in").await;
+            self.tell(&object, EventKind::Normal, "CABundleInjected", "the CA bundle was put in");
         }
         Ok(Outcome::Done)
     }
@@ -318,15 +318,15 @@ impl ServiceCa {
         let status = cluster_operator::status(&live, &report::report(&facts, degraded), now);
         let changed = self.writer.update_status(&live, &status).await?.is_some();
         if let (true, Some(note)) = (changed, cluster_operator::transitions(&live, &status)) {
-            self.tell(&live, EventKind::Normal, "OperatorStatusChanged", &note).await;
+            self.tell(&live, EventKind::Normal, "OperatorStatusChanged", &note);
         }
         Ok(outcome)
     }
 
     /// Reports an event; failing to report never fails the work.
-    async fn tell(&self, about: &Value, kind: EventKind, reason: &str, note: &str) {
-        if let Err(error) = self.recorder.record(about, kind, reason, "Reconciling", note).await {
-            tracing::warn!(error = %error, reason, "an event could not be written");
+    fn tell(&self, about: &Value, kind: EventKind, reason: &str, note: &str) {
+        if let Err(error) = self.recorder.record(about, kind, reason, "Reconciling", note) {
+            tracing::warn!(error = %error, reason, "an event could not be reported");
         }
     }
 
