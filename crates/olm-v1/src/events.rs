@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster_operator::compat::CONDITION as PLATFORM;
-use crate::text::{chain, noted};
+use crate::text::noted;
 
 /// Events of one object that may be told at once, as client-go has it.
 const BURST: u32 = 25;
@@ -36,23 +36,23 @@ impl Events {
     }
 
     /// Something went as it should.
-    pub async fn normal(&self, about: &impl Serialize, reason: &str, note: &str) {
-        self.report(about, EventKind::Normal, reason, note).await;
+    pub fn normal(&self, about: &impl Serialize, reason: &str, note: &str) {
+        self.report(about, EventKind::Normal, reason, note);
     }
 
     /// Something asks for attention.
-    pub async fn warning(&self, about: &impl Serialize, reason: &str, note: &str) {
-        self.report(about, EventKind::Warning, reason, note).await;
+    pub fn warning(&self, about: &impl Serialize, reason: &str, note: &str) {
+        self.report(about, EventKind::Warning, reason, note);
     }
 
     /// Tells what has become of conditions; see [`transitions`].
-    pub async fn transitions(&self, about: &impl Serialize, before: &[Condition], now: &[Condition]) {
+    pub fn transitions(&self, about: &impl Serialize, before: &[Condition], now: &[Condition]) {
         for Transition { kind, reason, note } in transitions(before, now) {
-            self.report(about, kind, &reason, &note).await;
+            self.report(about, kind, &reason, &note);
         }
     }
 
-    async fn report(&self, about: &impl Serialize, kind: EventKind, reason: &str, note: &str) {
+    fn report(&self, about: &impl Serialize, kind: EventKind, reason: &str, note: &str) {
         let object = match serde_json::to_value(about) {
             Ok(object) => object,
             Err(error) => return tracing::warn!(%error, reason, "an event could not be written"),
@@ -68,8 +68,8 @@ impl Events {
             _ => format!("kubectl get {of} {name} -o yaml"),
         };
         let note = noted(note, &whole);
-        if let Err(error) = self.recorder.record(&object, kind, reason, "Reconciling", &note).await {
-            tracing::warn!(error = %chain(&error), reason, "an event could not be written");
+        if let Err(error) = self.recorder.record(&object, kind, reason, "Reconciling", &note) {
+            tracing::warn!(%error, reason, "an event could not be reported");
         }
     }
 }

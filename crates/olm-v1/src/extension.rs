@@ -17,6 +17,7 @@ pub mod facts;
 pub mod lifecycle;
 pub mod object;
 pub mod observe;
+pub mod owned;
 mod parsed;
 pub mod permissions;
 pub mod plan;

@@ -9,16 +9,17 @@
 //! What is here already is used again without a pull, but not without the policy: each use, under each name, has to be let in by the policy as
 //! it is then (OLM1-GEN-12).
 
-use std::collections::VecDeque;
-use std::fs;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::Limits;
-use mainstay_catalog_store::{CatalogStore, DirectorySource, StoredCatalog};
-use mainstay_oci::{Cache, Client, Digest, Error, ErrorKind, Image, Layer, Reference, Registries, UnpackOptions, Workspace, unpack};
+use mainstay_catalog_store::{CatalogStore, DirectorySource, Links, StoredCatalog, bundle_files};
+use mainstay_oci::{
+    Cache, Client, Digest, Error, ErrorKind, Image, Layer, Reference, Registries, UnpackOptions, Workspace, private, unpack,
+};
 use serde_json::Value;
 
 use crate::admitted::Admitted;
@@ -42,6 +43,7 @@ pub struct Images {
     pulls: PathBuf,
     admitted: Admitted,
     parsed: Mutex<VecDeque<(Digest, Arc<Bundle>)>>,
+    reading: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
 }
 
 /// What the last pull was done with.
@@ -66,7 +68,16 @@ impl Images {
         // A mistake in the settings is told at once, not at the first pull.
         let used = Used { mirrors: Vec::new(), held: Held::new(settings.read(&[])?)? };
         let admitted = Admitted::open(root.join("admitted"));
-        Ok(Self { settings, used: Mutex::new(used), catalogs, bundles, pulls, admitted, parsed: Mutex::default() })
+        Ok(Self {
+            settings,
+            used: Mutex::new(used),
+            catalogs,
+            bundles,
+            pulls,
+            admitted,
+            parsed: Mutex::default(),
+            reading: Mutex::default(),
+        })
     }
 
     /// What `registries.conf` says right now.
@@ -106,7 +117,7 @@ impl Images {
     }
 
     fn workspace(&self, client: &Client) -> Result<Workspace, Error> {
-        fs::create_dir_all(&self.pulls).map_err(|source| Error::Io { path: self.pulls.clone(), source })?;
+        private::folder(&self.pulls).map_err(|source| Error::Io { path: self.pulls.clone(), source })?;
         client.workspace_in(&self.pulls)
     }
 
@@ -155,9 +166,11 @@ impl Images {
             });
         };
         let catalogs = self.catalogs.clone();
+        let turn = self.turn(&pulled.image.digest).await;
         let stored = blocking(move || {
+            let _turn = turn;
             let folder = pulled.workspace.directory().join("content");
-            fs::create_dir_all(&folder).map_err(|error| source(&Error::Io { path: folder.clone(), source: error }))?;
+            private::folder(&folder).map_err(|error| source(&Error::Io { path: folder.clone(), source: error }))?;
             let inside = content.trim_matches('/').to_owned();
             let keep = if inside.is_empty() { Vec::new() } else { vec![inside.clone()] };
             let options = UnpackOptions { keep, ..UnpackOptions::default() };
@@ -170,7 +183,7 @@ impl Images {
             }
             let storing =
                 |error: &dyn std::error::Error| PullFailure { message: format!("error storing fbc: {}", chain(error)), terminal: false };
-            let content = DirectorySource::new(&root).map_err(|error| storing(&error))?;
+            let content = DirectorySource::of_image(&root).map_err(|error| storing(&error))?;
             catalogs.put(&digest, &content, &Limits::default()).map_err(|error| storing(&error))
         })
         .await?;
@@ -192,7 +205,9 @@ impl Images {
         let pulled = self.pull(reference).await?;
         let digest = pulled.image.digest.clone();
         let (cache, name, kept) = (self.bundles.clone(), extension.to_owned(), digest.clone());
+        let turn = self.turn(&digest).await;
         let folder = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             let folder = cache.fill(&name, &kept, |folder| {
                 unpack(&Layer::of(&pulled.image, pulled.workspace.store()), folder, &UnpackOptions::default()).map(|_| ())
             })?;
@@ -202,6 +217,22 @@ impl Images {
         .await
         .map_err(|error| Error::Io { path: self.bundles.root().to_owned(), source: std::io::Error::other(error) })??;
         Ok((digest, folder))
+    }
+
+    /// The turn to read or unpack a content. What is given up by those who waited for it may go on for a while on its thread: until it ends,
+    /// nobody begins the same again, so that a content without end costs one thread and no more.
+    async fn turn(&self, digest: &Digest) -> tokio::sync::OwnedMutexGuard<()> {
+        let turns = {
+            let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            reading.retain(|_, turns| turns.strong_count() > 0);
+            let known = reading.get(digest).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let turns = Arc::default();
+                reading.insert(digest.clone(), Arc::downgrade(&turns));
+                turns
+            })
+        };
+        turns.lock_owned().await
     }
 
     fn remembered(&self, digest: &Digest) -> Option<Arc<Bundle>> {
@@ -248,38 +279,27 @@ impl BundleSource for Images {
             return Ok(bundle);
         }
         let (digest, folder) = self.unpacked(extension, &reference).await.map_err(|error| failure(&error))?;
-        let bundle = blocking(move || read_bundle(&folder)).await?;
+        let turn = self.turn(&digest).await;
+        let bundle = blocking(move || {
+            let _turn = turn;
+            read_bundle(&folder)
+        })
+        .await?;
         let bundle = Arc::new(bundle);
         self.remember(digest, &bundle);
         Ok(bundle)
     }
 
     async fn forget(&self, extension: &str) -> Result<(), String> {
-        self.bundles.retain(extension, &[]).map_err(|error| chain(&error))
+        let (bundles, extension) = (self.bundles.clone(), extension.to_owned());
+        let forget = move || bundles.retain(&extension, &[]).map_err(|error| chain(&error));
+        tokio::task::spawn_blocking(forget).await.map_err(|error| error.to_string())?
     }
 }
 
-/// What a bundle consists of; the rest of an image (licences, tests) is none of it.
-const PARTS: [&str; 2] = ["manifests/", "metadata/"];
-
-/// Reads a bundle from a folder of unpacked files, or of an author.
+/// Reads a bundle from the folder of an unpacked image.
 pub fn read_bundle(folder: &Path) -> Result<Bundle, PullFailure> {
-    let io = |path: &Path, error: &std::io::Error| PullFailure { message: format!("{}: {error}", path.display()), terminal: false };
-    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).map_err(|error| io(&next, &error))? {
-            let path = entry.map_err(|error| io(&next, &error))?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if let Some(name) = path.strip_prefix(folder).ok().and_then(Path::to_str)
-                && PARTS.iter().any(|part| name.starts_with(part))
-            {
-                files.push((name.to_owned(), fs::read(&path).map_err(|error| io(&path, &error))?));
-            }
-        }
-    }
-    files.sort();
+    let files = bundle_files(folder, Links::Inside).map_err(|error| PullFailure { message: chain(&error), terminal: false })?;
     Bundle::read(files).map_err(|error| PullFailure { message: chain(&error), terminal: false })
 }
 

@@ -18,6 +18,7 @@ pub mod events;
 pub mod extension;
 pub mod gates;
 pub mod images;
+pub mod jobs;
 pub mod manifests;
 pub mod mirrors;
 pub mod pull_secret;

@@ -47,12 +47,42 @@ impl Accounts {
 const GROUP: &str = "olm.operatorframework.io";
 const LIFECYCLE: &str = "lifecycle.mainstay.dev";
 
-/// Namespace, accounts, roles and bindings; the CRDs come from `mainstay-api`.
+/// The label of the roles that let operator-controller act as one account: the extension that they are for.
+pub const TOKEN_LABEL: &str = "lifecycle.mainstay.dev/token-for";
+
+/// Namespace, accounts, roles and bindings of a cluster whose operator-controller is trusted with every account, as that of `mainstay up`,
+/// which runs in the process of the API. The CRDs come from `mainstay-api`.
 pub fn manifests(namespace: &str) -> Vec<Value> {
-    manifests_for(namespace, Accounts::SEPARATE)
+    let mut all = manifests_for(namespace, Accounts::SEPARATE);
+    all.extend(any_account(namespace, Accounts::SEPARATE));
+    all
 }
 
-/// The same for these accounts. OLM1-GEN-11 lists what operator-controller may; whatever goes beyond that says why.
+/// Lets operator-controller act as every account of the cluster. Whoever controls it is then as powerful as the most powerful of them.
+pub fn any_account(namespace: &str, accounts: Accounts) -> [Value; 2] {
+    let name = "operator-controller-any-account";
+    [
+        cluster_role(name, &[json!({"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]})]),
+        binding(name, name, namespace, accounts.operator_controller),
+    ]
+}
+
+/// Lets operator-controller act as the one account of an extension, which it does by short-lived tokens (OLM1-PERM-01): a role beside the
+/// account and its binding to the controller. Accounts are named by namespace and name.
+pub fn token_access(extension: &str, account: (&str, &str), controller: (&str, &str)) -> [Value; 2] {
+    let (version, name) = ("rbac.authorization.k8s.io/v1", format!("{extension}-installer-token"));
+    let metadata = json!({"name": name, "namespace": account.0, "labels": {TOKEN_LABEL: extension}});
+    [
+        json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [
+            {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [account.1], "verbs": ["create"]}]}),
+        json!({"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [subject(controller.1, controller.0)]}),
+    ]
+}
+
+/// The same for these accounts, without the permission to act as accounts of extensions: see [`token_access`] and [`any_account`]. OLM1-GEN-11
+/// lists what operator-controller may; whatever goes beyond that says why.
 pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let read = ["get", "list", "watch"];
@@ -80,7 +110,6 @@ pub fn manifests_for(namespace: &str, accounts: Accounts) -> Vec<Value> {
                 rule("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterroles", "clusterrolebindings"], &["list", "watch"]),
                 // Beyond the list, as upstream: to say of a named account that it is missing, which a refused token does not say.
                 rule("", &["serviceaccounts"], &["get"]),
-                rule("", &["serviceaccounts/token"], &["create"]),
                 // Beyond the list: what was done is told by Events (OLM1-CTRL-15).
                 events.clone(),
             ],

@@ -12,12 +12,12 @@ use mainstay_oci::{ClientConfig, Settings};
 use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Key, Kinds};
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::controller::{Catalogs, run as run_catalogs};
+use crate::catalog::controller::{Catalogs, pulls, run as run_catalogs};
 use crate::catalog::shelf::Shelf;
 use crate::events::Events;
 use crate::extension::act::FIELD_MANAGER;
 use crate::extension::catalogs::{CatalogCache, CatalogClient};
-use crate::extension::controller::{Extensions, catalog_cache, run as run_extensions};
+use crate::extension::controller::{Extensions, bundle_pulls, catalog_cache, run as run_extensions};
 use crate::extension::roles::Policy;
 use crate::gates::FeatureGates;
 use crate::images::Images;
@@ -117,8 +117,8 @@ type Started = (Arc<Extensions>, Arc<CatalogCache>);
 /// What starts the caches of the extension controller.
 struct ExtensionsReady {
     start: Box<dyn FnOnce(&CancellationToken) -> Started + Send>,
-    /// How often copies that no catalog refers to are removed; never where catalogd does it.
-    gc_interval: Option<Duration>,
+    /// Whether copies that no catalog refers to are removed here; catalogd does it where it shares the store.
+    collects: bool,
 }
 
 impl Setup {
@@ -169,6 +169,7 @@ impl Setup {
                 shelf,
                 external_address: self.external_address,
                 gc_interval: self.gc_interval,
+                pulls: pulls(),
             };
             catalogs = Some((Arc::new(mirrors), Arc::new(controller)));
         }
@@ -191,6 +192,7 @@ impl Setup {
                     env: self.env,
                     gates: self.gates,
                     ignore_service_account: self.ignore_service_account,
+                    pulls: bundle_pulls(),
                     bundles: images,
                     catalogs: copies.clone(),
                     catalog_cache,
@@ -200,8 +202,7 @@ impl Setup {
                 };
                 (Arc::new(extensions), copies)
             };
-            let gc_interval = (!has_catalogs).then_some(self.gc_interval);
-            extensions = Some(ExtensionsReady { start: Box::new(start), gc_interval });
+            extensions = Some(ExtensionsReady { start: Box::new(start), collects: !has_catalogs });
         }
         Ok(Ready { router, pull_secret, catalogs, extensions })
     }
@@ -219,7 +220,7 @@ impl Ready {
                 mirrors.run(stop.clone()).await;
             }
         };
-        let extensions = extensions.map(|ready| ((ready.start)(&stop), ready.gc_interval));
+        let extensions = extensions.map(|ready| ((ready.start)(&stop), ready.collects));
         let controllers = async {
             // Without rules and credentials the first pulls would ask registries that they may not reach.
             let known = async {
@@ -244,19 +245,16 @@ impl Ready {
                 }
             };
             let extensions = async {
-                let Some(((extensions, copies), gc_interval)) = extensions else { return };
-                tokio::join!(run_extensions(extensions, stop.clone()), collect_garbage(copies, gc_interval, &stop));
+                let Some(((extensions, copies), collects)) = extensions else { return };
+                let collecting = async {
+                    if collects {
+                        copies.collect_when_changed(&stop).await;
+                    }
+                };
+                tokio::join!(run_extensions(extensions, stop.clone()), collecting);
             };
             tokio::join!(secret, catalogs, extensions);
         };
         tokio::join!(mirroring, controllers);
-    }
-}
-
-/// Removes copies of catalogs that are gone, where nobody else does.
-async fn collect_garbage(copies: Arc<CatalogCache>, interval: Option<Duration>, stop: &CancellationToken) {
-    let Some(interval) = interval else { return };
-    while stop.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
-        copies.collect_garbage();
     }
 }

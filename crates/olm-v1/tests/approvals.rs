@@ -91,8 +91,19 @@ async fn until_phase(bench: &Bench, name: &str, phase: &str) -> Value {
 }
 
 async fn approve(bench: &Bench, name: &str) {
+    approve_along(bench, name, &[]).await;
+}
+
+/// What `mainstay approve` writes: the digest, and who installs what comes along.
+async fn approve_along(bench: &Bench, name: &str, along: &[&str]) {
     let plan = bench.api.get(&change_plan(name)).await.unwrap();
-    let patch = json!({"spec": {"approvedDigest": plan["spec"]["digest"]}});
+    let mut named = Vec::new();
+    for package in along {
+        let live = bench.api.get(&extension(package)).await.unwrap();
+        named.push(json!({"name": package, "uid": live["metadata"]["uid"], "package": package,
+            "namespace": live["spec"]["namespace"], "serviceAccount": live["spec"]["serviceAccount"]["name"]}));
+    }
+    let patch = json!({"spec": {"approvedDigest": plan["spec"]["digest"], "approvedAlong": named}});
     bench.api.admin.patch(&change_plan(name), "", &Patch::Merge(patch)).await.unwrap();
 }
 
@@ -190,7 +201,7 @@ async fn dependencies_come_with_one_approval() {
         dependency["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": plan});
         bench.api.apply(dependency).await;
     }
-    approve(&bench, &plan).await;
+    approve_along(&bench, &plan, &["gears", "gadgets"]).await;
     bench.installed("gadgets", "1.0.0").await;
     bench.installed("widgets", "1.0.0").await;
     until_phase(&bench, &plan, "Applied").await;

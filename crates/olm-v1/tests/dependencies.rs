@@ -130,7 +130,7 @@ fn dependencies_are_refused_by_default() {
         ]
     );
     let hints = problem.hints.join("\n");
-    assert!(hints.contains("resolveDependencies: Plan") && hints.ends_with(" | kubectl apply -f -"), "{hints}");
+    assert!(hints.contains("resolveDependencies: Plan") && hints.ends_with(" | kubectl apply --server-side -f -"), "{hints}");
     let both = [json!({"resolveDependencies": "Plan"}), json!({"resolveDependencies": "Refuse"})];
     scene.lifecycle.policies = both.map(|spec| PolicyFact { name: "p".to_owned(), spec: serde_json::from_value(spec).unwrap() }).into();
     assert_eq!(told(&scene), refusal, "who refuses wins");

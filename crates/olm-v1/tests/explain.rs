@@ -10,18 +10,19 @@ use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::ObjectRef;
+use mainstay_catalog::{Catalog, Limits, MemorySource};
 use mainstay_olm_v1::cluster_operator::compat::Platform;
 use mainstay_olm_v1::extension::dependencies::ApiFact;
 use mainstay_olm_v1::extension::explain::{
     CatalogFacts, EventFact, Explanation, Facts, Observed, Outcome, PackageFacts, explain, explain_catalog, explain_package, judge,
 };
-use mainstay_olm_v1::extension::facts::{CatalogContent, Live, PullFailure};
+use mainstay_olm_v1::extension::facts::{CatalogContent, CatalogFact, Live, PullFailure};
 use mainstay_olm_v1::extension::plan::Verdict;
 use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::State;
 use mainstay_olm_v1::extension::status::status;
 use mainstay_resolver::joint::Provided;
-use mainstay_resolver::{CandidateCatalog, CatalogState, Request, resolve};
+use mainstay_resolver::{CandidateCatalog, CatalogState, ModelSource, Request, resolve};
 use serde_json::{Value, json};
 
 use scene::{Content, STABLE, Scene, bundle, catalog, image, rights, table};
@@ -39,6 +40,7 @@ struct Case {
     changes: Vec<Value>,
     events: Vec<EventFact>,
     namespace_exists: Option<bool>,
+    may_act: Option<bool>,
     platform: Option<Platform>,
     /// What the last attempt said, where it is not what the plan says.
     attempt: Option<Verdict>,
@@ -55,6 +57,7 @@ impl Case {
             changes: Vec::new(),
             events: Vec::new(),
             namespace_exists: Some(true),
+            may_act: Some(true),
             platform: None,
             attempt: None,
             missing: None,
@@ -97,6 +100,7 @@ impl Case {
             catalogs: self.catalogs.iter().map(|object| serde_json::from_value::<ClusterCatalog>(object.clone()).unwrap()).collect(),
             change_plans: self.changes.iter().map(|object| serde_json::from_value::<ChangePlan>(object.clone()).unwrap()).collect(),
             namespace_exists: self.namespace_exists,
+            may_act: self.may_act,
             platform: self.platform,
             now: now(),
             snapshot,
@@ -383,6 +387,100 @@ fn removal() {
         ("the controller's part", leaving(json!(["olm.operatorframework.io/cleanup-unpack-cache"]))),
         ("somebody else's part", leaving(json!(["example.com/backup-first"]))),
     ]));
+}
+
+/// MS-EXPL-02: nothing is wrong but that the source is away: no advice removes what works, or puts something else in its place.
+#[test]
+fn absence_is_no_reason_to_remove() {
+    type Absence = (&'static str, &'static str, fn(&mut Case));
+    let absences: [Absence; 11] = [
+        ("no catalog", "no-catalog", |case| case.scene.catalogs.clear()),
+        ("switched off", "unknown-package", |case| {
+            case.scene.catalogs[0].content = CatalogContent::Unavailable;
+            case.catalogs = vec![clustercatalog("main", &json!({"availabilityMode": "Unavailable"}), &json!([]))];
+        }),
+        ("switched off, another one has a similar package", "unknown-package", |case| {
+            case.scene.catalogs[0].content = CatalogContent::Unavailable;
+            case.scene.catalogs.push(named("other", "widgetz"));
+        }),
+        ("not serving", "catalog-not-serving", |case| case.scene.catalogs[0].content = CatalogContent::NotServing),
+        ("unreachable", "catalog-not-serving", |case| case.scene.catalogs[0].content = CatalogContent::Failed("no route".to_owned())),
+        ("broken", "catalog-not-serving", |case| {
+            case.scene.catalogs[0].content = CatalogContent::Broken { reason: "gone".to_owned(), last: None };
+        }),
+        ("package gone", "unknown-package", |case| case.scene.catalogs = vec![named("main", "widgetz")]),
+        ("version gone", "no-update-edge", |case| case.scene.catalogs = vec![catalog("main", "channel stable: 2.0.0")]),
+        ("version gone and asked for", "unknown-version", |case| {
+            case.scene.wish("version", json!("1.1.0"));
+            case.scene.catalogs = vec![catalog("main", "channel stable: 2.0.0")];
+        }),
+        ("channel gone", "unknown-channel", |case| {
+            case.scene.wish("channels", json!(["stable"]));
+            case.scene.catalogs = vec![catalog("main", "channel fast: 2.0.0")];
+        }),
+        ("its catalog is away, another one has other versions", "unknown-package", |case| {
+            case.scene.wish("selector", json!({"matchLabels": {"olm.operatorframework.io/metadata.name": "main"}}));
+            case.scene.catalogs = vec![catalog("other", "channel stable: 2.0.0")];
+        }),
+    ];
+    for (what, situation, absent) in absences {
+        let mut case = Case::new();
+        case.scene.have("1.1.0", State::Deployed);
+        absent(&mut case);
+        let answer = case.explain_weighed();
+        if situation != "unknown-package" {
+            assert_eq!(answer.situation, situation, "{what}: {answer:#?}");
+        }
+        let newer = answer.newer.iter().filter_map(|newer| newer.action.as_ref());
+        let actions: Vec<_> = answer.next.iter().chain(&answer.alternatives).chain(newer).collect();
+        assert!(!actions.is_empty(), "{what}");
+        for command in actions.iter().flat_map(|action| &action.commands) {
+            for word in [
+                "uninstall",
+                "delete",
+                "SelfCertified",
+                "catalog remove",
+                "mainstay install",
+                "clusterextension",
+                "upgrade",
+                "\"ref\"",
+                ":\"Unavailable",
+            ] {
+                assert!(!command.contains(word), "{what}: {command}");
+            }
+        }
+        assert!(answer.proposals().is_empty(), "{what}");
+        assert!(answer.notes.iter().any(|note| note.starts_with("widgets.v1.1.0 stays installed")), "{what}: {answer:#?}");
+    }
+    // Where nothing is installed there is nothing to lose, and where the source is there the way on is shown.
+    let mut case = Case::new();
+    case.scene.catalogs = vec![named("main", "widgetz")];
+    assert!(case.explain().next.unwrap().commands.iter().any(|command| command == "mainstay install widgetz"));
+    let mut case = Case::new();
+    case.scene.have("1.0.0", State::Deployed);
+    case.scene.wish("version", json!("2.0.0"));
+    assert!(!case.explain().proposals().is_empty());
+}
+
+/// A ClusterCatalog with this spec and these conditions.
+fn clustercatalog(name: &str, spec: &Value, conditions: &Value) -> Value {
+    let mut object = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
+        "spec": {"source": {"type": "Image", "image": {"ref": "registry.example/catalog:1"}}}, "status": {"conditions": conditions}});
+    mainstay_merge::merge_patch(&mut object["spec"], spec);
+    object
+}
+
+/// A catalog with one other package.
+fn named(name: &str, package: &str) -> CatalogFact {
+    let blobs = [
+        json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": [{"name": format!("{package}.v1.0.0")}]}),
+        json!({"schema": "olm.bundle", "package": package, "name": format!("{package}.v1.0.0"), "image": "example.com/other:v1",
+            "properties": [{"type": "olm.package", "value": {"packageName": package, "version": "1.0.0"}}]}),
+    ];
+    let text = blobs.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let content = Catalog::load(&MemorySource::of("catalog.json", text), &Limits::default()).unwrap();
+    CatalogFact { name: name.to_owned(), content: CatalogContent::Held(Arc::new(ModelSource::new(content))), ..catalog(name, STABLE) }
 }
 
 /// MS-EXPL-04, OLM1-UPG-01, OLM1-UPG-11: healthy and idle, and still not the newest: the one thing that holds it back.

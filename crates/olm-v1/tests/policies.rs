@@ -5,7 +5,7 @@ mod scene;
 
 use std::sync::Arc;
 
-use mainstay_api::lifecycle::{BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangePlanStatus, ChangeSummary};
+use mainstay_api::lifecycle::{AlongRef, BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangePlanStatus, ChangeSummary};
 use mainstay_olm_v1::extension::approval::Gate;
 use mainstay_olm_v1::extension::facts::Live;
 use mainstay_olm_v1::extension::plan::{Action, Change, Plan, Verdict};
@@ -17,6 +17,11 @@ use serde_json::{Value, json};
 fn policy(name: &str, spec: Value) -> PolicyFact {
     PolicyFact { name: name.to_owned(), spec: serde_json::from_value(spec).unwrap() }
 }
+
+/// What is changed, and how.
+type Alter = (&'static str, fn(&mut Scene));
+/// What is forged, and how.
+type Forge = (&'static str, fn(&mut Scene, &mut ChangePlan));
 
 fn with(policies: &[Value]) -> Scene {
     let mut scene = Scene::new();
@@ -149,6 +154,67 @@ fn forged_approvals_do_not_count() {
     assert!(told.contains("is there and is of another change"), "{told}");
 }
 
+/// MS-POL-01: an approval is for one change of one object, once: whatever it is bound to and is another by now needs an approval anew, and
+/// a plan that had its turn approves nothing, not even the very same change.
+#[test]
+fn an_approval_is_bound_to_its_change() {
+    let mut scene = with(&[json!({"approval": "Always"})]);
+    scene.gate("PreflightPermissions=false");
+    let first = gate(&scene);
+    keep(&mut scene, kept(&first, true));
+    assert_eq!(told(&scene), "Install");
+    let changes: [Alter; 9] = [
+        ("uid", |scene| scene.extension["metadata"]["uid"] = json!("uid-2")),
+        ("namespace", |scene| scene.extension["spec"]["namespace"] = json!("other")),
+        ("service account", |scene| scene.extension["spec"]["serviceAccount"]["name"] = json!("other")),
+        ("target bundle", |scene| scene.wish("version", json!("1.1.0"))),
+        ("content of the target bundle", |scene| scene.offer("2.0.0", &greedy())),
+        ("the checks of CRDs", |scene| {
+            scene.extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
+        }),
+        ("the watched namespace", |scene| {
+            scene.extension["metadata"]["annotations"] = json!({"olm.operatorframework.io/watch-namespace": "work"});
+            scene.offer("2.0.0", &Content { modes: vec!["OwnNamespace", "AllNamespaces"], ..Content::default() });
+        }),
+        ("the current revision", |scene| scene.have("1.1.0", State::Deployed)),
+        ("a later revision of the same bundle", |scene| {
+            scene.have("1.1.0", State::Deployed);
+            scene.have("1.0.0", State::Deployed);
+        }),
+    ];
+    for (what, change) in changes {
+        let mut scene = scene.clone();
+        change(&mut scene);
+        let gate = gate(&scene);
+        assert!(!gate.open && gate.spec.digest != first.spec.digest, "{what}: {gate:?}");
+    }
+    for phase in [ChangePlanPhase::Applied, ChangePlanPhase::Superseded] {
+        let mut plan = kept(&first, true);
+        plan.status.as_mut().unwrap().phase = phase;
+        scene.lifecycle.plans = vec![Arc::new(plan.clone())];
+        let again = gate(&scene);
+        assert_eq!((again.open, again.kept, &again.spec.digest), (false, false, &first.spec.digest), "{phase:?}");
+        assert_eq!(again.name, format!("{}-2", first.name), "{phase:?}");
+        // Without anybody to ask it does not stand either: the change simply is not this plan's.
+        scene.lifecycle.policies.clear();
+        assert!(scene.decide().1.consent.gate.is_none(), "{phase:?}");
+        scene.lifecycle.policies = with(&[json!({"approval": "Always"})]).lifecycle.policies;
+        // The next turn has an approval of its own, and its own end.
+        keep(&mut scene, kept(&again, true));
+        assert!(gate(&scene).open && gate(&scene).name == again.name);
+        let mut used = kept(&again, true);
+        used.status.as_mut().unwrap().phase = ChangePlanPhase::Applied;
+        scene.lifecycle.plans = vec![Arc::new(plan), Arc::new(used)];
+        assert_eq!(gate(&scene).name, format!("{}-3", first.name));
+    }
+    // What was superseded before anybody approved it may wait again.
+    let mut waiting = kept(&first, false);
+    waiting.status.as_mut().unwrap().phase = ChangePlanPhase::Superseded;
+    scene.lifecycle.plans = vec![Arc::new(waiting)];
+    let again = gate(&scene);
+    assert_eq!((again.open, again.kept, again.name), (false, true, first.name));
+}
+
 /// MS-POL-01: what was approved and done is told as done where the next step of the path waits already.
 #[test]
 fn a_step_of_a_path_is_done() {
@@ -279,6 +345,7 @@ fn attempts_that_failed() {
 #[test]
 fn one_approval_is_for_all_it_lists() {
     let mut scene = with(&[json!({"approval": "Always"})]);
+    scene.gate("PreflightPermissions=false");
     let bundle = |image: &str| BundleRef {
         package: "widgets".to_owned(),
         name: "widgets.v2.0.0".to_owned(),
@@ -294,11 +361,41 @@ fn one_approval_is_for_all_it_lists() {
         gate.name = "gadgets-1".to_owned();
         kept(&gate, approved)
     };
+    let other = |image: &str, approved: bool| {
+        let mut plan = other(image, approved);
+        plan.spec.approved_along = vec![AlongRef {
+            name: "widgets".to_owned(),
+            uid: "uid-1".to_owned(),
+            package: "widgets".to_owned(),
+            namespace: "work".to_owned(),
+            service_account: "installer".to_owned(),
+        }];
+        plan
+    };
     let image = scene::image("2.0.0");
     keep(&mut scene, other(&image, true));
     assert!(told(&scene).starts_with("waits for approval"), "the extension does not belong to that plan");
     scene.extension["metadata"]["annotations"] = json!({CHANGE_PLAN: "gadgets-1"});
     assert_eq!(told(&scene), "Install");
+    // The approval names this very extension, as it is, and is used up with its change.
+    let forged: [Forge; 8] = [
+        ("another object of the name", |scene, _| scene.extension["metadata"]["uid"] = json!("uid-2")),
+        ("another name", |scene, _| scene.extension["metadata"]["name"] = json!("mine")),
+        ("another namespace", |scene, _| scene.extension["spec"]["namespace"] = json!("mine")),
+        ("another account", |scene, _| scene.extension["spec"]["serviceAccount"]["name"] = json!("cluster-admin")),
+        ("nobody was named", |_, plan| plan.spec.approved_along.clear()),
+        ("another package was named", |_, plan| plan.spec.approved_along[0].package = "gears".to_owned()),
+        ("the change was done", |_, plan| plan.status.as_mut().unwrap().phase = ChangePlanPhase::Applied),
+        ("the change was superseded", |_, plan| plan.status.as_mut().unwrap().phase = ChangePlanPhase::Superseded),
+    ];
+    for (what, forge) in forged {
+        let mut scene = scene.clone();
+        let mut plan = other(&image, true);
+        forge(&mut scene, &mut plan);
+        scene.lifecycle.plans = vec![Arc::new(plan)];
+        scene.account = Ok(true);
+        assert!(told(&scene).starts_with("waits for approval"), "{what}: {}", told(&scene));
+    }
     for plan in [other(&image, false), other("example.com/other", true)] {
         scene.lifecycle.plans = vec![Arc::new(plan)];
         assert!(told(&scene).starts_with("waits for approval"));

@@ -42,7 +42,7 @@ fn what_goes_and_what_stays() {
     let facts = Facts {
         objects: &objects,
         package: "widgets",
-        instances: BTreeMap::from([("widgets.example.com".to_owned(), vec!["a".to_owned(), "b".to_owned(), "a".to_owned()])]),
+        instances: BTreeMap::from([("widgets.example.com".to_owned(), Ok(vec!["a".to_owned(), "b".to_owned(), "a".to_owned()]))]),
         operands: &dependents,
         installer: std::slice::from_ref(&account),
         namespace: "work",
@@ -54,10 +54,17 @@ fn what_goes_and_what_stays() {
     assert_eq!(seen.kept, ["Namespace work", "ConfigMap work/kept"]);
     assert_eq!(seen.installer, ["ServiceAccount work/widgets-installer"]);
     assert_eq!(seen.definitions[0].namespaces, BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 1)]));
-    assert_eq!((seen.definitions[0].instances, seen.used().count()), (3, 1));
+    assert_eq!((seen.definitions[0].instances, seen.used().count()), (Some(3), 1));
     let counted = |kind: &str, namespace: &str, count| Counted { kind: kind.into(), namespace: namespace.into(), count };
     assert_eq!(seen.operands, [counted("ConfigMap", "b", 1), counted("Deployment", "a", 2)]);
 
+    // What is not known may be there.
+    let forbidden = BTreeMap::from([("widgets.example.com".to_owned(), Err("forbidden".to_owned()))]);
+    for instances in [forbidden, BTreeMap::new()] {
+        let blind = preview(&Facts { instances, ..facts.clone() });
+        assert_eq!((blind.definitions[0].instances, blind.used().count()), (None, 1));
+        assert!(blind.definitions[0].unknown.is_some());
+    }
     let keeping = preview(&Facts { keep_definitions: true, ..facts });
     assert!(!keeping.deleted.iter().any(|what| what.contains("CustomResourceDefinition")), "{keeping:?}");
     assert!(keeping.kept.contains(&"CustomResourceDefinition widgets.example.com".to_owned()), "{keeping:?}");

@@ -199,7 +199,7 @@ async fn a_webhook_waits_for_its_deployment() {
     let order = [
         "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions?",
         "POST /api/v1/namespaces/work/serviceaccounts?",
-        "POST /apis/rbac.authorization.k8s.io/v1/clusterroles?",
+        "PATCH /apis/rbac.authorization.k8s.io/v1/clusterroles/",
         "POST /api/v1/namespaces/work/services?",
         "POST /apis/apps/v1/namespaces/work/deployments?",
         "POST /apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?",

@@ -18,6 +18,7 @@ use super::shelf::{Held, Shelf};
 use super::status::{Outcome, status};
 use crate::events::Events;
 use crate::extension::facts::PullFailure;
+use crate::jobs::{Asked, Jobs, Terms, origin};
 
 /// Where catalog images come from.
 #[async_trait]
@@ -47,6 +48,20 @@ pub struct Catalogs {
     pub gc_interval: Duration,
     /// Where events go.
     pub events: Events,
+    /// Pulls that run.
+    pub pulls: Pulls,
+}
+
+/// What a pull of a catalog gives: the reference by digest, and the content.
+pub type Pulls = Jobs<Result<(String, StoredCatalog), PullFailure>>;
+
+/// No pulls of catalogs yet.
+pub fn pulls() -> Pulls {
+    let overdue = |after: Duration| {
+        let message = format!("source catalog content: the pull was given up after {} s", after.as_secs());
+        Err(PullFailure { message, terminal: false })
+    };
+    Jobs::new(Terms { deadline: PULL, fresh: Duration::ZERO }, overdue)
 }
 
 /// Why a reconcile failed in a way that no condition can show.
@@ -74,8 +89,14 @@ pub enum CatalogError {
     },
 }
 
-/// Catalogs that are pulled at a time.
+/// Catalogs that are reconciled at a time.
 const WORKERS: usize = 4;
+/// What a catalog says while its image is on its way for long.
+pub const STILL_PULLED: &str = "the image is still being pulled";
+/// From when on it is said that a pull takes long.
+const SLOW: Duration = Duration::from_secs(30);
+/// How long a pull may take, unpacking and indexing included; the largest catalogs take a few minutes over a slow line.
+const PULL: Duration = Duration::from_secs(1_800);
 
 /// Runs the controller until `stop`.
 pub async fn run(catalogs: Arc<Catalogs>, stop: CancellationToken) {
@@ -86,7 +107,11 @@ pub async fn run(catalogs: Arc<Catalogs>, stop: CancellationToken) {
         return;
     }
     catalogs.restore(&cache);
+    // Nothing is being unpacked yet: what is not served now was left by catalogs that are gone, or by a crash.
+    catalogs.drop_unreferenced();
     let queue: Queue<Key> = Queue::default();
+    let woken = queue.clone();
+    catalogs.pulls.wake_by(move |key| woken.add(key));
     let woken = queue.clone();
     cache.on_change(move |change| {
         if let Some(object) = change.object() {
@@ -134,7 +159,6 @@ impl Catalogs {
 
     async fn collect_garbage(&self) {
         loop {
-            // Not at once: catalogs that are being unpacked at the start would lose what they just stored.
             tokio::time::sleep(self.gc_interval).await;
             self.drop_unreferenced();
         }
@@ -153,7 +177,10 @@ impl Catalogs {
 
     async fn reconcile(&self, cache: &Cache, key: &Key) -> Result<Looked, CatalogError> {
         let Some(object) = cache.get(key) else {
+            self.pulls.forget(key);
             self.shelf.remove(&key.name);
+            // Whatever took its finalizer off.
+            self.drop_unreferenced();
             return Ok(Looked::Done);
         };
         let catalog = typed(&object).map_err(|source| CatalogError::Form { name: key.name.clone(), source })?;
@@ -192,7 +219,23 @@ impl Catalogs {
         tracing::debug!(catalog = name, reference, reason, "unpacking");
         let now = self.env.now_seconds();
         let before = self.shelf.get(&name);
-        match self.images.unpack(&name, reference).await {
+        let (images, pulled) = (self.images.clone(), (name.clone(), reference.to_owned()));
+        let pull = move || async move { images.unpack(&pulled.0, &pulled.1).await };
+        let pulled = match self.pulls.ask(&format!("{name} {reference}"), origin(reference), &Key::new("", &*name), pull).await {
+            Asked::Ended(pulled) => pulled,
+            // Woken when it ends; until then it is said that it takes long.
+            Asked::Running(since) => {
+                if let Some(left) = SLOW.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
+                    return Ok(Looked::After(left));
+                }
+                let problem = format!("source catalog content: {STILL_PULLED} after {} s", SLOW.as_secs());
+                self.write_status(catalog, &Outcome::Failed { problem: &problem, terminal: false, serving: before.is_some() }).await?;
+                return Ok(Looked::Done);
+            }
+        };
+        match pulled {
+            // Nobody referred to it between its end and now, so it may have been removed again.
+            Ok((_, content)) if !self.store.contains(content.digest()) => Ok(Looked::Retry),
             Ok((resolved, content)) => {
                 let unpacked = before.as_ref().filter(|before| before.resolved == resolved).map_or(now, |before| before.unpacked);
                 let held = Held {
@@ -208,13 +251,11 @@ impl Catalogs {
                 if before.is_none_or(|before| before.resolved != resolved) {
                     self.drop_unreferenced();
                     let packages = held.content.index().packages().len();
-                    self.events
-                        .normal(
-                            catalog,
-                            "Unpacked",
-                            &format!("{packages} packages and {} bundles from {resolved}", held.content.index().bundle_count()),
-                        )
-                        .await;
+                    self.events.normal(
+                        catalog,
+                        "Unpacked",
+                        &format!("{packages} packages and {} bundles from {resolved}", held.content.index().bundle_count()),
+                    );
                 }
                 let interval = catalog.spec.source.image.as_ref().and_then(|image| image.poll_interval_minutes);
                 let wait =
@@ -224,7 +265,7 @@ impl Catalogs {
             Err(failure) => {
                 let failed = Outcome::Failed { problem: &failure.message, terminal: failure.terminal, serving: before.is_some() };
                 self.write_status(catalog, &failed).await?;
-                self.events.warning(catalog, if failure.terminal { "Blocked" } else { "UnpackFailed" }, &failure.message).await;
+                self.events.warning(catalog, if failure.terminal { "Blocked" } else { "UnpackFailed" }, &failure.message);
                 Ok(if failure.terminal { Looked::Done } else { Looked::Retry })
             }
         }
@@ -233,6 +274,7 @@ impl Catalogs {
     /// Takes a catalog off the shelf, says so while the object is still there, and lets it go.
     async fn leave(&self, catalog: &ClusterCatalog, outcome: &Outcome<'_>) -> Result<Looked, CatalogError> {
         let name = catalog.name_any();
+        self.pulls.forget(&Key::new("", &*name));
         self.shelf.remove(&name);
         self.drop_unreferenced();
         self.images.forget(&name).await.map_err(|problem| CatalogError::Forget { name: name.clone(), problem })?;
@@ -256,7 +298,7 @@ impl Catalogs {
             Ok(None) => Ok(()),
             Ok(Some(_)) => {
                 let before = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-                self.events.transitions(catalog, before, &wanted.conditions).await;
+                self.events.transitions(catalog, before, &wanted.conditions);
                 Ok(())
             }
             // Gone meanwhile: there is nothing left to write to.

@@ -193,7 +193,7 @@ impl Operator {
         }
         failures.extend(self.hand_on(version).await.err());
         for failure in failures.iter().filter(|failure| failure.asks_for_attention()) {
-            self.events.warning(&olm, "OperatorFailing", &chain(failure)).await;
+            self.events.warning(&olm, "OperatorFailing", &chain(failure));
         }
         let outcome = self.report(&conditions, failures.first()).await;
         match failures.into_iter().next() {
@@ -215,7 +215,7 @@ impl Operator {
             let mut status = olm.get("status").cloned().unwrap_or_else(|| serde_json::json!({}));
             status["conditions"] = serde_json::to_value(&conditions)?;
             self.writer.update_status(olm, &status).await?;
-            self.events.transitions(olm, &before, &conditions).await;
+            self.events.transitions(olm, &before, &conditions);
         }
         Ok(conditions)
     }
@@ -267,7 +267,7 @@ impl Operator {
             };
             let note =
                 format!("the default catalog of platform {platform} was {done}: {reference}, priority {}", object["spec"]["priority"]);
-            self.events.normal(&catalog, reason, &note).await;
+            self.events.normal(&catalog, reason, &note);
         }
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Operator {
             let Some(live) = value(self.deployments.get(&key))? else { continue };
             if let Some(wanted) = deployments::plan(&live, component, proxy.as_ref(), enabled.as_ref())? {
                 let patched = self.writer.patch(&ObjectRef::of(&live)?, "", &Patch::Json(deployments::patch(&live, &wanted))).await?;
-                self.events.normal(&patched, "SettingsHandedOn", &deployments::told(&live, &wanted)).await;
+                self.events.normal(&patched, "SettingsHandedOn", &deployments::told(&live, &wanted));
             }
         }
         Ok(())
@@ -321,7 +321,7 @@ impl Operator {
         let status = cluster_operator::status(&live, &report, now);
         let changed = self.writer.update_status(&live, &status).await?.is_some();
         if let (true, Some(note)) = (changed, cluster_operator::transitions(&live, &status)) {
-            self.events.normal(&live, "OperatorStatusChanged", &note).await;
+            self.events.normal(&live, "OperatorStatusChanged", &note);
         }
         Ok(outcome)
     }

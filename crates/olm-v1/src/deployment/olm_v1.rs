@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Frame, METRICS, Mount, Program, catalog_webhook, labelled, port, service};
 use crate::deployment::Serving;
-use crate::manifests::{Accounts, CATALOGD, COMBINED, OPERATOR_CONTROLLER, manifests_for, own_namespace};
+use crate::manifests::{Accounts, CATALOGD, COMBINED, OPERATOR_CONTROLLER, any_account, manifests_for, own_namespace, token_access};
 
 /// The Service of catalogd.
 pub const CATALOGD_SERVICE: &str = "catalogd-service";
@@ -32,6 +32,10 @@ pub struct OlmV1 {
     pub feature_gates: String,
     /// Whether operator-controller installs as itself, for which it becomes cluster-admin (OLM1-API-07).
     pub own_service_account: bool,
+    /// Whether operator-controller may act as every account of the cluster.
+    pub any_service_account: bool,
+    /// The extensions that are there, with the namespace and the name of their account: operator-controller may act as these.
+    pub extensions: Vec<(String, (String, String))>,
 }
 
 impl OlmV1 {
@@ -58,6 +62,11 @@ impl OlmV1 {
         let mut objects = frame.around(before, services, &programs);
         objects.push(catalog_webhook::configuration(frame));
         labelled(objects)
+    }
+
+    /// The name of operator-controller's account.
+    pub fn controller(&self) -> &'static str {
+        self.accounts().operator_controller
     }
 
     fn accounts(&self) -> Accounts {
@@ -148,6 +157,14 @@ impl OlmV1 {
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
                 "subjects": subjects,
             }));
+        }
+        if self.any_service_account {
+            objects.extend(any_account(home, self.accounts()));
+        } else {
+            let controller = (home, self.accounts().operator_controller);
+            let access =
+                |(extension, (namespace, name)): &(String, (String, String))| token_access(extension, (namespace, name), controller);
+            objects.extend(self.extensions.iter().flat_map(access));
         }
         if self.own_service_account {
             objects.push(json!({

@@ -118,6 +118,32 @@ fn cluster_admin_only_on_demand() {
     assert!(!usual.iter().any(|object| object["rules"].to_string().contains("\"*\"")));
 }
 
+/// OLM1-GEN-11, OLM1-PERM-01: a controller may act as the accounts of extensions, one by one and in their namespace; as every account of the
+/// cluster only on demand.
+#[test]
+fn accounts_are_lent_one_by_one() {
+    let lending = |objects: &[Value]| -> Vec<Value> {
+        let tokens = |object: &&Value| object["rules"].to_string().contains("serviceaccounts/token");
+        objects.iter().filter(tokens).cloned().collect()
+    };
+    assert_eq!(lending(&objects(&OlmV1::default())), Vec::<Value>::new());
+    let extensions = vec![("widgets".to_owned(), ("work".to_owned(), "installer".to_owned()))];
+    for (combined, controller) in [(false, "operator-controller-controller-manager"), (true, "mainstay-olm-v1")] {
+        let all = objects(&OlmV1 { combined, extensions: extensions.clone(), ..OlmV1::default() });
+        let [role] = lending(&all).try_into().unwrap();
+        assert_eq!((&role["kind"], &role["metadata"]["namespace"]), (&json!("Role"), &json!("work")));
+        assert_eq!(
+            role["rules"],
+            json!([{"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ["installer"], "verbs": ["create"]}])
+        );
+        let binding = all.iter().find(|object| object["roleRef"]["name"] == role["metadata"]["name"]).unwrap();
+        assert_eq!(binding["subjects"], json!([{"kind": "ServiceAccount", "name": controller, "namespace": "olm"}]));
+        assert_eq!(binding["metadata"]["namespace"], "work");
+    }
+    let any = lending(&objects(&OlmV1 { any_service_account: true, extensions, ..OlmV1::default() }));
+    assert_eq!((any.len(), &any[0]["kind"]), (1, &json!("ClusterRole")));
+}
+
 /// MS-CLI-04, OLM1-GEN-10: the service CA makes certificates by annotations; the pull secret can be read, and nothing beside it.
 #[test]
 fn choices() {

@@ -38,6 +38,17 @@ pub enum ActError {
     Form(#[from] RecordError),
 }
 
+impl ActError {
+    /// Whether the server said something, be it no.
+    fn was_answered(&self) -> bool {
+        match self {
+            Self::Step(failed) => failed.error.reason().is_some(),
+            Self::Waiting(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// Executes plans of one extension.
 pub struct Actor<'a> {
     /// The controller's own identity; it writes the records.
@@ -58,7 +69,7 @@ impl Actor<'_> {
     pub async fn act(&self, plan: &Plan, history: &mut History) -> Result<usize, ActError> {
         let (Action::Install | Action::Upgrade, Some(record)) = (&plan.action, &plan.record) else {
             let changed = self.steps(&plan.steps).await?;
-            if let (Action::Reassert, Some(latest)) = (&plan.action, history.latest()) {
+            if let (Action::Reassert, true, Some(latest)) = (&plan.action, history.is_whole(), history.latest()) {
                 // A crash after the newest revision began to count may have left an older one that counts too.
                 let (number, mut notes) = (latest.number, latest.notes.clone());
                 if plan.gate.passed {
@@ -104,6 +115,25 @@ impl Actor<'_> {
         }
         self.finish(history, number, state, notes).await?;
         done
+    }
+
+    /// Puts right what is installed, object by object: one that is refused holds up no other. How many changed, and the first problem.
+    pub async fn hold(&self, plan: &Plan) -> (usize, Option<ActError>) {
+        let (mut changed, mut problem) = (0, None);
+        for planned in &plan.steps {
+            match self.steps(std::slice::from_ref(planned)).await {
+                Ok(count) => changed += count,
+                Err(error) => {
+                    let answered = error.was_answered();
+                    problem.get_or_insert(error);
+                    // A server that says nothing is not asked for everything else, too.
+                    if !answered {
+                        break;
+                    }
+                }
+            }
+        }
+        (changed, problem)
     }
 
     /// The time in which the new Deployments have to become healthy begins now.
@@ -181,7 +211,17 @@ impl Actor<'_> {
     async fn set_state(&self, revision: &mut Revision, state: State, notes: Notes) -> Result<(), ActError> {
         if revision.state != state || revision.notes != notes {
             let place = self.secret(record::secret_name(&self.owner.name, revision.number));
-            self.own.patch(&place, "", &Patch::Merge(record::patch(state, &notes))).await?;
+            let mut patch = record::patch(state, &notes);
+            if let Some(found) = self.own.get(&place).await? {
+                // Whoever leads after this process may have gone on with it.
+                if !record::is_in(&found, revision.state) {
+                    return Err(ActError::Overtaken(place.name));
+                }
+                for key in ["uid", "resourceVersion"] {
+                    patch["metadata"][key] = found["metadata"][key].clone();
+                }
+            }
+            self.own.patch(&place, "", &Patch::Merge(patch)).await?;
             revision.state = state;
             revision.notes = notes;
         }

@@ -7,20 +7,23 @@
 //! ```
 //!
 //! An approval is the digest, repeated by whoever approves. The digest is computed anew from the facts of each reconcile, so it holds for
-//! this very change and no other.
+//! this very change and no other. It is used up by the change: a plan that was applied or superseded approves nothing any more, and a
+//! bundle that comes along is approved for the one extension that the approval names, by uid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use mainstay_api::lifecycle::{Approval, BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangePlanSpec, ChangeSummary, ExtensionRef};
-use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_api::lifecycle::{
+    AlongRef, Approval, BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangePlanSpec, ChangeSummary, ExtensionRef,
+};
+use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_bundle::rights::{self, Grant, Scope, missing};
 use mainstay_rbac::{PolicyIndex, PolicyRule, RoleView, UserInfo, rules_for};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::plan::{Action, Plan};
+use super::plan::{Action, Plan, account_name};
 use super::policies::Ruling;
 use super::record::{InstalledBundle, Record, Revision};
 
@@ -98,6 +101,10 @@ impl Proposal<'_> {
             hash.update(text.as_bytes());
         };
         take(self.extension.metadata.uid.as_deref().unwrap_or_default());
+        take(&self.extension.spec.namespace);
+        take(account_name(self.extension));
+        // What is not rendered, and decides what may be written all the same.
+        take(&json!([self.extension.spec.install, self.extension.annotations().get(WATCH_NAMESPACE)]).to_string());
         match self.installed {
             None => take("nothing"),
             Some(revision) => {
@@ -123,6 +130,7 @@ impl Proposal<'_> {
             let spec = &plan.spec;
             let listed = &spec.summary.dependencies;
             own(plan, self.extension)
+                && !is_used_up(plan)
                 && self.missing.iter().all(|bundle| listed.contains(bundle))
                 && listed.iter().all(|bundle| self.missing.contains(bundle) || self.others.get(&bundle.package) == Some(&bundle.name))
                 && spec.digest == self.digest(listed)
@@ -169,22 +177,45 @@ pub fn approved(plan: &ChangePlan) -> bool {
     plan.spec.approved_digest.as_ref() == Some(&plan.spec.digest)
 }
 
-/// The approved plan that an extension was made along with.
-pub fn made_along<'p>(extension: &ClusterExtension, plans: &'p [Arc<ChangePlan>]) -> Option<&'p ChangePlan> {
-    let name = extension.annotations().get(CHANGE_PLAN)?;
-    let package = &extension.spec.source.catalog.as_ref()?.package_name;
-    let lists = |plan: &ChangePlan| plan.spec.summary.dependencies.iter().any(|bundle| bundle.package == *package);
-    plans.iter().map(|plan| &**plan).find(|plan| plan.metadata.name.as_ref() == Some(name) && approved(plan) && lists(plan))
+/// Whether it had its turn: it was applied, or approved and then superseded. Such a plan approves nothing any more (MS-POL-01). One that was
+/// superseded before anybody approved it may wait again.
+fn is_used_up(plan: &ChangePlan) -> bool {
+    match plan.status.as_ref().map(|status| status.phase).unwrap_or_default() {
+        ChangePlanPhase::Applied => true,
+        ChangePlanPhase::Superseded => approved(plan),
+        ChangePlanPhase::Pending | ChangePlanPhase::Approved => false,
+    }
 }
 
-/// Whether somebody's approved plan installs this bundle along with its own: then it was seen and allowed there.
+/// The approved plan that an extension was made along with: its approval names this very extension, as it is.
+pub fn made_along<'p>(extension: &ClusterExtension, plans: &'p [Arc<ChangePlan>]) -> Option<&'p ChangePlan> {
+    let name = extension.annotations().get(CHANGE_PLAN)?;
+    let own = along_ref(extension)?;
+    let lists = |plan: &ChangePlan| plan.spec.summary.dependencies.iter().any(|bundle| bundle.package == own.package);
+    let names = |plan: &ChangePlan| plan.spec.approved_along.contains(&own);
+    plans.iter().map(|plan| &**plan).find(|plan| plan.metadata.name.as_ref() == Some(name) && approved(plan) && names(plan) && lists(plan))
+}
+
+/// An extension as an approval names it; nothing where it does not exist yet.
+pub fn along_ref(extension: &ClusterExtension) -> Option<AlongRef> {
+    Some(AlongRef {
+        name: extension.metadata.name.clone()?,
+        uid: extension.metadata.uid.clone().filter(|uid| !uid.is_empty())?,
+        package: extension.spec.source.catalog.as_ref()?.package_name.clone(),
+        namespace: extension.spec.namespace.clone(),
+        service_account: account_name(extension).to_owned(),
+    })
+}
+
+/// Whether somebody's approved plan installs this bundle along with its own: then it was seen and allowed there, as long as that change is
+/// not done.
 fn allowed_elsewhere(proposal: &Proposal<'_>, plans: &[Arc<ChangePlan>]) -> bool {
     let bundle = &proposal.record.bundle;
     let listed = |plan: &ChangePlan| {
         let same = |each: &BundleRef| [each.package.as_str(), &each.name, &each.version, &each.image] == bundle_texts(bundle);
         plan.spec.summary.dependencies.iter().any(same)
     };
-    proposal.installed.is_none() && made_along(proposal.extension, plans).is_some_and(listed)
+    proposal.installed.is_none() && made_along(proposal.extension, plans).is_some_and(|plan| !is_used_up(plan) && listed(plan))
 }
 
 /// Whether the change needs an approval, and has it. `summary` tells people what it comes to.
@@ -200,12 +231,12 @@ pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>],
         return Ok(Some(of_kept(plan, approved(plan), reasons)));
     }
     let digest = proposal.digest(proposal.missing);
-    let name = plan_name(&proposal.extension.name_any(), &digest);
-    if plans.iter().any(|plan| plan.metadata.name.as_ref() == Some(&name)) {
+    let base = plan_name(&proposal.extension.name_any(), &digest);
+    let Some(name) = free_name(proposal.extension, plans, &base) else {
         return Err(format!(
-            "change plan {name} is there and is of another change; it has to be deleted, since this change is kept under its name"
+            "change plan {base} is there and is of another change; it has to be deleted, since this change is kept under its name"
         ));
-    }
+    };
     let bundle = |bundle: &InstalledBundle, catalog: &str| BundleRef {
         package: bundle.package.clone(),
         name: bundle.name.clone(),
@@ -220,12 +251,13 @@ pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>],
         to: bundle(&proposal.record.bundle, proposal.catalog),
         summary: summary.clone(),
         approved_digest: None,
+        approved_along: Vec::new(),
     };
     Ok(Some(Gate { name, spec, kept: false, open: false, reasons }))
 }
 
 fn of_kept(plan: &ChangePlan, open: bool, reasons: Vec<String>) -> Gate {
-    let spec = ChangePlanSpec { approved_digest: None, ..plan.spec.clone() };
+    let spec = ChangePlanSpec { approved_digest: None, approved_along: Vec::new(), ..plan.spec.clone() };
     Gate { name: plan.name_any(), spec, kept: true, open, reasons }
 }
 
@@ -249,6 +281,22 @@ fn plan_name(extension: &str, digest: &str) -> String {
     let short: String = digest.trim_start_matches("sha256:").chars().take(12).collect();
     let cut = extension.get(..ROOM.min(extension.len())).unwrap_or_default().trim_end_matches(['.', '-']);
     format!("{cut}-{short}")
+}
+
+/// How often one and the same change is kept anew.
+const TURNS: usize = 100;
+
+/// The name under which a change is kept: its own; or, where plans of this extension had that name and their turn, the next one.
+fn free_name(extension: &ClusterExtension, plans: &[Arc<ChangePlan>], base: &str) -> Option<String> {
+    for turn in 1..=TURNS {
+        let name = if turn == 1 { base.to_owned() } else { format!("{base}-{turn}") };
+        match plans.iter().find(|plan| plan.metadata.name.as_ref() == Some(&name)) {
+            None => return Some(name),
+            Some(plan) if own(plan, extension) && is_used_up(plan) => {}
+            Some(_) => return None,
+        }
+    }
+    None
 }
 
 /// The phases that the extension's kept plans are to show now. What was approved and is what is installed was applied; what is not the

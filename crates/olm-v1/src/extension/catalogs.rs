@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,12 +12,15 @@ use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_catalog::{Limits, MemorySource, PackageFacts};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoredCatalog};
 use mainstay_resolver::PackageSource;
-use mainstay_runtime::Cache;
-use tokio::sync::Mutex;
+use mainstay_runtime::{Cache, Key};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::facts::{CatalogContent, CatalogFact};
-use super::observe::CatalogSource;
-use crate::catalog::controller::digest_of;
+use super::observe::{CatalogSource, Stocked};
+use crate::catalog::controller::{STILL_PULLED, digest_of};
+use crate::jobs::{Asked, Jobs, Terms};
 use crate::registries::authorities;
 use crate::setup::SetupError;
 use crate::text::chain;
@@ -26,13 +29,17 @@ use crate::text::chain;
 const CONTENT_BYTES: usize = 1 << 30;
 /// How long one fetch may take.
 const FETCH: Duration = Duration::from_secs(300);
+/// How long a failure is remembered, so that not every extension asks anew.
+const REMEMBERED: Duration = Duration::from_secs(1);
+/// How long changes of catalogs may go on before copies are dropped.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// The HTTP client for catalogs. It trusts the system's authorities, a fixed one and those of a folder, which are read anew before each fetch
 /// (OLM1-GEN-06); proxies count as the environment says.
 pub struct CatalogClient {
     fixed: Vec<u8>,
     folder: Option<PathBuf>,
-    held: std::sync::Mutex<Trusting>,
+    held: Mutex<Trusting>,
 }
 
 /// A client, and the authorities of the folder that it was made with.
@@ -43,7 +50,7 @@ impl CatalogClient {
     pub fn new(fixed: Vec<u8>, folder: Option<PathBuf>) -> Result<Self, SetupError> {
         let found = found(folder.as_ref())?;
         let client = trusting(&fixed, &found)?;
-        Ok(Self { fixed, folder, held: std::sync::Mutex::new((found, client)) })
+        Ok(Self { fixed, folder, held: Mutex::new((found, client)) })
     }
 
     fn current(&self) -> Result<reqwest::Client, SetupError> {
@@ -75,19 +82,29 @@ fn trusting(fixed: &[u8], found: &[(String, Vec<u8>)]) -> Result<reqwest::Client
 pub struct CatalogCache {
     catalogs: Cache,
     store: Arc<CatalogStore>,
-    client: CatalogClient,
-    fetching: Mutex<HashMap<String, Result<(), String>>>,
+    client: Arc<CatalogClient>,
+    fetches: Jobs<Result<StoredCatalog, String>>,
+    /// The content that a catalog was last seen with, by the catalog's uid: what a catalog holds is known while it cannot be asked.
+    last: Mutex<HashMap<String, CatalogDigest>>,
+}
+
+/// How a catalog's content is to be had.
+enum Looked {
+    Known(CatalogContent),
+    Pending(Instant),
 }
 
 impl CatalogCache {
     /// Keeps copies in `store`. In one process with catalogd the two share a store, and nothing is fetched.
     pub fn new(catalogs: Cache, store: Arc<CatalogStore>, client: CatalogClient) -> Self {
-        Self { catalogs, store, client, fetching: Mutex::default() }
+        let overdue = |after: Duration| Err(format!("error: the catalog's content was not fetched within {} s", after.as_secs()));
+        let fetches = Jobs::new(Terms { deadline: FETCH, fresh: REMEMBERED }, overdue);
+        Self { catalogs, store, client: Arc::new(client), fetches, last: Mutex::default() }
     }
 
-    async fn content(&self, catalog: &ClusterCatalog) -> CatalogContent {
+    async fn content(&self, catalog: &ClusterCatalog, who: &Key) -> Looked {
         if catalog.spec.availability_mode == AvailabilityMode::Unavailable {
-            return CatalogContent::Unavailable;
+            return Looked::Known(CatalogContent::Unavailable);
         }
         let status = catalog.status.as_ref();
         let serving =
@@ -95,59 +112,102 @@ impl CatalogCache {
         let resolved = status.and_then(|status| status.resolved_source.as_ref()).map(|source| source.image.reference.as_str());
         let base = status.and_then(|status| status.urls.as_ref()).map(|urls| urls.base.as_str());
         let (true, Some(resolved), Some(base)) = (serving, resolved, base) else {
-            return CatalogContent::NotServing;
+            return Looked::Known(if reports_failure(catalog) {
+                let name = catalog.metadata.name.as_deref().unwrap_or_default();
+                let reason = format!("catalog \"{name}\" is not being served");
+                let served = catalog.metadata.uid.as_ref().is_some_and(|uid| self.last().contains_key(uid));
+                match self.last_content(catalog) {
+                    // It served, and what is not known any more.
+                    None if served => CatalogContent::Failed(reason),
+                    last => CatalogContent::Broken { reason, last },
+                }
+            } else {
+                CatalogContent::NotServing
+            });
         };
         let Some(digest) = digest_of(resolved) else {
-            return CatalogContent::Failed(format!("error: resolved source {resolved:?} has no digest"));
+            return Looked::Known(CatalogContent::Failed(format!("error: resolved source {resolved:?} has no digest")));
         };
-        match self.copy(&digest, base).await {
-            Ok(content) => CatalogContent::Held(Arc::new(Content(content))),
-            Err(problem) => CatalogContent::Failed(problem),
-        }
-    }
-
-    async fn copy(&self, digest: &CatalogDigest, base: &str) -> Result<StoredCatalog, String> {
-        let stored = |digest: &CatalogDigest| self.store.get(digest).map_err(|error| chain(&error));
-        if let Some(content) = stored(digest)? {
-            return Ok(content);
-        }
-        // One fetch at a time: two extensions that want the same catalog do not fetch it twice.
-        let mut fetching = self.fetching.lock().await;
-        if let Some(content) = stored(digest)? {
-            return Ok(content);
-        }
-        let fetched = self.fetch(digest, base).await;
-        fetching.insert(base.to_owned(), fetched.as_ref().map(|_| ()).map_err(Clone::clone));
-        fetched
-    }
-
-    async fn fetch(&self, digest: &CatalogDigest, base: &str) -> Result<StoredCatalog, String> {
-        let url = format!("{base}/api/v1/all");
-        let failed = |error: &reqwest::Error| format!("error: {}", chain(error));
-        let client = self.client.current().map_err(|error| format!("error: {}", chain(&error)))?;
-        let response = client.get(&url).timeout(FETCH).send().await.map_err(|error| failed(&error))?;
-        if response.status() != reqwest::StatusCode::OK {
-            return Err(format!("error: received unexpected response status code {}", response.status().as_u16()));
-        }
-        let mut content = Vec::new();
-        let mut chunks = response.bytes_stream();
-        while let Some(chunk) = chunks.try_next().await.map_err(|error| failed(&error))? {
-            if content.len() + chunk.len() > CONTENT_BYTES {
-                return Err(format!("error: the catalog at {url} has more than {CONTENT_BYTES} bytes"));
+        let fetched = match self.store.get(&digest) {
+            Ok(Some(content)) => Ok(content),
+            Ok(None) => {
+                let (store, client) = (self.store.clone(), self.client.clone());
+                let (of, at) = (digest.clone(), base.to_owned());
+                let fetch = move || async move { fetch(store, client, of, at).await };
+                // One fetch for all extensions that want the same content.
+                match self.fetches.ask(&format!("{} {base}", digest.hex()), base, who, fetch).await {
+                    Asked::Ended(fetched) => fetched,
+                    Asked::Running(since) => return Looked::Pending(since),
+                }
             }
-            content.extend_from_slice(&chunk);
-        }
-        let (store, digest) = (self.store.clone(), digest.clone());
-        let put = move || store.put(&digest, &MemorySource::of("all.jsonl", content), &Limits::default()).map_err(|error| chain(&error));
-        tokio::task::spawn_blocking(put).await.map_err(|error| error.to_string())?
+            Err(error) => Err(chain(&error)),
+        };
+        Looked::Known(match fetched {
+            Ok(content) => {
+                if let Some(uid) = &catalog.metadata.uid {
+                    self.last().insert(uid.clone(), digest);
+                }
+                CatalogContent::Held(Arc::new(Content(content)))
+            }
+            Err(reason) => match self.last_content(catalog) {
+                Some(last) => CatalogContent::Broken { reason, last: Some(last) },
+                None => CatalogContent::Failed(reason),
+            },
+        })
+    }
+
+    fn last(&self) -> MutexGuard<'_, HashMap<String, CatalogDigest>> {
+        // Every change of it is a single call.
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a catalog held when it was last asked, where a copy is left.
+    fn last_content(&self, catalog: &ClusterCatalog) -> Option<Arc<dyn PackageSource + Send + Sync>> {
+        let digest = self.last().get(catalog.metadata.uid.as_deref()?).cloned()?;
+        let content =
+            self.store.get(&digest).inspect_err(|error| tracing::warn!(%error, "a copy of a catalog cannot be opened")).ok()??;
+        Some(Arc::new(Content(content)))
     }
 
     /// Drops copies that no catalog refers to any more.
     pub fn collect_garbage(&self) {
-        let used: BTreeSet<CatalogDigest> =
-            self.typed().filter_map(|catalog| digest_of(&catalog.status?.resolved_source?.image.reference)).collect();
-        if let Err(error) = self.store.retain(&used) {
-            tracing::warn!(%error, "unreferenced catalogs could not be removed");
+        let catalogs: Vec<ClusterCatalog> = self.typed().collect();
+        let mut used: BTreeSet<CatalogDigest> =
+            catalogs.iter().filter_map(|catalog| digest_of(&catalog.status.as_ref()?.resolved_source.as_ref()?.image.reference)).collect();
+        {
+            // What a catalog that is there held last is known, as long as it has nothing newer.
+            let mut last = self.last();
+            let counts = |catalog: &ClusterCatalog| catalog.spec.availability_mode != AvailabilityMode::Unavailable;
+            last.retain(|uid, _| catalogs.iter().any(|catalog| catalog.metadata.uid.as_ref() == Some(uid) && counts(catalog)));
+            used.extend(last.values().cloned());
+        }
+        match self.store.retain(&used) {
+            Ok(removed) => {
+                for digest in removed {
+                    tracing::info!(%digest, "removed the copy of a catalog that nothing refers to");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "unreferenced catalogs could not be removed"),
+        }
+    }
+
+    /// The copies, dropped whenever the catalogs that refer to them change.
+    pub async fn collect_when_changed(&self, stop: &CancellationToken) {
+        let changed = Arc::new(Notify::new());
+        let told = changed.clone();
+        self.catalogs.on_change(move |_| told.notify_one());
+        if stop.run_until_cancelled(self.catalogs.ready()).await.is_none() {
+            return;
+        }
+        loop {
+            self.collect_garbage();
+            if stop.run_until_cancelled(changed.notified()).await.is_none() {
+                return;
+            }
+            // Changes come in bursts.
+            if stop.run_until_cancelled(tokio::time::sleep(SETTLED)).await.is_none() {
+                return;
+            }
         }
     }
 
@@ -159,19 +219,66 @@ impl CatalogCache {
     }
 }
 
+/// Whether a catalog says that it fails, and not only that it is on its way.
+pub fn reports_failure(catalog: &ClusterCatalog) -> bool {
+    let conditions = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    condition::get(conditions, "Progressing").is_some_and(|progressing| {
+        matches!(progressing.reason.as_str(), "Retrying" | "Blocked") && !progressing.message.contains(STILL_PULLED)
+    })
+}
+
+/// Fetches a catalog's content into the store.
+async fn fetch(store: Arc<CatalogStore>, client: Arc<CatalogClient>, digest: CatalogDigest, base: String) -> Result<StoredCatalog, String> {
+    let url = format!("{base}/api/v1/all");
+    let failed = |error: &reqwest::Error| format!("error: {}", chain(error));
+    let client = client.current().map_err(|error| format!("error: {}", chain(&error)))?;
+    let response = client.get(&url).timeout(FETCH).send().await.map_err(|error| failed(&error))?;
+    if response.status() != reqwest::StatusCode::OK {
+        return Err(format!("error: received unexpected response status code {}", response.status().as_u16()));
+    }
+    let mut content = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.try_next().await.map_err(|error| failed(&error))? {
+        if content.len() + chunk.len() > CONTENT_BYTES {
+            return Err(format!("error: the catalog at {url} has more than {CONTENT_BYTES} bytes"));
+        }
+        content.extend_from_slice(&chunk);
+    }
+    let put = move || store.put(&digest, &MemorySource::of("all.jsonl", content), &Limits::default()).map_err(|error| chain(&error));
+    tokio::task::spawn_blocking(put).await.map_err(|error| error.to_string())?
+}
+
 #[async_trait]
 impl CatalogSource for CatalogCache {
-    async fn catalogs(&self) -> Vec<CatalogFact> {
-        let mut facts = Vec::new();
-        for catalog in self.typed() {
-            facts.push(CatalogFact {
-                name: catalog.metadata.name.clone().unwrap_or_default(),
-                labels: labels(&catalog),
-                priority: catalog.spec.priority,
-                content: self.content(&catalog).await,
-            });
+    async fn catalogs(&self, who: &Key) -> Stocked {
+        let typed: Vec<ClusterCatalog> = self.typed().collect();
+        // Together: a moment for each that stalls would add up.
+        let mut looks = Vec::with_capacity(typed.len());
+        for catalog in &typed {
+            looks.push(self.content(catalog, who));
         }
-        facts
+        let looked = futures::future::join_all(looks).await;
+        let mut stocked = Stocked { catalogs: Vec::new(), pending: None };
+        for (catalog, looked) in typed.iter().zip(looked) {
+            let content = match looked {
+                Looked::Known(content) => content,
+                Looked::Pending(since) => {
+                    stocked.pending = Some(stocked.pending.map_or(since, |before| before.min(since)));
+                    CatalogContent::Failed("error: its content is still being fetched".to_owned())
+                }
+            };
+            let name = catalog.metadata.name.clone().unwrap_or_default();
+            stocked.catalogs.push(CatalogFact { name, labels: labels(catalog), priority: catalog.spec.priority, content });
+        }
+        stocked
+    }
+
+    fn wake_by(&self, wake: Box<dyn Fn(Key) + Send + Sync>) {
+        self.fetches.wake_by(wake);
+    }
+
+    fn forget(&self, who: &Key) {
+        self.fetches.forget(who);
     }
 }
 

@@ -11,16 +11,19 @@ use kube::Client;
 use kube::api::ApiResource;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::{WriteError, Writer};
+use mainstay_bundle::Bundle;
 use mainstay_runtime::{Accounts, Backoff, Cache, Env, Key, Kinds, Queue, Scope};
 use tokio_util::sync::CancellationToken;
 
 use self::wake::{Retrying, catalog_wakes, peers_wake, wakes};
+use super::facts::PullFailure;
 use super::lifecycle::LifecycleObjects;
 use super::observe::{BundleSource, CatalogSource};
 use super::roles::Policy;
 use super::watches::Watches;
 use crate::events::Events;
 use crate::gates::FeatureGates;
+use crate::jobs::{Jobs, Terms};
 
 /// What the controller works with.
 pub struct Extensions {
@@ -48,6 +51,18 @@ pub struct Extensions {
     pub system_namespace: String,
     /// Where events go.
     pub events: Events,
+    /// Pulls of bundles that run.
+    pub pulls: BundlePulls,
+}
+
+/// What a pull of a bundle gives.
+pub type BundlePulls = Jobs<Result<Arc<Bundle>, PullFailure>>;
+
+/// No pulls of bundles yet.
+pub fn bundle_pulls() -> BundlePulls {
+    let overdue =
+        |after: Duration| Err(PullFailure { message: format!("the pull was given up after {} s", after.as_secs()), terminal: false });
+    Jobs::new(Terms { deadline: PULL, fresh: Duration::ZERO }, overdue)
 }
 
 /// Why a reconcile failed in a way that no condition can show.
@@ -73,6 +88,14 @@ pub enum ExtensionError {
         /// Why.
         problem: String,
     },
+    /// The plan could not be made.
+    #[error("clusterextension {name}: the plan could not be made: {problem}")]
+    Thinking {
+        /// The extension.
+        name: String,
+        /// Why.
+        problem: String,
+    },
     /// The plan asked for facts again and again.
     #[error("clusterextension {name}: the plan did not come to an end")]
     Endless {
@@ -83,6 +106,8 @@ pub enum ExtensionError {
 
 /// Extensions that are reconciled at a time.
 const WORKERS: usize = 4;
+/// How long a pull of a bundle may take, unpacking and reading included.
+const PULL: Duration = Duration::from_secs(600);
 /// Failures are retried soon at first, since most wait for somebody to grant a right or push an image.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(60) };
 
@@ -105,6 +130,10 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
         return;
     }
     let queue: Queue<Key> = Queue::new(BACKOFF);
+    let woken = queue.clone();
+    extensions.pulls.wake_by(move |key| woken.add(key));
+    let woken = queue.clone();
+    extensions.catalogs.wake_by(Box::new(move |key| woken.add(key)));
     let watches = Watches::new(
         queue.clone(),
         extensions.writer.client().clone(),
@@ -146,7 +175,7 @@ pub async fn run(extensions: Arc<Extensions>, stop: CancellationToken) {
     let reconcile = move |key: Key| {
         let (extensions, cache, watches, lifecycle) = (worker.clone(), cache.clone(), watches.clone(), lifecycle.clone());
         let ending = ending.clone();
-        async move { extensions.reconcile(&cache, &watches, &lifecycle, &key, &ending).await }
+        async move { Box::pin(extensions.reconcile(&cache, &watches, &lifecycle, &key, &ending)).await }
     };
     mainstay_runtime::run("clusterextension", queue, WORKERS, extensions.env.clone(), stop, reconcile).await;
 }

@@ -139,7 +139,7 @@ fn there(snapshot: &Snapshot, choice: &Choice) -> String {
 pub fn following(package: &str) -> String {
     let policy = serde_json::json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": package},
         "spec": {"packages": [package], "resolveDependencies": "Plan"}});
-    format!("echo '{policy}' | kubectl apply -f -")
+    format!("echo '{policy}' | kubectl apply --server-side -f -")
 }
 
 /// An extension that needs something of another one.

@@ -62,6 +62,8 @@ pub struct Facts {
     pub change_plans: Vec<ChangePlan>,
     /// Whether the extension's namespace exists, where that could be asked.
     pub namespace_exists: Option<bool>,
+    /// Whether operator-controller may act as the extension's account, where that could be asked.
+    pub may_act: Option<bool>,
     /// The platform's version, where the cluster has one (OLM1-COMPAT-02).
     pub platform: Option<Platform>,
     /// Now.
@@ -113,6 +115,9 @@ fn situation(facts: &Facts, conditions: &Conditions<'_>) -> Explanation {
         Ok(plan) => plan,
         Err(problem) => return words::only_conditions(facts, conditions, problem),
     };
+    if facts.may_act == Some(false) && !matches!(plan.verdict, Verdict::NoAccount { .. }) {
+        return account::not_lent(facts);
+    }
     if plan.verdict != Verdict::Reached {
         let cause = Cause::of(&facts.snapshot, plan);
         return match &cause {

@@ -88,6 +88,13 @@ pub enum CatalogContent {
     NotServing,
     /// Serving, but not fetched; why.
     Failed(String),
+    /// Neither serving nor on its way to it: it reports a failure.
+    Broken {
+        /// Why it cannot be asked, in upstream's words.
+        reason: String,
+        /// What it held when it last served, where that is known; nothing where it never served.
+        last: Option<Arc<dyn PackageSource + Send + Sync>>,
+    },
     /// What it holds.
     Held(Arc<dyn PackageSource + Send + Sync>),
 }

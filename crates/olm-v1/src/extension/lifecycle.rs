@@ -253,7 +253,7 @@ pub async fn keep(writer: &Writer, events: &Events, extension: &ClusterExtension
         Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok(()),
         Err(error) => Err(error),
         Ok(kept) => {
-            events.normal(&kept, "Kept", "the change waits for an approval").await;
+            events.normal(&kept, "Kept", "the change waits for an approval");
             Ok(())
         }
     }
@@ -273,7 +273,7 @@ pub async fn mark(writer: &Writer, events: &Events, lifecycle: &Lifecycle, mark:
         Err(error) => Err(error),
         Ok(None) => Ok(()),
         Ok(Some(_)) => {
-            events.normal(&live, &format!("{:?}", mark.phase), &mark.message).await;
+            events.normal(&live, &format!("{:?}", mark.phase), &mark.message);
             Ok(())
         }
     }

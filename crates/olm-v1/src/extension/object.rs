@@ -1,7 +1,11 @@
 //! Objects of an extension: their owner, their form, and whether the live ones still are as applied.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{ObjectRef, Owner};
+use mainstay_kinds::{Gvk, go_form, registry};
+use mainstay_schema::quantity::written_in_milli;
 use serde_json::Value;
 
 use super::act::FIELD_MANAGER;
@@ -57,6 +61,13 @@ pub fn lean(mut live: Value) -> Value {
     live
 }
 
+/// Whether the request that makes the object names it. Escalation prevention asks for `escalate` on the very role that is written; a POST
+/// names none, so that a permission to escalate this role alone would not count.
+pub fn is_created_by_name(object: &Value) -> bool {
+    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("rbac.authorization.k8s.io/"))
+        && matches!(object["kind"].as_str(), Some("Role" | "ClusterRole"))
+}
+
 /// The place of an object; a rendered one always says what it is.
 pub fn place(object: &Value) -> ObjectRef {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -68,8 +79,96 @@ pub fn place(object: &Value) -> ObjectRef {
     }
 }
 
-/// Whether everything that `wanted` says is so in `live`. What the server adds does not count; a value that it writes in another form
-/// (a quantity, say) counts as different, and applying it again changes nothing.
+/// Whether a live object is as it was applied: everything that `wanted` says is so in `live`, in the form in which the server stores it.
+pub fn stands(wanted: &Value, live: &Value) -> bool {
+    // Most objects are written as they are stored.
+    holds(wanted, live) || holds(&as_stored(wanted), live)
+}
+
+/// An object in the form in which the server stores it: quantities in their canonical form, without fields that its type does not have, what
+/// is only a way to write something as what it becomes.
+fn as_stored(wanted: &Value) -> Value {
+    let mut object = wanted.clone();
+    let text = |key: &str| wanted[key].as_str().unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    if (version, kind) == ("v1", "Secret")
+        && let Some(Value::Object(plain)) = object.as_object_mut().and_then(|secret| secret.remove("stringData"))
+    {
+        let encoded = |value: &Value| Value::from(BASE64.encode(value.as_str().unwrap_or_default()));
+        for (key, value) in &plain {
+            object["data"][key] = encoded(value);
+        }
+    }
+    unbroken(&mut object, kind);
+    let gvk = Gvk::of(version, kind);
+    go_form(&gvk, &mut object);
+    if (version, kind) == ("v1", "Service") {
+        own_ports(&mut object);
+    }
+    // Of custom resources nobody knows what is an amount.
+    if registry().schema(&gvk).is_some() {
+        in_thousandths(&mut object);
+    }
+    object
+}
+
+/// A port of a Service without a target leads to its own number.
+fn own_ports(service: &mut Value) {
+    for port in service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        if matches!(&port["targetPort"], Value::Null) || port["targetPort"] == 0 || port["targetPort"] == "" {
+            port["targetPort"] = port["port"].clone();
+        }
+    }
+}
+
+/// Amounts of resources are stored in thousandths, rounded up.
+fn in_thousandths(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match (key.as_str(), &mut *value) {
+                    ("requests" | "limits", Value::Object(amounts)) => {
+                        for amount in amounts.values_mut() {
+                            if let Some(written) = amount.as_str().and_then(|text| written_in_milli(text).ok()) {
+                                *amount = written.into();
+                            }
+                        }
+                    }
+                    (_, value) => in_thousandths(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(in_thousandths),
+        _ => {}
+    }
+}
+
+/// Takes line breaks out of base64, which Go does not mind and does not write.
+fn unbroken(value: &mut Value, kind: &str) {
+    let join = |text: &mut Value| {
+        if let Value::String(text) = text {
+            text.retain(|one| one != '\n' && one != '\r');
+        }
+    };
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match (key.as_str(), &mut *value) {
+                    ("caBundle", value) if kind != "ConfigMap" => join(value),
+                    // Of a ConfigMap, `data` is plain text.
+                    ("binaryData", Value::Object(data)) if kind == "ConfigMap" => data.values_mut().for_each(join),
+                    ("data", Value::Object(data)) if kind == "Secret" => data.values_mut().for_each(join),
+                    ("webhooks" | "clientConfig" | "spec" | "conversion" | "webhook", value) => unbroken(value, ""),
+                    _ => {}
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| unbroken(item, "")),
+        _ => {}
+    }
+}
+
+/// Whether everything that `wanted` says is so in `live`, word by word. What the server adds does not count.
 pub fn holds(wanted: &Value, live: &Value) -> bool {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => {
@@ -78,6 +177,8 @@ pub fn holds(wanted: &Value, live: &Value) -> bool {
         (Value::Array(wanted), Value::Array(live)) => {
             wanted.len() == live.len() && wanted.iter().zip(live).all(|(wanted, live)| holds(wanted, live))
         }
+        // JSON has one kind of number.
+        (Value::Number(wanted), Value::Number(live)) => wanted == live || wanted.as_f64() == live.as_f64(),
         (wanted, live) => wanted == live || (is_empty(wanted) && is_empty(live)),
     }
 }
@@ -149,5 +250,39 @@ mod tests {
         let changed = json!({"spec": {"replicas": 0, "template": {"spec": {"containers": [{"name": "a"}]}}}});
         assert!(!holds(&wanted, &changed));
         assert!(!holds(&json!([1, 2]), &json!([1])));
+    }
+
+    /// OLM1-INST-14: what the server stores in another form than it was written in is no drift.
+    #[test]
+    fn what_is_stored_in_another_form_is_no_drift() {
+        let deployment = |quantities: [&str; 3], more: Value| {
+            let [cpu, memory, size] = quantities;
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": {"spec": {
+                "volumes": [{"name": "v", "emptyDir": {"sizeLimit": size}}],
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}, "more": more}]}}}})
+        };
+        let live = deployment(["1m", "128Mi", "1Gi"], Value::Null);
+        for (cpu, memory, size) in [("100n", "131072Ki", "1024Mi"), ("0.001", "128Mi", "1Gi"), ("1m", "0.125Gi", "1Gi")] {
+            assert!(stands(&deployment([cpu, memory, size], Value::Null), &live), "{cpu} {memory} {size}");
+        }
+        assert!(stands(&deployment(["1m", "128Mi", "1Gi"], json!("a field that the type does not have")), &live));
+        assert!(!stands(&deployment(["2m", "128Mi", "1Gi"], Value::Null), &live));
+        let secret = |key: &str, value: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, key: value});
+        let live = secret("data", json!({"a": "aGVsbG8gd29ybGQ="}));
+        assert!(stands(&secret("stringData", json!({"a": "hello world"})), &live));
+        assert!(!stands(&secret("stringData", json!({"a": "hello"})), &live));
+        assert!(stands(&secret("data", json!({"a": "aGVsbG8g\nd29ybGQ=\n"})), &live));
+        let hook = |bundle: &str| {
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "h"},
+                "webhooks": [{"name": "w", "clientConfig": {"caBundle": bundle}}]})
+        };
+        assert!(stands(&hook("aGVs\nbG8="), &hook("aGVsbG8=")));
+        let map = |text: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"caBundle": text}});
+        assert!(!stands(&map("a\nb"), &map("ab")), "a ConfigMap's text is text");
+        let crd = |maximum: Value| {
+            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "c"},
+                "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {"a": {"maximum": maximum}}}}}]}})
+        };
+        assert!(stands(&crd(json!(10.0)), &crd(json!(10))));
     }
 }

@@ -15,7 +15,8 @@ use mainstay_apply::{ObjectRef, WriteError, Writer};
 use mainstay_bundle::Bundle;
 use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::joint::Provided;
-use mainstay_runtime::KindError;
+use mainstay_runtime::{Key, KindError};
+use tokio::time::Instant;
 
 use super::dependencies::ApiFact;
 use super::facts::{CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
@@ -39,8 +40,22 @@ pub trait BundleSource: Send + Sync {
 /// Where catalogs' content comes from.
 #[async_trait]
 pub trait CatalogSource: Send + Sync {
-    /// Every ClusterCatalog with its content.
-    async fn catalogs(&self) -> Vec<CatalogFact>;
+    /// Every ClusterCatalog with its content, as far as it is there; whoever asks is woken when what is on its way has come.
+    async fn catalogs(&self, who: &Key) -> Stocked;
+
+    /// Says how those who asked are woken.
+    fn wake_by(&self, wake: Box<dyn Fn(Key) + Send + Sync>);
+
+    /// Whoever this is waits for nothing any more.
+    fn forget(&self, who: &Key);
+}
+
+/// The catalogs of a cluster.
+pub struct Stocked {
+    /// With what they hold.
+    pub catalogs: Vec<CatalogFact>,
+    /// Since when some content is on its way; nothing where all is known that can be.
+    pub pending: Option<Instant>,
 }
 
 /// Where the cluster's roles and bindings come from.

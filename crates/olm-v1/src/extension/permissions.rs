@@ -1,15 +1,20 @@
 //! The permission preflight: could the account do everything that the install needs? (OLM1-PERM-09..14)
 //!
-//! Answered from the cluster's roles and bindings alone; nothing is tried.
+//! Answered from the cluster's roles and bindings alone; nothing is tried. What is asked is what the API server will ask: the same functions
+//! of `mainstay_rbac`, with the attributes of the requests that the plan leads to, also whether they name the object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use mainstay_bundle::kinds;
 use mainstay_rbac::{
-    Attributes, PolicyIndex, PolicyRule, RBAC_GROUP, RoleRef, RoleView, UserInfo, authorize, confirm_no_escalation, parse_rules,
+    Attributes, Binding, PolicyIndex, PolicyRule, RBAC_GROUP, RoleView, RoleWrite, UserInfo, authorize, binding_refusal, parse_binding,
+    parse_rules, role_refusals,
 };
 use serde_json::Value;
+
+use super::object;
 
 /// What the account lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,8 +83,9 @@ pub fn check(policy: &PolicyIndex, user: &UserInfo, extension: &str, objects: &[
         check.may("", "list", group, resource, "");
         check.may("", "watch", group, resource, "");
     }
+    let planned = PlannedRoles::of(policy, objects);
     for object in objects {
-        check.escalation(object, objects);
+        check.escalation(object, &planned);
     }
     check.report
 }
@@ -91,12 +97,8 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn allows(&self, namespace: &str, verb: &str, group: &str, resource: &str, name: &str) -> bool {
-        authorize(self.policy, &Attributes::resource(self.user.clone(), verb, namespace, group, resource, name)).allowed
-    }
-
     fn may(&mut self, namespace: &str, verb: &str, group: &str, resource: &str, name: &str) {
-        if !self.allows(namespace, verb, group, resource, name) {
+        if !authorize(self.policy, &Attributes::resource(self.user.clone(), verb, namespace, group, resource, name)).allowed {
             let rule = PolicyRule::resources(&[verb], &[group], &[resource]);
             let rule = if name.is_empty() { rule } else { rule.named(&[name]) };
             self.report.missing.entry(namespace.to_owned()).or_default().push(rule);
@@ -104,43 +106,80 @@ impl Check<'_> {
     }
 
     /// Whether the account may write the role or binding, as escalation prevention asks (OLM1-PERM-11).
-    fn escalation(&mut self, object: &Value, objects: &[Value]) {
+    fn escalation(&mut self, object: &Value, planned: &PlannedRoles<'_>) {
         let target = Target::of(object);
         if target.group != RBAC_GROUP {
             return;
         }
-        match object["kind"].as_str() {
-            Some("Role" | "ClusterRole") if !self.allows(&target.namespace, "escalate", RBAC_GROUP, &target.resource, &target.name) => {
-                let rules = granted(object);
-                self.must_hold(&target.namespace, rules.map_err(|error| error.to_string()));
+        let refusals = match object["kind"].as_str() {
+            Some("Role" | "ClusterRole") => {
+                let request_name = if object::is_created_by_name(object) { target.name.as_str() } else { "" };
+                role_refusals(self.policy, self.user, RoleWrite { resource: &target.resource, request_name, new: object, old: None })
             }
             Some("RoleBinding" | "ClusterRoleBinding") => {
-                let text = |key: &str| object["roleRef"][key].as_str().unwrap_or_default().to_owned();
-                let reference = RoleRef { api_group: text("apiGroup"), kind: text("kind"), name: text("name") };
-                let resource = if reference.kind == "Role" { "roles" } else { "clusterroles" };
-                if !self.allows(&target.namespace, "bind", RBAC_GROUP, resource, &reference.name) {
-                    let in_manifest = objects.iter().find(|role| is_role(role, &reference, &target.namespace));
-                    let rules = match in_manifest {
-                        Some(role) => granted(role),
-                        None => self.policy.referenced(&reference, &target.namespace).map(|rules| rules.to_vec()),
-                    };
-                    self.must_hold(&target.namespace, rules.map_err(|error| error.to_string()));
+                let binding = parse_binding(object).map(|mut binding| {
+                    binding.namespace.clone_from(&target.namespace);
+                    if binding.role_ref.api_group.is_empty() {
+                        // As the server defaults it.
+                        RBAC_GROUP.clone_into(&mut binding.role_ref.api_group);
+                    }
+                    binding
+                });
+                let refusal = binding.and_then(|binding| binding_refusal(self.policy, planned, self.user, &binding));
+                refusal.map(|refusal| refusal.into_iter().collect())
+            }
+            _ => return,
+        };
+        match refusals {
+            Ok(refusals) => {
+                for (missing, errors) in refusals.into_iter().map(mainstay_rbac::Refusal::into_parts) {
+                    self.report.missing.entry(target.namespace.clone()).or_default().extend(missing);
+                    self.report.errors.extend(errors.iter().map(ToString::to_string));
                 }
             }
-            _ => {}
+            Err(error) => self.report.errors.push(error.to_string()),
         }
     }
+}
 
-    fn must_hold(&mut self, namespace: &str, rules: Result<Vec<PolicyRule>, String>) {
-        let result = rules.map(|rules| confirm_no_escalation(self.policy, self.user, namespace, &rules));
-        match result {
-            Ok(Ok(())) => {}
-            Ok(Err((missing, errors))) => {
-                self.report.missing.entry(namespace.to_owned()).or_default().extend(missing);
-                self.report.errors.extend(errors.iter().map(ToString::to_string));
-            }
-            Err(error) => self.report.errors.push(error),
-        }
+/// The roles that the cluster will have when the bindings of the manifest are written: those of the manifest before those that are there.
+struct PlannedRoles<'a> {
+    policy: &'a PolicyIndex,
+    /// By namespace (empty for a ClusterRole) and name.
+    own: BTreeMap<(String, String), Arc<[PolicyRule]>>,
+}
+
+impl<'a> PlannedRoles<'a> {
+    fn of(policy: &'a PolicyIndex, objects: &[Value]) -> Self {
+        let role = |object: &Value| {
+            let target = Target::of(object);
+            let is_role = target.group == RBAC_GROUP && matches!(object["kind"].as_str(), Some("Role" | "ClusterRole"));
+            // What cannot be read is told where the role itself is looked at.
+            is_role.then(|| ((target.namespace, target.name), granted(object).unwrap_or_default().into()))
+        };
+        Self { policy, own: objects.iter().filter_map(role).collect() }
+    }
+
+    fn own(&self, namespace: &str, name: &str) -> Option<Arc<[PolicyRule]>> {
+        self.own.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+}
+
+impl RoleView for PlannedRoles<'_> {
+    fn cluster_role_bindings(&self) -> Vec<Arc<Binding>> {
+        self.policy.cluster_role_bindings()
+    }
+
+    fn role_bindings(&self, namespace: &str) -> Vec<Arc<Binding>> {
+        self.policy.role_bindings(namespace)
+    }
+
+    fn cluster_role(&self, name: &str) -> Option<Arc<[PolicyRule]>> {
+        self.own("", name).or_else(|| self.policy.cluster_role(name))
+    }
+
+    fn role(&self, namespace: &str, name: &str) -> Option<Arc<[PolicyRule]>> {
+        self.own(namespace, name).or_else(|| self.policy.role(namespace, name))
     }
 }
 
@@ -150,14 +189,6 @@ fn granted(role: &Value) -> Result<Vec<PolicyRule>, mainstay_rbac::Error> {
         return Ok(vec![PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::urls(&["*"], &["*"])]);
     }
     parse_rules(role)
-}
-
-fn is_role(object: &Value, reference: &RoleRef, namespace: &str) -> bool {
-    let target = Target::of(object);
-    target.group == RBAC_GROUP
-        && object["kind"].as_str() == Some(&reference.kind)
-        && target.name == reference.name
-        && (reference.kind == "ClusterRole" || target.namespace == namespace)
 }
 
 struct Target {

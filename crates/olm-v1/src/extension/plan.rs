@@ -4,6 +4,7 @@ mod checks;
 mod choice;
 mod consent;
 mod health;
+mod hold;
 mod steps;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
@@ -19,8 +20,9 @@ use super::object;
 use super::record::Record;
 use health::Outlook;
 
-pub use choice::request;
+pub use choice::{candidate, request};
 pub use health::{Gate, HEALTHY_WITHIN, ON_UNHEALTHY, ROLL_BACK};
+pub use hold::{hold, unheld};
 pub use steps::GATED;
 
 /// The finalizers, in the order in which they are added (OLM1-CTRL-07).
@@ -174,6 +176,9 @@ impl Planner<'_> {
         let live = self.live(&record, &gone)?;
         let mut warnings = self.checked(&action, &record, &live)?;
         warnings.extend(complaint);
+        let reports = self.resolution.iter().flat_map(|resolution| &resolution.catalogs);
+        warnings
+            .extend(reports.filter_map(|report| Some(format!("catalog {} is left out: {}", report.catalog, report.left_out.as_ref()?))));
         let at_gate = steps::stands_at_gate(history, &record);
         let steps = steps::steps(&action, &record, &gone, &live, &self.owner(), at_gate);
         let plan = Plan { action, steps, record: Some(record), warnings, ..self.report(verdict) };

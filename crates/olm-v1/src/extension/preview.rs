@@ -33,6 +33,7 @@ use super::dependencies::following;
 use super::explain::{Cause, providers};
 use super::facts::{CatalogFact, Fact, Snapshot};
 use super::object;
+use super::owned::Tie;
 use super::plan::{Action, ContentError, Plan, Verdict};
 use super::record::History;
 use crate::cluster_operator::compat::Platform;
@@ -46,7 +47,7 @@ pub(super) use instances::hold;
 pub use revisions::{Revision, moved, rendering, revisions};
 pub use served::{Cluster, Served, Told, told};
 pub use summary::summary;
-pub use uninstall::{applied, needed, uninstall};
+pub use uninstall::{applied, needed, not_ours_to_keep, uninstall, unknown_definitions};
 pub use writes::write;
 
 /// Why something is not known that nobody asked for.
@@ -65,6 +66,8 @@ pub struct Extra {
     pub server_version: Option<String>,
     /// The platform's version, where the cluster has one (OLM1-COMPAT-02).
     pub platform: Option<Platform>,
+    /// What the extension owns on the cluster, for a removal: its CRDs in any case, everything where no record tells; or why it cannot be told.
+    pub owned: Option<Result<Vec<(Value, Tie)>, String>>,
 }
 
 /// The custom resources of a CRD.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 mod changes;
 mod history;
 mod notes;
+mod releases;
 mod secrets;
 
 use mainstay_apply::{ObjectRef, phase};
@@ -22,7 +23,8 @@ use super::object;
 pub use changes::Changes;
 pub use history::History;
 pub use notes::{Notes, RolledBack, brief};
-pub use secrets::{begins, patch, secret_name, secrets};
+pub use releases::{RELEASES, releases};
+pub use secrets::{begins, is_in, patch, secret_name, secrets};
 
 /// How many revisions are kept.
 pub const KEPT: usize = 10;

@@ -8,19 +8,22 @@ use serde_json::Value;
 
 use super::dependencies::Dependent;
 use super::object;
+use super::preview::NOT_ASKED;
 use super::record::Record;
 
 /// The facts.
 #[derive(Clone, Debug, Default)]
 pub struct Facts<'a> {
-    /// Everything that the extension may have applied, each object once.
+    /// Everything that goes with the extension, or may: what it may have applied and what it owns on the cluster, each object once.
     pub objects: &'a [Value],
+    /// What it applied or marked, and nothing deletes with it.
+    pub remaining: &'a [Value],
     /// Its package.
     pub package: &'a str,
     /// Whether its CRDs are to be kept.
     pub keep_definitions: bool,
-    /// The custom resources of each CRD, by its name: the namespace of each, empty for cluster-wide ones.
-    pub instances: BTreeMap<String, Vec<String>>,
+    /// The custom resources of each CRD, by its name: the namespace of each, empty for cluster-wide ones; or why they cannot be told.
+    pub instances: BTreeMap<String, Result<Vec<String>, String>>,
     /// Objects of others that may have been made for custom resources: whatever has an owner.
     pub operands: &'a [Value],
     /// The other extensions: name, and what they have installed.
@@ -63,8 +66,11 @@ pub struct Definition {
     pub name: String,
     /// The kind.
     pub kind: String,
-    /// How many there are.
-    pub instances: usize,
+    /// How many there are; none where that is not known.
+    pub instances: Option<usize>,
+    /// Why it is not known how many there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
     /// How many in which namespace; cluster-wide ones under the empty name.
     pub namespaces: BTreeMap<String, usize>,
 }
@@ -80,9 +86,9 @@ pub struct Counted {
 }
 
 impl Preview {
-    /// The CRDs that have custom resources.
+    /// The CRDs that have custom resources, or may have some.
     pub fn used(&self) -> impl Iterator<Item = &Definition> {
-        self.definitions.iter().filter(|definition| definition.instances > 0)
+        self.definitions.iter().filter(|definition| definition.instances != Some(0))
     }
 }
 
@@ -94,17 +100,24 @@ pub fn preview(facts: &Facts<'_>) -> Preview {
     let mut deleted: Vec<ObjectRef> = facts.objects.iter().filter(|object| !stays(object)).map(object::place).collect();
     delete_order(&mut deleted);
     let mut kept: Vec<String> = vec![format!("Namespace {}", facts.namespace)];
-    kept.extend(facts.objects.iter().filter(|object| stays(object)).map(|object| object::place(object).to_string()));
+    let stay = facts.objects.iter().filter(|object| stays(object)).chain(facts.remaining);
+    kept.extend(stay.map(|object| object::place(object).to_string()));
     let definitions = crds
         .iter()
         .map(|crd| {
             let name = text(&crd["metadata"]["name"]);
-            let found = facts.instances.get(name).map(Vec::as_slice).unwrap_or_default();
+            let found = facts.instances.get(name).map_or(Err(NOT_ASKED), |found| found.as_deref().map_err(String::as_str));
             let mut namespaces = BTreeMap::new();
-            for namespace in found {
+            for namespace in found.unwrap_or_default() {
                 *namespaces.entry(namespace.clone()).or_insert(0) += 1;
             }
-            Definition { name: name.to_owned(), kind: text(&crd["spec"]["names"]["kind"]).to_owned(), instances: found.len(), namespaces }
+            Definition {
+                name: name.to_owned(),
+                kind: text(&crd["spec"]["names"]["kind"]).to_owned(),
+                instances: found.ok().map(<[String]>::len),
+                unknown: found.err().map(str::to_owned),
+                namespaces,
+            }
         })
         .collect();
     Preview {

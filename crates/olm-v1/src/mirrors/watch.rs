@@ -74,17 +74,17 @@ impl Mirrors {
         let (env, mirrors) = (self.env.clone(), self);
         let reconcile = move |_: Key| {
             let (mirrors, watched) = (mirrors.clone(), watched.clone());
-            async move { mirrors.reconcile(&*watched).await }
+            async move { mirrors.reconcile(&*watched) }
         };
         mainstay_runtime::run("mirrors", queue, 1, env, stop, reconcile).await;
     }
 
-    async fn reconcile(&self, watched: &[Optional]) -> Result<Outcome, MirrorError> {
+    fn reconcile(&self, watched: &[Optional]) -> Result<Outcome, MirrorError> {
         let observed = observe(watched)?;
         let files = self.images.registries()?;
         let plan = plan(&files, &observed.objects);
         self.images.mirror(observed.objects);
-        self.act(&files, plan).await;
+        self.act(&files, plan);
         if observed.complete {
             self.known.send_replace(true);
         }
@@ -92,7 +92,7 @@ impl Mirrors {
     }
 
     /// Says what has changed, and which objects are passed over.
-    async fn act(&self, files: &Registries, Plan { registries, refused }: Plan) {
+    fn act(&self, files: &Registries, Plan { registries, refused }: Plan) {
         let news: Vec<Refused> = {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if told.registries.as_ref().unwrap_or(files) != &registries {
@@ -104,7 +104,7 @@ impl Mirrors {
         };
         for Refused { object, problem } in news {
             tracing::warn!(problem, "mirror rules of an object cannot be used; the object is passed over");
-            self.events.warning(&object, "MirrorRulesRefused", &format!("{problem}; none of the object's rules is used")).await;
+            self.events.warning(&object, "MirrorRulesRefused", &format!("{problem}; none of the object's rules is used"));
         }
     }
 }

@@ -80,10 +80,13 @@ impl Stage {
         let plan = self.asked().await.unwrap();
         let mut gadgets = wish("gadgets", "gadgets", Some("1.0.0"));
         gadgets["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/change-plan": plan});
-        self.api.apply(gadgets).await;
+        let made = self.api.apply(gadgets).await;
         let target = place("lifecycle.mainstay.dev/v1alpha1", "ChangePlan", "", &plan);
         let digest = self.api.get(&target).await.unwrap()["spec"]["digest"].clone();
-        self.api.admin.patch(&target, "", &Patch::Merge(json!({"spec": {"approvedDigest": digest}}))).await.unwrap();
+        let along = json!([{"name": "gadgets", "uid": made["metadata"]["uid"], "package": "gadgets",
+            "namespace": made["spec"]["namespace"], "serviceAccount": made["spec"]["serviceAccount"]["name"]}]);
+        let approval = json!({"spec": {"approvedDigest": digest, "approvedAlong": along}});
+        self.api.admin.patch(&target, "", &Patch::Merge(approval)).await.unwrap();
         let applied =
             || async { self.both("1.0.0").await && self.api.get(&target).await.is_some_and(|plan| plan["status"]["phase"] == "Applied") };
         self.chapter(tale, 1, applied).await;

@@ -72,6 +72,11 @@ pub async fn try_verb(client: &Client, verb: &str, object: &Value, live: &Value,
         "list" => ask(client, "GET", &at.everywhere, JSON, None).await,
         "watch" => ask(client, "GET", &format!("{}?watch=true&timeoutSeconds=1", at.everywhere), JSON, None).await,
         "create" => ask(client, "POST", &format!("{}{manager}", at.collection), JSON, Some(object)).await,
+        "apply" => {
+            let mut new = object.clone();
+            new["metadata"]["resourceVersion"] = json!("9223372036854775807");
+            ask(client, "PATCH", &format!("{one}{manager}&force=true"), APPLY, Some(&new)).await
+        }
         "patch" => ask(client, "PATCH", &format!("{one}{manager}&force=true"), APPLY, Some(object)).await,
         "update" => ask(client, "PUT", &format!("{one}{manager}"), JSON, Some(live)).await,
         "delete" => ask(client, "DELETE", &format!("{one}{query}"), JSON, None).await,

@@ -19,6 +19,7 @@ pub struct Bench {
     /// What catalogd serves.
     pub router: Router,
     stop: CancellationToken,
+    registry_stop: CancellationToken,
     running: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -31,14 +32,32 @@ impl Bench {
     pub async fn with(change: impl FnOnce(&mut Setup)) -> Self {
         let api = Api::start().await;
         let stop = CancellationToken::new();
-        let (_, address) = registry(mainstay_oci::registry::Options::default(), &stop).await;
+        let registry_stop = CancellationToken::new();
+        let (_, address) = registry(mainstay_oci::registry::Options::default(), &registry_stop).await;
         let mut settings = setup(&api, api.server.router());
         change(&mut settings);
         let ready = settings.open().unwrap();
         let router = ready.router.clone();
         let running = Some(tokio::spawn(ready.run(stop.clone())));
         api.apply(namespace("work")).await;
-        Self { api, registry: address, router, stop, running }
+        Self { api, registry: address, router, stop, registry_stop, running }
+    }
+
+    /// Nobody answers at the registry's address any more.
+    pub fn registry_goes_down(&self) {
+        self.registry_stop.cancel();
+    }
+
+    /// The controllers end and begin anew; `between` is given the folder of their caches.
+    pub async fn restart(&mut self, between: impl FnOnce(&std::path::Path)) {
+        self.stop.cancel();
+        self.running.take().unwrap().await.unwrap();
+        let settings = setup(&self.api, self.api.server.router());
+        between(&settings.cache);
+        self.stop = CancellationToken::new();
+        let ready = settings.open().unwrap();
+        self.router = ready.router.clone();
+        self.running = Some(tokio::spawn(ready.run(self.stop.clone())));
     }
 
     /// Pushes a bundle and returns its reference by digest.
@@ -112,6 +131,7 @@ impl Bench {
         if let Some(running) = self.running.take() {
             running.await.unwrap();
         }
+        self.registry_stop.cancel();
         self.api.close().await;
     }
 }

@@ -1,28 +1,73 @@
-//! One look at an extension: facts are gathered until there is a plan, and with it comes who acts.
+//! One look at an extension: what is installed is held, facts are gathered until there is a plan, and with it comes who acts.
+//!
+//! ```text
+//!   finalizers ─► records ─► hold what is installed ─► catalogs, policies ─► plan ◄──► facts ─► act
+//!                            (needs neither catalog nor registry)             │
+//!                                                                             └─ what is on its way holds no worker: `Pending`
+//! ```
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_trait::async_trait;
 use kube::ResourceExt;
+use kube::api::GroupVersionKind;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::Writer;
+use mainstay_bundle::Bundle;
 use mainstay_runtime::{AccountError, Cache, Key, Outcome};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::act::FIELD_MANAGER;
-use super::super::facts::{Answer, Snapshot};
+use super::super::facts::{Answer, PullFailure, Snapshot};
 use super::super::lifecycle::LifecycleObjects;
-use super::super::observe::Observer;
-use super::super::plan::{Plan, account_name, finalizing, plan};
+use super::super::object;
+use super::super::observe::{BundleSource, Observer};
+use super::super::plan::{Action, Plan, Verdict, account_name, finalizing, hold, plan};
+use super::super::record::{History, Record};
 use super::super::watches::{Identity, Watches};
-use super::{ExtensionError, Extensions};
+use super::{BundlePulls, ExtensionError, Extensions};
+use crate::jobs::{Asked, origin};
 use crate::text::chain;
 
 /// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
 const ROUNDS: usize = 12;
+/// How long a plan may be thought about.
+const THINKING: Duration = Duration::from_secs(60);
+/// From when on it is told that something is on its way. What comes sooner would only make conditions flicker.
+const TOLD: Duration = Duration::from_secs(15);
+
+/// What was decided, and what it rests on.
+pub(super) struct Decided {
+    pub(super) snapshot: Snapshot,
+    pub(super) plan: Plan,
+    /// Who acts; none where nobody can.
+    pub(super) account: Option<Writer>,
+    /// What became of what is installed.
+    pub(super) held: Held,
+}
+
+/// What became of what is installed, before anything else was asked.
+#[derive(Default)]
+pub(super) struct Held {
+    /// What is kept; nothing where nothing is installed.
+    pub(super) record: Option<Record>,
+    /// Why some of it could not be put right.
+    pub(super) problem: Option<String>,
+}
+
+/// How a look ended.
+enum Looked {
+    Decided(Box<Decided>),
+    /// Something is on its way, and wakes the extension when it has come.
+    Pending(Duration),
+}
 
 impl Extensions {
     pub(super) async fn reconcile(
-        &self,
+        self: &Arc<Self>,
         cache: &Cache,
         watches: &Watches,
         lifecycle: &LifecycleObjects,
@@ -31,58 +76,123 @@ impl Extensions {
     ) -> Result<Outcome, ExtensionError> {
         let Some(object) = cache.get(key) else {
             watches.forget(&key.name);
+            self.forget(key);
             return Ok(Outcome::Done);
         };
         let live = serde_json::to_value(&*object).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
         let extension: ClusterExtension =
             serde_json::from_value(live.clone()).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
+        // Neither needs anything of anybody: what goes waits for nothing.
+        if let Some(action) = finalizing(&extension) {
+            return self.finalizers(&live, key, &action, watches).await;
+        }
         // Gathering facts changes nothing, and may wait for what comes no more once the process is to end; acting is finished.
-        let Some(decided) = ending.run_until_cancelled(self.decide(Arc::new(extension), lifecycle)).await else {
+        let Some(looked) = ending.run_until_cancelled(Box::pin(self.decide(Arc::new(extension), lifecycle, watches, key))).await else {
             tracing::debug!(extension = key.name, "nothing is decided any more: the end was asked for");
             return Ok(Outcome::Done);
         };
-        let (snapshot, plan, account) = decided?;
-        tracing::debug!(extension = key.name, action = ?plan.action, steps = plan.steps.len(), verdict = ?plan.verdict, "decided");
-        self.act(&live, snapshot, plan, account, watches).await
+        match looked? {
+            Looked::Decided(decided) => {
+                let Decided { plan, .. } = &*decided;
+                tracing::debug!(extension = key.name, action = ?plan.action, steps = plan.steps.len(), verdict = ?plan.verdict, "decided");
+                self.act(&live, *decided, watches).await
+            }
+            Looked::Pending(wait) => Ok(Outcome::After(wait)),
+        }
     }
 
-    /// Gathers what the plan asks for until there is one; with it comes who acts.
+    /// Nothing that is on its way is waited for any more.
+    pub(super) fn forget(&self, key: &Key) {
+        self.pulls.forget(key);
+        self.catalogs.forget(key);
+    }
+
+    /// Holds what is installed, then gathers what the plan asks for until there is one; with it comes who acts.
     async fn decide(
-        &self,
+        self: &Arc<Self>,
         extension: Arc<ClusterExtension>,
         lifecycle: &LifecycleObjects,
-    ) -> Result<(Snapshot, Plan, Option<Writer>), ExtensionError> {
+        watches: &Watches,
+        key: &Key,
+    ) -> Result<Looked, ExtensionError> {
         let name = extension.name_any();
         let account = self.account(&extension).await;
+        let bundles = Asking { bundles: self.bundles.clone(), pulls: &self.pulls, who: key, pending: std::sync::Mutex::default() };
         let observer = Observer {
             own: self.writer.client(),
             account: account.as_ref().ok(),
-            bundles: &*self.bundles,
+            bundles: &bundles,
             policy: &self.policy,
             system_namespace: &self.system_namespace,
         };
-        let catalogs = self.catalogs.catalogs().await;
-        let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, catalogs).await;
+        let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, Vec::new()).await;
         if let Err(error) = &account
             && !matches!(error, AccountError::NotFound { .. })
         {
             snapshot.known.account = Some(Err(chain(error)));
         }
         snapshot.known.now = Some(self.env.now_seconds());
-        // No policy has a say in finalizers, and an extension that goes is not to wait for them.
-        if finalizing(&snapshot.extension).is_none() {
-            snapshot.known.lifecycle = lifecycle.facts().await;
+        // While an attempt is under way it decides what is to be live, and only where it does not go on what is installed is held.
+        let whole = snapshot.history.as_ref().is_ok_and(History::is_whole);
+        let mut held = Held::default();
+        if whole {
+            held = self.hold(&observer, &mut snapshot, account.as_ref().ok(), watches).await;
         }
+        let stocked = self.catalogs.catalogs(key).await;
+        snapshot.catalogs = stocked.catalogs;
+        snapshot.known.lifecycle = lifecycle.facts().await;
         for _ in 0..ROUNDS {
-            match plan(&snapshot) {
-                Answer::Ready(plan) => return Ok((snapshot, plan, account.ok())),
+            let (thought, answer) =
+                think(snapshot, plan).await.map_err(|problem| ExtensionError::Thinking { name: name.clone(), problem })?;
+            snapshot = thought;
+            let plan = match answer {
+                Answer::Ready(plan) => plan,
                 Answer::Need(facts) => {
                     tracing::debug!(extension = name, ?facts, "asked for");
                     observer.fetch(&mut snapshot, facts).await;
+                    continue;
                 }
+            };
+            // What waits for an approval is not carried out; what is done instead counts.
+            let done_now = plan.consent.meanwhile.as_ref().map_or(&plan.action, |meanwhile| &meanwhile.action);
+            let stands_still = *done_now == Action::Report;
+            if stands_still && !whole {
+                held = self.hold(&observer, &mut snapshot, account.as_ref().ok(), watches).await;
             }
+            // Something that is missing may be what is on its way.
+            let pending = [stocked.pending, bundles.pending()].into_iter().flatten().min();
+            if let (true, Some(since)) = (plan.verdict != Verdict::Reached, pending)
+                && let Some(left) = TOLD.checked_sub(since.elapsed())
+            {
+                return Ok(Looked::Pending(left));
+            }
+            return Ok(Looked::Decided(Box::new(Decided { snapshot, plan, account: account.ok(), held })));
         }
         Err(ExtensionError::Endless { name })
+    }
+
+    /// Puts right what is installed, by its record alone (OLM1-CTRL-01), and sees to it that it is watched.
+    async fn hold(&self, observer: &Observer<'_>, snapshot: &mut Snapshot, account: Option<&Writer>, watches: &Watches) -> Held {
+        let mut asked = 0;
+        let plan = loop {
+            match hold(snapshot) {
+                Answer::Ready(plan) => break plan,
+                Answer::Need(_) if asked == ROUNDS => return Held::default(),
+                Answer::Need(facts) => observer.fetch(snapshot, facts).await,
+            }
+            asked += 1;
+        };
+        let (Some(plan), Some(account), Ok(history)) = (plan, account, &snapshot.history) else { return Held::default() };
+        let extension = snapshot.extension.clone();
+        let problem = self.repair(&extension, &plan, account, history).await;
+        if let Some(record) = &plan.record {
+            watches.keep(&extension.name_any(), &self.identity(&extension), &kinds(record));
+        }
+        // They are not as they were read any more.
+        for planned in &plan.steps {
+            snapshot.known.live.remove(&planned.target);
+        }
+        Held { record: plan.record, problem }
     }
 
     /// Who watches the extension's objects.
@@ -104,5 +214,58 @@ impl Extensions {
         }
         let client = self.accounts.client(&account).await?;
         Ok(Writer::new(client, self.kinds.clone(), FIELD_MANAGER))
+    }
+}
+
+/// The kinds of a record's objects.
+pub(super) fn kinds(record: &Record) -> HashSet<GroupVersionKind> {
+    record.objects.iter().map(|object| object::place(object).gvk()).collect()
+}
+
+/// A decision, made where it holds no worker: contents decide how long it takes.
+async fn think(snapshot: Snapshot, decide: fn(&Snapshot) -> Answer<Plan>) -> Result<(Snapshot, Answer<Plan>), String> {
+    let thinking = tokio::task::spawn_blocking(move || {
+        let answer = decide(&snapshot);
+        (snapshot, answer)
+    });
+    match tokio::time::timeout(THINKING, thinking).await {
+        Ok(thought) => thought.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("it took longer than {} s", THINKING.as_secs())),
+    }
+}
+
+/// Bundles as they are there; what is not is pulled beside the workers.
+struct Asking<'a> {
+    bundles: Arc<dyn BundleSource>,
+    pulls: &'a BundlePulls,
+    who: &'a Key,
+    pending: std::sync::Mutex<Option<Instant>>,
+}
+
+impl Asking<'_> {
+    /// Since when a pull is on its way.
+    fn pending(&self) -> Option<Instant> {
+        *self.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl BundleSource for Asking<'_> {
+    async fn bundle(&self, extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure> {
+        let (bundles, names) = (self.bundles.clone(), (extension.to_owned(), reference.to_owned()));
+        let pull = move || async move { bundles.bundle(&names.0, &names.1).await };
+        match self.pulls.ask(&format!("{extension} {reference}"), origin(reference), self.who, pull).await {
+            Asked::Ended(pulled) => pulled,
+            Asked::Running(since) => {
+                *self.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(since);
+                // The same words each time: conditions do not flicker.
+                let message = format!("the image {reference} is still being pulled and read");
+                Err(PullFailure { message, terminal: false })
+            }
+        }
+    }
+
+    async fn forget(&self, extension: &str) -> Result<(), String> {
+        self.bundles.forget(extension).await
     }
 }

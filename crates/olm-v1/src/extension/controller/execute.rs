@@ -1,24 +1,23 @@
 //! Carrying out a plan, and saying in status and events what came of it.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use kube::ResourceExt;
-use kube::api::GroupVersionKind;
 use mainstay_api::lifecycle::ChangePlanPhase;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::Writer;
-use mainstay_runtime::Outcome;
+use mainstay_runtime::{Key, Outcome};
 use serde_json::Value;
 
 use super::super::act::{ActError, Actor};
 use super::super::approval::{APPLIED, Mark};
 use super::super::facts::Snapshot;
-use super::super::plan::{Action, FINALIZERS, Plan, Verdict, with_bundle};
+use super::super::plan::{Action, FINALIZERS, Plan, Verdict, unheld, with_bundle};
 use super::super::record::{History, State};
 use super::super::status::status;
 use super::super::watches::Watches;
 use super::super::{lifecycle, object};
+use super::decide::{Decided, kinds};
 use super::{ExtensionError, Extensions};
 use crate::text::chain;
 
@@ -27,40 +26,38 @@ const LOOK: Duration = Duration::from_secs(5);
 const MOMENT: Duration = Duration::from_secs(1);
 
 impl Extensions {
-    pub(super) async fn act(
-        &self,
-        live: &Value,
-        snapshot: Snapshot,
-        plan: Plan,
-        account: Option<Writer>,
-        watches: &Watches,
-    ) -> Result<Outcome, ExtensionError> {
-        let extension = &*snapshot.extension;
-        let name = extension.name_any();
-        match &plan.action {
+    /// Puts finalizers on, or cleans up and takes them off (OLM1-CTRL-07).
+    pub(super) async fn finalizers(&self, live: &Value, key: &Key, action: &Action, watches: &Watches) -> Result<Outcome, ExtensionError> {
+        let mut live = live.clone();
+        match action {
             Action::AddFinalizers(missing) => {
-                let mut live = live.clone();
                 for finalizer in missing {
                     live = self.writer.add_finalizer(&live, finalizer).await?.unwrap_or(live);
                 }
-                return Ok(Outcome::Done);
             }
             Action::Finalize(present) => {
-                watches.forget(&name);
+                watches.forget(&key.name);
+                self.forget(key);
                 if present.iter().any(|finalizer| finalizer == FINALIZERS[0]) {
-                    self.bundles.forget(&name).await.map_err(|problem| ExtensionError::Forget { name, problem })?;
+                    let forgotten = self.bundles.forget(&key.name).await;
+                    forgotten.map_err(|problem| ExtensionError::Forget { name: key.name.clone(), problem })?;
                 }
-                let mut live = live.clone();
                 for finalizer in present {
                     match self.writer.remove_finalizer(&live, finalizer).await? {
                         Some(now) => live = now,
                         None => break,
                     }
                 }
-                return Ok(Outcome::Done);
             }
             Action::Report | Action::Install | Action::Upgrade | Action::Reassert => {}
         }
+        Ok(Outcome::Done)
+    }
+
+    pub(super) async fn act(&self, live: &Value, decided: Decided, watches: &Watches) -> Result<Outcome, ExtensionError> {
+        let Decided { snapshot, plan, account, held } = decided;
+        let extension = &*snapshot.extension;
+        let name = extension.name_any();
         let gate = plan.consent.gate.clone();
         let plan = self.consented(&snapshot, plan).await?;
         let Snapshot { history, .. } = &snapshot;
@@ -69,9 +66,16 @@ impl Extensions {
             (Ok(history), Some(account)) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
             _ => (plan.verdict.clone(), false),
         };
-        if let (Some(record), true) = (&plan.record, applied) {
-            let kinds: HashSet<GroupVersionKind> = record.objects.iter().map(|object| object::place(object).gvk()).collect();
-            watches.keep(&name, &self.identity(extension), &kinds);
+        let problem = held.problem.filter(|_| !applied);
+        let failing = problem.is_some();
+        let verdict = match problem {
+            Some(problem) => unheld(verdict, &problem),
+            None => verdict,
+        };
+        if let (Some(record), true) = (&plan.record, applied)
+            && held.record.as_ref().is_none_or(|kept| kinds(kept) != kinds(record))
+        {
+            watches.keep(&name, &self.identity(extension), &kinds(record));
         }
         self.report(live, extension, &plan, &verdict, history.as_ref().map_err(String::as_str)).await?;
         if let (Some(gate), Verdict::Reached) = (gate, &verdict) {
@@ -81,6 +85,8 @@ impl Extensions {
         Ok(match verdict {
             // A direct successor is one step; the next one may be waiting (OLM1-UPG-07).
             Verdict::Reached if matches!(plan.action, Action::Install | Action::Upgrade) => Outcome::After(Duration::ZERO),
+            // What could not be held is tried again, whatever else there is to wait for.
+            Verdict::Blocked(_) if failing => Outcome::Retry,
             // A time in which the new Deployments have to become healthy runs.
             Verdict::Reached | Verdict::Blocked(_) if plan.gate.until.is_some() => Outcome::After(self.left(&plan)),
             // The attempt waits for its workloads; their watch wakes it, and so does the end of their time.
@@ -88,6 +94,20 @@ impl Extensions {
             Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,
             Verdict::Retrying(_) | Verdict::NoAccount { .. } | Verdict::Unreadable(_) => Outcome::Retry,
         })
+    }
+
+    /// Puts right what is installed; why it could not, where it could not.
+    pub(super) async fn repair(&self, extension: &ClusterExtension, plan: &Plan, account: &Writer, history: &History) -> Option<String> {
+        let owner = object::owner(extension);
+        let actor =
+            Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner, now: self.env.now_seconds() };
+        let (changed, problem) = actor.hold(plan).await;
+        if changed > 0 {
+            let bundle = history.installed().map(|installed| installed.record.bundle.name.as_str()).unwrap_or_default();
+            let message = format!("{changed} objects of {bundle} that were missing or changed");
+            self.events.normal(extension, "Repaired", &message);
+        }
+        problem.map(|problem| chain(&problem))
     }
 
     /// Keeps what has to be approved, shows how far kept plans are, and gives what may be done now.
@@ -125,19 +145,19 @@ impl Extensions {
         if matches!(plan.action, Action::Install | Action::Upgrade) && plan.gate.rolled_back.is_none() && !begun {
             let reason =
                 resolution.and_then(|resolution| resolution.reasons.first()).map(|reason| format!(": {reason}")).unwrap_or_default();
-            self.events.normal(extension, "Resolved", &format!("{bundle}{reason}")).await;
+            self.events.normal(extension, "Resolved", &format!("{bundle}{reason}"));
         }
         match actor.act(plan, history).await {
             Ok(changed) => {
                 match plan.action {
                     Action::Upgrade if plan.gate.rolled_back.is_some() => {
                         let message = plan.gate.rolled_back.as_ref().map(|back| back.message.clone()).unwrap_or_default();
-                        self.events.warning(extension, "RolledBack", &message).await;
+                        self.events.warning(extension, "RolledBack", &message);
                     }
-                    Action::Install => self.events.normal(extension, "Installed", &format!("{bundle}: {changed} objects")).await,
-                    Action::Upgrade => self.events.normal(extension, "Upgraded", &format!("{bundle}: {changed} objects changed")).await,
+                    Action::Install => self.events.normal(extension, "Installed", &format!("{bundle}: {changed} objects")),
+                    Action::Upgrade => self.events.normal(extension, "Upgraded", &format!("{bundle}: {changed} objects changed")),
                     Action::Reassert if changed > 0 => {
-                        self.events.normal(extension, "Repaired", &format!("{changed} objects that were missing or changed")).await;
+                        self.events.normal(extension, "Repaired", &format!("{changed} objects that were missing or changed"));
                     }
                     _ => {}
                 }
@@ -171,24 +191,22 @@ impl Extensions {
         };
         if changed {
             match verdict {
-                Verdict::Retrying(problem) => self.events.warning(extension, "Retrying", problem).await,
-                Verdict::Blocked(problem) => self.events.warning(extension, "Blocked", problem).await,
+                Verdict::Retrying(problem) => self.events.warning(extension, "Retrying", problem),
+                Verdict::Blocked(problem) => self.events.warning(extension, "Blocked", problem),
                 Verdict::NoAccount { account, namespace } => {
-                    self.events
-                        .warning(
-                            extension,
-                            "ServiceAccountMissing",
-                            &format!("service account {account:?} not found in namespace {namespace:?}"),
-                        )
-                        .await;
+                    self.events.warning(
+                        extension,
+                        "ServiceAccountMissing",
+                        &format!("service account {account:?} not found in namespace {namespace:?}"),
+                    );
                 }
-                Verdict::Unreadable(problem) => self.events.warning(extension, "RecordUnreadable", problem).await,
+                Verdict::Unreadable(problem) => self.events.warning(extension, "RecordUnreadable", problem),
                 Verdict::Reached => {}
             }
             let before = extension.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-            self.events.transitions(extension, before, &now.conditions).await;
+            self.events.transitions(extension, before, &now.conditions);
             for warning in &plan.warnings {
-                self.events.warning(extension, "Warning", warning).await;
+                self.events.warning(extension, "Warning", warning);
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
         return held(facts, "no-account-named", "it names no ServiceAccount to install with".to_owned()).because(why).then(
             Action::new("Name an account, and make it with the rights that this package needs:")
                 .command(format!("kubectl patch clusterextension {name} --type merge -p '{patch}'"))
-                .command(format!("mainstay rbac {name} | kubectl apply -f -")),
+                .command(format!("mainstay rbac {name} | kubectl apply --server-side -f -")),
         );
     }
     let mut action = Action::new("Make the account, with the rights that this package needs:");
@@ -29,7 +29,17 @@ pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
         action = Action::new("Make the namespace, and the account with the rights that this package needs:")
             .command(format!("kubectl create namespace {namespace}"));
     }
-    answer.then(action.command(format!("mainstay rbac {name} | kubectl apply -f -")))
+    answer.then(action.command(format!("mainstay rbac {name} | kubectl apply --server-side -f -")))
+}
+
+/// OLM1-PERM-01: the controller may not make a token for the account, so that nothing can be done for the extension.
+pub(super) fn not_lent(facts: &Facts) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let (namespace, account) = (&extension.spec.namespace, account_name(extension));
+    held(facts, "account-not-lent", format!("operator-controller may not act as the ServiceAccount {account} in namespace {namespace}"))
+        .because(format!("it lacks the permission to create serviceaccounts/token of {account} in namespace {namespace}"))
+        .because("it acts as the account of each extension, and is granted that account by account")
+        .then(grant_rights(facts, "Grant it this account, with what the package needs of the account itself:"))
 }
 
 /// OLM1-PERM-14: missing verbs, escalation and missing roles.
@@ -54,7 +64,7 @@ pub(super) fn rights(facts: &Facts, report: &Report, granting: bool) -> Explanat
 }
 
 pub(super) fn grant_rights(facts: &Facts, text: &str) -> Action {
-    Action::new(text).command(format!("mainstay rbac {} | kubectl apply -f -", name(&facts.snapshot.extension)))
+    Action::new(text).command(format!("mainstay rbac {} | kubectl apply --server-side -f -", name(&facts.snapshot.extension)))
 }
 
 /// The missing rights, as grants.

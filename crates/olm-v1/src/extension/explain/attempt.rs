@@ -53,6 +53,12 @@ pub(super) fn tried(facts: &Facts, text: &str) -> Explanation {
                 .command(format!("kubectl describe resourcequota --namespace {namespace}")),
         );
     }
+    if has(&["has only simulated pods", "simulated node or pod"]) {
+        return said("webhook-simulated", "an admission webhook's pods are simulated, and answer nothing").then(
+            Action::new("Uninstall the package that brings the webhook, start the cluster with --serve-local for its Service, or:")
+                .command("mainstay up --skip-simulated-webhooks"),
+        );
+    }
     if has(&["failed calling webhook"]) {
         return said("webhook-unreachable", "an admission webhook could not be asked").then(
             Action::new("Bring the webhook's service back; nothing that it looks after can be changed until then.")

@@ -100,7 +100,7 @@ pub(super) fn trouble(catalog: &ClusterCatalog) -> Option<Explanation> {
             ..Explanation::new(subject(name), if blocked { "blocked" } else { "not-pulled" }, state, summary)
         };
         let image = catalog.spec.source.image.as_ref().map(|image| image.reference.as_str()).unwrap_or_default();
-        return Some(answer.because(first_line(&problem.message).to_owned()).then(remedy(name, image, &problem.message)));
+        return Some(answer.because(first_line(&problem.message).to_owned()).then(remedy(name, image, &problem.message, serves)));
     }
     if !serves {
         return Some(Explanation {
@@ -115,8 +115,8 @@ pub(super) fn trouble(catalog: &ClusterCatalog) -> Option<Explanation> {
     None
 }
 
-/// What helps against a pull or a content that failed.
-fn remedy(name: &str, image: &str, problem: &str) -> Action {
+/// What helps against a pull or a content that failed. What serves older content meanwhile is not to be replaced because its image is away.
+fn remedy(name: &str, image: &str, problem: &str, serves: bool) -> Action {
     let lower = problem.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let registry = image.split('/').next().unwrap_or_default();
@@ -126,6 +126,8 @@ fn remedy(name: &str, image: &str, problem: &str) -> Action {
         Action::new(format!("{image} is no catalog image. Name one that is:")).command(other)
     } else if has(&["401", "403", "unauthorized", "denied"]) {
         Action::new(format!("The registry {registry} wants credentials: put them into the controller's pull secret."))
+    } else if has(&["404", "not found", "manifest unknown", "name unknown"]) && serves {
+        Action::new(format!("{image} is not in the registry any more. Push it again; it is looked for by itself."))
     } else if has(&["404", "not found", "manifest unknown", "name unknown"]) {
         Action::new(format!("{image} is not in the registry. Push it, or name another image:")).command(other)
     } else if has(&["certificate", "tls", "unknownissuer"]) {

@@ -9,12 +9,12 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{NotOurs, ObjectRef};
 use mainstay_bundle::Bundle;
 use mainstay_rbac::{PolicyRule, UserInfo, parse_rules};
-use mainstay_resolver::{CandidateCatalog, CatalogState, Refusal, resolve};
+use mainstay_resolver::{CandidateCatalog, Refusal, resolve};
 use mainstay_schema::upgrade::{self, UpgradeFinding};
 use serde_json::Value;
 
 use super::super::facts::{CatalogContent, CatalogFact, Live, PullFailure, Snapshot};
-use super::super::plan::{ContentError, Plan, Verdict, account_name, rendered, request};
+use super::super::plan::{ContentError, Plan, Verdict, account_name, candidate, rendered, request};
 use super::super::record::History;
 use super::super::{object, permissions};
 
@@ -92,17 +92,6 @@ impl Cause {
 /// The catalogs as the resolver takes them.
 pub fn candidates(catalogs: &[CatalogFact]) -> Vec<CandidateCatalog<'_>> {
     catalogs.iter().map(candidate).collect()
-}
-
-fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
-    let CatalogFact { name, labels, priority, content } = catalog;
-    let state = match content {
-        CatalogContent::Unavailable => CatalogState::Unavailable,
-        CatalogContent::NotServing => CatalogState::NotServing,
-        CatalogContent::Failed(problem) => CatalogState::Failed(problem),
-        CatalogContent::Held(source) => CatalogState::Content(&**source),
-    };
-    CandidateCatalog { name, labels, priority: *priority, state }
 }
 
 /// The packages of the catalogs that bring a kind, each with its catalog.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mainstay_api::olm_v1::NAME_LABEL;
+use mainstay_api::olm_v1::{AvailabilityMode, NAME_LABEL};
 use mainstay_catalog::near::nearest;
 use mainstay_resolver::{CatalogReport, CatalogState, Change, Hint, Refusal, RefusalKind};
 use serde_json::{Map, Value, json};
@@ -57,6 +57,9 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
     };
     let lines = refusal.catalogs.iter().filter(|_| !matches!(refusal.kind, RefusalKind::UnsupportedDependency { .. }));
     answer.why.extend(lines.map(|report| counted(facts, report)));
+    if is_away(facts, refusal) {
+        return away(facts, refusal, answer);
+    }
     with_hints(&mut answer, name, package, &refusal.hints);
     answer
 }
@@ -69,6 +72,9 @@ fn counted(facts: &Facts, report: &CatalogReport) -> String {
     let channeled = wish.is_some_and(|wish| !wish.channels.is_empty());
     if !report.selected {
         return format!("catalog {catalog}: left out by the extension's choice of catalogs");
+    }
+    if let Some(why) = &report.left_out {
+        return format!("catalog {catalog}: left out, {why}");
     }
     if !report.available {
         return format!("catalog {catalog}: switched off");
@@ -84,6 +90,60 @@ fn counted(facts: &Facts, report: &CatalogReport) -> String {
         line = format!("{line} {in_range} match the range,");
     }
     format!("{line} {matching} can be installed now")
+}
+
+/// Whether nothing is wrong but that the source of what is installed is away: no catalog that may be used has the installed bundle, or one of
+/// them cannot be asked.
+fn is_away(facts: &Facts, refusal: &Refusal) -> bool {
+    let Some((bundle, _)) = super::installed(facts) else { return false };
+    match &refusal.kind {
+        RefusalKind::CatalogFailed { .. } => true,
+        RefusalKind::NoSingleBundle { tied, .. } if tied.is_empty() => {
+            let package = package(&facts.snapshot.extension);
+            let asked = |name: &str| refusal.catalogs.iter().any(|report| report.catalog == name && report.selected && report.available);
+            !candidates(&facts.snapshot.catalogs).iter().filter(|catalog| asked(catalog.name)).any(|catalog| match catalog.state {
+                CatalogState::Content(source) => {
+                    source.package(package).is_some_and(|found| found.bundles.iter().any(|each| each.name == bundle))
+                }
+                _ => false,
+            })
+        }
+        _ => false,
+    }
+}
+
+/// What is installed works and is kept. Absence is no reason to remove it, or to put something else in its place: the one thing to do is to
+/// bring the source back.
+fn away(facts: &Facts, refusal: &Refusal, answer: Explanation) -> Explanation {
+    let bundle = super::installed(facts).map(|(bundle, _)| bundle).unwrap_or_default();
+    let package = package(&facts.snapshot.extension);
+    let off: Vec<&str> = facts
+        .catalogs
+        .iter()
+        .filter(|catalog| catalog.spec.availability_mode == AvailabilityMode::Unavailable)
+        .filter_map(|catalog| catalog.metadata.name.as_deref())
+        .filter(|name| refusal.catalogs.iter().any(|report| report.catalog == *name && report.selected))
+        .collect();
+    let next = match &refusal.kind {
+        RefusalKind::CatalogFailed { catalog, .. } => {
+            Action::new("See what the catalog waits for:").command(format!("mainstay explain clustercatalog {catalog}"))
+        }
+        _ if facts.snapshot.catalogs.is_empty() => Action::new(format!("Add the catalog again that {bundle} came from:"))
+            .command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"),
+        _ if !off.is_empty() => {
+            let on = json!({"spec": {"availabilityMode": "Available"}});
+            let action = Action::new("Switch on the catalog that it came from:");
+            off.iter().fold(action, |action, name| action.command(format!("kubectl patch clustercatalog {name} --type merge -p '{on}'")))
+        }
+        _ => Action::new(format!(
+            "Nothing has to be done for what runs. For updates, ask whoever makes the catalog to bring {bundle} back, or add one that has it:"
+        ))
+        .command(format!("mainstay catalog search {package}"))
+        .command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"),
+    };
+    let mut answer = Explanation { next: None, alternatives: Vec::new(), ..answer }.then(next);
+    answer.notes.insert(0, format!("{bundle} stays installed: it is kept as it is, and put right where it is changed"));
+    answer
 }
 
 fn unknown(facts: &Facts, refusal: &Refusal) -> Explanation {

@@ -63,6 +63,7 @@ fn waits_for(situation: &str) -> &'static str {
         "dependency" | "dependencies" => "what it needs",
         "account-missing" | "no-account-named" => "the account",
         "rights-missing" => "the rights",
+        "account-not-lent" => "the permission to act as the account",
         "role-missing" => "the role",
         "package-wanted-twice" => "the other extension to go",
         "object-owned" | "object-unowned" => "the object to be free",

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use mainstay_api::olm_v1::{ClusterExtension, UpgradeConstraintPolicy};
 use mainstay_bundle::{Bundle, gates};
-use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, RefusalKind, Request, Resolution, SelectorRequirement, resolve};
+use mainstay_resolver::{
+    CandidateCatalog, CatalogState, LabelSelector, PackageSource, RefusalKind, Request, Resolution, SelectorRequirement, resolve,
+};
 use serde_json::json;
 
 use super::super::dependencies::{joins, together, wanting};
@@ -127,7 +129,8 @@ pub(super) fn candidates(snapshot: &Snapshot) -> Vec<CandidateCatalog<'_>> {
     snapshot.catalogs.iter().map(candidate).collect()
 }
 
-fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
+/// A catalog as the resolver takes it.
+pub fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
     CandidateCatalog {
         name: &catalog.name,
         labels: &catalog.labels,
@@ -136,6 +139,9 @@ fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
             CatalogContent::Unavailable => CatalogState::Unavailable,
             CatalogContent::NotServing => CatalogState::NotServing,
             CatalogContent::Failed(problem) => CatalogState::Failed(problem),
+            CatalogContent::Broken { reason, last } => {
+                CatalogState::Broken { reason, last: last.as_deref().map(|last| last as &dyn PackageSource) }
+            }
             CatalogContent::Held(source) => CatalogState::Content(&**source),
         },
     }

@@ -5,13 +5,11 @@ use mainstay_rbac::UserInfo;
 
 use super::super::approval::{self, Proposal};
 use super::super::dependencies::Dependencies;
-use super::super::facts::Live;
-use super::super::object;
 use super::super::policies::{Ruling, ruling};
 use super::super::preview;
-use super::super::record::{History, Record, State};
+use super::super::record::{History, Record};
 use super::checks::LiveObjects;
-use super::{Action, Plan, Planner, Stop, Verdict, account_name, steps};
+use super::{Action, Plan, Planner, Stop, Verdict, account_name};
 
 impl Planner<'_> {
     /// The plan with what holds it up, and with what is done meanwhile.
@@ -71,25 +69,6 @@ impl Planner<'_> {
             }
         }
         preview::summary(snapshot, &shown)
-    }
-
-    /// Keeps what is installed as it is, with the verdict of the plan that waits.
-    fn meanwhile(&self, history: &History, live: &LiveObjects<'_>, verdict: Verdict) -> Plan {
-        let whole = history.latest().is_some_and(|latest| latest.state == State::Deployed);
-        let Some(installed) = history.installed().filter(|_| whole) else { return self.report(verdict) };
-        let owner = self.owner();
-        let mut record = installed.record.clone();
-        // Nothing is taken from others, and nothing is tried that cannot be read.
-        record.objects.retain(|object| {
-            let target = object::place(object);
-            match live.get(&target) {
-                Live::Absent => true,
-                Live::Present(found) => owner.check(found).is_ok() || self.was_applied(&target, found),
-                Live::NotServed | Live::Unreadable(_) => false,
-            }
-        });
-        let steps = steps::steps(&Action::Reassert, &record, &[], live, &owner, false);
-        Plan { action: Action::Reassert, steps, record: Some(installed.record.clone()), ..self.report(verdict) }
     }
 }
 

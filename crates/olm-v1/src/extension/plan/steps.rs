@@ -74,9 +74,11 @@ pub(super) fn steps(
         let target = object::place(object);
         let apply = |expect| Step::Apply { object: object.clone(), force: true, expect };
         let (change, step) = match live.get(&target) {
-            Live::Present(found) if object::holds(object, found) => (Change::Same, apply(Expect::uid_of(found))),
-            Live::Present(found) => (Change::Update, apply(Expect::uid_of(found))),
-            // What somebody else made since is his: an apply would take it over (OLM1-OWN-01).
+            // Whoever leads after this process may have changed it since.
+            Live::Present(found) if object::stands(object, found) => (Change::Same, apply(Expect::as_seen(found))),
+            Live::Present(found) => (Change::Update, apply(Expect::as_seen(found))),
+            // What somebody else made since stays theirs: an apply would take it over (OLM1-OWN-01).
+            _ if object::is_created_by_name(object) => (Change::Create, Step::CreateNamed(object.clone())),
             _ => (Change::Create, Step::Create(object.clone())),
         };
         let phase = phase(&target.kind);
@@ -102,7 +104,7 @@ pub(super) fn steps(
         if let Live::Present(found) = live.get(target) {
             let kept = found.pointer("/metadata/annotations/helm.sh~1resource-policy").and_then(Value::as_str) == Some("keep");
             if owner.owns(found) && !kept && found["metadata"]["deletionTimestamp"].is_null() {
-                let step = Step::Delete { object: target.clone(), expect: Expect::uid_of(found), propagation: Propagation::Background };
+                let step = Step::Delete { object: target.clone(), expect: Expect::as_seen(found), propagation: Propagation::Background };
                 steps.push(Planned { target: target.clone(), step, change: Change::Delete });
             }
         }

@@ -6,28 +6,48 @@ use serde_json::Value;
 
 use super::super::facts::{Live, Snapshot};
 use super::super::object;
+use super::super::owned::Tie;
 use super::super::record::History;
 use super::objects::{api_extensions, named, restarts};
 use super::{Bundle, Change, CrdChange, Existing, Extra, Kind, NOT_ASKED, Object, Problem, Step, owner, rights};
 
 /// The step that removes the extension. `definitions` says what becomes of CRDs: kept, deleted, or nobody said. The live objects of the
-/// records must be known.
+/// records must be known. What is lost is told by what the extension owns on the cluster, not by a record alone: where that is not known,
+/// the step is not doable.
 pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bool>) -> Step {
     let name = snapshot.extension.metadata.name.clone().unwrap_or_default();
     let mut step = Step { kind: Kind::Uninstall, ..Step::default() };
-    let history = match &snapshot.history {
-        Ok(history) => history,
-        Err(problem) => {
+    let none = History::default();
+    let history = match (&snapshot.history, &extra.owned) {
+        (Ok(history), _) => history,
+        (Err(problem), Some(Ok(_))) => {
+            step.warnings.push(format!("what goes is told by owner marks on the cluster alone: {problem}"));
+            &none
+        }
+        (Err(problem), _) => {
             let message = format!("the install records cannot be read: {problem}");
             step.problem = Some(Problem { message, ..Problem::default() });
             return step;
         }
     };
     step.from = history.installed().map(|revision| Bundle::installed(&revision.record.bundle));
+    let owned = match &extra.owned {
+        Some(Ok(owned)) => owned.as_slice(),
+        Some(Err(problem)) => {
+            if keep_definitions == Some(false) {
+                step.warnings.push(format!("which custom resource definitions it owns is not known, and they are deleted: {problem}"));
+            } else {
+                step.problem = Some(unknown_definitions(&name, problem));
+            }
+            &[]
+        }
+        None => &[],
+    };
     let mut seen: Vec<Value> = Vec::new();
     for applied in history.may_be_live().flat_map(|revision| &revision.record.objects) {
         let target = object::place(applied);
-        if seen.iter().any(|other| object::place(other).same(&target)) {
+        let told_by_itself = owned.iter().any(|(object, _)| object::place(object).same(&target));
+        if told_by_itself || seen.iter().any(|other| object::place(other).same(&target)) {
             continue;
         }
         seen.push(applied.clone());
@@ -53,9 +73,27 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
         }
         step.objects.push(Object { change, note: note.to_owned(), ..named(&target) });
     }
+    for (live, tie) in owned {
+        let target = object::place(live);
+        let is_definition = target.kind == "CustomResourceDefinition";
+        let (change, note) = match tie {
+            Tie::Through(holder) if is_definition && keep_definitions == Some(true) => {
+                step.problem = Some(not_ours_to_keep(&target.name, holder));
+                (Change::Deleted, format!("{holder} controls it"))
+            }
+            _ if is_definition && keep_definitions == Some(true) => (Change::Kept, "CRDs and their custom resources are kept".to_owned()),
+            Tie::Mark if !is_definition => (Change::Kept, "it has no owner that goes".to_owned()),
+            _ => (Change::Deleted, String::new()),
+        };
+        if is_definition {
+            step.custom_resource_definitions.push(definition(&target.name, change, extra));
+        }
+        step.objects.push(Object { change, note, ..named(&target) });
+        seen.push(live.clone());
+    }
     let lost: Vec<&CrdChange> = step.custom_resource_definitions.iter().filter(|crd| crd.change == Change::Deleted).collect();
     let used: Vec<&&CrdChange> = lost.iter().filter(|crd| crd.existing.as_ref().is_none_or(|existing| existing.count > 0)).collect();
-    step.warnings = used
+    let losses: Vec<String> = used
         .iter()
         .map(|crd| match &crd.existing {
             Some(existing) => {
@@ -67,10 +105,12 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
             ),
         })
         .collect();
-    if !used.is_empty() && keep_definitions.is_none() {
+    if !used.is_empty() && keep_definitions.is_none() && step.problem.is_none() {
+        let known = used.iter().any(|crd| crd.existing.is_some());
+        let message = if known { "custom resources exist, and" } else { "custom resources may exist, and" };
         step.problem = Some(Problem {
-            message: "custom resources exist, and would be deleted with their definitions".to_owned(),
-            causes: step.warnings.clone(),
+            message: format!("{message} would be deleted with their definitions"),
+            causes: losses.clone(),
             hints: vec![
                 format!("mainstay uninstall {name} --keep-crds keeps the definitions and the custom resources"),
                 format!("mainstay uninstall {name} --delete-crds deletes both"),
@@ -78,10 +118,35 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
             unknown_package: false,
         });
     }
+    step.warnings.extend(losses);
     step.rights_lost = rights::delta(&seen, &[]).1;
     step.restarts = restarts(&step.objects);
     step.api_extensions = api_extensions(&step.objects);
     step
+}
+
+/// Why a removal is not doable whose losses nobody can tell.
+pub fn unknown_definitions(name: &str, problem: &str) -> Problem {
+    Problem {
+        message: "which custom resource definitions it owns cannot be known, and custom resources would be deleted with them".to_owned(),
+        causes: vec![problem.to_owned()],
+        hints: vec![
+            "kubectl auth can-i list customresourcedefinitions tells whether this user may look; one who may can remove it safely"
+                .to_owned(),
+            format!("mainstay uninstall {name} --delete-crds deletes whatever there is"),
+        ],
+        unknown_package: false,
+    }
+}
+
+/// Why a CRD cannot be kept that another controller deletes.
+pub fn not_ours_to_keep(definition: &str, holder: &str) -> Problem {
+    Problem {
+        message: format!("CustomResourceDefinition {definition} cannot be kept"),
+        causes: vec![format!("{holder} controls it, and its controller deletes it with that")],
+        hints: vec![format!("kubectl get {} -A -o yaml saves its custom resources", definition)],
+        unknown_package: false,
+    }
 }
 
 /// The same for an extension that others need, as [`needed_by`](super::super::removal::needed_by) tells: not doable, unless that is asked

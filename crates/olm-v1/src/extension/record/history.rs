@@ -38,6 +38,17 @@ impl History {
         self.revisions.last()
     }
 
+    /// The attempt after what is installed that has not come to its end.
+    pub fn attempt(&self) -> Option<&Revision> {
+        let installed = self.installed()?.number;
+        self.latest().filter(|latest| latest.number > installed && matches!(latest.state, State::Pending | State::Failed))
+    }
+
+    /// Whether something is installed, and nothing was tried since.
+    pub fn is_whole(&self) -> bool {
+        self.latest().is_some_and(|latest| latest.state == State::Deployed)
+    }
+
     /// The installed revision and the attempts after it: whatever may be live. An older revision that still counts was left so by a crash,
     /// or by a process that had been replaced and whose writes came late: what it holds may be live, too.
     pub fn may_be_live(&self) -> impl Iterator<Item = &Revision> {

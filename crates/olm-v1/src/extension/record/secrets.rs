@@ -136,6 +136,11 @@ pub fn patch(state: State, notes: &Notes) -> Value {
     serde_json::json!({"metadata": {"labels": {STATE_LABEL: state.as_str()}, "annotations": notes.patch()}})
 }
 
+/// Whether a revision's first Secret says that it is in this state.
+pub fn is_in(secret: &Value, state: State) -> bool {
+    secret["metadata"]["labels"][STATE_LABEL] == state.as_str()
+}
+
 /// The name of a revision's first Secret. An extension's name may have 253 characters, which leaves no room: then it is cut, and a hash keeps it unique.
 pub fn secret_name(extension: &str, revision: u32) -> String {
     const NAME: usize = 200;

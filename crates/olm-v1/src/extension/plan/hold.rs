@@ -1,0 +1,98 @@
+//! Holding what is installed as it is: the first thing that is done for an extension, whatever becomes of its wish (OLM1-CTRL-01).
+//!
+//! Everything that was applied stands in the record, so neither a catalog nor a registry is needed for it.
+
+use mainstay_apply::{install_order, phase};
+use serde_json::Value;
+
+use super::super::facts::{Answer, Live, Snapshot};
+use super::super::object;
+use super::super::record::{History, Record, State};
+use super::checks::LiveObjects;
+use super::steps::{self, GATED};
+use super::{Action, Gate, Plan, Planner, Stop, Verdict, finalizing};
+
+/// What puts right what is installed; nothing where nothing is installed, or where nobody can act for the extension.
+pub fn hold(snapshot: &Snapshot) -> Answer<Option<Plan>> {
+    let planner = Planner { snapshot, resolution: None, dependencies: None, gate: Gate::default() };
+    match planner.hold() {
+        Ok(plan) => Answer::Ready(plan),
+        Err(Stop::Need(facts)) => Answer::Need(facts),
+        Err(Stop::Plan(_)) => Answer::Ready(None),
+    }
+}
+
+impl Planner<'_> {
+    fn hold(&self) -> Result<Option<Plan>, Stop> {
+        let extension = &*self.snapshot.extension;
+        let (None, Ok(history)) = (finalizing(extension), &self.snapshot.history) else { return Ok(None) };
+        let Some(record) = standing(history) else { return Ok(None) };
+        self.account(extension)?;
+        let live = self.live(&record, &[])?;
+        Ok(Some(self.kept(history, record, &live, Verdict::Reached)))
+    }
+
+    /// Keeps what is installed as it is, with the verdict of the plan that waits.
+    pub(super) fn meanwhile(&self, history: &History, live: &LiveObjects<'_>, verdict: Verdict) -> Plan {
+        match standing(history) {
+            Some(record) if history.is_whole() => self.kept(history, record, live, verdict),
+            _ => self.report(verdict),
+        }
+    }
+
+    fn kept(&self, history: &History, record: Record, live: &LiveObjects<'_>, verdict: Verdict) -> Plan {
+        let owner = self.owner();
+        let mut kept = record.clone();
+        // Nothing is taken from others, nothing is tried that cannot be read, and what an attempt has changed already stays changed.
+        kept.objects.retain(|object| {
+            let target = object::place(object);
+            match live.get(&target) {
+                Live::Absent => true,
+                Live::Present(found) => {
+                    (owner.check(found).is_ok() || self.was_applied(&target, found)) && !is_attempted(history, object, found)
+                }
+                Live::NotServed | Live::Unreadable(_) => false,
+            }
+        });
+        let steps = steps::steps(&Action::Reassert, &kept, &[], live, &owner, false);
+        Plan { action: Action::Reassert, steps, record: Some(record), ..self.report(verdict) }
+    }
+}
+
+/// What is to be live while nothing is changed: what is installed; of an attempt that stands at the gate, what it has applied.
+fn standing(history: &History) -> Option<Record> {
+    let mut record = history.installed()?.record.clone();
+    let at_gate = history
+        .attempt()
+        .filter(|attempt| attempt.state == State::Pending && attempt.notes.waits_before.as_deref() == Some(GATED))
+        .map(|attempt| &attempt.record.objects);
+    let Some(at_gate) = at_gate else { return Some(record) };
+    let applied = at_gate.iter().filter(|object| phase(object["kind"].as_str().unwrap_or_default()) != GATED);
+    for object in applied {
+        let target = object::place(object);
+        match record.objects.iter_mut().find(|before| object::place(before).same(&target)) {
+            Some(before) => *before = object.clone(),
+            None => record.objects.push(object.clone()),
+        }
+    }
+    install_order(&mut record.objects);
+    Some(record)
+}
+
+/// Whether an attempt left an object as it is.
+fn is_attempted(history: &History, kept: &Value, found: &Value) -> bool {
+    let target = object::place(kept);
+    let attempted = history.attempt().into_iter().flat_map(|attempt| &attempt.record.objects);
+    attempted.filter(|object| object::place(object).same(&target)).any(|object| object != kept && object::holds(object, found))
+}
+
+/// What the conditions say where what is installed could not be held: the problem at hand comes first.
+pub fn unheld(verdict: Verdict, problem: &str) -> Verdict {
+    let with = |text: String| format!("{text}\nwhat is installed could not be kept as it is: {problem}");
+    match verdict {
+        Verdict::Retrying(text) => Verdict::Retrying(with(text)),
+        // It is tried again, although what it waits for is somebody.
+        Verdict::Blocked(text) => Verdict::Blocked(with(text)),
+        other => other,
+    }
+}

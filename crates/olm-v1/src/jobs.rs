@@ -1,0 +1,242 @@
+//! Work whose end depends on what strangers send (pulls, unpacking, reading, fetching), done beside the workers.
+//!
+//! ```text
+//!   reconcile ── ask ──► a job: one for what is asked, in the lane of its origin, with a deadline
+//!       ▲                 │
+//!       │                 ├── ends at once ─► its result, as if it had been done here
+//!       └──── woken ◄─────┘ takes longer   ─► `Running`: the worker goes on with others; whoever asked is woken at the end
+//! ```
+//!
+//! So a registry that stalls or a content without end holds no worker: it costs a moment of one, then a place in its own lane, for at most
+//! the deadline. Removals and repairs of the same object go on meanwhile.
+
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use mainstay_runtime::Key;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// How long whoever begins a job waits for it before it goes on with something else. What is near, or here already, is there by then.
+const MOMENT: Duration = Duration::from_millis(300);
+/// Jobs of one origin that run at a time.
+const LANE: usize = 8;
+/// How long results are kept that nobody fetches.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// How jobs of a kind end.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// After this time a job is given up.
+    pub deadline: Duration,
+    /// How long a result is good for everybody who asks; for those who waited it always is.
+    pub fresh: Duration,
+}
+
+/// What came of asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked<T> {
+    /// It ended with this.
+    Ended(T),
+    /// It runs since then; whoever asked is woken when it ends.
+    Running(Instant),
+}
+
+/// Jobs of one kind.
+pub struct Jobs<T> {
+    inner: Arc<Inner<T>>,
+}
+
+struct Inner<T> {
+    state: Mutex<State<T>>,
+    wake: OnceLock<Box<dyn Fn(Key) + Send + Sync>>,
+    terms: Terms,
+    overdue: fn(Duration) -> T,
+}
+
+struct State<T> {
+    jobs: HashMap<String, Job<T>>,
+    lanes: HashMap<String, Weak<Semaphore>>,
+}
+
+struct Job<T> {
+    since: Instant,
+    ended: Option<Instant>,
+    result: watch::Receiver<Option<T>>,
+    waiting: HashSet<Key>,
+    /// Those that are within their moment.
+    here: usize,
+    abort: Option<AbortHandle>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Jobs<T> {
+    /// No jobs yet; `overdue` is the result of one that did not end in time, or ended abnormally.
+    pub fn new(terms: Terms, overdue: fn(Duration) -> T) -> Self {
+        let state = State { jobs: HashMap::new(), lanes: HashMap::new() };
+        Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: OnceLock::new(), terms, overdue }) }
+    }
+
+    /// Says how those who wait are woken; the first to say it counts.
+    pub fn wake_by(&self, wake: impl Fn(Key) + Send + Sync + 'static) {
+        let _ = self.inner.wake.set(Box::new(wake));
+    }
+
+    /// Asks for the result of a job, which is begun unless it runs or has just ended. Jobs of a lane share its places.
+    pub async fn ask<F>(&self, name: &str, lane: &str, who: &Key, work: impl FnOnce() -> F + Send) -> Asked<T>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (mut result, since) = {
+            let mut state = self.inner.state();
+            state.sweep(self.inner.terms.fresh);
+            match state.jobs.get_mut(name) {
+                Some(job) => {
+                    if let Some(found) = job.result.borrow().clone() {
+                        job.waiting.remove(who);
+                        return Asked::Ended(found);
+                    }
+                    if job.since.elapsed() >= MOMENT {
+                        job.waiting.insert(who.clone());
+                        return Asked::Running(job.since);
+                    }
+                    job.here += 1;
+                    (job.result.clone(), job.since)
+                }
+                None => self.begin(&mut state, name, lane, work()),
+            }
+        };
+        // Whoever is cut off here waits for nothing any more.
+        let here = Here { inner: &self.inner, name };
+        let ended = tokio::time::timeout(MOMENT.saturating_sub(since.elapsed()), result.wait_for(Option::is_some)).await;
+        let found = ended.ok().and_then(Result::ok).and_then(|found| found.clone());
+        let mut state = self.inner.state();
+        let asked = match (found.or_else(|| result.borrow().clone()), state.jobs.get_mut(name)) {
+            (Some(found), _) => Asked::Ended(found),
+            (None, Some(job)) => {
+                job.waiting.insert(who.clone());
+                Asked::Running(since)
+            }
+            // It was dropped, since nobody waited.
+            (None, None) => Asked::Ended((self.inner.overdue)(since.elapsed())),
+        };
+        drop(state);
+        drop(here);
+        asked
+    }
+
+    fn begin<F>(&self, state: &mut State<T>, name: &str, lane: &str, work: F) -> (watch::Receiver<Option<T>>, Instant)
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let places = state.lane(lane);
+        let (done, result) = watch::channel(None);
+        let since = Instant::now();
+        let (inner, name_of) = (self.inner.clone(), name.to_owned());
+        let task = tokio::spawn(async move {
+            let _place = places.acquire_owned().await;
+            let Terms { deadline, .. } = inner.terms;
+            // In a task of its own, so that a panic is an end like any other.
+            let mut running = AbortOnDrop(tokio::spawn(work));
+            let found = match tokio::time::timeout(deadline, &mut running.0).await {
+                Ok(Ok(found)) => found,
+                Ok(Err(error)) => {
+                    tracing::error!(job = name_of, %error, "a job ended abnormally");
+                    (inner.overdue)(since.elapsed())
+                }
+                Err(_) => (inner.overdue)(deadline),
+            };
+            let woken: Vec<Key> = {
+                let mut state = inner.state();
+                done.send_replace(Some(found));
+                match state.jobs.get_mut(&name_of) {
+                    Some(job) => {
+                        job.ended = Some(Instant::now());
+                        job.waiting.iter().cloned().collect()
+                    }
+                    None => Vec::new(),
+                }
+            };
+            if let Some(wake) = inner.wake.get() {
+                woken.into_iter().for_each(wake);
+            }
+        });
+        let job = Job { since, ended: None, result: result.clone(), waiting: HashSet::new(), here: 1, abort: Some(task.abort_handle()) };
+        state.jobs.insert(name.to_owned(), job);
+        (result, since)
+    }
+
+    /// Whoever this is waits for nothing any more; jobs that nobody waits for end.
+    pub fn forget(&self, who: &Key) {
+        self.inner.state().jobs.retain(|_, job| {
+            let waited = job.waiting.remove(who);
+            let stays = !waited || !job.waiting.is_empty() || job.here > 0;
+            if !stays && let Some(abort) = &job.abort {
+                abort.abort();
+            }
+            stays
+        });
+    }
+
+    /// Jobs that run.
+    pub fn running(&self) -> usize {
+        self.inner.state().jobs.values().filter(|job| job.ended.is_none()).count()
+    }
+}
+
+impl<T> Inner<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        // Nothing panics while the lock is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> State<T> {
+    /// Drops results that were fetched by all who waited and are not fresh any more, and those that nobody fetches.
+    fn sweep(&mut self, fresh: Duration) {
+        self.jobs.retain(|_, job| {
+            let Some(ended) = job.ended else { return true };
+            let age = ended.elapsed();
+            if job.waiting.is_empty() { age < fresh } else { age < KEPT }
+        });
+    }
+
+    fn lane(&mut self, name: &str) -> Arc<Semaphore> {
+        self.lanes.retain(|_, lane| lane.strong_count() > 0);
+        if let Some(lane) = self.lanes.get(name).and_then(Weak::upgrade) {
+            return lane;
+        }
+        let lane = Arc::new(Semaphore::new(LANE));
+        self.lanes.insert(name.to_owned(), Arc::downgrade(&lane));
+        lane
+    }
+}
+
+/// Somebody who waits within a moment.
+struct Here<'a, T> {
+    inner: &'a Inner<T>,
+    name: &'a str,
+}
+
+impl<T> Drop for Here<'_, T> {
+    fn drop(&mut self) {
+        if let Some(job) = self.inner.state().jobs.get_mut(self.name) {
+            job.here = job.here.saturating_sub(1);
+        }
+    }
+}
+
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The origin of an image: its registry.
+pub fn origin(reference: &str) -> &str {
+    reference.split('/').next().unwrap_or_default()
+}
