@@ -1,10 +1,13 @@
 //! The command line (MS-CLI-01): global options and sub-commands. Each command's own arguments stand beside the command.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::fmt::Write as _;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    apply_plan, approve, backup, bundle, catalog, completion, crd, demo, deploy, describe, down, explain, graph, history, image, install,
-    list, log_level, opm, plan, rbac, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade, version, versions, wait,
+    apply_plan, approve, backup, bundle, catalog, complete, completion, crd, demo, deploy, describe, down, explain, graph, history, image,
+    install, list, log_level, opm, plan, rbac, reference, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade,
+    version, versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -27,6 +30,7 @@ Examples:
   mainstay install PACKAGE
   mainstay resolve PACKAGE --catalog DIR         which bundle, and why; no cluster needed
 
+Flags that choose the cluster (--kubeconfig, --context, --embedded, --as) may stand before the command, too.
 Exit codes: 0 done, 1 failed or bad input, 2 usage, 3 not found, 4 impossible as asked, 5 timed out.";
 
 /// Options of every command.
@@ -38,6 +42,33 @@ pub struct Global {
     /// Logs on stderr: off, error, warn, info, debug, trace, and COMPONENT=LEVEL,...; mainstay log-level --help lists the components
     #[arg(long, global = true, env = "MAINSTAY_LOG", value_name = "LEVELS", help_heading = "Global options")]
     pub log_level: Option<String>,
+}
+
+/// The commands as `mainstay --help` groups them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Operators on a cluster", &["install", "upgrade", "uninstall", "list", "describe", "explain", "wait"]),
+    ("Changes before and after they happen", &["plan", "apply-plan", "approve", "history", "rollback", "rbac"]),
+    ("Catalogs and bundles", &["catalog", "bundle", "crd", "graph", "resolve", "versions", "registry", "opm"]),
+    ("A cluster of your own", &["demo", "up", "down", "status", "backup", "restore"]),
+    ("Mainstay on other clusters", &["deploy", "run", "image", "log-level"]),
+    ("This program", &["version", "completion", "help"]),
+];
+
+/// The command line, with its help in groups.
+pub fn command() -> clap::Command {
+    let mut built = Cli::command();
+    built.build();
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        let _ = writeln!(groups, "\n{title}:");
+        for name in names {
+            let about = built.find_subcommand(name).and_then(clap::Command::get_about).map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(groups, "  {name:<12}{about}");
+        }
+    }
+    let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\n{{all-args}}{{after-help}}");
+    // They are listed above already.
+    Cli::command().help_template(template).override_usage("mainstay [OPTIONS] <COMMAND>").mut_subcommands(|sub| sub.hide(true))
 }
 
 /// When to use colour.
@@ -123,8 +154,14 @@ pub enum Command {
     Graph(graph::Arguments),
     /// What opm does
     Opm(opm::Arguments),
-    /// Shell completion for bash, zsh or fish
+    /// Shell completion for bash, zsh, fish or PowerShell
     Completion(completion::Arguments),
+    /// Print every command and its options as one Markdown page
+    #[command(hide = true)]
+    Reference(reference::Arguments),
+    /// What fits at the end of a command line
+    #[command(name = "__complete", hide = true)]
+    Complete(complete::Arguments),
     /// What operator-sdk does; not there yet
     #[command(name = "operator-sdk", hide = true, disable_help_flag = true)]
     OperatorSdk(OtherTool),
@@ -142,4 +179,24 @@ pub struct OtherTool {
     /// The words.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-CLI-01: every command that is shown stands in one group, and only there.
+    #[test]
+    fn every_command_has_its_group() {
+        let mut built = Cli::command();
+        built.build();
+        let mut shown: Vec<&str> = built.get_subcommands().filter(|sub| !sub.is_hide_set()).map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        shown.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(shown, grouped);
+        let help = command().render_help().to_string();
+        assert!(help.contains("\nOperators on a cluster:\n  install     Install a package"), "{help}");
+        assert!(help.contains("--log-level") && !help.contains("\nCommands:"), "{help}");
+    }
 }

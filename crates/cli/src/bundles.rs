@@ -1,6 +1,7 @@
 //! Bundles from directories and registries.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use mainstay_bundle::Bundle;
 use mainstay_catalog_refs::{bundle_directory, looks_like_a_path, pull_files};
@@ -28,6 +29,17 @@ pub fn read(place: &str, files: &Files) -> Result<Bundle, Failure> {
     Bundle::read(files.iter().map(|(path, bytes)| (path, bytes))).map_err(|error| Failure::failed(format!("bundle {place}"), &error))
 }
 
+/// The bundle in these files, with all that a catalog says of it. What cannot be read to install it is refused here too, so that every command
+/// has one verdict about a bundle.
+pub fn read_for_catalog(subject: &str, files: &Files) -> Result<Bundle, Failure> {
+    let parts = files.iter().filter(|(path, _)| path.starts_with("manifests/") || path.starts_with("metadata/"));
+    let bundle = Bundle::read_for_catalog(parts.map(|(path, bytes)| (path, bytes))).map_err(|error| Failure::failed(subject, &error))?;
+    match &bundle.refusal {
+        Some(refusal) => Err(Failure::failed(subject, refusal)),
+        None => Ok(bundle),
+    }
+}
+
 /// The files below `manifests` and `metadata`.
 pub fn directory(path: &Path) -> Result<Files, Failure> {
     bundle_directory(path).map_err(|error| catalogs::failure(&format!("bundle {}", path.display()), &error))
@@ -41,4 +53,55 @@ pub async fn pull(reference: &str) -> Result<Files, Failure> {
 /// [`pull`] with a client of one's own.
 pub async fn pull_with(client: &mainstay_oci::Client, reference: &str) -> Result<Files, Failure> {
     pull_files(client, reference).await.map_err(|error| catalogs::failure(&format!("bundle {reference}"), &error))
+}
+
+/// How deep bundles are looked for.
+const DEPTH: usize = 8;
+/// How many files and folders are looked at for it.
+const ENTRIES: usize = 200_000;
+
+/// What lies in a tree of bundle directories, sorted by path.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Directories with `manifests` and `metadata`.
+    pub bundles: Vec<PathBuf>,
+    /// All other files, outside of bundles.
+    pub files: Vec<PathBuf>,
+}
+
+/// Looks for bundles below a directory. Links to folders are not gone through, so that the walk ends.
+pub fn find(root: &Path) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    let mut seen = 0;
+    let mut waiting = vec![(root.to_owned(), 0)];
+    while let Some((directory, depth)) = waiting.pop() {
+        if directory.join("manifests").is_dir() && directory.join("metadata").is_dir() {
+            found.bundles.push(directory);
+            continue;
+        }
+        let failed = |error: std::io::Error| Failure::failed(format!("directory {}", directory.display()), &error);
+        for entry in std::fs::read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let refuse = |message: String| Failure::new(Exit::Failed, format!("bundles {}", root.display()), message);
+            seen += 1;
+            if seen > ENTRIES {
+                return Err(refuse(format!("{}: more than {ENTRIES} files and folders", entry.path().display())));
+            }
+            if entry.file_type().map_err(failed)?.is_dir() {
+                // What a version control system keeps is no tree of bundles.
+                if entry.file_name() == OsStr::new(".git") {
+                    continue;
+                }
+                if depth >= DEPTH {
+                    return Err(refuse(format!("{}: more than {DEPTH} folders deep", entry.path().display())));
+                }
+                waiting.push((entry.path(), depth + 1));
+            } else {
+                found.files.push(entry.path());
+            }
+        }
+    }
+    found.bundles.sort();
+    found.files.sort();
+    Ok(found)
 }

@@ -1,12 +1,14 @@
 //! Many questions at once: one JSON question a line in, one JSON answer a line out, in order (MS-CLI-09).
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::errors::{Exit, Failure};
+use crate::output;
+use crate::screen::Kind;
 
 /// The longest line.
 const MAX_LINE: u64 = 16 << 20;
@@ -21,12 +23,27 @@ pub fn answer(path: &Path, mut question: impl FnMut(&Value) -> Result<Value, Fai
         Box::new(File::open(path).map_err(|error| Failure::failed(&subject, &error))?)
     };
     let mut input = BufReader::new(input);
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut bad = false;
+    let mut outcome = Ok(());
+    output::stream(Kind::Json, |out| {
+        outcome = all(&mut input, out, &subject, &mut bad, &mut question);
+        Ok(())
+    })?;
+    outcome?;
+    if bad { Err(Failure::new(Exit::Failed, subject, "not every line could be answered; the answers say why")) } else { Ok(()) }
+}
+
+fn all(
+    mut input: impl BufRead,
+    out: &mut dyn Write,
+    subject: &str,
+    bad: &mut bool,
+    question: &mut impl FnMut(&Value) -> Result<Value, Failure>,
+) -> Result<(), Failure> {
     let mut line = Vec::new();
     for number in 1usize.. {
         line.clear();
-        let length = (&mut input).take(MAX_LINE).read_until(b'\n', &mut line).map_err(|error| Failure::failed(&subject, &error))?;
+        let length = (&mut input).take(MAX_LINE).read_until(b'\n', &mut line).map_err(|error| Failure::failed(subject, &error))?;
         if length == 0 {
             break;
         }
@@ -38,11 +55,11 @@ pub fn answer(path: &Path, mut question: impl FnMut(&Value) -> Result<Value, Fai
         }
         let answer = match serde_json::from_slice(&line) {
             Ok(case) => question(&case).unwrap_or_else(|failure| {
-                bad |= failure.exit == Exit::Failed;
+                *bad |= failure.exit == Exit::Failed;
                 failure.to_json()
             }),
             Err(error) => {
-                bad = true;
+                *bad = true;
                 json!({"error": {"message": format!("line {number}: {error}")}})
             }
         };
@@ -51,8 +68,7 @@ pub fn answer(path: &Path, mut question: impl FnMut(&Value) -> Result<Value, Fai
             outcome => outcome.map_err(|error| Failure::failed("standard output", &error))?,
         }
     }
-    out.flush().map_err(|error| Failure::failed("standard output", &error))?;
-    if bad { Err(Failure::new(Exit::Failed, subject, "not every line could be answered; the answers say why")) } else { Ok(()) }
+    Ok(())
 }
 
 /// A text of a case; absent and null are the same.

@@ -5,6 +5,7 @@ pub mod approve;
 pub mod backup;
 pub mod bundle;
 pub mod catalog;
+pub mod complete;
 pub mod completion;
 pub mod crd;
 pub mod demo;
@@ -22,6 +23,7 @@ pub mod log_level;
 pub mod opm;
 pub mod plan;
 pub mod rbac;
+pub mod reference;
 pub mod registry;
 pub mod resolve;
 pub mod restore;
@@ -42,6 +44,21 @@ use serde_json::{Value, json};
 use crate::args::Command;
 use crate::dispatch::not_there;
 use crate::errors::Failure;
+
+/// Whether a command writes nothing but what is for its owner alone: data directories, caches, backups.
+pub fn is_private(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Up(_)
+            | Command::Down(_)
+            | Command::Status(_)
+            | Command::Run(_)
+            | Command::Backup(_)
+            | Command::Restore(_)
+            | Command::Demo(_)
+            | Command::Registry(_)
+    )
+}
 
 /// Runs a command.
 pub fn run(command: Command) -> Result<(), Failure> {
@@ -79,6 +96,8 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
+        Command::Reference(arguments) => reference::run(&arguments),
+        Command::Complete(arguments) => complete::run(&arguments),
         Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
         Command::Operator(tool) => {
             Err(not_there("kubectl operator", &tool.words, "mainstay catalog, install, upgrade, uninstall, list and describe do this work"))

@@ -1,18 +1,18 @@
 //! Which tool this program is called as (MS-CLI-01), and the way from arguments to an exit code.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::args::{Cli, ColorWhen, Command};
 use crate::cobra::{Groups, Outcome};
 use crate::errors::{Exit, Failure};
-use crate::{cobra, commands, logging, output};
+use crate::screen::{self, Kind};
+use crate::{args, cobra, commands, logging, output, private};
 
 /// Runs the command that the arguments name.
 pub fn run(argv: Vec<OsString>) -> ExitCode {
@@ -25,7 +25,9 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         },
         None => None,
     };
-    let cli = match Cli::try_parse_from(argv) {
+    let argv = cluster_flags_behind(argv, &Cli::command());
+    let parsed = args::command().try_get_matches_from(argv).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) if upstream.is_some() && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             let text = error.to_string();
@@ -34,8 +36,13 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
         Err(error) => {
-            // There is no place left to complain when the terminal is closed.
-            let _ = error.print();
+            // It repeats words that the caller may have had from others.
+            let text = error.render().ansi().to_string();
+            if error.use_stderr() {
+                screen::err(&text, Kind::Drawn);
+            } else if let Err(failure) = output::drawn(&text) {
+                failure.report();
+            }
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
                 _ => ExitCode::from(Exit::Usage as u8),
@@ -46,6 +53,9 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         ColorWhen::Auto => {}
         ColorWhen::Always => anstream::ColorChoice::Always.write_global(),
         ColorWhen::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    if commands::is_private(&cli.command) {
+        private::by_default();
     }
     let (default, format) = match &cli.command {
         Command::Up(_) => ("info", logging::Format::Text),
@@ -82,6 +92,47 @@ fn upstream_words(argv: &[OsString]) -> Option<usize> {
         };
     }
     None
+}
+
+/// Flags that choose the cluster may stand before the command, as with kubectl; there they mean the same as behind it.
+fn cluster_flags_behind(argv: Vec<OsString>, root: &clap::Command) -> Vec<OsString> {
+    let (mut kept, mut moved) = (Vec::new(), Vec::new());
+    let mut words = argv.into_iter();
+    kept.extend(words.next());
+    let mut command = root;
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy().into_owned();
+        let (flag, has_value) = text.split_once('=').map_or((text.as_str(), false), |(flag, _)| (flag, true));
+        let own = std::ptr::eq(command, root);
+        match flag {
+            "--kubeconfig" | "--context" | "--as" | "--embedded" if own => {
+                moved.push(word);
+                if !has_value && flag != "--embedded" {
+                    moved.extend(words.next());
+                }
+            }
+            "--color" | "--log-level" if own => {
+                kept.push(word);
+                if !has_value {
+                    kept.extend(words.next());
+                }
+            }
+            _ => {
+                if let Some(sub) = command.find_subcommand(&text) {
+                    command = sub;
+                    kept.push(word);
+                } else {
+                    // Without a command they stay before the word.
+                    kept.append(&mut moved);
+                    kept.push(word);
+                    kept.extend(words);
+                    return kept;
+                }
+            }
+        }
+    }
+    kept.append(&mut moved);
+    kept
 }
 
 /// Which exit codes a command of such a tool has.
@@ -146,8 +197,7 @@ fn reveal_alpha(command: clap::Command) -> clap::Command {
 
 /// Text for stderr.
 fn say(text: &str) {
-    // There is no place left to complain when stderr is closed.
-    let _ = anstream::stderr().write_all(text.as_bytes());
+    screen::err(text, Kind::Text);
 }
 
 /// Whether a link's name stands for a tool.
@@ -185,6 +235,25 @@ pub fn not_there(tool: &str, words: &[String], available: &str) -> Failure {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
+
+    /// MS-CLI-02: flags that choose the cluster mean the same before the command.
+    #[test]
+    fn cluster_flags_before_the_command() {
+        for (line, expected) in [
+            ("mainstay --kubeconfig f list -w", "mainstay list --kubeconfig f -w"),
+            ("mainstay --context=c --as me plan upgrade x", "mainstay plan upgrade --context=c --as me x"),
+            ("mainstay --color never --embedded catalog list", "mainstay --color never catalog list --embedded"),
+            ("mainstay --embedded list", "mainstay list --embedded"),
+            ("mainstay list --kubeconfig f", "mainstay list --kubeconfig f"),
+            ("mainstay --embedded nonsense x", "mainstay --embedded nonsense x"),
+            ("mainstay", "mainstay"),
+        ] {
+            let argv = line.split(' ').map(OsString::from).collect();
+            let found: Vec<String> =
+                cluster_flags_behind(argv, &Cli::command()).iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            assert_eq!(found.join(" "), expected);
+        }
+    }
 
     /// MS-CLI-01: the name it is called by decides which tool it is.
     #[test]

@@ -1,11 +1,13 @@
 //! How a command fails: what happened to which object, why, what would work, and the exit code (MS-CLI-06).
 
 use std::error::Error;
-use std::io::Write as _;
 
 use mainstay_diagnostics::{Cause, Finding, Hint, Severity};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
+
+use crate::printable::{self, printable};
+use crate::screen::{self, Kind};
 
 /// Exit codes (MS-CLI-06).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,17 +124,16 @@ impl Failure {
         if self.silent {
             return;
         }
-        let mut stderr = anstream::stderr();
-        // There is no place left to complain when stderr is closed.
-        let _ = match self.finding.causes.as_slice() {
-            [] | [_] => writeln!(stderr, "Error: {}", self.to_line()),
+        let told = match self.finding.causes.as_slice() {
+            [] | [_] => self.to_line(),
             many => {
                 let lines = std::iter::once(self.finding.message.clone()).chain(many.iter().map(one_line));
-                writeln!(stderr, "Error: {}", lines.collect::<Vec<_>>().join("\n  "))
+                lines.collect::<Vec<_>>().join("\n  ")
             }
         };
+        screen::err(&format!("Error: {told}\n"), Kind::Text);
         for hint in &self.finding.hints {
-            let _ = writeln!(stderr, "{} {}", "hint:".cyan(), hint.as_str());
+            screen::err(&format!("{} {}\n", "hint:".cyan(), printable(hint.as_str())), Kind::Drawn);
         }
     }
 
@@ -141,32 +142,35 @@ impl Failure {
         if self.silent {
             return;
         }
-        let mut stderr = anstream::stderr();
-        for line in self.finding.to_text().lines() {
-            // There is no place left to complain when stderr is closed.
-            let _ = if let Some(rest) = line.strip_prefix("error:") {
-                writeln!(stderr, "{}{rest}", "error:".red().bold())
+        // A finding's text is escaped already, and only what it says itself stands at the beginning of a line.
+        for line in printable::finding(&self.finding).to_text().lines() {
+            let line = if let Some(rest) = line.strip_prefix("error:") {
+                format!("{}{rest}\n", "error:".red().bold())
             } else if let Some(rest) = line.strip_prefix("hint:") {
-                writeln!(stderr, "{}{rest}", "hint:".cyan())
+                format!("{}{rest}\n", "hint:".cyan())
             } else {
-                writeln!(stderr, "{line}")
+                format!("{line}\n")
             };
+            screen::err(&line, Kind::Drawn);
         }
     }
 }
 
 /// A warning on stderr.
 pub fn warn(subject: &str, message: &str) {
-    let text = Finding::new(Severity::Warning, "warning", subject, message).to_text();
+    let text = printable::finding(&Finding::new(Severity::Warning, "warning", subject, message)).to_text();
     let rest = text.strip_prefix("warning:").unwrap_or(&text);
-    // There is no place left to complain when stderr is closed.
-    let _ = write!(anstream::stderr(), "{}{rest}", "warning:".yellow());
+    screen::err(&format!("{}{rest}", "warning:".yellow()), Kind::Drawn);
 }
 
 /// A line for people on stderr.
 pub fn note(text: impl AsRef<str>) {
-    // There is no place left to complain when stderr is closed.
-    let _ = writeln!(anstream::stderr(), "{}", text.as_ref());
+    screen::err(&format!("{}\n", text.as_ref()), Kind::Text);
+}
+
+/// The same, painted by this program; text of others in it was escaped before.
+pub fn note_drawn(text: impl AsRef<str>) {
+    screen::err(&format!("{}\n", text.as_ref()), Kind::Drawn);
 }
 
 /// A cause and what is below it on one line.

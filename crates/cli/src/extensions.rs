@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
 use mainstay_api::condition::{self, Status};
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_apply::{ObjectRef, Until};
 use mainstay_bundle::rights::{ExtensionRef, Grant, derive};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
-use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History, Record};
+use mainstay_olm_v1::extension::record::{History, Record};
 use mainstay_resolver::{InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
 use serde_json::Value;
 
@@ -17,8 +16,7 @@ use crate::cluster::{Session, not_written, refused};
 use crate::errors::{Exit, Failure};
 use crate::market::{Market, only};
 use crate::progress::Progress;
-use crate::up::components::SYSTEM_NAMESPACE;
-use crate::{bundles, images};
+use crate::{bundles, images, records};
 
 /// `apiVersion` of a ClusterExtension.
 pub const API_VERSION: &str = "olm.operatorframework.io/v1";
@@ -74,13 +72,20 @@ pub async fn choose(session: &Session, wanted: &Wanted, progress: &mut Progress)
     Ok(Chosen { resolution, bundle })
 }
 
-/// The objects that a bundle installs, as the controller of the embedded cluster renders them.
-pub fn rendered(bundle: &Bundle, namespace: &str, watch_namespace: Option<&str>) -> Result<Vec<Value>, Failure> {
+/// The objects that a bundle installs, as a controller renders them that has its webhooks' certificates made so: [`Settings::read`] says how
+/// that of a cluster does it.
+///
+/// [`Settings::read`]: crate::plans::settings::Settings::read
+pub fn rendered(
+    bundle: &Bundle,
+    namespace: &str,
+    watch_namespace: Option<&str>,
+    certificates: CertificateProvider,
+) -> Result<Vec<Value>, Failure> {
     let subject = || format!("bundle {}", bundle.csv.name);
     let impossible = |error: &dyn std::error::Error| Failure::new(Exit::Impossible, subject(), error.to_string());
     let target_namespaces = gates::target_namespaces(watch_namespace).map_err(|error| impossible(&error))?;
-    let options =
-        RenderOptions { install_namespace: namespace.to_owned(), target_namespaces, certificates: CertificateProvider::OpenshiftServiceCa };
+    let options = RenderOptions { install_namespace: namespace.to_owned(), target_namespaces, certificates };
     render(bundle, &options).map_err(|error| impossible(&error))
 }
 
@@ -115,15 +120,9 @@ pub async fn all(session: &Session) -> Result<Vec<ClusterExtension>, Failure> {
     Ok(api.list(&ListParams::default()).await.map_err(|error| refused("clusterextensions", &error))?.items)
 }
 
-/// What was applied for it, revision by revision.
+/// What was applied for it, revision by revision; a failure where that is not known.
 pub async fn history(session: &Session, extension: &ClusterExtension) -> Result<History, Failure> {
-    let name = extension.metadata.name.as_deref().unwrap_or_default();
-    let uid = extension.metadata.uid.as_deref().unwrap_or_default();
-    let api: Api<Secret> = Api::namespaced(session.client.clone(), SYSTEM_NAMESPACE);
-    let subject = || format!("install records of {name}");
-    let secrets =
-        api.list(&ListParams::default().labels(&format!("{EXTENSION_LABEL}={uid}"))).await.map_err(|error| refused(subject(), &error))?;
-    History::read(&secrets.items).map_err(|error| Failure::failed(subject(), &error))
+    records::read(session, extension).await?.known(extension)
 }
 
 /// The package that an extension wants.
@@ -200,16 +199,21 @@ pub async fn settle(
     Ok(extension)
 }
 
-/// The other extensions with what they have installed.
-pub async fn others(session: &Session, but: &str) -> Result<Vec<(String, Record)>, Failure> {
-    let mut others = Vec::new();
+/// The other extensions with what they have installed; beside them, those of which it is not known, and why.
+pub async fn others(session: &Session, but: &str) -> Result<(Vec<(String, Record)>, Vec<String>), Failure> {
+    let (mut others, mut unknown) = (Vec::new(), Vec::new());
     for other in all(session).await? {
         let name = other.metadata.name.clone().unwrap_or_default();
-        if name != but
-            && let Some(installed) = history(session, &other).await?.installed()
-        {
-            others.push((name, installed.record.clone()));
+        if name == but {
+            continue;
+        }
+        match history(session, &other).await {
+            Ok(history) => others.extend(history.installed().map(|installed| (name, installed.record.clone()))),
+            Err(failure) => {
+                unknown
+                    .push(format!("whether clusterextension {name} needs it was looked up in the catalogs alone: {}", failure.to_line()));
+            }
         }
     }
-    Ok(others)
+    Ok((others, unknown))
 }

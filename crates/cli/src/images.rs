@@ -181,6 +181,7 @@ fn cache() -> Result<Option<BlobCache>, Failure> {
         .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("mainstay")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/mainstay")));
     let Some(folder) = folder else { return Ok(None) };
+    crate::private::own_cache(&folder.join("images"))?;
     match BlobCache::open(folder.join("images"), CACHE_BYTES) {
         Ok(cache) => Ok(Some(cache)),
         // A home that cannot be written to, as in many containers, is no reason not to pull.

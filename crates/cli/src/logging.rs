@@ -15,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::errors::{Exit, Failure};
+use crate::screen::{self, Kind, LogLines};
 pub use levels::Levels;
 
 /// How a line of the log looks.
@@ -39,12 +40,10 @@ struct Log {
 pub fn start(text: &str, format: Format) -> Result<(), Failure> {
     let levels: Levels = text.parse().map_err(|problem: String| Failure::new(Exit::Usage, "--log-level", problem).hint(levels::hint()))?;
     let (filter, handle) = reload::Layer::new(levels.targets());
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let kind = if format == Format::Json { Kind::Json } else { Kind::Drawn };
+    let layer = tracing_subscriber::fmt::layer().with_writer(LogLines(kind));
     let layer: Box<dyn Layer<_> + Send + Sync> = match format {
-        Format::Text => {
-            let colour = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
-            layer.with_ansi(colour).boxed()
-        }
+        Format::Text => layer.with_ansi(screen::colours_on_stderr()).boxed(),
         Format::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
     };
     let started = tracing_subscriber::registry().with(filter).with(layer).try_init();

@@ -9,9 +9,11 @@ use kube::api::{Api, ListParams};
 use mainstay_api::condition;
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_catalog::{Index, Limits, MemorySource, PackageFacts};
+use mainstay_olm_v1::extension::catalogs::reports_failure;
 use mainstay_olm_v1::extension::facts::{CatalogContent, CatalogFact};
+use mainstay_olm_v1::extension::plan::candidate;
 use mainstay_olm_v1::extension::preview::Revision;
-use mainstay_resolver::{CandidateCatalog, CatalogState, LabelSelector, PackageSource, RefusalKind, Request, Resolution, resolve};
+use mainstay_resolver::{CandidateCatalog, LabelSelector, PackageSource, RefusalKind, Request, Resolution, resolve};
 
 use crate::catalogs::Counter;
 use crate::cluster::{Session, refused};
@@ -61,6 +63,8 @@ pub enum Unavailable {
     Off,
     /// It does not serve; what its conditions say.
     NotServing(String),
+    /// It does not serve, and says that it fails.
+    Broken(String),
     /// It could not be fetched.
     Failed(String),
 }
@@ -99,6 +103,7 @@ impl Market {
             Ok(content) => CatalogContent::Held(Arc::new(Shared(content.index.clone()))),
             Err(Unavailable::Off) => CatalogContent::Unavailable,
             Err(Unavailable::NotServing(_)) => CatalogContent::NotServing,
+            Err(Unavailable::Broken(_)) => CatalogContent::Broken { reason: not_served(&stall.name), last: None },
             Err(Unavailable::Failed(problem)) => CatalogContent::Failed(problem.clone()),
         };
         let fact = |stall: &Stall| CatalogFact {
@@ -115,7 +120,7 @@ impl Market {
         let state = |stall: &Stall| match &stall.content {
             Ok(_) => stall.resolved.clone(),
             Err(Unavailable::Off) => "unavailable".to_owned(),
-            Err(Unavailable::NotServing(_)) => "not serving".to_owned(),
+            Err(Unavailable::NotServing(_) | Unavailable::Broken(_)) => "not serving".to_owned(),
             Err(Unavailable::Failed(problem)) => format!("not fetched: {problem}"),
         };
         let labels = |stall: &Stall| stall.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
@@ -134,7 +139,8 @@ impl Market {
             return Err(Failure::new(Exit::NotFound, format!("package {}", request.package), "the cluster has no catalog")
                 .hint("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG adds one"));
         }
-        let candidates: Vec<CandidateCatalog<'_>> = self.catalogs.iter().map(Stall::candidate).collect();
+        let facts = self.facts();
+        let candidates: Vec<CandidateCatalog<'_>> = facts.iter().map(candidate).collect();
         resolve(request, &candidates).map_err(|refusal| {
             let failure = commands::resolve::refused(&refusal);
             // A package that nobody has is not found; everything else is impossible as asked.
@@ -145,16 +151,9 @@ impl Market {
     }
 }
 
-impl Stall {
-    fn candidate(&self) -> CandidateCatalog<'_> {
-        let state = match &self.content {
-            Ok(content) => CatalogState::Content(&*content.index),
-            Err(Unavailable::Off) => CatalogState::Unavailable,
-            Err(Unavailable::NotServing(_)) => CatalogState::NotServing,
-            Err(Unavailable::Failed(problem)) => CatalogState::Failed(problem),
-        };
-        CandidateCatalog { name: &self.name, labels: &self.labels, priority: self.priority, state }
-    }
+/// What upstream says of a catalog that does not serve.
+fn not_served(name: &str) -> String {
+    format!("catalog \"{name}\" is not being served")
 }
 
 /// A selector of one catalog.
@@ -166,11 +165,13 @@ async fn content(way: &Way, catalog: &ClusterCatalog) -> Result<Content, Unavail
     if catalog.spec.availability_mode == AvailabilityMode::Unavailable {
         return Err(Unavailable::Off);
     }
+    let failing = reports_failure(catalog);
     let status = catalog.status.clone().unwrap_or_default();
     let serving = condition::get(&status.conditions, "Serving").is_some_and(|serving| serving.status == condition::Status::True);
     let Some(urls) = status.urls.filter(|_| serving) else {
         let said = condition::get(&status.conditions, "Progressing").map(|progressing| progressing.message.clone());
-        return Err(Unavailable::NotServing(said.unwrap_or_default()));
+        let said = said.unwrap_or_default();
+        return Err(if failing { Unavailable::Broken(said) } else { Unavailable::NotServing(said) });
     };
     let url = format!("{}/api/v1/all", urls.base);
     let lines = way.fetch(&url).await.map_err(|problem| Unavailable::Failed(format!("{url}: {problem}")))?;

@@ -1,11 +1,13 @@
 //! What goes to stdout: aligned tables for people, JSON and YAML for programs (MS-CLI-06).
 
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::str::FromStr;
 
 use serde_json::Value;
 
-use crate::errors::Failure;
+use crate::errors::{Exit, Failure};
+use crate::printable::{printable_line, printable_yaml};
+use crate::screen::{self, Kind};
 
 mod jsonpath;
 
@@ -54,27 +56,35 @@ impl Format {
     }
 }
 
-/// Prints text as it is.
+/// Prints text for people; what a terminal would obey in it is shown.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = anstream::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // Whoever reads has seen enough (`| head`).
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::failed("standard output", &error)),
-        Ok(()) => Ok(()),
-    }
+    printed(screen::out(text, Kind::Text))
 }
 
-/// Lets `write` print as it goes; what it writes is gathered to larger pieces.
-pub fn stream(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> Result<(), Failure> {
-    let mut stdout = std::io::BufWriter::with_capacity(256 << 10, std::io::stdout().lock());
-    match write(&mut stdout).and_then(|()| stdout.flush()) {
+/// Prints what this program painted or drew; text of others in it was escaped before.
+pub fn drawn(text: &str) -> Result<(), Failure> {
+    printed(screen::out(text, Kind::Drawn))
+}
+
+/// Prints JSON.
+pub fn json(text: &str) -> Result<(), Failure> {
+    printed(screen::out(text, Kind::Json))
+}
+
+/// Prints YAML documents: data that reads back the same, and of which everything is seen.
+pub fn yaml(documents: &[Value]) -> Result<(), Failure> {
+    print(&printable_yaml(documents))
+}
+
+/// Lets `write` print data as it goes, byte for byte unless it is a terminal; what it writes is gathered to larger pieces.
+pub fn stream(kind: impl Into<Kind>, write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> Result<(), Failure> {
+    printed(screen::data(kind.into(), write))
+}
+
+fn printed(outcome: std::io::Result<()>) -> Result<(), Failure> {
+    match outcome {
         // Whoever reads has seen enough (`| head`).
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-            // What is still gathered has nowhere to go either.
-            drop(stdout.into_parts());
-            Ok(())
-        }
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::failed("standard output", &error)),
         Ok(()) => Ok(()),
     }
@@ -88,25 +98,28 @@ pub fn line(text: impl AsRef<str>) -> Result<(), Failure> {
 /// A document in a format that programs read; tables are the caller's.
 pub fn value(format: &Format, value: &Value) -> Result<(), Failure> {
     match format {
-        Format::Yaml => print(&mainstay_yaml::to_string(value)),
+        Format::Yaml => yaml(std::slice::from_ref(value)),
         Format::JsonPath(path) => line(path.evaluate(value)),
         Format::Name => {
             let items = value["items"].as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-            items.iter().try_for_each(|item| line(object_name(item)))
+            let named = items.iter().map(object_name).collect::<Option<Vec<String>>>().ok_or_else(|| {
+                Failure::new(Exit::Usage, "-o name", "the answer is no object with a name").hint("-o json shows the whole answer")
+            })?;
+            named.iter().try_for_each(line)
         }
-        Format::Table | Format::Wide | Format::Json => print(&format!("{value:#}\n")),
+        Format::Table | Format::Wide | Format::Json => json(&format!("{value:#}\n")),
     }
 }
 
 /// `clusterextension.olm.operatorframework.io/name`, as kubectl writes it.
-fn object_name(object: &Value) -> String {
+fn object_name(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str().unwrap_or("object").to_lowercase();
     let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map(|(group, _)| group);
-    let name = object["metadata"]["name"].as_str().or_else(|| object["name"].as_str()).unwrap_or_default();
-    match group {
+    let name = object["metadata"]["name"].as_str().or_else(|| object["name"].as_str())?;
+    Some(match group {
         Some(group) => format!("{kind}.{group}/{name}"),
         None => format!("{kind}/{name}"),
-    }
+    })
 }
 
 /// An aligned table.
@@ -125,8 +138,8 @@ impl Table {
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let shown = |cell: T| {
             let cell: String = cell.into();
-            let first = cell.trim_start().lines().next().unwrap_or_default();
-            if first.is_empty() { "-".to_owned() } else { first.to_owned() }
+            let first = printable_line(cell.trim_start().lines().next().unwrap_or_default()).into_owned();
+            if first.is_empty() { "-".to_owned() } else { first }
         };
         self.rows.push(cells.into_iter().map(shown).collect());
     }

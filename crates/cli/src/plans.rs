@@ -11,6 +11,7 @@
 
 mod carry;
 mod change;
+mod choices;
 mod facts;
 mod make;
 mod saved;
@@ -31,7 +32,7 @@ pub use carry::carry_out;
 pub use change::{Change, InstallWish, Rights};
 pub use make::{Granted, INSTALLER_LABEL, labelled, plan};
 pub use saved::{Saved, compare};
-pub use show::show;
+pub use show::{painted, show};
 pub use verify::verify;
 
 /// A change that was planned.
@@ -50,6 +51,8 @@ pub struct Planned {
     pub account: (String, String),
     /// The facts that the plan rests on.
     pub revisions: Vec<Revision>,
+    /// What was decided where nobody said it, and why.
+    pub choices: Vec<String>,
     /// What could not be looked at.
     pub notes: Vec<String>,
     /// The verdict about a way back.

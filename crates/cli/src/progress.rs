@@ -11,6 +11,7 @@ use mainstay_oci::{Client, Digest, Progress as Transferred};
 
 use crate::errors::{Exit, Failure, note};
 use crate::images::OnProgress;
+use crate::printable::printable_line;
 
 /// Transfers that end sooner are not worth a line.
 const SHORT: Duration = Duration::from_millis(500);
@@ -35,6 +36,7 @@ impl Progress {
     /// Told how far a transfer is; nothing where nobody would see it.
     pub fn transfer(&self, what: &str) -> Option<OnProgress> {
         let (bar, what) = (self.bar.clone()?, what.to_owned());
+        let what = printable_line(&what).into_owned();
         let told = move |now: Transferred| bar.set_message(format!("{what} ({} of {} KiB)", now.done / 1024, now.total / 1024));
         Some(Arc::new(told))
     }
@@ -47,7 +49,7 @@ impl Progress {
         }
         what.clone_into(&mut self.last);
         match &self.bar {
-            Some(bar) => bar.set_message(what.to_owned()),
+            Some(bar) => bar.set_message(printable_line(what).into_owned()),
             None => note(format!("  {what}")),
         }
     }

@@ -55,6 +55,8 @@ pub struct Options {
     pub plugins: Plugins,
     /// Services that are processes of this machine (KAPI-WL-06).
     pub local_services: Vec<LocalService>,
+    /// Whether admission webhooks whose pods are simulated are passed over.
+    pub skip_simulated_webhooks: bool,
     /// Gates of OLM v1.
     pub gates: FeatureGates,
     /// Objects to apply at the start.

@@ -117,6 +117,215 @@ fn validate() {
     check(command().args(["bundle", "validate", EXAMPLE, "--optional-values", "x"]), 2);
 }
 
+/// MS-CLI-05, MS-CLI-06: one reader, one verdict: what cannot be built is not valid, and of what cannot be read no command says anything but that.
+#[test]
+fn every_command_has_the_same_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let scratch = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let all = |place: &str| {
+        let (layout, out) = (scratch("layout"), scratch("out"));
+        [
+            vec!["bundle", "validate", place],
+            vec!["bundle", "build", place, "--layout", &layout],
+            vec!["bundle", "diff", place, EXAMPLE],
+            vec!["bundle", "diff", EXAMPLE, place],
+            vec!["bundle", "images", place],
+            vec!["bundle", "render", place, "--install-namespace", "work"],
+            vec!["catalog", "from-bundles", place, "--registry", "registry.example.com", "--out", &out, "--no-push"],
+        ]
+        .map(|words| run(command().args(&words)))
+    };
+    let codes = |place: &str| all(place).map(|run| run.code);
+    let csv = "manifests/beacon.clusterserviceversion.yaml";
+    #[allow(clippy::type_complexity, reason = "a table: what it is called, what is done to the bundle, exit codes")]
+    let broken: [(&str, &dyn Fn(&Path), [i32; 7]); 5] = [
+        ("nothing", &|_| {}, [0, 0, 0, 0, 0, 0, 0]),
+        // A second document that is no object: catalogs take the first, installers all.
+        ("document", &|bundle| append(&bundle.join(csv), "\n---\nnot: an object\n"), [1, 1, 1, 1, 1, 1, 1]),
+        ("folder", &|bundle| std::fs::create_dir(bundle.join("manifests/more")).unwrap(), [0, 0, 0, 0, 0, 0, 0]),
+        (
+            "inner file",
+            &|bundle| {
+                std::fs::create_dir(bundle.join("manifests/more")).unwrap();
+                std::fs::write(bundle.join("manifests/more/a.yaml"), "kind: A\n").unwrap();
+            },
+            [1, 1, 1, 1, 1, 1, 1],
+        ),
+        // It can be read, but nobody can install it: that has images and differences.
+        ("name", &|bundle| replace(&bundle.join(csv), "- name: beacon-operator", "- name: Beacon_Operator"), [1, 1, 0, 0, 0, 4, 1]),
+    ];
+    for (what, harm, expected) in broken {
+        let inner = folder.path().join(what.replace(' ', "-"));
+        std::fs::create_dir(&inner).unwrap();
+        let bundle = copy(&inner);
+        harm(&bundle);
+        let place = bundle.to_str().unwrap();
+        assert_eq!(codes(place), expected, "{what}: {:?}", all(place).map(|run| format!("{}{}", run.stdout, run.stderr)));
+    }
+}
+
+fn append(file: &Path, text: &str) {
+    let whole = std::fs::read_to_string(file).unwrap() + text;
+    std::fs::write(file, whole).unwrap();
+}
+
+/// CATLG-32: who names a folder may have links to files in it that lead elsewhere, as build tools make them; opm follows those too.
+#[test]
+fn links_out_of_a_named_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = copy(folder.path());
+    let store = folder.path().join("store");
+    std::fs::create_dir(&store).unwrap();
+    for part in ["manifests", "metadata"] {
+        for entry in std::fs::read_dir(bundle.join(part)).unwrap().map(Result::unwrap) {
+            let kept = store.join(entry.file_name());
+            std::fs::rename(entry.path(), &kept).unwrap();
+            std::os::unix::fs::symlink(&kept, entry.path()).unwrap();
+        }
+    }
+    let place = bundle.to_str().unwrap();
+    check(command().args(["bundle", "render", place, "--install-namespace", "work"]), 0);
+    check(command().args(["bundle", "validate", place]), 0);
+    check(command().args(["opm", "render", place]), 0);
+
+    let catalog = folder.path().join("catalog");
+    std::fs::create_dir(&catalog).unwrap();
+    std::os::unix::fs::symlink(workspace().join("examples/catalog/beacon/catalog.yaml"), catalog.join("catalog.yaml")).unwrap();
+    let place = catalog.to_str().unwrap();
+    check(command().args(["opm", "validate", place]), 0);
+    check(command().args(["opm", "render", place]), 0);
+    check(command().args(["catalog", "query", place]), 0);
+    // A link to a folder is not gone through: opm cannot read it as a file, and says so.
+    std::os::unix::fs::symlink(".", catalog.join("again")).unwrap();
+    let refused = check(command().args(["opm", "validate", place]), 1);
+    assert!(refused.stderr.contains("again: Is a directory"), "{}", refused.stderr);
+}
+
+/// A folder for each version of the example, below a folder.
+fn tree_of(root: &Path, versions: &[&str]) {
+    for version in versions {
+        for part in ["manifests", "metadata"] {
+            let (from, to) = (workspace().join("examples/bundles/beacon").join(version).join(part), root.join(version).join(part));
+            std::fs::create_dir_all(&to).unwrap();
+            for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+                std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+    }
+}
+
+/// MS-CLI-05: all faults of a tree are told at once, with both places of what is there twice; `--skip-invalid` leaves them out.
+#[test]
+fn from_bundles_tells_all_faults() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("operators");
+    tree_of(&root.join("beacon"), &["1.0.0", "1.0.1"]);
+    tree_of(&root.join("again"), &["1.0.0"]);
+    tree_of(&root.join("broken"), &["1.1.0", "1.2.0"]);
+    std::fs::write(root.join("broken/1.1.0/metadata/annotations.yaml"), "annotations: [").unwrap();
+    std::fs::remove_file(root.join("broken/1.2.0/manifests/beacons.signals.example.mainstay.dev.yaml")).unwrap();
+    std::fs::write(root.join("broken/ci.yaml"), "updateGraph: sideways\n").unwrap();
+    std::fs::write(root.join("deprecations.yaml"), "schema: olm.package\nname: x\n").unwrap();
+    let out = folder.path().join("out");
+    let words = [
+        "catalog",
+        "from-bundles",
+        root.to_str().unwrap(),
+        "--registry",
+        "registry.example.com",
+        "--out",
+        out.to_str().unwrap(),
+        "--no-push",
+        "--mode",
+        "semver",
+    ];
+    let refused = check(command().args(words), 1).stderr;
+    for part in [
+        "5 faults; 2 bundles could be listed",
+        "broken/1.1.0: Could not find annotations file",
+        "broken/1.2.0: error checking provided apis in bundle beacon.v1.2.0: couldn't find signals.example.mainstay.dev/v1/Beacon",
+        "broken/ci.yaml: updateGraph: expected replaces-mode, semver-mode or semver-skippatch-mode, found \"sideways\"",
+        "deprecations.yaml: holds blobs of other schemas than olm.deprecations",
+        "hint: --skip-invalid leaves them out",
+        "read 5 of 5: ",
+    ] {
+        assert!(refused.contains(part), "{part}\n{refused}");
+    }
+    let (one, other) = (root.join("beacon/1.0.0"), root.join("again/1.0.0"));
+    let double = format!("{}: bundle beacon.v1.0.0 of package beacon is in {} too", one.display(), other.display());
+    assert!(refused.contains(&double), "{refused}");
+    assert!(!out.exists());
+
+    let made = check(command().args(words).arg("--skip-invalid"), 0);
+    assert!(made.stderr.contains("5 faults left out, 2 bundles listed"), "{}", made.stderr);
+    assert!(made.stdout.contains("beacon.v1.0.1") && !made.stdout.contains("beacon.v1.2.0"), "{}", made.stdout);
+    check(command().args(["opm", "validate", out.to_str().unwrap()]), 0);
+}
+
+/// MS-CLI-05: where the edges come from stands in `ci.yaml`, and packages of the older layout are converted.
+#[test]
+fn from_bundles_of_a_community_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("operators");
+    tree_of(&root.join("beacon"), &["1.0.0", "1.2.0"]);
+    std::fs::write(root.join("beacon/ci.yaml"), "---\nreviewers: [a]\nupdateGraph: semver-mode\n").unwrap();
+    let old = root.join("lantern");
+    for version in ["1.0.0", "1.1.0"] {
+        let from = workspace().join("examples/bundles/lantern").join(version).join("manifests");
+        std::fs::create_dir_all(old.join(version)).unwrap();
+        for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+            std::fs::copy(entry.path(), old.join(version).join(entry.file_name())).unwrap();
+        }
+    }
+    let package = "packageName: lantern\ndefaultChannel: bright\nchannels:\n- name: bright\n  currentCSV: lantern.v1.1.0\n";
+    std::fs::write(old.join("lantern.package.yaml"), package).unwrap();
+    let out = folder.path().join("out");
+    let words = ["--registry", "registry.example.com", "--no-push", "--out", out.to_str().unwrap()];
+    check(command().args(["catalog", "from-bundles", root.to_str().unwrap()]).args(words), 0);
+    let of = |package: &str| std::fs::read_to_string(out.join(package).join("catalog.yaml")).unwrap();
+    assert!(of("beacon").contains("replaces: beacon.v1.0.0"), "{}", of("beacon"));
+    assert!(of("lantern").contains("defaultChannel: bright") && of("lantern").contains("replaces: lantern.v1.0.0"), "{}", of("lantern"));
+    // What --mode says counts for all.
+    let refused = check(command().args(["catalog", "from-bundles", root.to_str().unwrap(), "--mode", "replaces"]).args(words), 1);
+    assert!(refused.stderr.contains("multiple channel heads"), "{}", refused.stderr);
+}
+
+/// MS-CLI-06: a command refuses what it cannot do; it does not do something else.
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let catalog = "examples/catalog";
+    let refused = check(command().args(["graph", "beacon", "--catalog", catalog, "--out", &at("a.png")]), 1).stderr;
+    assert!(refused.contains("a graph cannot be written as .png; it can as .svg, .dot, .mmd, .json and .txt"), "{refused}");
+    assert!(!Path::new(&at("a.png")).exists());
+    check(command().args(["graph", "beacon", "--catalog", catalog, "-o", "svg", "--out", &at("a.png")]), 0);
+
+    let crd = |version: &str| format!("examples/bundles/cellar/{version}/manifests/cellars.storage.example.mainstay.dev.yaml");
+    let beacons = "examples/bundles/beacon/1.0.0/manifests/beacons.signals.example.mainstay.dev.yaml";
+    let refused = check(command().args(["crd", "check", &crd("0.4.0"), beacons]), 1).stderr;
+    assert!(refused.contains("which cannot replace cellars.storage.example.mainstay.dev"), "{refused}");
+    let text = std::fs::read_to_string(workspace().join(beacons)).unwrap();
+    for (what, text, said) in [
+        ("two", format!("{text}\n---\n{text}"), "holds 2 objects; one definition a file is compared"),
+        ("none", String::new(), "holds no object"),
+        ("version", text.replace("  versions:", "  version:"), "spec.versions: expected a list of versions with names"),
+        ("type", text.replace("scope: ", "scope: [] # "), "spec.scope: expected text"),
+    ] {
+        std::fs::write(at(what), text).unwrap();
+        let refused = check(command().args(["crd", "check", beacons, &at(what)]), 1).stderr;
+        assert!(refused.contains(said), "{what}: {refused}");
+    }
+    let unnamed = check(command().args(["crd", "check", beacons, beacons, "-o", "name"]), 2);
+    assert_eq!(unnamed.stdout, "");
+
+    let refused = check(command().args(["catalog", "diff", catalog, catalog, "--package", "becon"]), 3).stderr;
+    assert!(refused.contains("hint: did you mean beacon?"), "{refused}");
+    check(command().args(["catalog", "lint", catalog, "--package", "becon"]), 3);
+    let refused = check(command().args(["catalog", "lint", catalog, "--bundles", "docs"]), 1).stderr;
+    assert!(refused.contains("there is no directory with manifests and metadata below it"), "{refused}");
+}
+
 /// SDK-BUNDLE-23, SDK-BUNDLE-24: categories of one's own, and validators that are programs.
 #[cfg(unix)]
 #[test]

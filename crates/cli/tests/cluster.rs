@@ -78,6 +78,16 @@ fn a_cluster_in_the_background() {
     // A catalog that no registry has: the wait ends by time, or by Ctrl-C.
     let late = home.run(&["catalog", "add", "late", "--ref", "127.0.0.1:1/none:latest", "--timeout", "0"], 5);
     assert!(late.stderr.starts_with("cluster: kubernetes-admin@mainstay (https://127.0.0.1:"), "{}", late.stderr);
+    // A catalog that its registry says it does not have is refused at once, and nothing is written.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let absent = format!("{}/none:latest", listener.local_addr().unwrap());
+    runtime.spawn(mainstay_oci::registry::Registry::in_memory().serve(listener, std::future::pending()));
+    let lost = home.run(&["catalog", "add", "lost", "--ref", &absent], 3);
+    assert!(lost.stderr.contains("answered 404") && lost.stderr.contains("nothing was written to the cluster"), "{}", lost.stderr);
+    home.run(&["catalog", "show", "lost"], 3);
+    home.run(&["catalog", "add", "lost", "--ref", &absent, "--keep", "--timeout", "0"], 5);
+    home.run(&["catalog", "remove", "lost", "--yes"], 0);
     let mut child =
         home.command().args(["catalog", "add", "never", "--ref", "127.0.0.1:1/none:latest"]).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);

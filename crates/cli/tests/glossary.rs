@@ -46,7 +46,10 @@ fn every_term_is_explained_once() {
 fn helps(words: &[String], into: &mut Vec<(String, String)>) {
     let run = mainstay(words.iter().map(String::as_str).chain(["--help"]));
     assert_eq!(run.code, 0, "{words:?}: {}", run.stderr);
-    let commands = run.stdout.split_once("\nCommands:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+    // The first page has groups of them.
+    let groups = run.stdout.split_once("\n\n").map_or("", |(_, rest)| rest.split("\nOptions:").next().unwrap_or_default());
+    let listed = run.stdout.split_once("\nCommands:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+    let commands = if words.is_empty() { groups } else { listed };
     for line in commands.lines() {
         let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')).and_then(|rest| rest.split(' ').next()) else {
             continue;

@@ -210,7 +210,7 @@ fn other_tools() {
 #[test]
 fn suggestions_and_completion() {
     assert!(check(&["resolv"], 2).stderr.contains("'resolve'"));
-    for shell in ["bash", "zsh", "fish"] {
+    for shell in ["bash", "zsh", "fish", "powershell"] {
         assert!(check(&["completion", shell], 0).stdout.contains("mainstay"));
     }
     assert!(check(&["resolve", "--help"], 0).stdout.contains("Examples:"));

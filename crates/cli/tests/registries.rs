@@ -24,7 +24,7 @@ struct Server {
 
 fn server(access: Access) -> Server {
     let runtime = Runtime::new().unwrap();
-    let registry = Registry::new(Options { directory: None, access }).unwrap();
+    let registry = Registry::new(Options { access, ..Options::default() }).unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let hosts = Arc::new(Mutex::new(Vec::new()));
@@ -155,4 +155,76 @@ fn what_makes_no_catalog_is_not_pushed() {
     let catalog = std::fs::read_to_string(out.join("beacon/catalog.yaml")).unwrap();
     assert!(catalog.matches(&format!("{registry}/beacon-bundle@sha256:")).count() >= 2, "{catalog}");
     assert!(!catalog.contains("beacon-bundle:v"), "{catalog}");
+}
+
+/// C9: a password is shown to the registry before it is kept, in a file that only its user reads and that counts from then on; logging out
+/// takes it away.
+#[test]
+fn log_in_and_out() {
+    use std::io::Write as _;
+    for access in [
+        Access::Token { user: "dev".to_owned(), password: "pa55word".to_owned() },
+        Access::Basic { user: "dev".to_owned(), password: "pa55word".to_owned() },
+    ] {
+        let server = server(access);
+        let home = tempfile::tempdir().unwrap();
+        let login = |password: &str| {
+            let mut command: Command = command();
+            command.env("HOME", home.path()).args(["registry", "login", &server.address, "--user", "dev", "--password-stdin"]);
+            let mut child = command
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            child.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
+            child.wait_with_output().unwrap()
+        };
+        let file = home.path().join(".docker/config.json");
+        let wrong = login("wrong\n");
+        assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
+        assert!(!file.exists());
+        let right = login("pa55word\n");
+        assert!(right.status.success(), "{right:?}");
+        assert!(!String::from_utf8_lossy(&right.stdout).contains("pa55word"));
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let target = format!("{}/team/catalog:v1", server.address);
+        assert_eq!(build(home.path(), &target, &[]).code, 0);
+        let out = |code: i32| {
+            let outcome = run(command().env("HOME", home.path()).args(["registry", "logout", &server.address]));
+            assert_eq!(outcome.code, code, "{}", outcome.stderr);
+        };
+        out(0);
+        out(3);
+        assert_eq!(build(home.path(), &target, &[]).code, 1);
+    }
+}
+
+/// B8: files of an image, as a folder, as one file, and all; what is there is not replaced unasked.
+#[test]
+fn images_are_extracted() {
+    let server = server(Access::Open);
+    let home = tempfile::tempdir().unwrap();
+    let target = format!("{}/team/catalog:v1", server.address);
+    assert_eq!(build(home.path(), &target, &[]).code, 0);
+    let extract = |arguments: &[&str], code: i32| {
+        let mut command: Command = command();
+        command.env("HOME", home.path()).current_dir(home.path()).args(["image", "extract", &target]).args(arguments);
+        let outcome = run(&mut command);
+        assert_eq!(outcome.code, code, "{arguments:?} {}", outcome.stderr);
+        outcome
+    };
+    let files = |folder: &str| std::fs::read_dir(home.path().join(folder)).unwrap().count();
+    extract(&["--path", "/configs:out"], 0);
+    let count = files("out");
+    assert!(count > 0);
+    let again = extract(&["--path", "configs/:out"], 1);
+    assert!(again.stderr.contains("is there already") && again.stderr.contains("--force"), "{}", again.stderr);
+    extract(&["--path", "/configs:out", "--force"], 0);
+    assert_eq!(files("out"), count);
+    extract(&["--path", "/:all"], 0);
+    assert!(home.path().join("all/configs").is_dir());
+    extract(&["--path", "/nothing:out"], 3);
+    extract(&["--path", "/../etc:out"], 2);
+    assert_eq!(files("out"), count);
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use super::flags::{Consent, Waiting};
 use super::{rollback, uninstall};
 use crate::cluster::{ClusterArgs, Session};
-use crate::errors::{Exit, Failure, note};
+use crate::errors::{Exit, Failure, note_drawn};
 use crate::output;
 use crate::plans::{self, Change, Planned, Saved};
 use crate::progress::Progress;
@@ -74,7 +74,7 @@ async fn apply(session: &Session, arguments: &Arguments, saved: &Saved) -> Resul
         if let Some(refusal) = now.refusal() {
             return Err(refusal);
         }
-        note(plans::show(&now, false).trim_end());
+        note_drawn(plans::painted(plans::show(&now, false).trim_end()));
         all.push(now);
     }
     arguments.consent.ask("apply it?")?;

@@ -6,10 +6,11 @@
 use clap::Args;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
-use mainstay_api::lifecycle::{BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangeSummary};
-use mainstay_api::olm_v1::NAME_LABEL;
+use mainstay_api::lifecycle::{AlongRef, BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangeSummary};
+use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
 use mainstay_apply::{ObjectRef, Patch, Step};
 use mainstay_bundle::rights::{Grant, Installer, manifests};
+use mainstay_olm_v1::extension::approval::along_ref;
 use serde_json::{Value, json};
 
 use super::flags::{Consent, Shown};
@@ -18,8 +19,9 @@ use crate::cluster::{ClusterArgs, Session, not_written, refused};
 use crate::errors::{Exit, Failure, note};
 use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format, Table};
+use crate::plans::settings::Settings;
 use crate::progress::Progress;
-use crate::{bundles, images, runtime};
+use crate::{bundles, images, runtime, token_access};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -29,7 +31,7 @@ Examples:
   mainstay approve beacon-3f9c0d1a7b52        shows the change, asks, and approves it
   mainstay approve beacon-3f9c0d1a7b52 --yes -o json
 
-An approval is for this very change. When the catalogs or the extension move on, another plan takes its place and has to be approved
+An approval is for this very change, once. When the catalogs or the extension move on, another plan takes its place and has to be approved
 anew. What the change needs besides is made first, with your rights: a namespace, an account with the least rights and a ClusterExtension
 for each bundle. Such an extension stays at the version that was shown and approved, until mainstay upgrade NAME lets it follow the
 catalog; what needs it still holds it where it must be.")]
@@ -126,19 +128,23 @@ async fn approve(session: &Session, arguments: &Arguments, name: &str) -> Result
     let mut progress = Progress::start();
     let besides = besides(session, &plan, &mut progress).await?;
     drop(progress);
-    show(&plan, &besides);
-    if is_approved(&plan) && besides.is_empty() {
+    let waiting = along(session, &plan).await?;
+    show(&plan, &besides, &waiting);
+    if is_approved(&plan) && besides.is_empty() && waiting.iter().all(|each| plan.spec.approved_along.contains(each)) {
         return finish(&arguments.shown.format, &plan, format!("{} is approved already", subject()));
     }
     arguments.consent.ask("approve?")?;
     for step in besides.iter().flat_map(|each| &each.steps) {
         apply(session, step).await?;
     }
+    // What was shown and what was made just now; what somebody else made since is none of it.
+    let mut named = along(session, &plan).await?;
+    named.retain(|each| waiting.contains(each) || besides.iter().any(|beside| beside.is(each)));
     let made: Vec<&str> = besides.iter().map(|each| each.bundle.package.as_str()).collect();
     let along = if made.is_empty() { String::new() } else { format!("; made for it: clusterextension {}", made.join(", ")) };
     let patch = json!({
         "metadata": {"resourceVersion": plan.metadata.resource_version},
-        "spec": {"approvedDigest": plan.spec.digest},
+        "spec": {"approvedDigest": plan.spec.digest, "approvedAlong": named},
     });
     let place = ObjectRef {
         api_version: "lifecycle.mainstay.dev/v1alpha1".to_owned(),
@@ -168,10 +174,22 @@ fn finish(format: &Format, plan: &ChangePlan, line: String) -> Result<(), Failur
     if format.is_table() { output::line(line) } else { output::value(format, &document(plan)?) }
 }
 
+/// The extensions that were made for the change, as they are.
+async fn along(session: &Session, plan: &ChangePlan) -> Result<Vec<AlongRef>, Failure> {
+    let name = plan.name_any();
+    let wanted = |extension: &ClusterExtension| {
+        extension.metadata.deletion_timestamp.is_none()
+            && extension.annotations().get(CHANGE_PLAN) == Some(&name)
+            && plan.spec.summary.dependencies.iter().any(|bundle| bundle.package == extensions::package(extension))
+    };
+    Ok(extensions::all(session).await?.iter().filter(|extension| wanted(extension)).filter_map(along_ref).collect())
+}
+
 /// A bundle that is installed along with the change, and what makes its extension.
 struct Beside {
     bundle: BundleRef,
     namespace: String,
+    account: String,
     grants: Vec<Grant>,
     steps: Vec<Step>,
 }
@@ -179,7 +197,7 @@ struct Beside {
 /// What the change needs and no extension asks for yet, dependencies first.
 async fn besides(session: &Session, plan: &ChangePlan, progress: &mut Progress) -> Result<Vec<Beside>, Failure> {
     let present = extensions::all(session).await?;
-    let mut besides = Vec::new();
+    let (mut besides, mut settings) = (Vec::new(), None);
     for bundle in &plan.spec.summary.dependencies {
         if present.iter().any(|extension| extensions::package(extension) == bundle.package) {
             continue;
@@ -191,22 +209,34 @@ async fn besides(session: &Session, plan: &ChangePlan, progress: &mut Progress) 
                 bundle.package, bundle.version
             )));
         }
-        besides.push(beside(plan, bundle, progress).await?);
+        if settings.is_none() {
+            settings = Some(Settings::read(session).await);
+        }
+        if let Some(settings) = &settings {
+            besides.push(beside(session, settings, plan, bundle, progress).await?);
+        }
     }
     Ok(besides)
 }
 
-async fn beside(plan: &ChangePlan, bundle: &BundleRef, progress: &mut Progress) -> Result<Beside, Failure> {
+async fn beside(
+    session: &Session,
+    settings: &Settings,
+    plan: &ChangePlan,
+    bundle: &BundleRef,
+    progress: &mut Progress,
+) -> Result<Beside, Failure> {
     progress.doing(&format!("{}: pull {}", bundle.name, bundle.image));
     let files = bundles::pull_with(&images::client()?, &bundle.image).await?;
     let content = bundles::read(&bundle.image, &files)?;
     let suggested = content.facts().suggested_namespace.filter(|namespace| !namespace.is_empty());
     let namespace = suggested.unwrap_or_else(|| format!("{}-system", bundle.package));
     let name = &bundle.package;
-    let objects = extensions::rendered(&content, &namespace, None)?;
+    let objects = extensions::rendered(&content, &namespace, None, settings.gates.certificates())?;
     let grants = extensions::rights(&objects, name);
     let account = format!("{name}-installer");
     let installer = Installer { extension: name.clone(), service_account: account.clone(), namespace: namespace.clone() };
+    let account_of = account.clone();
     let extension = json!({
         "apiVersion": API_VERSION, "kind": "ClusterExtension",
         "metadata": {"name": name, "annotations": {CHANGE_PLAN: plan.name_any()}},
@@ -218,12 +248,22 @@ async fn beside(plan: &ChangePlan, bundle: &BundleRef, progress: &mut Progress) 
     });
     let mut steps = vec![Step::CreateOnce(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))];
     steps.extend(manifests(&grants, &installer).into_iter().map(|object| labelled(object, name)));
+    let access = token_access::needed(session, settings, name, (&namespace, &account)).await;
+    steps.extend(access.into_iter().map(|object| labelled(object, name)));
     steps.push(Step::CreateOnce(extension));
-    Ok(Beside { bundle: bundle.clone(), namespace, grants, steps })
+    Ok(Beside { bundle: bundle.clone(), namespace, account: account_of, grants, steps })
+}
+
+impl Beside {
+    /// Whether an extension is the one that was made for it.
+    fn is(&self, made: &AlongRef) -> bool {
+        let AlongRef { name, package, namespace, service_account, .. } = made;
+        *name == self.bundle.package && *package == self.bundle.package && *namespace == self.namespace && *service_account == self.account
+    }
 }
 
 /// The change as people see it, on stderr.
-fn show(plan: &ChangePlan, besides: &[Beside]) {
+fn show(plan: &ChangePlan, besides: &[Beside], waiting: &[AlongRef]) {
     let ChangePlan { spec, .. } = plan;
     let from = spec.from.as_ref().map_or_else(|| "nothing".to_owned(), |from| from.name.clone());
     note(format!(
@@ -250,7 +290,10 @@ fn show(plan: &ChangePlan, besides: &[Beside]) {
             note(format!("  {} ({}) from catalog {}", bundle.name, bundle.version, bundle.catalog));
         }
     }
-    for Beside { bundle, namespace, grants, steps } in besides {
+    for AlongRef { name, package, namespace, service_account, .. } in waiting {
+        note(format!("made for {package} already: clusterextension {name} in namespace {namespace} with account {service_account}"));
+    }
+    for Beside { bundle, namespace, grants, steps, .. } in besides {
         note(format!(
             "to be made for {} in namespace {namespace}, at version {} until mainstay upgrade lets it go on:",
             bundle.name, bundle.version

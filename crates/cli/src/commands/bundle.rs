@@ -40,8 +40,8 @@ Examples:
   mainstay bundle render REGISTRY/BUNDLE:TAG --install-namespace ops --watch-namespace team-a -o json
   mainstay bundle render --cases questions.jsonl --root bundles/
 
-With --cases every line is {\"bundle\": a directory below --root, \"installNamespace\", \"targetNamespaces\": null, [\"\"] or names};
-the answer is a list of objects, or {\"error\": {\"message\"}}.
+With --cases every line is {\"bundle\": a directory below --root, \"installNamespace\", \"targetNamespaces\": null, [\"\"] or names,
+\"certificates\": null, cert-manager or openshift-service-ca}; the answer is a list of objects, or {\"error\": {\"message\"}}.
 Exit codes: 0 rendered, 4 the bundle cannot be installed that way, 1 bad input.")]
 pub struct Render {
     /// A bundle directory or image
@@ -99,7 +99,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
             let options = RenderOptions {
                 install_namespace: cases::required(case, "installNamespace")?,
                 target_namespaces: cases::list(case, "targetNamespaces")?,
-                certificates: CertificateProvider::None,
+                certificates: certificates(cases::text(case, "certificates")?.as_deref())?,
             };
             let files = bundles::directory(&place)?;
             // A bundle that upstream does not load is an answer, not a bad question.
@@ -131,9 +131,23 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
         crate::errors::warn(&format!("bundle {place}"), warning);
     }
     match &arguments.output {
-        Format::Yaml | Format::Table | Format::Wide => output::print(&mainstay_yaml::to_multi_string(&objects)),
+        Format::Yaml | Format::Table | Format::Wide => output::yaml(&objects),
         Format::Name => objects.iter().try_for_each(|object| output::value(&Format::Name, object)),
         other => output::value(other, &Value::Array(objects)),
+    }
+}
+
+/// Who provides certificates, as a case says it.
+fn certificates(name: Option<&str>) -> Result<CertificateProvider, Failure> {
+    match name {
+        None | Some("") => Ok(CertificateProvider::None),
+        Some("cert-manager") => Ok(CertificateProvider::CertManager),
+        Some("openshift-service-ca") => Ok(CertificateProvider::OpenshiftServiceCa),
+        Some(other) => Err(Failure::new(
+            Exit::Failed,
+            "case",
+            format!("field certificates: expected cert-manager or openshift-service-ca, found {other:?}"),
+        )),
     }
 }
 
@@ -156,13 +170,12 @@ fn run_build(arguments: &Build) -> Result<(), Failure> {
 /// The image of a bundle directory: its files and, as labels, its annotations; and the bundle. A directory that is no installable bundle is
 /// refused.
 pub fn image(directory: &Path) -> Result<(ImageBuilder, Bundle), Failure> {
-    let subject = format!("bundle {}", directory.display());
-    let files = bundles::directory(directory)?;
-    let bundle =
-        Bundle::read_for_catalog(files.iter().map(|(path, bytes)| (path, bytes))).map_err(|error| Failure::failed(&subject, &error))?;
-    if let Some(refusal) = &bundle.refusal {
-        return Err(Failure::failed(&subject, refusal));
-    }
+    image_of(&format!("bundle {}", directory.display()), bundles::directory(directory)?)
+}
+
+/// The same of a bundle's files.
+pub fn image_of(subject: &str, files: bundles::Files) -> Result<(ImageBuilder, Bundle), Failure> {
+    let bundle = bundles::read_for_catalog(subject, &files)?;
     let findings = bundle.check();
     if !findings.is_empty() {
         let failure = Failure::new(Exit::Failed, subject, "cannot be installed by anybody");

@@ -76,23 +76,42 @@ pub fn run(command: Commands) -> Result<(), Failure> {
 }
 
 fn compare(old: &Path, new: &Path) -> Result<(String, Vec<UpgradeFinding>), Failure> {
-    let (old, new) = (crd(old)?, crd(new)?);
-    let name = new["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let (old, new, place) = (crd(old)?, crd(new)?, new);
+    let name = |crd: &Value| crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if name(&old) != name(&new) {
+        let message = format!("defines {}, which cannot replace {}: a definition is replaced by one of its name", name(&new), name(&old));
+        return Err(Failure::new(Exit::Failed, format!("crd {}", place.display()), message));
+    }
+    let name = name(&new);
     Ok((name, check(&old, &new).err().unwrap_or_default()))
 }
 
 fn crd(path: &Path) -> Result<Value, Failure> {
     let subject = format!("crd {}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| Failure::failed(&subject, &error))?;
-    let object = mainstay_yaml::parse(&text).map_err(|error| Failure::failed(&subject, &error))?;
+    let refuse = |message: String| Failure::new(Exit::Failed, &subject, message);
+    let documents = mainstay_yaml::stream(&text).map(|document| document.map(|document| document.value));
+    let mut documents = documents.collect::<Result<Vec<Value>, _>>().map_err(|error| Failure::failed(&subject, &error))?;
+    documents.retain(|document| !document.is_null());
+    let object = match documents.len() {
+        0 => return Err(refuse("holds no object".to_owned())),
+        1 => documents.swap_remove(0),
+        several => return Err(refuse(format!("holds {several} objects; one definition a file is compared"))),
+    };
     if object["kind"] != "CustomResourceDefinition" || object["apiVersion"] != "apiextensions.k8s.io/v1" {
         let found =
             format!("{} {}", object["apiVersion"].as_str().unwrap_or("no apiVersion"), object["kind"].as_str().unwrap_or("no kind"));
-        return Err(Failure::new(
-            Exit::Failed,
-            subject,
-            format!("expected a CustomResourceDefinition of apiextensions.k8s.io/v1, found {found}"),
-        ));
+        return Err(refuse(format!("expected a CustomResourceDefinition of apiextensions.k8s.io/v1, found {found}")));
+    }
+    // What the API server would not take as a definition has no upgrade that could be judged.
+    mainstay_bundle::go::conform("apiextensions.CustomResourceDefinition", &object).map_err(|error| Failure::failed(&subject, &error))?;
+    let named = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    if !named(&object["metadata"]["name"]) {
+        return Err(refuse("metadata.name: is missing".to_owned()));
+    }
+    let versions = object["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if versions.is_empty() || !versions.iter().all(|version| named(&version["name"])) {
+        return Err(refuse("spec.versions: expected a list of versions with names".to_owned()));
     }
     Ok(object)
 }

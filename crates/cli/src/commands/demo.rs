@@ -7,7 +7,6 @@ use std::process::Stdio;
 
 use clap::Args;
 use mainstay_apiserver::admission::Plugins;
-use mainstay_catalog::author;
 use mainstay_diagnostics::counted;
 use mainstay_oci::registry::Registry;
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
@@ -56,6 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             sharing: up::storage::Sharing::default(),
             plugins: Plugins::default(),
             local_services: Vec::new(),
+            skip_simulated_webhooks: false,
             gates: FeatureGates::defaults(Profile::Up),
             manifests: Vec::new(),
         };
@@ -229,8 +229,15 @@ async fn publish(folder: &Path, registry: &str) -> Result<String, Failure> {
         let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, bytes));
         written.map_err(|error| Failure::failed(path.display().to_string(), &error))?;
     }
-    let made =
-        from_bundles::make(&bundles, &format!("{registry}/examples"), &author::Options::default(), true, &mut Progress::start()).await?;
+    let request = from_bundles::Request {
+        directory: &bundles,
+        registry: &format!("{registry}/examples"),
+        mode: None,
+        fallback_channel: None,
+        push: true,
+        invalid: from_bundles::Invalid::Refused,
+    };
+    let made = from_bundles::make(&request, &mut Progress::start()).await?;
     from_bundles::write(&made.catalog, &catalog)?;
     let reference = format!("{registry}/examples/catalog:latest");
     images::deliver(&build::image(&catalog)?, &Target::Push(reference.clone()), None).await?;

@@ -8,6 +8,7 @@
 
 mod certificates;
 mod components;
+mod home;
 mod remove;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +76,9 @@ Components, each in its own namespace:
   all                    all that this cluster has a use for
 
 The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the rights it
-needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they name. With --combined
+needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they name. It may act as those
+accounts alone: mainstay install grants it each, and so does the output of mainstay rbac; this command does it for extensions that are there.
+--any-service-account lets it act as every account of the cluster, cluster-admin's among them. With --combined
 catalogd and operator-controller are one Deployment that runs `mainstay run olm-v1`, with one account that has the rights of both.
 
 Running the command again brings the components that it names to what the flags say: what an earlier run made of them and this one does
@@ -122,6 +125,10 @@ pub struct Arguments {
     /// Gates: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
     feature_gates: String,
+    /// Let operator-controller act as every ServiceAccount of the cluster, so that whoever gets hold of it is as powerful as the most powerful
+    /// of them; without this it may act as the accounts of extensions alone, each of which is granted to it
+    #[arg(long)]
+    any_service_account: bool,
     /// Install extensions as operator-controller, which becomes cluster-admin for that, and ignore the accounts that they name
     #[arg(long)]
     use_own_service_account: bool,
@@ -177,13 +184,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             objects.extend(component.objects(&shape, &frame));
         }
         return match format {
-            Format::Yaml => output::print(&mainstay_yaml::to_multi_string(&objects)),
-            Format::Json => output::print(&format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects}))),
+            Format::Yaml => output::yaml(&objects),
+            Format::Json => output::json(&format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects}))),
         };
     }
     runtime::block_on(async {
         let session = arguments.cluster.open_to_change().await?;
         let writer = if arguments.dry_run { session.writer.dry() } else { session.writer.clone() };
+        if chosen.contains(&Component::OlmV1) {
+            home::check(&writer, &arguments.namespace, arguments.uninstall).await?;
+        }
         if arguments.uninstall {
             return remove::remove(&writer, &chosen, &arguments.namespace, arguments.delete_crds).await;
         }
@@ -209,6 +219,7 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
         ("--global-pull-secret", arguments.global_pull_secret.is_some()),
         ("--feature-gates", !arguments.feature_gates.is_empty()),
         ("--use-own-service-account", arguments.use_own_service_account),
+        ("--any-service-account", arguments.any_service_account),
         ("--delete-crds", arguments.delete_crds),
     ] {
         if is_given && !chosen.contains(&Component::OlmV1) {
@@ -228,6 +239,8 @@ fn shape(arguments: &Arguments) -> Result<Shape, Failure> {
         pull_secret: pull_secret.transpose()?,
         feature_gates: arguments.feature_gates.clone(),
         own_service_account: arguments.use_own_service_account,
+        any_service_account: arguments.any_service_account,
+        extensions: Vec::new(),
     };
     Ok(Shape { system_namespace: arguments.namespace.clone(), olm_v1 })
 }
@@ -269,9 +282,16 @@ async fn deploy(arguments: &Arguments, mut chosen: BTreeSet<Component>, shape: &
     if arguments.use_own_service_account {
         note("operator-controller becomes cluster-admin: it installs with its own identity, and ignores the accounts that extensions name");
     }
+    let mut shape = shape.clone();
     if chosen.contains(&Component::OlmV1) {
         define(writer, arguments.force_conflicts).await?;
+        if arguments.any_service_account {
+            note("operator-controller may act as every ServiceAccount of the cluster; whoever gets hold of it, too");
+        } else if !arguments.use_own_service_account {
+            shape.olm_v1.extensions = home::not_lent(writer, &shape).await?;
+        }
     }
+    let shape = &shape;
     let (mut unasked, mut made_here) = (BTreeMap::new(), false);
     for component in &chosen {
         emptied(writer, component.namespace(shape)).await?;

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{Health, ObjectRef, health};
 use mainstay_olm_v1::extension::record::History;
 use serde_json::{Value, json};
 
-use super::explain::raw_events;
+use super::explain::{last_seen, raw_events};
 use super::install::named;
 use crate::cluster::{ClusterArgs, Session, not_written};
 use crate::commands::age;
@@ -44,6 +45,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 pub struct Description {
     extension: ClusterExtension,
     history: History,
+    /// Why the history is not known.
+    unknown: Option<String>,
     objects: Vec<(String, String)>,
     events: Vec<Event>,
 }
@@ -52,7 +55,11 @@ impl Description {
     /// Reads it from the cluster.
     pub async fn read(session: &Session, name: &str) -> Result<Self, Failure> {
         let extension = extensions::get(session, name).await?;
-        let history = extensions::history(session, &extension).await?;
+        let (history, unknown) = match extensions::history(session, &extension).await {
+            Ok(history) => (history, None),
+            // Its conditions and events are worth being shown all the same.
+            Err(failure) => (History::default(), Some(failure.to_line())),
+        };
         let mut objects = Vec::new();
         for object in history.installed().or(history.latest()).into_iter().flat_map(|revision| &revision.record.objects) {
             let place = ObjectRef::of(object).map_err(|error| Failure::failed(named(object), &error))?;
@@ -67,7 +74,7 @@ impl Description {
             objects.push((named(object), state));
         }
         let events = raw_events(session, "ClusterExtension", name).await?;
-        Ok(Self { extension, history, objects, events })
+        Ok(Self { extension, history, unknown, objects, events })
     }
 
     /// What it waits for, in a sentence.
@@ -86,7 +93,13 @@ impl Description {
             (_, Some(installed)) if installed.status == Status::True => {
                 let waiting: Vec<String> =
                     self.objects.iter().filter(|(_, state)| state != "ready").map(|(name, state)| format!("{name} {state}")).collect();
-                if waiting.is_empty() { "nothing".to_owned() } else { waiting.join("; ") }
+                if waiting.is_empty() && self.unknown.is_some() {
+                    "unknown: its objects are not known".to_owned()
+                } else if waiting.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    waiting.join("; ")
+                }
             }
             (_, Some(installed)) => message(installed),
             (None, None) => "the controller, which has not looked at it yet".to_owned(),
@@ -151,6 +164,10 @@ impl Description {
             ]);
         }
         out.push_str(&table.render(2));
+        if let Some(problem) = &self.unknown {
+            // Writing to a string does not fail.
+            let _written = writeln!(out, "Not known:  {problem}");
+        }
         out.push_str("Objects:\n");
         let mut table = Table::new(&["OBJECT", "STATE"]);
         for (name, state) in &self.objects {
@@ -180,7 +197,7 @@ impl Description {
         let mut table = Table::new(&["TYPE", "REASON", "AGE", "MESSAGE"]);
         for event in &self.events {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            table.row([text(&event.type_), text(&event.reason), age(event.metadata.creation_timestamp.as_ref()), text(&event.note)]);
+            table.row([text(&event.type_), text(&event.reason), age(last_seen(event).map(Time).as_ref()), text(&event.note)]);
         }
         out.push_str(&table.render(2));
         out
@@ -201,7 +218,7 @@ impl Description {
             .collect();
         Ok(json!({
             "extension": extension, "waitsFor": self.waits_for(), "objects": objects, "revisions": revisions,
-            "events": serde_json::to_value(&self.events).map_err(failed)?,
+            "events": serde_json::to_value(&self.events).map_err(failed)?, "historyUnknown": self.unknown,
         }))
     }
 }

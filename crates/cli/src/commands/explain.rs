@@ -13,7 +13,7 @@ use crate::output::{self, Format};
 use crate::progress::Progress;
 use crate::{extensions, runtime};
 
-pub use gather::raw_events;
+pub use gather::{last_seen, raw_events};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::durations;
 use crate::errors::Failure;
 use crate::output::Format;
 use crate::progress;
@@ -29,15 +30,15 @@ impl Consent {
 /// How long a change is waited for, where it has to be.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Patience {
-    /// How long to wait, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub timeout: u64,
+    /// How long to wait: 90s, 5m, 1h30m
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = durations::parse)]
+    pub timeout: Duration,
 }
 
 impl Patience {
     /// As a duration.
     pub fn limit(self) -> Duration {
-        Duration::from_secs(self.timeout)
+        self.timeout
     }
 }
 

@@ -1,7 +1,6 @@
 //! `mainstay graph`: the update graph of a package (MS-EXPL-03, OLM1-QUERY-02).
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -15,7 +14,7 @@ use mainstay_versions::{ExtensionRange, Version};
 use crate::cluster::{ClusterArgs, Session};
 use crate::errors::{Exit, Failure, warn};
 use crate::market::{Market, Unavailable};
-use crate::{catalogs, extensions, output, runtime};
+use crate::{catalogs, extensions, output, printable, runtime, screen};
 
 /// How wide text may be where no terminal says it.
 const WIDE: usize = 1000;
@@ -77,23 +76,34 @@ enum Form {
 }
 
 impl Form {
-    fn of(path: &Path) -> Option<Self> {
-        Some(match path.extension()?.to_str()? {
-            "svg" => Self::Svg,
-            "dot" | "gv" => Self::Dot,
-            "mmd" | "mermaid" => Self::Mermaid,
-            "json" => Self::Json,
-            _ => return None,
+    /// The form that a file's ending says; one that says another form than can be written is refused.
+    fn of(path: &Path) -> Result<Self, Failure> {
+        Ok(match path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).as_deref() {
+            None | Some("txt" | "text") => Self::Text,
+            Some("svg") => Self::Svg,
+            Some("dot" | "gv") => Self::Dot,
+            Some("mmd" | "mermaid") => Self::Mermaid,
+            Some("json") => Self::Json,
+            Some(other) => {
+                let message = format!("a graph cannot be written as .{other}; it can as .svg, .dot, .mmd, .json and .txt");
+                return Err(Failure::new(Exit::Failed, format!("--out {}", path.display()), message)
+                    .hint("mainstay graph PACKAGE --out FILE.svg draws one that browsers show"));
+            }
         })
     }
 }
 
 /// Draws.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let form = match (arguments.output, arguments.out.as_deref()) {
+        (Some(form), _) => form,
+        (None, Some(path)) => Form::of(path)?,
+        (None, None) => Form::Text,
+    };
     if !arguments.catalog.is_empty() {
         let catalogs = catalogs::open_all(&arguments.catalog)?;
         let shelves: Vec<Shelf<'_>> = catalogs.iter().map(|catalog| Shelf { name: &catalog.name, index: &catalog.index }).collect();
-        return draw(arguments, &shelves, None, None);
+        return draw(arguments, form, &shelves, None, None);
     }
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
@@ -103,7 +113,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             match &stall.content {
                 Ok(content) => shelves.push(Shelf { name: &stall.name, index: &content.index }),
                 Err(Unavailable::Off) => {}
-                Err(Unavailable::NotServing(said)) => warn(&format!("catalog {}", stall.name), &format!("does not serve: {said}")),
+                Err(Unavailable::NotServing(said) | Unavailable::Broken(said)) => {
+                    warn(&format!("catalog {}", stall.name), &format!("does not serve: {said}"));
+                }
                 Err(Unavailable::Failed(problem)) => warn(&format!("catalog {}", stall.name), problem),
             }
         }
@@ -112,7 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 .hint("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG adds one, --catalog PATH reads one that is not on a cluster"));
         }
         let extension = extension(&session, &arguments.package).await?;
-        draw(arguments, &shelves, extension.as_ref().and_then(installed), extension.as_ref().map(Wish::of).as_ref())
+        draw(arguments, form, &shelves, extension.as_ref().and_then(installed), extension.as_ref().map(Wish::of).as_ref())
     })
 }
 
@@ -178,7 +190,7 @@ impl Wish {
     }
 }
 
-fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>, wish: Option<&Wish>) -> Result<(), Failure> {
+fn draw(arguments: &Arguments, form: Form, shelves: &[Shelf<'_>], installed: Option<Start>, wish: Option<&Wish>) -> Result<(), Failure> {
     let found: Vec<(&str, PackageFacts<'_>)> =
         shelves.iter().filter_map(|shelf| Some((shelf.name, shelf.index.package_facts(&arguments.package)?))).collect();
     if found.is_empty() {
@@ -195,10 +207,10 @@ fn draw(arguments: &Arguments, shelves: &[Shelf<'_>], installed: Option<Start>, 
         None => installed,
     };
     let picture = whole(arguments, &found, start.as_ref(), wish)?;
-    let form = arguments.output.or_else(|| arguments.out.as_deref().and_then(Form::of)).unwrap_or(Form::Text);
     let text = write(&picture, form, arguments)?;
     match &arguments.out {
-        None => output::print(&text),
+        None if form == Form::Json => output::json(&text),
+        None => output::drawn(&text),
         Some(path) => std::fs::write(path, text).map_err(|error| Failure::failed(format!("file {}", path.display()), &error)),
     }
 }
@@ -277,6 +289,14 @@ fn unknown(subject: String, message: &str, text: &str, names: &BTreeSet<&str>) -
 }
 
 fn write(picture: &Picture, form: Form, arguments: &Arguments) -> Result<String, Failure> {
+    let shown;
+    let picture = if form == Form::Json {
+        picture
+    } else {
+        // Whatever looks at the drawing later, a terminal or a browser, obeys nothing of what a catalog says.
+        shown = printable::picture(picture.clone());
+        &shown
+    };
     let drawn = match form {
         Form::Text => mainstay_graph::text(picture, &style(arguments)),
         Form::Svg => mainstay_graph::svg(picture),
@@ -293,7 +313,5 @@ fn style(arguments: &Arguments) -> TextStyle {
     if arguments.out.is_some() {
         return TextStyle { width: WIDE, charset, colour: Colour::Without };
     }
-    let stdout = std::io::stdout();
-    let columns = if stdout.is_terminal() { rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col)) } else { 0 };
-    TextStyle { width: if columns == 0 { WIDE } else { columns }, charset, colour: Colour::Ansi }
+    TextStyle { width: screen::columns().unwrap_or(WIDE), charset, colour: Colour::Ansi }
 }

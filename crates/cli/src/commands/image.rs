@@ -1,6 +1,7 @@
-//! `mainstay image`: this program as an OCI image, without a container engine (MS-CLI-04).
+//! `mainstay image`: this program as an OCI image, and the files of any image, without a container engine (MS-CLI-04).
 
 mod elf;
+mod extract;
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub struct Arguments {
 enum Command {
     /// Write an image of this program
     Build(Build),
+    /// Write an image's files into a directory
+    Extract(extract::Extract),
 }
 
 /// Arguments of `mainstay image build`.
@@ -65,7 +68,13 @@ struct To {
 
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Command::Build(build) = &arguments.command;
+    match &arguments.command {
+        Command::Build(arguments) => build(arguments),
+        Command::Extract(arguments) => extract::run(arguments),
+    }
+}
+
+fn build(build: &Build) -> Result<(), Failure> {
     let program = match &build.program {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(|error| Failure::failed("this program", &error))?,

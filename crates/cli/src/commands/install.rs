@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::flags::{Carrying, goes_on};
 use crate::cluster::{ClusterArgs, Session, not_written};
-use crate::errors::{Exit, Failure, note};
+use crate::errors::{Exit, Failure, note_drawn};
 use crate::extensions::API_VERSION;
 use crate::output::{self, Format};
 use crate::plans::{self, Change, InstallWish, Planned, Rights};
@@ -21,8 +21,13 @@ pub use crate::plans::INSTALLER_LABEL;
 Examples:
   mainstay install beacon
   mainstay install beacon --version 1.0.x --channel stable --yes
+  mainstay install beacon --dry-run               only the plan
+  mainstay install harbour --with-dependencies    and the packages that it needs
   mainstay install cellar --namespace cellar --watch-namespace cellar
   mainstay install beacon --namespace ops --service-account my-installer
+
+Without --channel, the package's default channel is followed; without --watch-namespace, a bundle that cannot watch all namespaces
+watches its own, or one other. The plan says both.
 
 Without --service-account, the account PACKAGE-installer is made, with the least rights that this very bundle needs (--grant minimal)
 or as an administrator (--grant admin). Everything that is going to be made is shown before; mainstay plan install shows it alone.")]
@@ -30,6 +35,9 @@ pub struct Arguments {
     /// What is wanted.
     #[command(flatten)]
     pub wish: WishArguments,
+    /// Only show the plan (exit code 4 where it is not doable)
+    #[arg(long)]
+    pub dry_run: bool,
     /// How it is done.
     #[command(flatten)]
     pub carrying: Carrying,
@@ -67,6 +75,9 @@ pub struct WishArguments {
     /// The rights of the account that is made
     #[arg(long, value_enum, default_value_t = Rights::Minimal)]
     pub grant: Rights,
+    /// Also what it needs: an extension for each package that is missing, and a LifecyclePolicy that resolves them together
+    #[arg(long)]
+    pub with_dependencies: bool,
 }
 
 impl WishArguments {
@@ -82,6 +93,7 @@ impl WishArguments {
             watch_namespace: self.watch_namespace.clone(),
             service_account: self.service_account.clone(),
             grant: self.grant,
+            with_dependencies: self.with_dependencies,
         }
     }
 }
@@ -89,13 +101,24 @@ impl WishArguments {
 /// Installs.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
-        let session = arguments.cluster.open_to_change().await?;
+        let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let wish = arguments.wish.read();
+        if arguments.dry_run {
+            return dry_run(&session, &Change::Install(wish), &arguments.carrying.shown.format).await;
+        }
         let name = wish.name.clone();
         let hints = || vec![goes_on(&name), format!("mainstay uninstall {name} undoes it")];
         let question = |_: &Planned| "install?".to_owned();
         runtime::until_interrupt(Box::pin(perform(&session, &Change::Install(wish), question, &arguments.carrying)), hints).await
     })
+}
+
+/// Plans a change and shows it, as `mainstay plan` does.
+pub async fn dry_run(session: &Session, change: &Change, format: &Format) -> Result<(), Failure> {
+    let mut progress = Progress::start();
+    let planned = Box::pin(plans::plan(session, change, false, &mut progress)).await?;
+    drop(progress);
+    super::plan::dry_run(format, std::slice::from_ref(&planned))
 }
 
 /// Plans a change, shows it, asks, and does it.
@@ -111,7 +134,7 @@ pub async fn perform(
     if let Some(refusal) = planned.refusal() {
         return Err(refusal);
     }
-    note(plans::show(&planned, false).trim_end());
+    note_drawn(plans::painted(plans::show(&planned, false).trim_end()));
     carrying.consent.ask(&question(&planned))?;
     let outcome = plans::carry_out(session, &planned, carrying.waiting.limit()).await?;
     match outcome.extension {

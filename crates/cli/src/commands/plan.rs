@@ -6,6 +6,7 @@
 //!   {"kind": "Plan", "operation": install|upgrade|rollback|uninstall|apply, "doable", "extension",
 //!    "writes":  [Object]            what the command itself writes
 //!    "installerRights": [text]      what the installer's account gets in addition
+//!    "choices": [text]              what was decided where nobody said it: channel, watched namespace
 //!    "notes": [text]                what could not be looked at
 //!    "rollback": {"verdict": safe|unsafe|impossible, "from", "to", "risks", "preflight", "reasons"}
 //!    "verification": as below       of what the command itself writes
@@ -38,7 +39,7 @@ use super::install::WishArguments;
 use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format};
-use crate::plans::{self, Change, Planned, Saved};
+use crate::plans::{self, Change, Planned, Rights, Saved};
 use crate::progress::Progress;
 use crate::runtime;
 
@@ -90,6 +91,9 @@ enum Operation {
         /// A channel that will do; can be repeated
         #[arg(long, value_name = "CHANNEL")]
         channel: Vec<String>,
+        /// The rights of the account, also of one that install did not make
+        #[arg(long, value_enum)]
+        grant: Option<Rights>,
         #[command(flatten)]
         common: Common,
     },
@@ -180,8 +184,8 @@ impl Operation {
     fn read(&self) -> (Change, &Common) {
         match self {
             Self::Install { wish, common } => (Change::Install(wish.read()), common),
-            Self::Upgrade { name, version, channel, common } => {
-                (Change::Upgrade { name: name.clone(), version: version.clone(), channels: channel.clone() }, common)
+            Self::Upgrade { name, version, channel, grant, common } => {
+                (Change::Upgrade { name: name.clone(), version: version.clone(), channels: channel.clone(), grant: *grant }, common)
             }
             Self::Rollback { name, to_revision, force, common } => {
                 (Change::Rollback { name: name.clone(), to_revision: *to_revision, force: *force }, common)
@@ -194,10 +198,16 @@ impl Operation {
     }
 }
 
+/// Shows plans of a command's own `--dry-run`: the exit code says whether they are doable.
+pub fn dry_run(format: &Format, all: &[Planned]) -> Result<(), Failure> {
+    show(format, all)?;
+    verdict(format, all)
+}
+
 fn show(format: &Format, all: &[Planned]) -> Result<(), Failure> {
     if format.is_table() {
-        let texts: Vec<String> = all.iter().map(|planned| plans::show(planned, *format == Format::Wide)).collect();
-        return output::print(&texts.join("\n"));
+        let texts: Vec<String> = all.iter().map(|planned| plans::painted(&plans::show(planned, *format == Format::Wide))).collect();
+        return output::drawn(&texts.join("\n"));
     }
     let documents = all.iter().map(document).collect::<Result<Vec<_>, _>>()?;
     match documents.as_slice() {
@@ -211,6 +221,9 @@ fn document(planned: &Planned) -> Result<Value, Failure> {
     let mut document = serde_json::to_value(&planned.preview).map_err(failed)?;
     document["kind"] = "Plan".into();
     document["operation"] = planned.change.verb().into();
+    if !planned.choices.is_empty() {
+        document["choices"] = planned.choices.clone().into();
+    }
     if !planned.notes.is_empty() {
         document["notes"] = planned.notes.clone().into();
     }

@@ -6,33 +6,35 @@ mod excess;
 
 use clap::{Args, ValueEnum};
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_bundle::Bundle;
 use mainstay_bundle::rights::{Grant, Installer, Scope, manifests, missing};
+use mainstay_bundle::{Bundle, CertificateProvider};
 use mainstay_olm_v1::extension::plan::{account_name, request};
 use mainstay_olm_v1::extension::record::{History, Revision};
 use mainstay_resolver::{Request, UpgradeConstraintPolicy};
 use serde_json::{Value, json};
 
 use crate::cluster::{ClusterArgs, Session};
-use crate::errors::{Exit, Failure};
+use crate::errors::{Exit, Failure, note};
 use crate::extensions;
 use crate::market::Market;
 use crate::output::{self, Format};
+use crate::plans::settings::Settings;
 use crate::progress::Progress;
-use crate::{bundles, images, runtime};
+use crate::{bundles, images, runtime, token_access};
 
 /// Arguments.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mainstay rbac beacon                       for the bundle that mainstay install would choose
-  mainstay rbac beacon | kubectl apply -f -  for the extension beacon, where there is one: for its account, its wish and its next version
+  mainstay rbac beacon | kubectl apply --server-side -f -  for the extension beacon, where there is one: for its account, its wish and its next version
   mainstay rbac beacon --version 1.1.0
   mainstay rbac beacon --bundle examples/bundles/beacon/1.1.0        without a cluster
-  mainstay rbac cellar --scope namespace --namespace cellar | kubectl apply -f -
+  mainstay rbac cellar --scope namespace --namespace cellar | kubectl apply --server-side -f -
   mainstay rbac beacon --diff 1.0.0 1.1.0    what an upgrade would need more and less; -o yaml gives the roles for 1.1.0
   mainstay rbac beacon --diff installed      the same from what is installed to what would come next, else the newest
   mainstay rbac beacon --bundle DIR --bundle DIR                     the same without a cluster
+  mainstay rbac beacon --bundle DIR --controller olmv1-system/operator-controller-controller-manager --certificates cert-manager
   mainstay rbac beacon --excess              what the extension's account may do beyond what the installed bundle needs
 
 -o json of a comparison gives {\"from\", \"to\", \"more\": [...], \"less\": [...], \"rights\": {\"from\": [...], \"to\": [...]}}, of --excess
@@ -54,6 +56,12 @@ pub struct Arguments {
     /// A bundle directory or image, instead of the cluster's catalogs; two are compared
     #[arg(long, value_name = "DIR|REF", num_args = 1, conflicts_with_all = ["diff", "excess", "version"])]
     bundle: Vec<String>,
+    /// With --bundle: who makes the certificates of its webhooks on the cluster that is meant
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = Issuer::ServiceCa, requires = "bundle")]
+    certificates: Issuer,
+    /// With --bundle: the account of operator-controller on the cluster that is meant, to let it act as the installer's account
+    #[arg(long, value_name = "NAMESPACE/ACCOUNT", requires = "bundle")]
+    controller: Option<String>,
     /// Compare two versions; `installed` is the one that the cluster has, and the second is by default what would come next
     #[arg(long, value_name = "VERSION", num_args = 1..=2, conflicts_with = "excess")]
     diff: Vec<String>,
@@ -73,17 +81,42 @@ enum Watch {
     Namespace,
 }
 
+/// Who makes certificates of webhooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Issuer {
+    /// The service CA: OpenShift's, or that of `mainstay up`
+    ServiceCa,
+    /// cert-manager
+    CertManager,
+    /// Nobody
+    None,
+}
+
+impl Issuer {
+    fn provider(self) -> CertificateProvider {
+        match self {
+            Self::ServiceCa => CertificateProvider::OpenshiftServiceCa,
+            Self::CertManager => CertificateProvider::CertManager,
+            Self::None => CertificateProvider::None,
+        }
+    }
+}
+
 /// Rights, and whose they are.
 struct Needs {
     /// The bundle, for people.
     bundle: String,
     grants: Vec<Grant>,
     installer: Installer,
+    /// What lets operator-controller act as the account.
+    access: Vec<Value>,
 }
 
 impl Needs {
     fn manifests(&self) -> Vec<Value> {
-        manifests(&self.grants, &self.installer)
+        let mut all = manifests(&self.grants, &self.installer);
+        all.extend(self.access.iter().cloned());
+        all
     }
 }
 
@@ -91,10 +124,20 @@ impl Needs {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match arguments.bundle.as_slice() {
         [] => {}
-        [one] => return show(arguments, &of_bundle(arguments, &bundles::open(one)?, None, &[])?),
+        [one] => {
+            let certificates = arguments.certificates.provider();
+            let needs = of_bundle(arguments, &bundles::open(one)?, None, &[], certificates)?;
+            let Installer { extension, service_account, namespace } = &needs.installer;
+            let controller = arguments.controller.as_deref().map(controller).transpose()?;
+            let access =
+                controller.map(|controller| mainstay_olm_v1::manifests::token_access(extension, (namespace, service_account), controller));
+            return show(arguments, &Needs { access: access.into_iter().flatten().collect(), ..needs });
+        }
         [from, to] => {
+            let certificates = arguments.certificates.provider();
             let (from, to) = (bundles::open(from)?, bundles::open(to)?);
-            let (from, to) = (of_bundle(arguments, &from, None, &[])?, of_bundle(arguments, &to, None, &[])?);
+            let from = of_bundle(arguments, &from, None, &[], certificates)?;
+            let to = of_bundle(arguments, &to, None, &[], certificates)?;
             return compare::show(arguments.output.as_ref(), &from, &to);
         }
         _ => return Err(Failure::new(Exit::Usage, "--bundle", "one bundle is told, two are compared; there are more")),
@@ -106,9 +149,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         let known = Known::read(&session, &arguments.package).await?;
         let market = Market::open(&session, None).await?;
-        let asking = Asking { arguments, market: &market, known: known.as_ref() };
+        let settings = Settings::read(&session).await;
+        settings.notes.iter().for_each(note);
+        let asking = Asking { arguments, market: &market, known: known.as_ref(), certificates: settings.gates.certificates() };
         match arguments.diff.as_slice() {
-            [] => show(arguments, &asking.next().await?),
+            [] => {
+                let needs = asking.next().await?;
+                let Installer { extension, service_account, namespace } = &needs.installer;
+                let access = token_access::needed(&session, &settings, extension, (namespace, service_account)).await;
+                show(arguments, &Needs { access, ..needs })
+            }
             [from] => compare::show(arguments.output.as_ref(), &asking.version(from).await?, &asking.next_or_newest().await?),
             [from, to, ..] => compare::show(arguments.output.as_ref(), &asking.version(from).await?, &asking.version(to).await?),
         }
@@ -118,7 +168,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn show(arguments: &Arguments, needs: &Needs) -> Result<(), Failure> {
     let made = needs.manifests();
     match arguments.output.as_ref() {
-        None | Some(Format::Yaml | Format::Table | Format::Wide) => output::print(&mainstay_yaml::to_multi_string(&made)),
+        None | Some(Format::Yaml | Format::Table | Format::Wide) => output::yaml(&made),
         Some(other) => output::value(other, &json!({"apiVersion": "v1", "kind": "List", "items": Value::Array(made)})),
     }
 }
@@ -146,6 +196,7 @@ struct Asking<'a> {
     arguments: &'a Arguments,
     market: &'a Market,
     known: Option<&'a Known>,
+    certificates: CertificateProvider,
 }
 
 impl Asking<'_> {
@@ -184,7 +235,7 @@ impl Asking<'_> {
             })?;
             let grants = extensions::rights(&revision.record.objects, &self.arguments.package);
             let installer = installer(self.arguments, self.known.map(|known| &known.extension), None);
-            return Ok(Needs { bundle: revision.record.bundle.name.clone(), grants, installer });
+            return Ok(Needs { bundle: revision.record.bundle.name.clone(), grants, installer, access: Vec::new() });
         }
         let wanted = Request {
             package: self.package().to_owned(),
@@ -205,19 +256,31 @@ impl Asking<'_> {
         let installed = self.known.and_then(Known::installed).map(|revision| revision.record.objects.as_slice()).unwrap_or_default();
         // Until the next version is installed, the present one has to be kept, too.
         let kept = if self.arguments.diff.is_empty() { installed } else { &[] };
-        of_bundle(self.arguments, &bundle, self.known.map(|known| &known.extension), kept)
+        of_bundle(self.arguments, &bundle, self.known.map(|known| &known.extension), kept, self.certificates)
     }
 }
 
 /// What a bundle needs, with what `kept` needs: the objects that are installed.
-fn of_bundle(arguments: &Arguments, bundle: &Bundle, extension: Option<&ClusterExtension>, kept: &[Value]) -> Result<Needs, Failure> {
+fn of_bundle(
+    arguments: &Arguments,
+    bundle: &Bundle,
+    extension: Option<&ClusterExtension>,
+    kept: &[Value],
+    certificates: CertificateProvider,
+) -> Result<Needs, Failure> {
     let installer = installer(arguments, extension, Some(bundle));
     let own = (arguments.scope == Some(Watch::Namespace)).then_some(installer.namespace.as_str());
     let watch = own.or_else(|| extension.and_then(extensions::watch_namespace));
-    let objects = extensions::rendered(bundle, &installer.namespace, watch)?;
+    let objects = extensions::rendered(bundle, &installer.namespace, watch, certificates)?;
     let mut grants = extensions::rights(&objects, &installer.extension);
     grants.extend(extensions::rights(kept, &installer.extension));
-    Ok(Needs { bundle: bundle.csv.name.clone(), grants: missing(&[], &grants), installer })
+    Ok(Needs { bundle: bundle.csv.name.clone(), grants: missing(&[], &grants), installer, access: Vec::new() })
+}
+
+/// `NAMESPACE/ACCOUNT`.
+fn controller(text: &str) -> Result<(&str, &str), Failure> {
+    let parts = text.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty() && !name.contains('/'));
+    parts.ok_or_else(|| Failure::new(Exit::Usage, "--controller", format!("expected NAMESPACE/ACCOUNT, found {text:?}")))
 }
 
 fn installer(arguments: &Arguments, extension: Option<&ClusterExtension>, bundle: Option<&Bundle>) -> Installer {

@@ -1,4 +1,6 @@
-//! `mainstay registry serve`: an image registry for a laptop or a pipeline, so that bundles and catalogs have a place to be pushed to.
+//! `mainstay registry login|logout|serve`: passwords of registries, and a registry for a laptop or a pipeline, so that bundles and catalogs have a place to be pushed to.
+
+mod login;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +16,10 @@ use crate::{images, output, runtime, up};
 /// Sub-commands.
 #[derive(Debug, Subcommand)]
 pub enum Commands {
+    /// Keep a registry's password for later commands
+    Login(login::Login),
+    /// Forget a registry's password
+    Logout(login::Logout),
     /// Serve a registry until Ctrl-C
     Serve(Serve),
 }
@@ -48,6 +54,8 @@ pub struct Serve {
 /// Runs one of them.
 pub fn run(command: Commands) -> Result<(), Failure> {
     match command {
+        Commands::Login(arguments) => login::login(&arguments),
+        Commands::Logout(arguments) => login::logout(&arguments),
         Commands::Serve(arguments) => serve(arguments),
     }
 }
@@ -59,8 +67,8 @@ fn serve(arguments: Serve) -> Result<(), Failure> {
             (Some(user), Some(password)) => Access::Basic { user, password },
             _ => Access::Open,
         };
-        let registry =
-            Registry::new(Options { directory: arguments.data_dir, access }).map_err(|error| images::failure("registry", &error))?;
+        let registry = Registry::new(Options { directory: arguments.data_dir, access, ..Options::default() })
+            .map_err(|error| images::failure("registry", &error))?;
         let server = Server::bind(arguments.listen).await.map_err(|error| {
             Failure::of(Exit::Failed, "registry", &error).hint("another address is chosen with --listen ADDR:PORT; port 0 is a free port")
         })?;

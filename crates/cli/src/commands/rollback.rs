@@ -28,6 +28,7 @@ use crate::cluster::{ClusterArgs, MANAGER, Session, not_written, refused};
 use crate::errors::{Exit, Failure, note};
 use crate::extensions::{self, Chosen, Wanted};
 use crate::output::{self, Format};
+use crate::plans::settings::Settings;
 use crate::progress::Progress;
 use crate::runtime;
 
@@ -77,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let extension = extensions::get(&session, &arguments.name).await?;
         let hints = || vec![goes_on(&arguments.name), format!("{} undoes it", restoring(&extension))];
-        runtime::until_interrupt(rollback(&session, arguments, &extension), hints).await
+        runtime::until_interrupt(Box::pin(rollback(&session, arguments, &extension)), hints).await
     })
 }
 
@@ -261,7 +262,9 @@ async fn way(
     if let Some(wanted) = wanted_name.filter(|wanted| *wanted != choice.bundle) {
         return Ok(unavailable(&format!("the catalogs offer {} as {version} instead of {wanted}", choice.bundle)));
     }
-    let objects = extensions::rendered(&chosen.bundle, &extension.spec.namespace, extensions::watch_namespace(extension))?;
+    let settings = Settings::read(session).await;
+    let (namespace, watched) = (&extension.spec.namespace, extensions::watch_namespace(extension));
+    let objects = extensions::rendered(&chosen.bundle, namespace, watched, settings.gates.certificates())?;
     progress.doing("look at CRDs and custom resources");
     let from_objects = &installed.record.objects;
     let mut definitions = BTreeMap::new();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use clap::{ArgAction, Args};
 use mainstay_runtime::leader::{self, Candidate, Ended};
-use mainstay_runtime::{Env, Reviews};
+use mainstay_runtime::{Env, Gate, Reviews};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::ClusterArgs;
@@ -139,7 +139,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         note(format!("cluster: {} ({})", session.context, session.server));
         let (env, health, stop) = (Env::system(), Arc::new(Health::default()), CancellationToken::new());
         let certificates = listeners::certificates("--tls-cert, --tls-key", plan.tls.as_ref(), &stop)?;
-        let work = work::open(&plan, &session.cluster, &env)?;
+        // Whoever has lost a Lease may go on for a while before it is told to end; it writes nothing.
+        let gate = Gate::default();
+        let work = work::open(&plan, &session.cluster.clone().guarded(&gate), &env)?;
         // Whoever looks after this process is told that it ends until it has ended.
         let listening = CancellationToken::new();
         let _ended_last = listening.clone().drop_guard();
@@ -152,7 +154,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let candidates: Vec<Candidate> = plan
             .leases
             .iter()
-            .map(|name| Candidate::new(session.client.clone(), &plan.system_namespace, name, &identity, plan.times))
+            .map(|name| Candidate::new(session.client.clone(), &plan.system_namespace, name, &identity, plan.times).guarding(&gate))
             .collect();
         let names: Vec<&str> = plan.components.iter().map(|component| component.name()).collect();
         tracing::info!(components = names.join(","), namespace = plan.system_namespace, leases = plan.leases.join(","), "started");

@@ -6,19 +6,24 @@ use clap::Args;
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{Expect, ObjectRef, Patch, Propagation, Until};
 use mainstay_diagnostics::counted;
+use mainstay_olm_v1::extension::owned::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Tie};
+use mainstay_olm_v1::extension::preview::{self, Problem};
 use mainstay_olm_v1::extension::removal::{Definition, Preview};
 use serde_json::{Value, json};
 
 use super::flags::{Consent, Patience, Shown};
 use super::install::named;
 use crate::cluster::{ClusterArgs, Session, not_written};
-use crate::errors::{Exit, Failure, note};
+use crate::errors::{Exit, Failure, note, warn};
 use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format};
+use crate::ownership;
 use crate::progress::Progress;
 use crate::runtime;
 
 mod gather;
+
+use gather::Found;
 
 /// Holds the extension until its CRDs are nobody's; then the cluster removes the rest.
 const KEEPER: &str = "lifecycle.mainstay.dev/keep-crds";
@@ -33,8 +38,9 @@ Examples:
   mainstay uninstall beacon --delete-crds    custom resources are deleted, too
 
   mainstay uninstall beacon --even-if-needed although other extensions need it
+  mainstay uninstall beacon --delete-namespace and everything else in its namespace
 
-Where custom resources exist, one of the two has to be said (exit code 4 otherwise). The namespace stays.")]
+Where custom resources exist, one of the two has to be said (exit code 4 otherwise). The namespace stays without --delete-namespace.")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
     /// The extension
@@ -48,6 +54,9 @@ pub struct Arguments {
     /// Also when other extensions need it
     #[arg(long)]
     pub even_if_needed: bool,
+    /// Delete its namespace, too, unless another extension is in it
+    #[arg(long)]
+    pub delete_namespace: bool,
     /// Only show what would happen
     #[arg(long)]
     pub dry_run: bool,
@@ -88,6 +97,7 @@ pub async fn perform(
         delete_crds: keep_crds == Some(false),
         keep_crds: keep_crds == Some(true),
         even_if_needed,
+        delete_namespace: false,
         dry_run: false,
         shown: Shown { format: Format::Table },
         consent: Consent::GIVEN,
@@ -101,32 +111,18 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
     let begun = Instant::now();
     let name = &arguments.name;
     let extension = extensions::get(session, name).await?;
-    let history = extensions::history(session, &extension).await?;
-    let mut objects: Vec<Value> = Vec::new();
-    for object in history.may_be_live().flat_map(|revision| &revision.record.objects) {
-        if !objects.iter().any(|other| same(other, object)) {
-            objects.push(object.clone());
-        }
+    let found = Box::pin(gather::found(session, arguments, &extension)).await?;
+    let mut preview = Box::pin(gather::preview(session, arguments, &extension, &found)).await?;
+    if arguments.delete_namespace {
+        let namespace = namespace(&extension).to_string();
+        preview.kept.retain(|kept| *kept != namespace);
+        preview.deleted.push(format!("{namespace}, with everything else in it"));
     }
-    let preview = Box::pin(gather::preview(session, arguments, &extension, &objects)).await?;
     if arguments.dry_run {
         return show_preview(arguments, &preview);
     }
     lines(arguments, &preview).into_iter().for_each(note);
-    if preview.used().next().is_some() && !arguments.delete_crds && !arguments.keep_crds {
-        let failure = Failure::new(
-            Exit::Impossible,
-            format!("clusterextension {name}"),
-            "custom resources exist, and would be deleted with their definitions",
-        );
-        let failure = preview.used().fold(failure, |failure, definition| failure.because(in_words(definition)));
-        return Err(failure.hint("--keep-crds keeps the definitions and the custom resources").hint("--delete-crds deletes both"));
-    }
-    if !preview.needed_by.is_empty() && !arguments.even_if_needed {
-        let failure = Failure::new(Exit::Impossible, format!("clusterextension {name}"), "other extensions need it");
-        let failure = preview.needed_by.iter().fold(failure, |failure, need| failure.because(need.as_str()));
-        return Err(failure.hint("--even-if-needed removes it all the same; what needs it may stop working"));
-    }
+    guard(arguments, &found, &preview)?;
     arguments.consent.ask(&format!("uninstall {name}?"))?;
 
     let mut progress = Progress::start();
@@ -142,21 +138,26 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
         hold(session, &extension, true).await?;
     }
     progress.doing("delete the clusterextension");
-    session.writer.delete(&place, &Expect::default(), Propagation::Background).await.map_err(failed)?;
+    let this = Expect { uid: extension.metadata.uid.clone(), ..Expect::default() };
+    session.writer.delete(&place, &this, Propagation::Background).await.map_err(failed)?;
     if arguments.keep_crds {
         // Only when the controller has let go of the extension does nobody put the owner back.
         progress.doing("wait until the controller has let go of the extension");
         released(session, &place, timeout).await?;
-        for definition in objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
-            progress.doing(&format!("keep {}", named(definition)));
-            disown(session, definition).await?;
-        }
+        keep_definitions(session, &extension, &mut progress).await?;
         if let Some(extension) = extensions::find(session, name).await? {
             hold(session, &extension, false).await?;
         }
     }
     session.writer.wait(&place, &Until::Gone, timeout).await.map_err(failed)?;
-    for object in &objects {
+    if arguments.delete_crds {
+        for (definition, _) in found.definitions.iter().flatten().filter(|(_, tie)| *tie == Tie::Mark) {
+            // Nothing else does.
+            let place = ObjectRef::of(definition).map_err(|error| Failure::failed(named(definition), &error))?;
+            session.writer.delete(&place, &Expect::uid_of(definition), Propagation::Background).await.map_err(failed)?;
+        }
+    }
+    for object in &found.objects {
         let kept = object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
         if kept || arguments.keep_crds && object["kind"] == "CustomResourceDefinition" {
             continue;
@@ -167,9 +168,80 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
     }
     progress.doing("remove the installer's account and rights");
     remove_installer(session, name).await?;
+    if arguments.delete_namespace {
+        progress.doing(&format!("delete namespace {}", extension.spec.namespace));
+        let namespace = namespace(&extension);
+        session.writer.delete(&namespace, &Expect::default(), Propagation::Background).await.map_err(failed)?;
+        session.writer.wait(&namespace, &Until::Gone, timeout.saturating_sub(begun.elapsed())).await.map_err(failed)?;
+    }
     drop(progress);
     let kept = if arguments.keep_crds && !preview.definitions.is_empty() { "; its CRDs and custom resources were kept" } else { "" };
     output::line(format!("clusterextension {name} uninstalled in {:.1} s{kept}", begun.elapsed().as_secs_f64()))
+}
+
+/// Whether it may be done: custom resources, and others that need it, are lost only when that was said. What cannot be known stops it.
+fn guard(arguments: &Arguments, found: &Found, preview: &Preview) -> Result<(), Failure> {
+    let name = &arguments.name;
+    let subject = || format!("clusterextension {name}");
+    let said = arguments.delete_crds || arguments.keep_crds;
+    if let Err(problem) = &found.definitions {
+        warn(&subject(), &format!("which custom resource definitions it owns is not known: {problem}"));
+    }
+    let through = |(definition, tie): &(Value, Tie)| match tie {
+        Tie::Through(holder) if arguments.keep_crds => {
+            Some(preview::not_ours_to_keep(definition["metadata"]["name"].as_str().unwrap_or_default(), holder))
+        }
+        _ => None,
+    };
+    if let Some(problem) = found.definitions.iter().flatten().find_map(through) {
+        return Err(refusal(&subject(), problem));
+    }
+    if preview.used().next().is_some() && !said {
+        let some = preview.used().any(|definition| definition.instances.is_some());
+        let exist = if some { "custom resources exist, and" } else { "custom resources may exist, and" };
+        let failure = Failure::new(Exit::Impossible, subject(), format!("{exist} would be deleted with their definitions"));
+        let failure = preview.used().fold(failure, |failure, definition| failure.because(in_words(definition)));
+        return Err(failure.hint("--keep-crds keeps the definitions and the custom resources").hint("--delete-crds deletes both"));
+    }
+    if arguments.delete_namespace && arguments.keep_crds {
+        let inside = |definition: &&Definition| definition.instances.is_none() || definition.namespaces.contains_key(&found.namespace);
+        let lost: Vec<String> = preview.definitions.iter().filter(inside).map(in_words).collect();
+        if !lost.is_empty() {
+            let message = format!("custom resources in namespace {} would be deleted with it", found.namespace);
+            let failure = Failure::new(Exit::Impossible, subject(), message);
+            let failure = lost.into_iter().fold(failure, super::super::errors::Failure::because);
+            return Err(failure.hint("without --delete-namespace they stay"));
+        }
+    }
+    if arguments.delete_namespace && !found.neighbours.is_empty() {
+        let failure = Failure::new(Exit::Impossible, subject(), format!("its namespace {} is not its own", found.namespace));
+        return Err(found
+            .neighbours
+            .iter()
+            .fold(failure, |failure, other| failure.because(other.as_str()))
+            .hint("without --delete-namespace it stays"));
+    }
+    if !preview.needed_by.is_empty() && !arguments.even_if_needed {
+        let failure = Failure::new(Exit::Impossible, subject(), "other extensions need it");
+        let failure = preview.needed_by.iter().fold(failure, |failure, need| failure.because(need.as_str()));
+        return Err(failure.hint("--even-if-needed removes it all the same; what needs it may stop working"));
+    }
+    Ok(())
+}
+
+fn refusal(subject: &str, problem: Problem) -> Failure {
+    let failure = Failure::new(Exit::Impossible, subject, problem.message);
+    let failure = problem.causes.into_iter().fold(failure, Failure::because);
+    problem.hints.into_iter().fold(failure, Failure::hint)
+}
+
+fn namespace(extension: &ClusterExtension) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Namespace".to_owned(),
+        namespace: String::new(),
+        name: extension.spec.namespace.clone(),
+    }
 }
 
 /// The preview as text.
@@ -220,15 +292,11 @@ fn counts(definition: &Definition) -> String {
     let place = |(namespace, count): (&String, &usize)| format!("{count} in {namespace}");
     let places: Vec<String> = definition.namespaces.iter().filter(|(namespace, _)| !namespace.is_empty()).map(place).collect();
     let places = if places.is_empty() { String::new() } else { format!(": {}", places.join(", ")) };
-    format!("{}{places}", counted(definition.instances, "custom resource"))
-}
-
-fn same(one: &Value, other: &Value) -> bool {
-    let key = |object: &Value| {
-        let group = object["apiVersion"].as_str().unwrap_or_default().rsplit_once('/').map(|(group, _)| group.to_owned());
-        (group, object["kind"].clone(), object["metadata"]["namespace"].clone(), object["metadata"]["name"].clone())
-    };
-    key(one) == key(other)
+    match (definition.instances, &definition.unknown) {
+        (Some(count), _) => format!("{}{places}", counted(count, "custom resource")),
+        (None, Some(problem)) => format!("custom resources unknown: {problem}"),
+        (None, None) => "custom resources unknown".to_owned(),
+    }
 }
 
 /// Waits until no finalizer but ours is on the extension: then no reconcile of it is under way any more (OLM1-CTRL-07).
@@ -275,12 +343,46 @@ async fn hold(session: &Session, extension: &ClusterExtension, on: bool) -> Resu
     }
 }
 
-/// Takes the owner off an object.
-async fn disown(session: &Session, object: &Value) -> Result<(), Failure> {
+/// Takes the extension off every CRD that is its own now, and looks again: one that still is would be lost.
+async fn keep_definitions(session: &Session, extension: &ClusterExtension, progress: &mut Progress) -> Result<(), Failure> {
+    const TRIES: usize = 20;
+    let mut tries = 0;
+    loop {
+        let owned = ownership::definitions(session, extension).await?;
+        if owned.is_empty() {
+            return Ok(());
+        }
+        tries += 1;
+        if tries > TRIES {
+            let names: Vec<String> = owned.iter().map(|(definition, _)| named(definition)).collect();
+            let problem = format!("{} cannot be kept: somebody puts the owner back", names.join(", "));
+            let name = extension.metadata.name.as_deref().unwrap_or_default();
+            return Err(Failure::new(Exit::Impossible, format!("clusterextension {name}"), problem)
+                .because(format!("finalizer {KEEPER} holds the extension, so that nothing was lost")));
+        }
+        for (definition, _) in &owned {
+            progress.doing(&format!("keep {}", named(definition)));
+            disown(session, extension, definition).await?;
+        }
+    }
+}
+
+/// Takes the extension off an object; other owners stay.
+async fn disown(session: &Session, extension: &ClusterExtension, object: &Value) -> Result<(), Failure> {
     let place = ObjectRef::of(object).map_err(|error| Failure::failed(named(object), &error))?;
-    let patch = Patch::Merge(json!({"metadata": {"ownerReferences": null, "labels": {OWNER_KIND_LABEL: null, OWNER_NAME_LABEL: null}}}));
+    let owners = ownership::identity(extension).other_owners(object);
+    let patch = Patch::Merge(json!({"metadata": {
+        "resourceVersion": object["metadata"]["resourceVersion"],
+        "ownerReferences": if owners.is_empty() { Value::Null } else { Value::from(owners) },
+        "labels": {OWNER_KIND_LABEL: null, OWNER_NAME_LABEL: null},
+        "annotations": {PRIMARY_RESOURCE: null, PRIMARY_RESOURCE_TYPE: null},
+    }}));
     match session.writer.patch(&place, "", &patch).await {
-        Ok(_) | Err(mainstay_apply::WriteError::Refused { reason: mainstay_apply::Reason::NotFound, .. }) => Ok(()),
+        // Changed or gone meanwhile: it is looked at again.
+        Ok(_)
+        | Err(mainstay_apply::WriteError::Refused {
+            reason: mainstay_apply::Reason::NotFound | mainstay_apply::Reason::Conflict, ..
+        }) => Ok(()),
         Err(error) => Err(not_written(&error)),
     }
 }

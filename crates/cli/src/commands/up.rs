@@ -1,6 +1,5 @@
 //! `mainstay up`: an embedded cluster in the foreground or in the background (MS-CLI-03).
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use serde_json::Value;
 
 use crate::errors::{Exit, Failure, note};
 use crate::up::{self, Cluster, Components, Options, kubeconfig, registration};
-use crate::{output, runtime};
+use crate::{output, private, runtime};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -45,6 +44,7 @@ Admission plugins, in the order in which they run:
   ValidatingAdmissionWebhook, ResourceQuota.
 
 The line `mainstay: ready kubeconfig=PATH server=URL console=URL` on standard output is for scripts.")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Arguments {
     /// Where everything that lasts is kept [default: $XDG_DATA_HOME/mainstay]
     #[arg(long, value_name = "DIR")]
@@ -71,6 +71,9 @@ pub struct Arguments {
     /// Serve a Service by a process of this machine; may be repeated
     #[arg(long, value_name = "NAMESPACE/SERVICE=HOST:PORT")]
     serve_local: Vec<LocalService>,
+    /// Pass over admission webhooks whose pods are simulated, with a warning in each answer, instead of failing
+    #[arg(long)]
+    skip_simulated_webhooks: bool,
     /// What runs besides the API: a list of components, all or none
     #[arg(long, value_name = "LIST", default_value = "all")]
     components: Components,
@@ -115,8 +118,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         sharing: arguments.storage.read()?,
         plugins: plugins(arguments)?,
         local_services: local_services(&arguments.serve_local)?,
+        skip_simulated_webhooks: arguments.skip_simulated_webhooks,
         gates,
     };
+    // What is unpacked in there can be wide.
+    mainstay_serve::raise_file_limit();
+    private::own_data(&data_dir)?;
     if arguments.detach {
         return detach(&data_dir);
     }
@@ -183,7 +190,7 @@ fn manifests(directories: &[PathBuf]) -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
     for directory in directories {
         let subject = format!("manifests {}", directory.display());
-        let source = mainstay_catalog_store::DirectorySource::new(directory).map_err(|error| Failure::failed(&subject, &error))?;
+        let source = mainstay_catalog_store::DirectorySource::of_user(directory).map_err(|error| Failure::failed(&subject, &error))?;
         let mut paths = source.paths().map_err(|error| Failure::failed(&subject, &error))?;
         paths.sort();
         for path in paths {
@@ -210,8 +217,7 @@ fn detach(data_dir: &Path) -> Result<(), Failure> {
     use std::os::unix::process::CommandExt as _;
     let log_path = data_dir.join("log");
     let failed = |error: std::io::Error| Failure::failed(format!("log {}", log_path.display()), &error);
-    std::fs::create_dir_all(data_dir).map_err(failed)?;
-    let log = File::options().create(true).append(true).open(&log_path).map_err(failed)?;
+    let log = private::append(&log_path).map_err(failed)?;
     let program = std::env::current_exe().map_err(|error| Failure::failed("mainstay", &error))?;
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1).filter(|argument| argument != "--detach"));

@@ -3,11 +3,11 @@
 use clap::Args;
 
 use super::flags::{Carrying, goes_on};
-use super::install::perform;
+use super::install::{dry_run, perform};
 use crate::cluster::ClusterArgs;
 use crate::errors::Failure;
 use crate::extensions;
-use crate::plans::{Change, Planned};
+use crate::plans::{Change, Planned, Rights};
 use crate::runtime;
 
 pub use crate::plans::Granted;
@@ -19,9 +19,10 @@ Examples:
   mainstay upgrade beacon                      to the newest version that its channels and update edges allow
   mainstay upgrade beacon --version 1.1.x      to a version in this range; later ones in it follow by themselves
   mainstay upgrade beacon --channel candidate
+  mainstay upgrade beacon --dry-run            only the plan
 
 Without --version a version that is pinned is let go. Rights that the new version needs beyond the present ones are shown and granted to
-the account that mainstay install made; an account of yours is left alone. mainstay plan upgrade shows it alone.")]
+the account that mainstay install made; an account of yours is left alone unless --grant is given. mainstay plan upgrade shows it alone.")]
 pub struct Arguments {
     /// The extension
     pub name: String,
@@ -31,6 +32,12 @@ pub struct Arguments {
     /// A channel that will do; can be repeated
     #[arg(long, value_name = "CHANNEL")]
     pub channel: Vec<String>,
+    /// The rights of the account, also of one that install did not make
+    #[arg(long, value_enum)]
+    pub grant: Option<Rights>,
+    /// Only show the plan (exit code 4 where it is not doable)
+    #[arg(long)]
+    pub dry_run: bool,
     /// How it is done.
     #[command(flatten)]
     pub carrying: Carrying,
@@ -42,14 +49,22 @@ pub struct Arguments {
 /// Upgrades.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
-        let session = arguments.cluster.open_to_change().await?;
+        let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
         let name = &arguments.name;
         let before = extensions::get(&session, name).await?;
         let pinned = before.spec.source.catalog.as_ref().and_then(|catalog| catalog.version.clone());
         let back = extensions::installed(&before).map_or_else(String::new, |bundle| bundle.version);
         let hints =
             || vec![goes_on(name), format!("before, {back} was installed with version {}", pinned.as_deref().unwrap_or("not pinned"))];
-        let change = Change::Upgrade { name: name.clone(), version: arguments.version.clone(), channels: arguments.channel.clone() };
+        let change = Change::Upgrade {
+            name: name.clone(),
+            version: arguments.version.clone(),
+            channels: arguments.channel.clone(),
+            grant: arguments.grant,
+        };
+        if arguments.dry_run {
+            return dry_run(&session, &change, &arguments.carrying.shown.format).await;
+        }
         let question = |planned: &Planned| format!("upgrade {name} to {}?", planned.bundle().unwrap_or_default());
         runtime::until_interrupt(Box::pin(perform(&session, &change, question, &arguments.carrying)), hints).await
     })

@@ -19,6 +19,9 @@ pub enum Change {
         version: Option<String>,
         /// The channels that will do; none leaves them.
         channels: Vec<String>,
+        /// The rights that the account is to have; none leaves an account of the user's alone.
+        #[serde(default)]
+        grant: Option<Rights>,
     },
     /// Back to an earlier revision.
     #[serde(rename_all = "camelCase")]
@@ -73,6 +76,9 @@ pub struct InstallWish {
     pub service_account: Option<String>,
     /// The rights of the account that is made.
     pub grant: Rights,
+    /// Whether what it needs is installed along with it.
+    #[serde(default)]
+    pub with_dependencies: bool,
 }
 
 /// The rights of the installer.

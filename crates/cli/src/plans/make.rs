@@ -6,13 +6,20 @@ use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL, WATCH_NAMESPACE};
 use mainstay_apply::ObjectRef;
 use mainstay_bundle::rights::{Grant, Installer, Scope, manifests, missing};
 use mainstay_merge::merge_patch;
-use mainstay_olm_v1::extension::facts::{Fact, Live};
+use mainstay_olm_v1::extension::dependencies;
+use mainstay_olm_v1::extension::facts::Fact;
+use mainstay_olm_v1::extension::owned::Tie;
 use mainstay_olm_v1::extension::plan::account_name;
+use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::preview::{self, Kind, Preview, Problem};
+use mainstay_olm_v1::extension::record::History;
 use mainstay_olm_v1::extension::rollback::Class;
+use mainstay_olm_v1::manifests::TOKEN_LABEL;
 use mainstay_rbac::parse_rules;
+use mainstay_resolver::Request;
 use serde_json::{Value, json};
 
+use super::choices::{self, Choice};
 use super::facts::instances;
 use super::world::{Depth, Rights as Counted, Walked, World, objects};
 use super::{Change, InstallWish, Planned, Rights, Write};
@@ -20,6 +27,8 @@ use crate::cluster::{Session, refused};
 use crate::commands::rollback;
 use crate::errors::{Exit, Failure};
 use crate::extensions::{self, API_VERSION};
+use crate::market::only;
+use crate::ownership;
 use crate::progress::Progress;
 
 /// The label of accounts and roles that install and upgrade made: the extension they are for.
@@ -31,13 +40,27 @@ pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mu
     let mut making = Making { world: Box::pin(World::open(session, progress)).await?, depth, progress };
     match change {
         Change::Install(wish) => Box::pin(making.install(change, wish)).await,
-        Change::Upgrade { name, version, channels } => Box::pin(making.upgrade(change, name, version.as_deref(), channels)).await,
+        Change::Upgrade { name, version, channels, grant } => {
+            Box::pin(making.upgrade(change, name, version.as_deref(), channels, *grant)).await
+        }
         Change::Rollback { name, to_revision, force } => Box::pin(making.rollback(change, name, *to_revision, *force)).await,
         Change::Uninstall { name, keep_crds, even_if_needed } => {
             Box::pin(making.uninstall(change, name, *keep_crds, *even_if_needed)).await
         }
         Change::Object { extension, with } => Box::pin(making.object(change, extension, with)).await,
     }
+}
+
+/// What an install writes.
+struct Prepared {
+    /// The extension.
+    typed: ClusterExtension,
+    /// It, and what it needs on the cluster.
+    writes: Vec<Write>,
+    /// The rights of its account, in words.
+    rights: Vec<String>,
+    /// Whose rights the plan counts with.
+    counted: Counted,
 }
 
 struct Making<'s, 'p> {
@@ -57,15 +80,58 @@ impl Making<'_, '_> {
         if self.world.market.catalogs().is_empty() {
             return Err(no_catalog(&wish.package));
         }
-        let namespace = match &wish.namespace {
-            Some(namespace) => namespace.clone(),
-            None => self.suggested(wish).await?,
-        };
+        let mut wish = wish.clone();
+        let mut choices = Vec::new();
+        let mut writes = Vec::new();
+        if wish.with_dependencies {
+            Box::pin(self.along(&wish, &mut writes, &mut choices)).await?;
+        }
+        let prepared = self.prepare(&mut wish, &mut choices).await?;
+        writes.extend(prepared.writes);
+        let mut path = self.world.walk(&prepared.typed, &prepared.counted, self.depth, self.progress).await?;
+        if wish.with_dependencies {
+            for walked in &mut path {
+                // What would have to be approved is what is asked for here; an approval that a policy of others wants stays.
+                let only = |approval: &preview::Approval| approval.reasons.iter().all(|reason| reason.starts_with("also installs "));
+                walked.step.approval = walked.step.approval.take().filter(|approval| !only(approval));
+            }
+        }
+        let mut planned = self.planned(change, &prepared.typed, writes, prepared.rights, path).await?;
+        if offers_dependencies(&planned.preview, &wish.package) {
+            let works = Box::pin(self.works_with_dependencies(&wish)).await;
+            offer_dependencies(&mut planned.preview, &wish.package, works);
+        }
+        planned.choices = choices;
+        Ok(planned)
+    }
+
+    /// What an install writes: namespace, account, rights, extension; with what was decided where nobody said it.
+    async fn prepare(&mut self, wish: &mut InstallWish, choices: &mut Vec<String>) -> Result<Prepared, Failure> {
+        let name = wish.name.clone();
+        if wish.channels.is_empty()
+            && let Some(choice) = self.followed(wish)
+        {
+            wish.channels.extend(choice.value);
+            choices.push(format!("{name} {}", choice.said));
+        }
+        let own = format!("{}-system", wish.package);
+        let provisional = read(&extension(wish, wish.namespace.as_deref().unwrap_or(&own), "none"))?;
+        let bundle = self.world.bundle(&provisional, self.progress).await?;
+        let suggested = || bundle.as_ref().and_then(|bundle| bundle.facts().suggested_namespace).filter(|namespace| !namespace.is_empty());
+        let namespace = wish.namespace.clone().or_else(suggested).unwrap_or(own);
+        if wish.watch_namespace.is_none()
+            && self.world.gate("SingleOwnNamespaceInstallSupport")
+            && let Some(choice) = bundle.as_ref().and_then(|bundle| choices::watched(bundle, &namespace))
+        {
+            wish.watch_namespace = Some(choice.value);
+            choices.push(format!("{name} {}", choice.said));
+        }
         let account = wish.service_account.clone().unwrap_or_else(|| format!("{name}-installer"));
         let wanted = extension(wish, &namespace, &account);
         let typed = read(&wanted)?;
         let mut writes = vec![Write::Once(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))];
         let mut rights = Vec::new();
+        let access = self.world.token_access(&name, (&namespace, &account)).await;
         let counted = if wish.service_account.is_some() {
             Counted::Live
         } else {
@@ -82,7 +148,7 @@ impl Making<'_, '_> {
             };
             match made {
                 Some(made) => {
-                    let made: Vec<Value> = made.into_iter().map(|object| labelled(object, name)).collect();
+                    let made: Vec<Value> = made.into_iter().map(|object| labelled(object, &name)).collect();
                     writes.extend(made.iter().cloned().map(Write::Apply));
                     Counted::With(made)
                 }
@@ -90,18 +156,95 @@ impl Making<'_, '_> {
                 None => Counted::All,
             }
         };
+        writes.extend(access.into_iter().map(|object| Write::Apply(labelled(object, &name))));
         writes.push(Write::Create(wanted));
-        let path = self.world.walk(&typed, &counted, self.depth, self.progress).await?;
-        self.planned(change, &typed, writes, rights, path).await
+        Ok(Prepared { typed, writes, rights, counted })
     }
 
-    /// The namespace that the bundle suggests.
-    async fn suggested(&mut self, wish: &InstallWish) -> Result<String, Failure> {
-        let own = format!("{}-system", wish.package);
-        let provisional = read(&extension(wish, &own, "none"))?;
-        let bundle = self.world.bundle(&provisional, self.progress).await?;
-        let suggested = bundle.and_then(|bundle| bundle.facts().suggested_namespace).filter(|namespace| !namespace.is_empty());
-        Ok(suggested.unwrap_or(own))
+    /// The channel that is followed where none was asked for: the package's default.
+    fn followed(&self, wish: &InstallWish) -> Option<Choice<Option<String>>> {
+        let market = &self.world.market;
+        let request = Request {
+            package: wish.package.clone(),
+            version: wish.version.clone(),
+            selector: only(wish.catalog.as_deref()),
+            ..Request::default()
+        };
+        // Why there is none the plan itself says.
+        let free = market.resolve(&request).ok()?;
+        let stall = market.catalogs().iter().find(|stall| stall.name == free.choice.catalog)?;
+        let facts = stall.content.as_ref().ok()?.index.package_facts(&wish.package)?;
+        let default = facts.default_channel.filter(|channel| !channel.is_empty());
+        let within = default.and_then(|channel| market.resolve(&Request { channels: vec![channel.to_owned()], ..request }).ok());
+        Some(choices::followed(&wish.package, default, &free, within.as_ref()))
+    }
+
+    /// Whether the same would be doable together with what it needs. The policy that this counts with stays with this plan.
+    async fn works_with_dependencies(&mut self, wish: &InstallWish) -> bool {
+        let mut wish = wish.clone();
+        if Box::pin(self.along(&wish, &mut Vec::new(), &mut Vec::new())).await.is_err() {
+            return false;
+        }
+        let Ok(prepared) = self.prepare(&mut wish, &mut Vec::new()).await else { return false };
+        let path = self.world.walk(&prepared.typed, &prepared.counted, Depth::Plan, self.progress).await;
+        path.is_ok_and(|path| path.iter().all(|walked| walked.step.problem.is_none()))
+    }
+
+    /// What the extension needs and no extension installs yet, dependencies first, each with an account of its own; and the policy that
+    /// resolves them together.
+    async fn along(&mut self, wish: &InstallWish, writes: &mut Vec<Write>, choices: &mut Vec<String>) -> Result<(), Failure> {
+        let policy_name = format!("{}-with-dependencies", wish.name);
+        let policy = |packages: &[String]| {
+            json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "LifecyclePolicy", "metadata": {"name": policy_name},
+                "spec": {"packages": packages, "resolveDependencies": "Plan"}})
+        };
+        let fact = |object: &Value| -> Result<PolicyFact, Failure> {
+            let spec = serde_json::from_value(object["spec"].clone()).map_err(|error| Failure::failed("lifecyclepolicy", &error))?;
+            Ok(PolicyFact { name: policy_name.clone(), spec })
+        };
+        let mut packages = vec![wish.package.clone()];
+        self.world.with_policy(fact(&policy(&packages))?);
+        let mut probe = wish.clone();
+        if let Some(choice) = self.followed(wish).filter(|_| wish.channels.is_empty()) {
+            probe.channels.extend(choice.value);
+        }
+        let own = wish.namespace.clone().unwrap_or_else(|| format!("{}-system", wish.package));
+        let typed = read(&extension(&probe, &own, "none"))?;
+        let path = self.world.walk(&typed, &Counted::All, Depth::Plan, self.progress).await?;
+        let mut needed: Vec<preview::Dependency> = Vec::new();
+        for dependency in path.into_iter().flat_map(|walked| walked.step.dependencies) {
+            if !needed.iter().any(|other| other.bundle.package == dependency.bundle.package) {
+                needed.push(dependency);
+            }
+        }
+        packages.extend(needed.iter().map(|dependency| dependency.bundle.package.clone()));
+        let object = policy(&packages);
+        self.world.with_policy(fact(&object)?);
+        writes.push(Write::Apply(labelled(object, &wish.name)));
+        for preview::Dependency { bundle, .. } in needed {
+            let mut along = InstallWish {
+                package: bundle.package.clone(),
+                name: bundle.package.clone(),
+                // What was shown and no other; mainstay upgrade lets go of it.
+                version: Some(bundle.version.clone()),
+                catalog: Some(bundle.catalog.clone()).filter(|catalog| !catalog.is_empty()),
+                grant: wish.grant,
+                ..InstallWish::default()
+            };
+            if self.world.look(&place(&along.name)).await?.is_some() {
+                let message = format!("installs another package, and {} needs this name", bundle.name);
+                return Err(Failure::new(Exit::Impossible, format!("clusterextension {}", along.name), message).hint(format!(
+                    "mainstay install {} --name NAME --version {} makes it under another name",
+                    bundle.package, bundle.version
+                )));
+            }
+            choices.push(format!(
+                "{} {} is installed along with it, and stays there until mainstay upgrade {}",
+                bundle.package, bundle.version, along.name
+            ));
+            writes.extend(self.prepare(&mut along, choices).await?.writes);
+        }
+        Ok(())
     }
 
     /// The least rights that every bundle of the path needs; none where the path is not doable whatever the rights.
@@ -115,7 +258,14 @@ impl Making<'_, '_> {
         Ok(Some(missing(&[], &grants)))
     }
 
-    async fn upgrade(&mut self, change: &Change, name: &str, version: Option<&str>, channels: &[String]) -> Result<Planned, Failure> {
+    async fn upgrade(
+        &mut self,
+        change: &Change,
+        name: &str,
+        version: Option<&str>,
+        channels: &[String],
+        grant: Option<Rights>,
+    ) -> Result<Planned, Failure> {
         let live = self.existing(name).await?;
         if live.pointer("/spec/source/catalog").is_none() {
             return Err(Failure::new(Exit::Impossible, format!("clusterextension {name}"), "has no catalog as its source"));
@@ -123,7 +273,7 @@ impl Making<'_, '_> {
         let kept = live.pointer("/spec/source/catalog/channels").cloned().unwrap_or_default();
         let channels = if channels.is_empty() { kept } else { Value::from(channels.to_vec()) };
         let patch = json!({"spec": {"source": {"catalog": {"version": version, "channels": channels}}}});
-        self.patched(change, live, patch).await
+        self.patched(change, live, patch, grant).await
     }
 
     async fn rollback(&mut self, change: &Change, name: &str, to: Option<u32>, force: bool) -> Result<Planned, Failure> {
@@ -134,7 +284,7 @@ impl Making<'_, '_> {
         if !way.verdict.preflight.is_empty() {
             patch["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
         }
-        let mut planned = self.patched(change, live, patch).await?;
+        let mut planned = self.patched(change, live, patch, None).await?;
         let step = planned.preview.steps.first_mut();
         if let Some(step) = step.filter(|step| step.problem.is_none()) {
             let lines: Vec<String> = way.verdict.risks.iter().map(ToString::to_string).collect();
@@ -158,12 +308,30 @@ impl Making<'_, '_> {
         Ok(planned)
     }
 
-    async fn patched(&mut self, change: &Change, live: Value, patch: Value) -> Result<Planned, Failure> {
+    async fn patched(&mut self, change: &Change, live: Value, patch: Value, grant: Option<Rights>) -> Result<Planned, Failure> {
         let name = change.extension().to_owned();
         let wanted = read(&merged(live, &patch))?;
         let (mut writes, mut rights) = (Vec::new(), Vec::new());
         let granted = Granted::read(self.world.session, &wanted).await?;
+        let installer = || Installer {
+            extension: name.clone(),
+            service_account: account_name(&wanted).to_owned(),
+            namespace: wanted.spec.namespace.clone(),
+        };
+        // An account that install did not make gets something when that is asked for.
+        let granted = granted.or_else(|| (grant == Some(Rights::Minimal)).then(|| Granted { installer: installer(), grants: Vec::new() }));
         let counted = match granted {
+            _ if grant == Some(Rights::Admin) => {
+                rights.push("everything (cluster-admin)".to_owned());
+                let mut made: Vec<Value> = administrator(&installer()).into_iter().map(|object| labelled(object, &name)).collect();
+                // A binding that is there is to another role, and keeps it.
+                made.retain(|object| object["kind"] != "ServiceAccount");
+                for binding in &mut made {
+                    binding["metadata"]["name"] = format!("{name}-installer-admin").into();
+                }
+                writes.extend(made.iter().cloned().map(Write::Apply));
+                Counted::With(made)
+            }
             None => Counted::Live,
             Some(granted) => {
                 let needed = self.needed(&wanted).await?;
@@ -175,12 +343,20 @@ impl Making<'_, '_> {
                     Counted::Live
                 } else {
                     let all: Vec<Grant> = granted.grants.into_iter().chain(beyond).collect();
-                    let made: Vec<Value> = manifests(&all, &granted.installer).into_iter().map(|object| labelled(object, &name)).collect();
+                    let mut made: Vec<Value> =
+                        manifests(&all, &granted.installer).into_iter().map(|object| labelled(object, &name)).collect();
+                    // The account is there; if it is the user's, an uninstall must not take it for ours.
+                    made.retain(|object| object["kind"] != "ServiceAccount");
                     writes.extend(made.iter().cloned().map(Write::Apply));
                     Counted::With(made)
                 }
             }
         };
+        let account = (wanted.spec.namespace.as_str(), account_name(&wanted));
+        if self.world.may_act_as(account).await == Some(false) {
+            let access = self.world.token_access(&name, account).await;
+            writes.extend(access.into_iter().map(|object| Write::Apply(labelled(object, &name))));
+        }
         writes.push(Write::Patch(place(&name), patch));
         let path = self.world.walk(&wanted, &counted, self.depth, self.progress).await?;
         self.planned(change, &wanted, writes, rights, path).await
@@ -216,14 +392,18 @@ impl Making<'_, '_> {
         let applied = snapshot.history.as_ref().map(preview::applied).unwrap_or_default();
         let facts = applied.iter().cloned().map(Fact::Live).collect();
         self.world.fetch(&mut snapshot, facts, self.progress).await;
-        for target in applied.iter().filter(|target| target.kind == "CustomResourceDefinition") {
-            if let Some(Live::Present(crd)) = snapshot.known.live.get(target) {
-                let found = instances(self.world.session, crd).await;
-                self.world.extra.instances.insert(target.name.clone(), found);
-            }
+        let owned = self.owned(&typed, snapshot.history.is_ok()).await?;
+        for (crd, _) in owned.iter().flatten().filter(|(object, _)| object["kind"] == "CustomResourceDefinition") {
+            let found = instances(self.world.session, crd).await;
+            self.world.extra.instances.insert(crd["metadata"]["name"].as_str().unwrap_or_default().to_owned(), found);
         }
-        let others = extensions::others(self.world.session, name).await?;
-        let needs = self.world.needed_by(&mut snapshot, &others, self.progress).await;
+        let mut objects: Vec<Value> =
+            snapshot.history.iter().flat_map(History::may_be_live).flat_map(|revision| revision.record.objects.iter().cloned()).collect();
+        objects.extend(owned.iter().flatten().map(|(object, _)| object.clone()));
+        self.world.extra.owned = Some(owned);
+        let (others, unknown) = extensions::others(self.world.session, name).await?;
+        self.world.notes.extend(unknown);
+        let needs = self.world.needed_by(&mut snapshot, &objects, &others, self.progress).await;
         let step = preview::needed(preview::uninstall(&snapshot, &self.world.extra, keep_crds), &needs, even_if_needed);
         let preview = Preview { extension: name.to_owned(), doable: step.problem.is_none(), steps: vec![step], ..Preview::default() };
         Ok(Planned {
@@ -234,9 +414,26 @@ impl Making<'_, '_> {
             objects: Vec::new(),
             account: (typed.spec.namespace.clone(), account_name(&typed).to_owned()),
             revisions: self.world.revisions(),
+            choices: Vec::new(),
             notes: self.world.notes.clone(),
             rollback: None,
         })
+    }
+
+    /// What the extension owns on the cluster: its CRDs, and everything where no record tells.
+    async fn owned(&mut self, extension: &ClusterExtension, recorded: bool) -> Result<Result<Vec<(Value, Tie)>, String>, Failure> {
+        self.progress.doing("look at what it owns on the cluster");
+        let mut owned = match ownership::definitions(self.world.session, extension).await {
+            Ok(owned) => owned,
+            Err(failure) => return Ok(Err(failure.to_line())),
+        };
+        if !recorded {
+            let kinds = self.world.kinds().await?;
+            let (objects, notes) = ownership::objects(self.world.session, extension, kinds).await;
+            owned.extend(objects.into_iter().filter(|(object, _)| object["kind"] != "CustomResourceDefinition"));
+            self.world.notes.extend(notes);
+        }
+        Ok(Ok(owned))
     }
 
     async fn existing(&mut self, name: &str) -> Result<Value, Failure> {
@@ -283,9 +480,27 @@ impl Making<'_, '_> {
             objects,
             account: (extension.spec.namespace.clone(), account_name(extension).to_owned()),
             revisions: self.world.revisions(),
+            choices: Vec::new(),
             notes: self.world.notes.clone(),
             rollback: None,
         })
+    }
+}
+
+/// Whether it is refused for what it needs, and a policy would have it planned.
+fn offers_dependencies(preview: &Preview, package: &str) -> bool {
+    let policy = dependencies::following(package);
+    preview.steps.iter().filter_map(|step| step.problem.as_ref()).any(|problem| problem.hints.contains(&policy))
+}
+
+/// Where what is missing can be had, the flag that brings it stands for the policy that would have to be written; elsewhere neither is advice.
+fn offer_dependencies(preview: &mut Preview, package: &str, works: bool) {
+    for problem in preview.steps.iter_mut().filter_map(|step| step.problem.as_mut()) {
+        problem.hints = if works {
+            vec![format!("mainstay install {package} --with-dependencies installs what is missing along with it")]
+        } else {
+            Vec::new()
+        };
     }
 }
 
@@ -336,7 +551,9 @@ fn extension(wish: &InstallWish, namespace: &str, account: &str) -> Value {
 
 /// An account's object as install writes it.
 pub fn labelled(mut object: Value, extension: &str) -> Value {
-    object["metadata"]["labels"] = json!({INSTALLER_LABEL: extension, "app.kubernetes.io/managed-by": "mainstay"});
+    for (label, value) in [(INSTALLER_LABEL, extension), ("app.kubernetes.io/managed-by", "mainstay")] {
+        object["metadata"]["labels"][label] = value.into();
+    }
     object
 }
 
@@ -364,7 +581,8 @@ impl Granted {
     /// Nothing where the account is not ours, or is an administrator.
     pub async fn read(session: &Session, extension: &ClusterExtension) -> Result<Option<Self>, Failure> {
         let name = extension.metadata.name.clone().unwrap_or_default();
-        let ours = ListParams::default().labels(&format!("{INSTALLER_LABEL}={name}"));
+        // What lets the controller act as the account is no permission of the account.
+        let ours = ListParams::default().labels(&format!("{INSTALLER_LABEL}={name},!{TOKEN_LABEL}"));
         let subject = || format!("roles of the installer of {name}");
         let cluster_roles: Api<ClusterRole> = Api::all(session.client.clone());
         let roles: Api<Role> = Api::all(session.client.clone());

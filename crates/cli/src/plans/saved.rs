@@ -51,7 +51,8 @@ impl Saved {
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let subject = || format!("plan {}", path.display());
         let text = serde_json::to_string_pretty(self).map_err(|error| Failure::failed(subject(), &error))?;
-        std::fs::write(path, text + "\n").map_err(|error| Failure::failed(subject(), &error))
+        // A plan shows what Secrets hold.
+        mainstay_apiserver::access::write_private(path, (text + "\n").as_bytes()).map_err(|error| Failure::failed(subject(), &error))
     }
 
     /// Reads a file; one that is not as it was written is refused.

@@ -28,6 +28,8 @@ pub struct Settings {
     pub own_account: bool,
     /// Where it keeps its records.
     pub system_namespace: String,
+    /// The account that it is: namespace and name.
+    pub controller: (String, String),
     /// Whose settings these are: `Deployment olmv1-system/operator-controller-controller-manager`; nothing where they are assumed.
     pub of: Option<String>,
     /// What was assumed, and why.
@@ -40,6 +42,7 @@ impl Settings {
             gates: FeatureGates::defaults(profile),
             own_account: false,
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
+            controller: (SYSTEM_NAMESPACE.to_owned(), OPERATOR_CONTROLLER.to_owned()),
             of: None,
             notes: Vec::new(),
         }
@@ -129,11 +132,14 @@ fn chosen(found: &[Deployment]) -> Option<Settings> {
     let title = |one: &Deployment| format!("Deployment {}/{}", one.namespace().unwrap_or_default(), one.name_any());
     let mut settings =
         Settings { of: Some(title(first)), system_namespace: first.namespace().unwrap_or_default(), ..Settings::defaults(Profile::Run) };
+    let pod = first.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let account = pod.and_then(|pod| pod.service_account_name.clone()).unwrap_or_else(|| "default".to_owned());
+    settings.controller = (first.namespace().unwrap_or_default(), account);
     let others: Vec<String> = running.map(title).collect();
     if !others.is_empty() {
         settings.notes.push(format!("the settings are those of {}; there is {} besides", title(first), others.join(", ")));
     }
-    let containers = first.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).map(|spec| spec.containers.as_slice());
+    let containers = pod.map(|pod| pod.containers.as_slice());
     let mut words = containers.into_iter().flatten().flat_map(|one| one.command.iter().chain(&one.args).flatten()).map(String::as_str);
     let mut gates = Vec::new();
     while let Some(word) = words.next() {
@@ -173,7 +179,7 @@ mod tests {
 
     fn deployment(namespace: &str, replicas: i32, arguments: &[&str]) -> Deployment {
         serde_json::from_value(json!({"metadata": {"name": OPERATOR_CONTROLLER, "namespace": namespace},
-            "spec": {"replicas": replicas, "selector": {}, "template": {"spec": {"containers": [
+            "spec": {"replicas": replicas, "selector": {}, "template": {"spec": {"serviceAccountName": OPERATOR_CONTROLLER, "containers": [
                 {"name": "manager", "command": ["./operator-controller"], "args": arguments}]}}}}))
         .unwrap()
     }
@@ -198,6 +204,7 @@ mod tests {
         assert_eq!(on, ["SingleOwnNamespaceInstallSupport", "WebhookProviderOpenshiftServiceCA"]);
         assert_eq!(settings.notes, ["the feature gate SomethingNew of the controller is not known here"]);
         assert_eq!((settings.own_account, settings.system_namespace.as_str()), (false, "openshift-operator-controller"));
+        assert_eq!(settings.controller, ("openshift-operator-controller".to_owned(), OPERATOR_CONTROLLER.to_owned()));
         let ours = deployment("olm", 2, &["run", "olm-v1", "--system-namespace=records", "--use-own-service-account"]);
         let settings = chosen(&[ours.clone(), idle]).unwrap();
         assert_eq!((settings.own_account, settings.system_namespace.as_str(), settings.notes.len()), (true, "records", 0));

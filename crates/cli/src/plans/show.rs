@@ -7,7 +7,10 @@ use mainstay_olm_v1::extension::preview::{
     Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step, Verification,
 };
 
+use owo_colors::OwoColorize as _;
+
 use super::Planned;
+use crate::printable::printable;
 
 /// Fields of one object that are shown; JSON has them all.
 const FIELDS: usize = 20;
@@ -24,6 +27,7 @@ pub fn show(planned: &Planned, wide: bool) -> String {
         }
     }
     let written: Vec<&Object> = preview.writes.iter().filter(|write| wide || write.change.is_one()).collect();
+    section(&mut text, 0, "decided here:", planned.choices.iter().cloned());
     section(&mut text, 0, "written by this command:", written.iter().flat_map(|object| lines(object)));
     section(&mut text, 0, "rights that the installer gets:", preview.installer_rights.iter().cloned());
     section(&mut text, 0, "dry run of what this command writes:", preview.verification.iter().map(verified));
@@ -36,6 +40,31 @@ pub fn show(planned: &Planned, wide: bool) -> String {
     section(&mut text, 0, "not looked at:", notes.iter().cloned());
     let _ = writeln!(text, "\n{}", verdict(preview));
     text
+}
+
+/// The same for a terminal: text of others escaped, and in colour what is made, changed, deleted and in the way. Where no colours are wanted,
+/// the writer takes them off again.
+pub fn painted(text: &str) -> String {
+    let text = printable(text);
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
+        let word = body.trim_start().split(' ').next().unwrap_or_default();
+        let indented = body.starts_with(' ');
+        let painted = match word {
+            "create" if indented => body.green().to_string(),
+            "change" | "adopt" if indented => body.yellow().to_string(),
+            "delete" | "conflict" if indented => body.red().to_string(),
+            "not" if body.starts_with("not doable") => body.red().bold().to_string(),
+            "doable:" => body.green().bold().to_string(),
+            "problem:" | "unsafe:" | "warnings:" => body.red().to_string(),
+            _ if !indented && !body.is_empty() => body.bold().to_string(),
+            _ => body.to_owned(),
+        };
+        out.push_str(&painted);
+        out.push_str(end);
+    }
+    out
 }
 
 fn headline(step: &Step) -> String {
@@ -188,6 +217,16 @@ mod tests {
     use mainstay_olm_v1::extension::preview::Existing;
 
     use super::*;
+
+    /// MS-PLAN-01, MS-CLI-06: colours say what happens; a name that brings its own does not.
+    #[test]
+    fn plans_are_painted() {
+        let shown = painted("install x\n  create    ConfigMap a\u{1b}[31m\n  keep it\n\nnot doable\n");
+        assert!(shown.contains("\u{1b}[32m  create    ConfigMap a\\u{1b}[31m\u{1b}[39m\n"), "{shown:?}");
+        assert!(shown.contains("\n  keep it\n\n"), "{shown:?}");
+        let plain: String = anstream::adapter::strip_str(&shown).to_string();
+        assert_eq!(plain, "install x\n  create    ConfigMap a\\u{1b}[31m\n  keep it\n\nnot doable\n");
+    }
 
     /// MS-PLAN-01: one custom resource is one.
     #[test]

@@ -15,8 +15,9 @@ use mainstay_olm_v1::extension::facts::{Answer, Fact, Lifecycle, Live, PullFailu
 use mainstay_olm_v1::extension::lifecycle;
 use mainstay_olm_v1::extension::observe::{BundleSource, Observer, PolicySource};
 use mainstay_olm_v1::extension::plan::{self, Action, Plan, Verdict, account_name};
+use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::preview::{self, Extra, Revision, Step};
-use mainstay_olm_v1::extension::record::{History, Record};
+use mainstay_olm_v1::extension::record::Record;
 use mainstay_olm_v1::extension::{dependencies, removal};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use mainstay_rbac::PolicyIndex;
@@ -29,7 +30,7 @@ use crate::cluster::{Session, refused};
 use crate::errors::{Exit, Failure};
 use crate::market::{Market, Unavailable};
 use crate::progress::Progress;
-use crate::{bundles, images};
+use crate::{bundles, images, records, token_access};
 
 /// How often a plan may ask for facts.
 const ROUNDS: usize = 16;
@@ -148,6 +149,16 @@ impl<'s> World<'s> {
         }
     }
 
+    /// What lets the controller act as an account, named by namespace and name, where it may not ([`token_access::needed`]).
+    pub async fn token_access(&self, extension: &str, account: (&str, &str)) -> Vec<Value> {
+        token_access::needed(self.session, &self.settings, extension, account).await
+    }
+
+    /// Whether the controller may act as an account; `None` where that cannot be asked.
+    pub async fn may_act_as(&self, account: (&str, &str)) -> Option<bool> {
+        token_access::may_act_as(self.session, &self.settings, account).await
+    }
+
     /// The facts that a plan begins with.
     pub async fn begin(&self, extension: &ClusterExtension, rights: &Rights) -> Result<Snapshot, Failure> {
         let mut gates = self.settings.gates.clone();
@@ -156,7 +167,15 @@ impl<'s> World<'s> {
             gates = FeatureGates::parse(Profile::Run, &off).map_err(|error| Failure::failed("plan", &error))?;
         }
         let extension = Arc::new(preview::hypothetical(extension.clone()));
-        let mut snapshot = self.observer().begin(extension, gates, self.settings.own_account, self.market.facts()).await;
+        let mut snapshot = self.observer().begin(extension.clone(), gates, self.settings.own_account, self.market.facts()).await;
+        // The controller looks in its own namespace alone, and knows that it does.
+        snapshot.history = match records::read(self.session, &extension).await {
+            Ok(records) => match records.unknown(&extension) {
+                Some(problem) => Err(problem),
+                None => Ok(records.history),
+            },
+            Err(failure) => Err(failure.to_line()),
+        };
         snapshot.known.lifecycle = self.lifecycle.clone();
         let added = match rights {
             Rights::Live => return Ok(snapshot),
@@ -304,20 +323,43 @@ impl<'s> World<'s> {
         Ok(found)
     }
 
-    /// The extensions that need this one, in words; `others` are those that have something installed.
-    pub async fn needed_by(&mut self, snapshot: &mut Snapshot, others: &[(String, Record)], progress: &mut Progress) -> Vec<String> {
+    /// Counts with a policy that is not there yet.
+    pub fn with_policy(&mut self, policy: PolicyFact) {
+        self.lifecycle.policies.retain(|other| other.name != policy.name);
+        self.lifecycle.policies.push(policy);
+    }
+
+    /// Whether the controller has this feature gate on.
+    pub fn gate(&self, name: &str) -> bool {
+        self.settings.gates.on(name)
+    }
+
+    /// Every kind that is served.
+    pub async fn kinds(&self) -> Result<Vec<ApiResource>, Failure> {
+        self.observer().served().await.map_err(|error| refused("discovery", &error))
+    }
+
+    /// The extensions that need this one, in words; `objects` is what it brought, `others` are those that have something installed.
+    pub async fn needed_by(
+        &mut self,
+        snapshot: &mut Snapshot,
+        objects: &[Value],
+        others: &[(String, Record)],
+        progress: &mut Progress,
+    ) -> Vec<String> {
         progress.doing("look at who needs it");
         self.fetch(snapshot, vec![Fact::Apis], progress).await;
         if let Some(Err(problem)) = &snapshot.known.apis {
             self.notes.push(format!("which APIs would be there without it is not known: {problem}"));
         }
-        let silent =
-            self.market.catalogs().iter().filter(|stall| matches!(stall.content, Err(Unavailable::NotServing(_) | Unavailable::Failed(_))));
+        let silent = self
+            .market
+            .catalogs()
+            .iter()
+            .filter(|stall| matches!(stall.content, Err(Unavailable::NotServing(_) | Unavailable::Broken(_) | Unavailable::Failed(_))));
         self.notes.extend(silent.map(|stall| format!("catalog {} cannot be asked who needs it", stall.name)));
-        let objects: Vec<Value> =
-            snapshot.history.iter().flat_map(History::may_be_live).flat_map(|revision| revision.record.objects.iter().cloned()).collect();
         let package = snapshot.extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name);
-        removal::needed_by(&objects, package, others, &dependencies::needed_by(snapshot))
+        removal::needed_by(objects, package, others, &dependencies::needed_by(snapshot))
     }
 
     fn note_facts(&mut self, snapshot: &Snapshot, plan: &Plan, rights: &Rights) {

@@ -72,6 +72,7 @@ impl Apis {
             pki_dir: options.sharing.pki_dir.clone(),
             limits: options.sharing.limits,
             local_services: options.local_services.clone(),
+            skip_simulated_webhooks: options.skip_simulated_webhooks,
             pages: operations::of_up(figures.clone()),
             ..Config::local(&options.data_dir, address.port())
         };

@@ -1,11 +1,12 @@
 //! Where running embedded clusters of this user are noted, so that other commands find them (MS-CLI-02).
 
 use std::fs::{self, File, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::errors::Failure;
+use crate::private;
 
 /// One running cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +27,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether a process holds the data directory.
+    /// Whether a process holds the data directory, or the lock in it where directories have none.
     pub fn holds_its_data(&self) -> bool {
-        File::open(self.data_dir.join("lock")).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        let held = |path: &Path| File::open(path).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
+        held(&self.data_dir) || held(&self.data_dir.join("lock"))
     }
 }
 
@@ -42,7 +44,7 @@ impl Registration {
         let failed = |error: std::io::Error| Failure::failed(format!("note {}", path.display()), &error);
         let text = serde_json::to_vec_pretty(entry).map_err(|error| failed(error.into()))?;
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
+            private::own_all(parent)?;
         }
         // Readers see a whole note or none.
         let partial = path.with_extension("partial");

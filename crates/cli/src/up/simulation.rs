@@ -8,6 +8,7 @@ use clap::Args;
 use mainstay_oci::{Client, Reference};
 use mainstay_workloads::{ImageFault, Registries, Script};
 
+use crate::durations;
 use crate::errors::Failure;
 use crate::images;
 
@@ -17,7 +18,7 @@ use crate::images;
 #[command(next_help_heading = "Simulated nodes")]
 pub struct Arguments {
     /// How long pods take to start: 500ms, 10s, 2m
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = durations::parse)]
     start_delay: Duration,
     /// What goes wrong with the containers of an image, * standing for anything; may be repeated
     ///
@@ -32,10 +33,6 @@ pub struct Arguments {
     /// Registries are asked with the credentials and mirrors that mainstay uses for catalogs and bundles.
     #[arg(long)]
     verify_images: bool,
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    mainstay_workloads::duration(text).ok_or_else(|| "a time is a number and ms, s, m or h".to_owned())
 }
 
 impl Arguments {

@@ -7,6 +7,7 @@ use mainstay_bundle::{Bundle, ImageUse};
 use mainstay_diagnostics::counted;
 use serde_json::{Value, json};
 
+use crate::bundles;
 use crate::errors::{Failure, warn};
 use crate::output::{self, Format, Table};
 
@@ -57,14 +58,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bundle, also one that nobody can install.
+/// The bundle at a place. One that can be read but not be installed has images and differences all the same, and the reader is told.
 pub fn read(place: &str) -> Result<Bundle, Failure> {
-    let files = super::files::all(place)?;
-    let files = files.iter().filter(|(path, _)| path.starts_with("manifests/") || path.starts_with("metadata/"));
-    let bundle = Bundle::read_for_catalog(files.map(|(path, bytes)| (path, bytes)))
-        .map_err(|error| Failure::failed(format!("bundle {place}"), &error))?;
+    let subject = format!("bundle {place}");
+    let bundle = bundles::read_for_catalog(&subject, &super::files::all(place)?)?;
     for warning in &bundle.warnings {
-        warn(&format!("bundle {place}"), warning);
+        warn(&subject, warning);
+    }
+    for finding in bundle.check() {
+        warn(&subject, &format!("cannot be installed: {finding}"));
     }
     Ok(bundle)
 }

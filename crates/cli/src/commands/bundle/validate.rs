@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::files;
+use crate::bundles::{self, Files};
 use crate::errors::{Exit, Failure, note};
 use crate::{images, output, runtime};
 
@@ -94,6 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             outcomes.extend(external(program, &place)?);
         }
     }
+    outcomes.extend(installation(&files, &outcomes));
     let passed = !outcomes.iter().any(|outcome| outcome.level == Level::Error);
     write(arguments.output, passed, &outcomes)?;
     if passed {
@@ -101,6 +103,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::silent(Exit::Failed))
+}
+
+/// What keeps the bundle from being built and installed, in the words of who would install it: upstream's validators look at other things, and
+/// a bundle that passes here is one that `bundle build`, `catalog from-bundles` and an extension take.
+fn installation(files: &Files, found: &[Outcome]) -> Vec<Outcome> {
+    let outcome = |message: String| Outcome {
+        level: Level::Error,
+        validator: "installation".to_owned(),
+        rule: "not-installable".to_owned(),
+        text: format!("Error: {message}"),
+        message,
+        place: None,
+        fix: String::new(),
+    };
+    if found.iter().any(|outcome| outcome.level == Level::Error) {
+        // The verdict is clear, and most of this would be said twice.
+        return Vec::new();
+    }
+    match bundles::read_for_catalog("bundle", files) {
+        Ok(bundle) => bundle.check().into_iter().map(outcome).collect(),
+        Err(failure) => vec![outcome(failure.to_line())],
+    }
 }
 
 fn selection(text: &str) -> Result<Selection, Failure> {
@@ -235,7 +259,7 @@ fn write(form: Form, passed: bool, all: &[Outcome]) -> Result<(), Failure> {
     match form {
         Form::Json => output::value(&output::Format::Json, &whole()),
         Form::Yaml => output::value(&output::Format::Yaml, &whole()),
-        Form::JsonAlpha1 => output::print(&json_alpha1(passed, all)),
+        Form::JsonAlpha1 => output::json(&json_alpha1(passed, all)),
         Form::Text => output::print(&all.iter().map(log_line).collect::<String>()),
         Form::Table => {
             let mut lines = Vec::new();

@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Has opm of the base serve the catalog, with the cache that it would make itself (CATLG-31). What the base has of both is hidden.
 fn serving(builder: ImageBuilder, directory: &Path) -> Result<ImageBuilder, Failure> {
     let subject = format!("catalog {}", directory.display());
-    let source = DirectorySource::new(directory).map_err(|error| Failure::failed(&subject, &error))?;
+    let source = DirectorySource::of_user(directory).map_err(|error| Failure::failed(&subject, &error))?;
     let mut files = BTreeMap::new();
     for path in visible_files(&source).map_err(|error| Failure::failed(&subject, &error))? {
         let bytes = source.read(&path).map_err(|error| Failure::failed(&subject, &error))?.into_owned();
@@ -164,7 +164,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 /// The image of a catalog directory that is valid.
 pub fn image(directory: &Path) -> Result<ImageBuilder, Failure> {
     let subject = format!("catalog {}", directory.display());
-    let source = DirectorySource::new(directory).map_err(|error| Failure::failed(&subject, &error))?;
+    let source = DirectorySource::of_user(directory).map_err(|error| Failure::failed(&subject, &error))?;
     let catalog = Catalog::load(&source, &Limits::default()).map_err(|error| Failure::failed(&subject, &error))?;
     if catalog.packages.is_empty() {
         return Err(Failure::new(Exit::Failed, subject, "there is no package in it"));

@@ -7,13 +7,16 @@ use kube::api::{Api, DeleteParams, ListParams};
 use mainstay_api::condition;
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_apply::{Expect, ObjectRef, Until};
+use mainstay_oci::{ErrorKind, Reference};
 use mainstay_olm_v1::catalog::REMOVED_APIS;
 use mainstay_olm_v1::cluster_operator::catalogs::description;
 use serde_json::{Value, json};
 
 use crate::cluster::{ClusterArgs, Session, not_written, refused};
 use crate::commands::{age, with_kind};
-use crate::errors::{Exit, Failure};
+use crate::durations;
+use crate::errors::{Exit, Failure, note};
+use crate::images;
 use crate::market::{Market, Unavailable};
 use crate::output::{self, Format, Table};
 use crate::progress::{Progress, confirm};
@@ -35,8 +38,8 @@ pub struct Add {
     /// The catalog image
     #[arg(long = "ref", value_name = "REF")]
     reference: String,
-    /// How often a tag is looked at: 10m, 2h, or minutes
-    #[arg(long, value_name = "INTERVAL", value_parser = minutes)]
+    /// How often a tag is looked at: 10m, 1h30m, or minutes
+    #[arg(long, value_name = "INTERVAL", value_parser = durations::minutes)]
     poll: Option<i64>,
     /// Which catalog is preferred: the one with the highest number
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
@@ -44,9 +47,12 @@ pub struct Add {
     /// Do not wait until it serves
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
-    timeout: u64,
+    /// How long to wait: 90s, 2m
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = durations::parse)]
+    timeout: Duration,
+    /// Write the catalog, and leave it, also when its registry does not have the image
+    #[arg(long)]
+    keep: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -89,6 +95,9 @@ pub struct Remove {
 pub fn add(arguments: &Add) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open_to_change().await?;
+        if !arguments.keep {
+            exists(&arguments.name, &arguments.reference).await?;
+        }
         let image = match arguments.poll {
             Some(minutes) => json!({"ref": arguments.reference, "pollIntervalMinutes": minutes}),
             None => json!({"ref": arguments.reference}),
@@ -108,16 +117,51 @@ pub fn add(arguments: &Add) -> Result<(), Failure> {
             ));
         }
         let name = arguments.name.clone();
-        let waiting = serve(&session, &arguments.name, Duration::from_secs(arguments.timeout));
-        let took = runtime::until_interrupt(waiting, || {
+        let waiting = serve(&session, &arguments.name, arguments.timeout);
+        let waited = runtime::until_interrupt(waiting, || {
             vec![
                 format!("clustercatalog {name} was written, and is still being unpacked by the cluster; mainstay catalog list shows it"),
                 format!("mainstay catalog remove {name} undoes it"),
             ]
         })
-        .await?;
+        .await;
+        // What can never serve is not left behind, where this command made it.
+        if let Err(failure) = &waited
+            && failure.exit == Exit::Impossible
+            && effect == mainstay_apply::Effect::Created
+            && !arguments.keep
+        {
+            let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+            api.delete(&arguments.name, &DeleteParams::default())
+                .await
+                .map_err(|error| refused(format!("clustercatalog {}", arguments.name), &error))?;
+            note(format!("clustercatalog {} was removed again; --keep leaves it", arguments.name));
+        }
+        let took = waited?;
         output::line(format!("clustercatalog {} serves after {:.1} s", arguments.name, took.as_secs_f64()))
     })
+}
+
+/// How long it is asked for an image before the cluster is left to find out.
+const ASK: Duration = Duration::from_secs(15);
+
+/// Refuses a reference that its registry says it does not have. What cannot be asked from here (another network, no credentials) is for the
+/// cluster to find out.
+async fn exists(name: &str, reference: &str) -> Result<(), Failure> {
+    let subject = format!("clustercatalog {name}");
+    let client = images::client()?;
+    // What is no reference is for the API to refuse.
+    let Ok(parsed) = Reference::parse_familiar(reference) else { return Ok(()) };
+    match tokio::time::timeout(ASK, client.resolve(&parsed)).await {
+        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Err(Failure::of(Exit::NotFound, subject, &error)
+            .because("nothing was written to the cluster")
+            .hint("check the repository's name and the tag; --keep writes the catalog all the same, where the cluster has credentials or mirrors that are not known here")),
+        Ok(Err(error)) => {
+            tracing::info!(%error, "the image cannot be looked at from here");
+            Ok(())
+        }
+        Ok(Ok(_)) | Err(_) => Ok(()),
+    }
 }
 
 /// Waits until the catalog serves what its spec says.
@@ -246,7 +290,7 @@ pub fn search(arguments: &super::search::Arguments, only: Option<&str>) -> Resul
         let market = Market::open(&session, only).await?;
         for stall in market.catalogs() {
             match &stall.content {
-                Err(Unavailable::NotServing(problem) | Unavailable::Failed(problem)) => {
+                Err(Unavailable::NotServing(problem) | Unavailable::Broken(problem) | Unavailable::Failed(problem)) => {
                     crate::errors::warn(
                         &format!("clustercatalog {}", stall.name),
                         &format!("is left out: {}", if problem.is_empty() { "it does not serve" } else { problem }),
@@ -325,15 +369,4 @@ fn package_table(packages: &[Value]) -> Table {
         table.row([text("package"), text("version"), text("defaultChannel"), channels, text("catalog"), summary]);
     }
     table
-}
-
-fn minutes(text: &str) -> Result<i64, String> {
-    let (number, factor) = match text.chars().last() {
-        Some('m') => (&text[..text.len() - 1], 1),
-        Some('h') => (&text[..text.len() - 1], 60),
-        Some('d') => (&text[..text.len() - 1], 1440),
-        _ => (text, 1),
-    };
-    let minutes: i64 = number.parse().map_err(|_| "expected minutes, or a number with m, h or d".to_owned())?;
-    if minutes < 1 { Err("at least one minute".to_owned()) } else { Ok(minutes * factor) }
 }

@@ -1,7 +1,10 @@
 //! Catalogs as models, for the commands that look at them as a curator does.
 
+use std::collections::BTreeSet;
+
 use clap::ValueEnum;
 use mainstay_catalog::lint::Placed;
+use mainstay_catalog::near::nearest;
 use mainstay_catalog::{Bundle, Catalog, Level, Limits};
 use mainstay_catalog_refs::{Kind, Opened};
 
@@ -32,6 +35,21 @@ pub fn bundle(place: &str) -> Result<Bundle, Failure> {
 
 fn model(opened: Opened, place: &str) -> Result<Catalog, Failure> {
     opened.into_catalog(&Limits::default()).map_err(|error| catalogs::failure(&format!("catalog {place}"), &error))
+}
+
+/// Refuses packages that none of the catalogs has: nothing found about them would look like nothing to find.
+pub fn known_packages(places: &[&str], catalogs: &[&Catalog], wanted: &[String]) -> Result<(), Failure> {
+    let names: BTreeSet<&str> = catalogs.iter().flat_map(|catalog| &catalog.packages).map(|package| package.name.as_str()).collect();
+    match wanted.iter().find(|wanted| !names.contains(wanted.as_str())) {
+        None => Ok(()),
+        Some(unknown) => {
+            let failure = Failure::new(Exit::NotFound, format!("package {unknown}"), format!("not found in {}", places.join(" or in ")));
+            Err(match nearest(unknown, names.iter().copied()) {
+                Some(near) => failure.hint(format!("did you mean {near}?")),
+                None => failure,
+            })
+        }
+    }
 }
 
 /// A level as an argument.

@@ -74,6 +74,7 @@ impl Criterion {
 /// Compares, prints and judges.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (old, new) = (content::open(&arguments.old)?, content::open(&arguments.new)?);
+    content::known_packages(&[&arguments.old, &arguments.new], &[&old, &new], &arguments.packages)?;
     let mut difference = diff(&old, &new);
     if !arguments.packages.is_empty() {
         let wanted = |package: &String| arguments.packages.contains(package);

@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut bytes = Vec::new();
     render(&filtered.catalog, arguments.output.into(), &mut bytes).map_err(|error| Failure::failed("catalog", &error))?;
-    output::print(&String::from_utf8_lossy(&bytes))
+    output::stream(Format::from(arguments.output), |out| out.write_all(&bytes))
 }
 
 fn selection(arguments: &Arguments) -> Result<Selection, Failure> {

@@ -1,25 +1,25 @@
 //! `mainstay catalog from-bundles`: bundle directories become images and a catalog that refers to them.
 
-use std::collections::BTreeMap;
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use mainstay_bundle::{Bundle, Content};
 use mainstay_catalog::author::{BundleInput, Mode, Options, compose};
-use mainstay_catalog::{Catalog, Format, Icon, Limits, MemorySource, Property, RelatedImage, Rule, Validation, render, validate};
+use mainstay_catalog::{
+    Catalog, Deprecations, Format, Icon, Limits, MemorySource, Property, RelatedImage, Rule, Validation, render, validate,
+};
+use mainstay_diagnostics::counted;
 use serde_json::Value;
 
-use crate::commands::bundle;
-use crate::errors::{Exit, Failure};
+use self::sources::{DEPRECATIONS, Fault, Source, Sources};
+use crate::errors::{Exit, Failure, note, warn};
 use crate::images::{self, Target};
 use crate::output::Table;
 use crate::progress::Progress;
 use crate::runtime;
-
-/// How deep bundles are looked for.
-const MAX_DEPTH: usize = 8;
-/// The file of a package's deprecations, beside its bundles.
-const DEPRECATIONS: &str = "deprecations.yaml";
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -27,9 +27,14 @@ const DEPRECATIONS: &str = "deprecations.yaml";
 Examples:
   mainstay catalog from-bundles examples/bundles --registry localhost:5000/examples --out catalog/
   mainstay catalog from-bundles bundles/ --registry REGISTRY/ORG --out catalog/ --mode semver
+  mainstay catalog from-bundles operators/ --registry REGISTRY/ORG --out catalog/ --skip-invalid
 
 Every directory below DIR that has manifests/ and metadata/ is a bundle; it is pushed as REGISTRY/PACKAGE-bundle:vVERSION and the
-catalog refers to it by digest. A file deprecations.yaml beside the bundles of a package (one olm.deprecations blob) goes into the catalog.")]
+catalog refers to it by digest. Folders of the older layout (NAME.package.yaml beside a folder for each version) are converted.
+Without --mode, updateGraph in a file ci.yaml beside the bundles of a package says where its update edges come from, else the bundles do.
+A file deprecations.yaml beside the bundles of a package (one olm.deprecations blob) goes into the catalog.
+All faults are told at once, and nothing is pushed then; with --skip-invalid they are left out.
+Exit codes: 0 written, 1 faults or bad input.")]
 pub struct Arguments {
     /// The directory with the bundle directories
     directory: PathBuf,
@@ -40,14 +45,17 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Where update edges come from
-    #[arg(long, value_enum, default_value_t = Edges::Replaces)]
-    mode: Edges,
+    #[arg(long, value_enum, value_name = "MODE")]
+    mode: Option<Edges>,
     /// The channel of bundles that name none
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
     /// Build the images in order to know their digests, but do not push them
     #[arg(long)]
     no_push: bool,
+    /// Leave out what cannot be listed, and say so
+    #[arg(long)]
+    skip_invalid: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -60,21 +68,58 @@ enum Edges {
     SemverSkippatch,
 }
 
+impl From<Edges> for Mode {
+    fn from(edges: Edges) -> Self {
+        match edges {
+            Edges::Replaces => Self::Replaces,
+            Edges::Semver => Self::Semver,
+            Edges::SemverSkippatch => Self::SemverSkipPatch,
+        }
+    }
+}
+
 /// Builds, pushes, composes, writes.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mode = match arguments.mode {
-        Edges::Replaces => Mode::Replaces,
-        Edges::Semver => Mode::Semver,
-        Edges::SemverSkippatch => Mode::SemverSkipPatch,
+    let request = Request {
+        directory: &arguments.directory,
+        registry: &arguments.registry,
+        mode: arguments.mode.map(Mode::from),
+        fallback_channel: arguments.channel.clone(),
+        push: !arguments.no_push,
+        invalid: if arguments.skip_invalid { Invalid::LeftOut } else { Invalid::Refused },
     };
-    let options = Options { mode, fallback_channel: arguments.channel.clone(), default_channel: None };
-    let made = runtime::block_on(make(&arguments.directory, &arguments.registry, &options, !arguments.no_push, &mut Progress::start()))?;
+    let made = runtime::block_on(make(&request, &mut Progress::start()))?;
     write(&made.catalog, &arguments.out)?;
     let mut table = Table::new(&["PACKAGE", "BUNDLE", "VERSION", "IMAGE"]);
     for image in &made.images {
         table.row([&image.package, &image.name, &image.version, &image.image]);
     }
     table.print()
+}
+
+/// What becomes of what cannot be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Invalid {
+    /// All of it is told, and nothing is made.
+    Refused,
+    /// It is told and left out.
+    LeftOut,
+}
+
+/// What is to be made.
+pub struct Request<'a> {
+    /// The tree of bundles.
+    pub directory: &'a Path,
+    /// The registry, and what precedes the repositories' names.
+    pub registry: &'a str,
+    /// Where all edges come from; without it, where each package's `ci.yaml` says.
+    pub mode: Option<Mode>,
+    /// The channel of bundles that name none.
+    pub fallback_channel: Option<String>,
+    /// Whether images are pushed.
+    pub push: bool,
+    /// What becomes of what cannot be listed.
+    pub invalid: Invalid,
 }
 
 /// A catalog and the bundles in it.
@@ -98,63 +143,138 @@ pub struct Pushed {
 }
 
 /// Composes and checks the catalog; then builds the bundles' images, pushes them, and composes it with their digests.
-pub async fn make(directory: &Path, registry: &str, options: &Options, push: bool, progress: &mut Progress) -> Result<Made, Failure> {
-    let subject = format!("bundles {}", directory.display());
-    let mut found = Found::default();
-    search(directory, 0, &mut found).map_err(|error| Failure::failed(&subject, &error))?;
-    if found.bundles.is_empty() {
+pub async fn make(request: &Request<'_>, progress: &mut Progress) -> Result<Made, Failure> {
+    let subject = format!("bundles {}", request.directory.display());
+    let mut sources = sources::read(request.directory, |step| progress.doing(step))?;
+    if sources.bundles.is_empty() && sources.faults.is_empty() {
         return Err(Failure::new(Exit::Failed, subject, "there is no directory with manifests and metadata below it"));
     }
-    if push {
-        // What makes no catalog is not pushed. The tags stand in for the digests, which are known after the push.
-        let tagged = |place: &PathBuf| {
-            let (_, bundle) = bundle::image(place)?;
-            input(place, &bundle, tagged(&repository(registry, &bundle), &bundle))
-        };
-        let inputs = found.bundles.iter().map(tagged).collect::<Result<Vec<_>, _>>()?;
-        composed(&subject, options, inputs, &found.deprecations)?;
-    }
+    // What makes no catalog is not pushed. The tags stand in for the digests, which are known after the push.
+    sources.compose(request, |source| tagged(&repository(request.registry, &source.input), &source.input));
+    sources.judge(&subject, request.invalid)?;
     let scratch = tempfile::tempdir().map_err(|error| Failure::failed(&subject, &error))?;
-    let (mut inputs, mut pushed) = (Vec::new(), Vec::new());
-    for place in &found.bundles {
-        let (builder, bundle) = bundle::image(place)?;
-        let facts = bundle.facts();
-        let repository = repository(registry, &bundle);
-        progress.doing(&format!("{}: {}", facts.name, if push { "push" } else { "build" }));
-        let image = if push {
-            let target = Target::Push(tagged(&repository, &bundle));
-            images::deliver(&builder, &target, progress.transfer(&format!("{}: push", facts.name))).await?
+    let mut references: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut pushed = Vec::new();
+    let all = sources.bundles.len();
+    for (number, source) in sources.bundles.iter().enumerate() {
+        let builder = source.image()?;
+        let input = &source.input;
+        let repository = repository(request.registry, input);
+        let verb = if request.push { "push" } else { "build" };
+        progress.doing(&format!("{verb} {} of {all}: {}", number + 1, input.name));
+        let image = if request.push {
+            let target = Target::Push(tagged(&repository, input));
+            images::deliver(&builder, &target, progress.transfer(&format!("{}: push", input.name))).await?
         } else {
             format!("{repository}@{}", images::deliver(&builder, &Target::Layout(scratch.path().to_owned()), None).await?)
         };
-        inputs.push(input(place, &bundle, image.clone())?);
-        pushed.push(Pushed { package: facts.package, name: facts.name, version: facts.version, image });
+        references.insert(source.place.clone(), image.clone());
+        let BundleInput { package, name, version, .. } = input.clone();
+        pushed.push(Pushed { package, name, version, image });
     }
-    Ok(Made { catalog: composed(&subject, options, inputs, &found.deprecations)?, images: pushed })
+    let catalog = sources.compose(request, |source| references.get(&source.place).cloned().unwrap_or_default());
+    sources.judge(&subject, Invalid::Refused)?;
+    Ok(Made { catalog, images: pushed })
 }
 
-fn repository(registry: &str, bundle: &Bundle) -> String {
-    format!("{}/{}-bundle", registry.trim_end_matches('/'), bundle.facts().package)
+impl Sources {
+    /// The catalog of all packages that make a valid one; what does not becomes a fault, and its bundles are listed no more.
+    fn compose(&mut self, request: &Request<'_>, image: impl Fn(&Source) -> String) -> Catalog {
+        let mut packages: BTreeMap<String, Vec<Source>> = BTreeMap::new();
+        for source in std::mem::take(&mut self.bundles) {
+            packages.entry(source.input.package.clone()).or_default().push(source);
+        }
+        let mut deprecations = self.deprecations_by_package();
+        let mut catalog = Catalog::default();
+        for (package, sources) in packages {
+            let mode = request.mode.or_else(|| self.modes.get(&package).copied()).unwrap_or_default();
+            let options = Options { mode, fallback_channel: request.fallback_channel.clone(), default_channel: None };
+            let inputs = sources.iter().map(|source| with_image(&source.input, image(source))).collect();
+            let blobs = deprecations.remove(&package).unwrap_or_default().into_iter().map(|(_, blob)| blob).collect();
+            match composed(&format!("package {package}"), &options, inputs, blobs) {
+                Ok(part) => {
+                    catalog.packages.extend(part.packages);
+                    catalog.channels.extend(part.channels);
+                    catalog.bundles.extend(part.bundles);
+                    catalog.deprecations.extend(part.deprecations);
+                    self.bundles.extend(sources);
+                }
+                Err(failure) => {
+                    let place = sources.first().map(|source| source.place.clone()).unwrap_or_default();
+                    let place = place.parent().map(Path::to_owned).unwrap_or(place);
+                    self.faults.push(Fault::of(&place, &failure));
+                }
+            }
+        }
+        for (package, blobs) in deprecations {
+            let problem = format!("there is no bundle of package {package}");
+            self.faults.extend(blobs.into_iter().map(|(place, _)| Fault::new(place, problem.clone())));
+        }
+        catalog
+    }
+
+    /// The blobs of the files with deprecations; a file that is none is a fault.
+    fn deprecations_by_package(&mut self) -> BTreeMap<String, Vec<(PathBuf, Deprecations)>> {
+        let mut found: BTreeMap<String, Vec<(PathBuf, Deprecations)>> = BTreeMap::new();
+        for path in std::mem::take(&mut self.deprecations) {
+            match deprecations(&path) {
+                Ok(blobs) => {
+                    for blob in blobs {
+                        found.entry(blob.package.to_string()).or_default().push((path.clone(), blob));
+                    }
+                    self.deprecations.push(path);
+                }
+                Err(problem) => self.faults.push(Fault::new(path, problem)),
+            }
+        }
+        found
+    }
+
+    /// Tells every fault; they end it unless they are to be left out.
+    fn judge(&mut self, subject: &str, invalid: Invalid) -> Result<(), Failure> {
+        if self.faults.is_empty() {
+            return Ok(());
+        }
+        self.faults.sort_by(|a, b| a.place.cmp(&b.place));
+        let faults = std::mem::take(&mut self.faults);
+        if invalid == Invalid::LeftOut && !self.bundles.is_empty() {
+            for fault in &faults {
+                warn("left out", &fault.to_string());
+            }
+            note(format!("{} left out, {} listed", counted(faults.len(), "fault"), counted(self.bundles.len(), "bundle")));
+            return Ok(());
+        }
+        let message = format!("{}; {} could be listed", counted(faults.len(), "fault"), counted(self.bundles.len(), "bundle"));
+        let failure = faults.iter().fold(Failure::new(Exit::Failed, subject, message), |failure, fault| failure.because(fault.to_string()));
+        let hints: BTreeSet<&String> = faults.iter().flat_map(|fault| &fault.hints).collect();
+        let failure = hints.into_iter().fold(failure, |failure, hint| failure.hint(hint.as_str()));
+        Err(if self.bundles.is_empty() { failure } else { failure.hint("--skip-invalid leaves them out") })
+    }
+}
+
+/// The blobs of one file with deprecations.
+fn deprecations(path: &Path) -> Result<Vec<Deprecations>, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let blobs = Catalog::load(&MemorySource::of(DEPRECATIONS, bytes), &Limits::default()).map_err(|error| error.to_string())?;
+    if blobs.packages.len() + blobs.channels.len() + blobs.bundles.len() + blobs.others.len() > 0 {
+        return Err("holds blobs of other schemas than olm.deprecations".to_owned());
+    }
+    Ok(blobs.deprecations)
+}
+
+fn repository(registry: &str, input: &BundleInput) -> String {
+    format!("{}/{}-bundle", registry.trim_end_matches('/'), input.package)
 }
 
 /// The image of a bundle by its version; a tag has no place for build metadata's plus sign.
-fn tagged(repository: &str, bundle: &Bundle) -> String {
-    format!("{repository}:v{}", bundle.facts().version.replace('+', "_"))
+fn tagged(repository: &str, input: &BundleInput) -> String {
+    format!("{repository}:v{}", input.version.replace('+', "_"))
 }
 
-/// The catalog of the bundles; a valid one.
-fn composed(subject: &str, options: &Options, inputs: Vec<BundleInput>, deprecations: &[PathBuf]) -> Result<Catalog, Failure> {
+/// The catalog of the bundles of one package; a valid one.
+fn composed(subject: &str, options: &Options, inputs: Vec<BundleInput>, deprecations: Vec<Deprecations>) -> Result<Catalog, Failure> {
     let mut catalog = compose(options, inputs).map_err(|error| Failure::failed(subject, &error))?;
-    for path in deprecations {
-        let subject = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| Failure::failed(&subject, &error))?;
-        let blobs =
-            Catalog::load(&MemorySource::of(DEPRECATIONS, bytes), &Limits::default()).map_err(|error| Failure::failed(&subject, &error))?;
-        if blobs.packages.len() + blobs.channels.len() + blobs.bundles.len() + blobs.others.len() > 0 {
-            return Err(Failure::new(Exit::Failed, subject, "holds blobs of other schemas than olm.deprecations"));
-        }
-        catalog.deprecations.extend(blobs.deprecations);
-    }
+    catalog.deprecations.extend(deprecations);
     validate(&catalog).map_err(|validation| invalid(subject, options.mode, &validation))?;
     Ok(catalog)
 }
@@ -202,35 +322,22 @@ fn by_package(catalog: &Catalog) -> BTreeMap<String, Catalog> {
     parts
 }
 
-#[derive(Default)]
-struct Found {
-    bundles: Vec<PathBuf>,
-    deprecations: Vec<PathBuf>,
+/// The same with its image, which is one of those that it needs.
+fn with_image(input: &BundleInput, image: String) -> BundleInput {
+    let mut input = BundleInput { image, ..input.clone() };
+    if !input.related_images.iter().any(|related| related.image == input.image) {
+        input.related_images.push(RelatedImage { name: String::new(), image: input.image.clone() });
+        input.related_images.sort_by(|a, b| a.image.cmp(&b.image));
+    }
+    input
 }
 
-fn search(directory: &Path, depth: usize, found: &mut Found) -> std::io::Result<()> {
-    if directory.join("manifests").is_dir() && directory.join("metadata").is_dir() {
-        found.bundles.push(directory.to_owned());
-        return Ok(());
-    }
-    if depth > MAX_DEPTH {
-        return Err(std::io::Error::other(format!("{}: more than {MAX_DEPTH} folders deep", directory.display())));
-    }
-    let mut entries = std::fs::read_dir(directory)?.collect::<Result<Vec<_>, _>>()?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        if entry.file_type()?.is_dir() {
-            search(&entry.path(), depth + 1, found)?;
-        } else if entry.file_name() == DEPRECATIONS {
-            found.deprecations.push(entry.path());
-        }
-    }
-    Ok(())
-}
-
-fn input(place: &Path, bundle: &Bundle, image: String) -> Result<BundleInput, Failure> {
+/// What the catalog says of a bundle whose image is not known yet.
+fn input(place: &Path, bundle: &Bundle) -> Result<BundleInput, Failure> {
+    /// Stands in for the image.
+    const UNKNOWN: &str = "unknown.invalid/bundle";
     let subject = format!("bundle {}", place.display());
-    let blob = bundle.catalog_blob(&image, Content::CsvMetadata).map_err(|error| Failure::failed(&subject, &error))?;
+    let blob = bundle.catalog_blob(UNKNOWN, Content::CsvMetadata).map_err(|error| Failure::failed(&subject, &error))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let property = |value: &Value| Property::new(value["type"].as_str().unwrap_or_default(), &value["value"]);
@@ -243,7 +350,7 @@ fn input(place: &Path, bundle: &Bundle, image: String) -> Result<BundleInput, Fa
         package: facts.package,
         name: facts.name,
         version: facts.version,
-        image,
+        image: String::new(),
         channels: facts.channels,
         default_channel: facts.default_channel,
         replaces: facts.replaces,
@@ -253,6 +360,7 @@ fn input(place: &Path, bundle: &Bundle, image: String) -> Result<BundleInput, Fa
         related_images: list(&blob["relatedImages"])
             .iter()
             .map(|related| RelatedImage { name: text(&related["name"]), image: text(&related["image"]) })
+            .filter(|related| related.image != UNKNOWN)
             .collect(),
         description: text(&spec["description"]),
         icon: icon.is_object().then(|| Icon { base64data: text(&icon["base64data"]), mediatype: text(&icon["mediatype"]) }),

@@ -11,6 +11,7 @@ use mainstay_diagnostics::counted;
 use serde_json::{Value, json};
 
 use super::content::{self, LevelArgument};
+use crate::bundles;
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format, Table};
 
@@ -78,6 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, "catalog lint", "names no catalog"));
     };
     let placed = content::open_placed(place)?;
+    content::known_packages(&[place], &[&placed.catalog], &arguments.packages)?;
     let mut findings = lint(&placed);
     if let Some(directory) = &arguments.bundles {
         findings.extend(compare_directories(&placed, directory)?);
@@ -164,7 +166,12 @@ fn subject(finding: &Finding) -> String {
 /// Compares the bundles of the catalog with the bundle directories below one directory.
 fn compare_directories(placed: &Placed, directory: &Path) -> Result<Vec<Finding>, Failure> {
     let mut rendered: BTreeMap<(String, String), Result<Bundle, String>> = BTreeMap::new();
-    for place in bundle_directories(directory)? {
+    let places = bundles::find(directory)?.bundles;
+    if places.is_empty() {
+        let subject = format!("bundles {}", directory.display());
+        return Err(Failure::new(Exit::Failed, subject, "there is no directory with manifests and metadata below it"));
+    }
+    for place in places {
         match content::bundle(&place.display().to_string()) {
             Ok(bundle) => {
                 rendered.insert((bundle.package.to_string(), bundle.name.to_string()), Ok(bundle));
@@ -185,29 +192,6 @@ fn compare_directories(placed: &Placed, directory: &Path) -> Result<Vec<Finding>
         .collect();
     note(format!("{compared} of {} were compared with their directories", counted(placed.catalog.bundles.len(), "bundle")));
     Ok(findings)
-}
-
-/// Directories that hold `manifests` and `metadata`.
-fn bundle_directories(root: &Path) -> Result<Vec<PathBuf>, Failure> {
-    const DEPTH: usize = 8;
-    let mut found = Vec::new();
-    let mut todo = vec![(root.to_owned(), 0)];
-    while let Some((directory, depth)) = todo.pop() {
-        if directory.join("manifests").is_dir() && directory.join("metadata").is_dir() {
-            found.push(directory);
-            continue;
-        }
-        let failed = |error: std::io::Error| Failure::failed(format!("directory {}", directory.display()), &error);
-        for entry in std::fs::read_dir(&directory).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            // Links are not followed, so that a walk ends.
-            if depth < DEPTH && entry.file_type().map_err(failed)?.is_dir() {
-                todo.push((entry.path(), depth + 1));
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 fn compare_images(placed: &Placed) -> Vec<Finding> {

@@ -91,7 +91,7 @@ fn by_blob(arguments: &Arguments) -> Result<(), Failure> {
     let source = opened.source().map_err(|error| catalogs::failure(&subject(), &error))?;
     let hits = blobs(source.as_ref(), &Limits::default(), &query, &arguments.fields).map_err(|error| Failure::failed(subject(), &error))?;
     match &arguments.output {
-        Format::Json => output::print(&hits.iter().flat_map(|hit| [hit.json.as_str(), "\n"]).collect::<String>()),
+        Format::Json => output::json(&hits.iter().flat_map(|hit| [hit.json.as_str(), "\n"]).collect::<String>()),
         Format::Table | Format::Wide if arguments.fields.is_empty() => {
             let mut table = Table::new(&["SCHEMA", "PACKAGE", "NAME"]);
             for hit in &hits {

@@ -7,6 +7,7 @@ use kube::api::GroupVersionKind;
 use mainstay_apply::{Expect, ObjectRef, Propagation, Until, WriteError, Writer};
 use mainstay_diagnostics::counted;
 use mainstay_olm_v1::deployment::{MANAGED_BY, PULL_SECRET_ROLE, catalog_webhook};
+use mainstay_olm_v1::manifests::TOKEN_LABEL;
 use mainstay_runtime::KindError;
 use serde_json::Value;
 
@@ -127,19 +128,27 @@ async fn delete_made(writer: &Writer, place: &ObjectRef) -> Result<bool, Failure
     Ok(true)
 }
 
-/// The right to read the global pull secret lies beside that secret, in a namespace that only the live objects tell.
+/// Whether an object was made by us.
+pub fn is_made(live: &Value) -> bool {
+    live["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1
+}
+
+/// The permission to read the global pull secret lies beside that secret, and those to act as accounts of extensions beside these, in
+/// namespaces that only the live objects tell.
 async fn rights_elsewhere(writer: &Writer, namespace: &str) -> Result<Vec<ObjectRef>, Failure> {
     let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", "RoleBinding");
     let all = writer.list(&gvk, usize::MAX).await.map_err(|error| not_written(&error))?;
     let ours = all.iter().filter(|binding| {
         let subjects = binding["subjects"].as_array().map(Vec::as_slice).unwrap_or_default();
-        binding["metadata"]["name"] == PULL_SECRET_ROLE
-            && binding["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1
+        let lends = binding["metadata"]["labels"][TOKEN_LABEL].is_string();
+        (lends || binding["metadata"]["name"] == PULL_SECRET_ROLE)
+            && is_made(binding)
             && subjects.iter().all(|subject| subject["namespace"] == namespace)
     });
     let places = ours.flat_map(|binding| {
-        let home = binding["metadata"]["namespace"].as_str().unwrap_or_default();
-        ["Role", "RoleBinding"].map(|kind| place("rbac.authorization.k8s.io/v1", kind, home, PULL_SECRET_ROLE))
+        let text = |key: &str| binding["metadata"][key].as_str().unwrap_or_default();
+        let (home, name) = (text("namespace"), text("name"));
+        ["Role", "RoleBinding"].map(|kind| place("rbac.authorization.k8s.io/v1", kind, home, name))
     });
     Ok(places.collect())
 }

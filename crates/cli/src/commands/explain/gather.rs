@@ -13,6 +13,7 @@ use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::ObjectRef;
 use mainstay_merge::merge_patch;
 use mainstay_olm_v1::extension::explain::{CatalogFacts, EventFact, Facts, Observed, Outcome, PackageFacts, candidates, judge};
+use mainstay_olm_v1::extension::plan::account_name;
 use mainstay_resolver::{PackageSource as _, Request, resolve};
 use mainstay_versions::Version;
 use serde_json::{Value, json};
@@ -66,6 +67,7 @@ pub async fn extension<'s>(
         change_plans: change_plans(session).await,
         // Who may not ask is not told.
         namespace_exists: namespaces.get_metadata_opt(namespace).await.ok().map(|found| found.is_some()),
+        may_act: world.may_act_as((namespace, account_name(&snapshot.extension))).await,
         platform: world.extra.platform,
         now: Timestamp::now(),
         snapshot,
@@ -116,7 +118,7 @@ pub async fn catalog(session: &Session, name: &str) -> Result<CatalogFacts, Fail
     let content = stall.and_then(|stall| match &stall.content {
         Ok(content) => Some(Ok((content.index.packages().len(), usize::try_from(content.index.bundle_count()).unwrap_or(usize::MAX)))),
         Err(Unavailable::Failed(problem)) => Some(Err(problem.clone())),
-        Err(Unavailable::Off | Unavailable::NotServing(_)) => None,
+        Err(Unavailable::Off | Unavailable::NotServing(_) | Unavailable::Broken(_)) => None,
     });
     let packages: Vec<&str> =
         stall.and_then(|stall| stall.content.as_ref().ok()).map(|content| content.index.package_names()).unwrap_or_default();
@@ -193,22 +195,23 @@ async fn pods(session: &Session, namespace: &str, labels: &Value) -> Result<Vec<
 
 /// Events about a cluster-wide object, oldest first; they are kept in namespace `default`.
 pub async fn events(session: &Session, kind: &str, name: &str) -> Result<Vec<EventFact>, Failure> {
-    let mut found = raw_events(session, kind, name).await?;
-    let at = |event: &Event| {
-        let series = event.series.as_ref().map(|series| series.last_observed_time.0);
-        series
-            .or_else(|| event.event_time.as_ref().map(|time| time.0))
-            .or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0))
-    };
-    found.sort_by_key(at);
+    let found = raw_events(session, kind, name).await?;
     let fact = |event: &Event| EventFact {
         warning: event.type_.as_deref() == Some("Warning"),
         reason: event.reason.clone().unwrap_or_default(),
         note: event.note.clone().unwrap_or_default(),
         since: event.event_time.as_ref().map(|time| time.0).or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0)),
-        at: at(event),
+        at: last_seen(event),
     };
     Ok(found.iter().map(fact).collect())
+}
+
+/// When an event was seen last.
+pub fn last_seen(event: &Event) -> Option<Timestamp> {
+    let series = event.series.as_ref().map(|series| series.last_observed_time.0);
+    let old = || event.deprecated_last_timestamp.as_ref().map(|time| time.0);
+    let once = || event.event_time.as_ref().map(|time| time.0);
+    series.or_else(once).or_else(old).or_else(|| event.metadata.creation_timestamp.as_ref().map(|time| time.0))
 }
 
 /// See [`events`].
@@ -218,6 +221,6 @@ pub async fn raw_events(session: &Session, kind: &str, name: &str) -> Result<Vec
     found.retain(|event| {
         event.regarding.as_ref().is_some_and(|about| about.kind.as_deref() == Some(kind) && about.name.as_deref() == Some(name))
     });
-    found.sort_by_key(|event| event.metadata.creation_timestamp.as_ref().map(|time| time.0));
+    found.sort_by_key(last_seen);
     Ok(found)
 }

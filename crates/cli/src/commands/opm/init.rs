@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         properties: Vec::new(),
     };
     let catalog = Catalog { packages: vec![package], ..Catalog::default() };
-    output::stream(|out| render(&catalog, format, out))
+    output::stream(format, |out| render(&catalog, format, out))
 }
 
 fn read(what: &str, path: &Path) -> Result<Vec<u8>, Failure> {

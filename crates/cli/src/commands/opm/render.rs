@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
     }
     let parts: Vec<Part<'_>> = all.iter().map(Loaded::part).collect();
     let mut bad = None;
-    output::stream(|out| match render_parts(&parts, &Limits::default(), format, out) {
+    output::stream(format, |out| match render_parts(&parts, &Limits::default(), format, out) {
         Ok(()) => Ok(()),
         Err(RenderError::Write(error)) => Err(error),
         Err(RenderError::Load(error)) => {

@@ -124,7 +124,7 @@ fn open(arguments: &Arguments, directory: &Path, integrity: Integrity, log: &Ser
     }
     let failed = |step: &str, error: &ServeError| Failure::new(Exit::Failed, subject, format!("{step}: {error}"));
     let rebuild = "failed to load or rebuild cache: failed to rebuild cache";
-    let source = DirectorySource::new(&arguments.directory)
+    let source = DirectorySource::of_user(&arguments.directory)
         .map_err(|error| failed(rebuild, &ServeError::from(mainstay_catalog::LoadError::from(error))))?;
     let checked = cache.check_integrity(&source);
     if let Err(ServeError::Stale { existing, computed }) = &checked {

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
+use crate::screen::{self, Kind};
+
 /// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -47,8 +49,7 @@ impl ServerLog {
         if level > self.most {
             return;
         }
-        // There is no place left to complain when stderr is closed.
-        let _ = std::io::stderr().lock().write_all(self.with(fields).line(Timestamp::now(), level, message).as_bytes());
+        screen::err(&self.with(fields).line(Timestamp::now(), level, message), Kind::Text);
     }
 
     fn line(mut self, now: Timestamp, level: Level, message: &str) -> String {

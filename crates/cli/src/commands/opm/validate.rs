@@ -74,7 +74,7 @@ fn open(arguments: &Arguments) -> Result<DirectorySource, String> {
     if !metadata.is_dir() {
         return Err(format!("{:?} is not a directory", shown.to_string()));
     }
-    DirectorySource::new(&arguments.directory).map_err(|error| error.to_string())
+    DirectorySource::of_user(&arguments.directory).map_err(|error| error.to_string())
 }
 
 /// Why the answer is no.

@@ -14,7 +14,7 @@ pub(super) fn show(format: Option<&Format>, from: &Needs, to: &Needs) -> Result<
     let (more, less) = (missing(&from.grants, &to.grants), missing(&to.grants, &from.grants));
     match format {
         None | Some(Format::Table | Format::Wide) => output::print(&text(&from.bundle, &to.bundle, &more, &less)),
-        Some(Format::Yaml) => output::print(&mainstay_yaml::to_multi_string(&to.manifests())),
+        Some(Format::Yaml) => output::yaml(&to.manifests()),
         Some(other) => {
             let list = |grants: &[Grant]| grants.iter().map(|grant| as_json(grant, None)).collect::<Vec<Value>>();
             let rights = json!({"from": list(&from.grants), "to": list(&to.grants)});

@@ -4,20 +4,25 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{Api, ApiResource, GroupVersionKind, ListParams};
+use mainstay_api::lifecycle::LifecyclePolicy;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::ObjectRef;
+use mainstay_olm_v1::extension::owned::Tie;
+use mainstay_olm_v1::extension::preview::unknown_definitions;
+use mainstay_olm_v1::extension::record::History;
 use mainstay_olm_v1::extension::removal::{self, Facts, Preview};
-use mainstay_olm_v1::extension::rollback;
-use serde_json::{Value, json};
+use mainstay_olm_v1::manifests::TOKEN_LABEL;
+use serde_json::Value;
 
 use super::Arguments;
 use crate::cluster::{Session, not_written, refused};
 use crate::commands::install::INSTALLER_LABEL;
-use crate::errors::{Failure, warn};
-use crate::extensions;
+use crate::errors::{Exit, Failure, warn};
+use crate::plans::settings::Settings;
 use crate::plans::world::{Rights, World};
 use crate::progress::Progress;
+use crate::{extensions, ownership};
 
 /// Kinds that operators make for custom resources.
 const OPERANDS: [(&str, &str, &str); 10] = [
@@ -32,34 +37,131 @@ const OPERANDS: [(&str, &str, &str); 10] = [
     ("", "v1", "Secret"),
     ("", "v1", "PersistentVolumeClaim"),
 ];
-const PAGE: u32 = 500;
 /// More webhook configurations than any cluster has.
 const WEBHOOKS: usize = 10_000;
+
+/// What is known of an extension's objects.
+pub(super) struct Found {
+    /// What goes with it: what was applied, and what it owns, each object once.
+    pub objects: Vec<Value>,
+    /// What it applied or marked, and nothing deletes with it.
+    pub remaining: Vec<Value>,
+    /// The CRDs that it owns on the cluster; or why they are not known.
+    pub definitions: Result<Vec<(Value, Tie)>, String>,
+    /// The namespace that it is installed in.
+    pub namespace: String,
+    /// Why that namespace is not its own: other extensions in it, or Kubernetes' and the controllers' own things.
+    pub neighbours: Vec<String>,
+    /// What could not be looked at.
+    pub notes: Vec<String>,
+}
+
+/// Looks at the records, and at what the extension owns on the cluster: the second decides about CRDs, the first may be incomplete.
+pub(super) async fn found(session: &Session, arguments: &Arguments, extension: &ClusterExtension) -> Result<Found, Failure> {
+    let (mut objects, mut remaining, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let definitions = ownership::definitions(session, extension).await.map_err(|failure| failure.to_line());
+    if let (Err(problem), false) = (&definitions, arguments.delete_crds) {
+        let subject = format!("clusterextension {}", arguments.name);
+        return Err(super::refusal(&subject, unknown_definitions(&arguments.name, problem)));
+    }
+    let history = match extensions::history(session, extension).await {
+        Ok(history) => history,
+        Err(failure) => {
+            notes.push(format!("what goes is told by owner marks on the cluster alone: {}", failure.to_line()));
+            let served = served(session).await?;
+            let (owned, more) = ownership::objects(session, extension, served).await;
+            notes.extend(more.into_iter().map(|problem| format!("not looked at: {problem}")));
+            for (object, tie) in owned.into_iter().filter(|(object, _)| !is_definition(object)) {
+                if tie == Tie::Mark { remaining.push(object) } else { objects.push(object) }
+            }
+            History::default()
+        }
+    };
+    let owns = |object: &Value| definitions.as_ref().map_or(true, |all| all.iter().any(|(other, _)| same(object, other)));
+    for object in history.may_be_live().flat_map(|revision| &revision.record.objects) {
+        if objects.iter().chain(&remaining).any(|other| same(other, object)) {
+            continue;
+        }
+        if !is_definition(object) || owns(object) {
+            objects.push(object.clone());
+            continue;
+        }
+        let place = ObjectRef::of(object).map_err(|error| Failure::failed(arguments.name.clone(), &error))?;
+        if session.writer.get(&place).await.map_err(|error| not_written(&error))?.is_some() {
+            remaining.push(object.clone());
+        }
+    }
+    for (definition, tie) in definitions.iter().flatten() {
+        objects.retain(|other| !same(other, definition));
+        // Without custom resources nobody is asked, and what nothing deletes stays.
+        if *tie == Tie::Mark
+            && !arguments.delete_crds
+            && ownership::instances(session, definition).await.is_ok_and(|found| found.is_empty())
+        {
+            remaining.push(definition.clone());
+        } else {
+            objects.push(definition.clone());
+        }
+    }
+    let namespace = extension.spec.namespace.clone();
+    let neighbours = if arguments.delete_namespace { neighbours(session, extension).await? } else { Vec::new() };
+    Ok(Found { objects, remaining, definitions, namespace, neighbours, notes })
+}
+
+/// Who else is in the extension's namespace.
+async fn neighbours(session: &Session, extension: &ClusterExtension) -> Result<Vec<String>, Failure> {
+    let namespace = &extension.spec.namespace;
+    let mut all = Vec::new();
+    if matches!(namespace.as_str(), "default" | "kube-system" | "kube-public" | "kube-node-lease")
+        || Settings::read(session).await.system_namespace == *namespace
+    {
+        all.push(format!("namespace {namespace} belongs to the cluster"));
+    }
+    let name = &extension.metadata.name;
+    let others = extensions::all(session).await?.into_iter().filter(|other| other.metadata.name != *name);
+    let inside =
+        others.filter(|other| other.spec.namespace == *namespace || extensions::watch_namespace(other) == Some(namespace.as_str()));
+    all.extend(inside.map(|other| format!("clusterextension {} is in it, or watches it", other.metadata.name.unwrap_or_default())));
+    Ok(all)
+}
+
+/// Every kind that is served.
+async fn served(session: &Session) -> Result<Vec<ApiResource>, Failure> {
+    let mut progress = Progress::start();
+    let world = World::open(session, &mut progress).await?;
+    world.kinds().await
+}
+
+fn is_definition(object: &Value) -> bool {
+    object["kind"] == "CustomResourceDefinition"
+}
+
+fn same(one: &Value, other: &Value) -> bool {
+    let key = |object: &Value| {
+        let group = object["apiVersion"].as_str().unwrap_or_default().rsplit_once('/').map(|(group, _)| group.to_owned());
+        (group, object["kind"].clone(), object["metadata"]["namespace"].clone(), object["metadata"]["name"].clone())
+    };
+    key(one) == key(other)
+}
 
 /// Gathers the facts and makes the preview.
 pub(super) async fn preview(
     session: &Session,
     arguments: &Arguments,
     extension: &ClusterExtension,
-    objects: &[Value],
+    found: &Found,
 ) -> Result<Preview, Failure> {
     let mut instances = BTreeMap::new();
-    let definitions: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition").collect();
-    for definition in &definitions {
+    for definition in found.objects.iter().filter(|object| is_definition(object)) {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-        if let Some(kind) = rollback::kind(definition) {
-            let plural = definition["spec"]["names"]["plural"].as_str().unwrap_or_default();
-            let resource = ApiResource::from_gvk_with_plural(&kind.gvk(), plural);
-            let found = metadata(session, &resource).await?;
-            let namespace = |object: &Value| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-            instances.insert(name.to_owned(), found.iter().map(namespace).collect::<Vec<String>>());
-        }
+        instances.insert(name.to_owned(), ownership::instances(session, definition).await);
     }
     let mut operands = Vec::new();
-    if instances.values().any(|found| !found.is_empty()) {
+    if instances.values().any(|found| found.as_ref().is_ok_and(|all| !all.is_empty())) {
         for (group, version, kind) in OPERANDS {
-            match metadata(session, &ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))).await {
-                Ok(found) => operands.extend(found.into_iter().filter(|object| object["metadata"]["ownerReferences"].is_array())),
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            match ownership::metadata(session, &resource, None).await {
+                Ok(found) => operands.extend(found.into_iter().flatten().filter(|object| object["metadata"]["ownerReferences"].is_array())),
                 // The preview is worth something without them.
                 Err(failure) => {
                     warn(&kind.to_lowercase(), &format!("what was made for custom resources is not counted: {}", failure.to_line()));
@@ -67,13 +169,18 @@ pub(super) async fn preview(
             }
         }
     }
-    let others = extensions::others(session, &arguments.name).await?;
+    let (others, unknown) = extensions::others(session, &arguments.name).await?;
     let mut progress = Progress::start();
     let mut world = World::open(session, &mut progress).await?;
     let mut snapshot = world.begin(extension, &Rights::Live).await?;
-    let needed_by = world.needed_by(&mut snapshot, &others, &mut progress).await;
+    let needed_by = world.needed_by(&mut snapshot, &found.objects, &others, &mut progress).await;
     drop(progress);
-    world.notes.iter().for_each(|problem| warn(&format!("clusterextension {}", arguments.name), problem));
+    found
+        .notes
+        .iter()
+        .chain(&unknown)
+        .chain(&world.notes)
+        .for_each(|problem| warn(&format!("clusterextension {}", arguments.name), problem));
     let mut webhooks = Vec::new();
     for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
         let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
@@ -81,7 +188,8 @@ pub(super) async fn preview(
     }
     let installer = installer(session, &arguments.name).await?;
     Ok(removal::preview(&Facts {
-        objects,
+        objects: &found.objects,
+        remaining: &found.remaining,
         package: extensions::package(extension),
         keep_definitions: arguments.keep_crds,
         instances,
@@ -94,38 +202,27 @@ pub(super) async fn preview(
     }))
 }
 
-/// The metadata of all objects of a kind.
-async fn metadata(session: &Session, resource: &ApiResource) -> Result<Vec<Value>, Failure> {
-    let api: Api<DynamicObject> = Api::all_with(session.client.clone(), resource);
-    let mut found = Vec::new();
-    let mut page = ListParams::default().limit(PAGE);
-    loop {
-        let list = match api.list_metadata(&page).await {
-            Ok(list) => list,
-            // The definition is gone already.
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(found),
-            Err(error) => return Err(refused(resource.plural.clone(), &error)),
-        };
-        for item in list.items {
-            let metadata = serde_json::to_value(&item.metadata).map_err(|error| Failure::failed(resource.plural.clone(), &error))?;
-            found.push(json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}));
-        }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(found),
-        }
-    }
-}
-
 /// What install made for the account, in the order of removal.
 pub(super) async fn installer(session: &Session, extension: &str) -> Result<Vec<ObjectRef>, Failure> {
     let ours = ListParams::default().labels(&format!("{INSTALLER_LABEL}={extension}"));
+    // As mainstay deploy and mainstay rbac make it.
+    let access = ListParams::default().labels(&format!("{TOKEN_LABEL}={extension},!{INSTALLER_LABEL}"));
     let client = &session.client;
     let mut all = named::<ClusterRoleBinding>(&Api::all(client.clone()), &ours).await?;
-    all.extend(named::<RoleBinding>(&Api::all(client.clone()), &ours).await?);
+    for which in [&ours, &access] {
+        all.extend(named::<RoleBinding>(&Api::all(client.clone()), which).await?);
+    }
     all.extend(named::<ClusterRole>(&Api::all(client.clone()), &ours).await?);
-    all.extend(named::<Role>(&Api::all(client.clone()), &ours).await?);
+    for which in [&ours, &access] {
+        all.extend(named::<Role>(&Api::all(client.clone()), which).await?);
+    }
     all.extend(named::<ServiceAccount>(&Api::all(client.clone()), &ours).await?);
+    match named::<LifecyclePolicy>(&Api::all(client.clone()), &ours).await {
+        Ok(policies) => all.extend(policies),
+        // A cluster without Mainstay's kinds has none.
+        Err(failure) if failure.exit == Exit::NotFound => {}
+        Err(failure) => return Err(failure),
+    }
     Ok(all)
 }
 

@@ -176,7 +176,7 @@ async fn read(client: &Client, subject: &str, reference: &Reference) -> Result<R
         std::fs::create_dir_all(&directory).map_err(|error| Failure::failed("content of the catalog", &error))?;
         unpack(&layers, &directory, &UnpackOptions { keep, ..UnpackOptions::default() })
             .map_err(|error| images::failure("content of the catalog", &error))?;
-        let source = DirectorySource::new(&root).map_err(|error| Failure::failed("content of the catalog", &error))?;
+        let source = DirectorySource::of_image(&root).map_err(|error| Failure::failed("content of the catalog", &error))?;
         Catalog::load(&source, &Limits::default()).map_err(|error| Failure::failed("content of the catalog", &error))
     });
     let catalog = read.await.map_err(|error| Failure::failed(subject, &error))??;

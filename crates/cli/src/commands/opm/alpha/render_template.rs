@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments, global: Global) -> Result<(), Failure> {
         hints.into_iter().fold(failure, Failure::hint)
     })?;
     match output {
-        Output::Blobs(format) => output::stream(|out| render(&catalog, format, out)),
+        Output::Blobs(format) => output::stream(format, |out| render(&catalog, format, out)),
         Output::Mermaid => draw(&catalog),
     }
 }

@@ -226,7 +226,9 @@ fn copy(from: &Path, to: &Path, existing: Existing) -> Result<(), Failure> {
         return Ok(());
     }
     for (name, path) in entries(from)? {
-        if path.is_dir() {
+        // As with opm, a link to a folder is not gone through: copying it as a file fails.
+        let metadata = std::fs::symlink_metadata(&path).map_err(|error| io("stat", &path, &error))?;
+        if metadata.is_dir() {
             copy(&path, &to.join(from.file_name().unwrap_or_default()), existing)?;
             continue;
         }

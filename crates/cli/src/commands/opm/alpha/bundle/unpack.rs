@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mainstay_bundle::validators::{self, Finding, Manifests, Options};
-use mainstay_oci::{Client, ClientConfig, Layer, UnpackOptions, unpack};
+use mainstay_oci::{Client, ClientConfig, Layer, Modes, UnpackOptions, unpack};
 
 use super::super::super::Global;
 use super::super::super::init::words;
@@ -80,7 +80,8 @@ pub fn pull(client: &Client, image: &str, directory: &Path) -> Result<(), Failur
         let reference = client.reference(image).map_err(failed)?;
         let workspace = client.workspace().map_err(failed)?;
         let image = client.pull(&reference, workspace.store()).await.map_err(failed)?;
-        unpack(&Layer::of(&image, workspace.store()), directory, &UnpackOptions::default()).map_err(failed)
+        unpack(&Layer::of(&image, workspace.store()), directory, &UnpackOptions { modes: Modes::Umask, ..UnpackOptions::default() })
+            .map_err(failed)
     })
     .map(|_| ())
 }
