@@ -240,7 +240,9 @@ struct Olm(Child);
 impl Olm {
     #[track_caller]
     fn start(cluster: &Cluster, authority: &Authority) -> Self {
-        cluster.mainstay(&["deploy", "--combined", "--image", "example.com/mainstay:1", "--feature-gates", GATES]).ok();
+        cluster
+            .mainstay(&["deploy", "--combined", "--image", "example.com/mainstay:1", "--feature-gates", GATES, "--any-service-account"])
+            .ok();
         let token = cluster.kubectl(&["create", "token", "-n", SYSTEM, ACCOUNT]).ok();
         let file = |name: &str| cluster.folder().join("olm").join(name);
         let own = read_yaml(cluster.kubeconfig());

@@ -25,6 +25,12 @@ fn deployed_and_removed() {
     for (name, _) in [CATALOGD, OPERATOR_CONTROLLER] {
         cluster.until("the pods run", &["deployment", "-n", OLM, name], |object| object["status"]["readyReplicas"] == 2);
     }
+    // MS-CLI-04: what there is once in a cluster does not go over to another namespace, and half of it is not left.
+    for second in [&["deploy", "--image", "example.com/mainstay:2", "--namespace", "second"][..], &["deploy", "--uninstall"]] {
+        let refused = cluster.mainstay(second).exits(4);
+        assert!(refused.contains(&format!("is deployed in namespace {OLM}")), "{refused}");
+        assert!(cluster.get(&["namespace", "second"]).is_none() && cluster.get(&["deployment", "-n", OLM, CATALOGD.0]).is_some());
+    }
     // Another shape and another right: what is not wanted any more goes.
     cluster.kubectl(&["create", "namespace", "config"]).ok();
     let more = ["deploy", "--image", "example.com/mainstay:2", "--namespace", OLM, "--combined", "--use-own-service-account"];

@@ -92,6 +92,9 @@ fn two_processes_with_one_account() {
     until_serving(&world.cluster, "real");
     assert_eq!(world.leader(CATALOGD.1, &both), world.leader(OPERATOR_CONTROLLER.1, &both), "one process has both Leases");
     world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
+    // OLM1-PERM-01: the account was made by hand, and nobody has lent it to the controller.
+    until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "lacks the permission to create serviceaccounts/token");
+    world.lend(COMBINED, "gadget", "gadgets");
     until_installed(&world.cluster, "gadget", "1.0.0");
 
     let killed = killed_in_the_middle(&world, OPERATOR_CONTROLLER.1, &mut both);
@@ -105,10 +108,16 @@ fn two_processes_with_one_account() {
 
     // Nobody may do what the rows do not list: neither foreign Secrets nor foreign Leases.
     let own = world.kubeconfig(COMBINED).to_string_lossy().into_owned();
-    for asked in
-        [["get", "secrets", "default"], ["update", "leases", OLM], ["create", "deployments", OLM], ["patch", "changeplans", "default"]]
-    {
-        let answer = world.cluster.kubectl(&["--kubeconfig", &own, "auth", "can-i", asked[0], asked[1], "-n", asked[2]]).exits(1);
+    for asked in [
+        &["get", "secrets", "-n", "default"][..],
+        &["update", "leases", "-n", OLM],
+        &["create", "deployments", "-n", OLM],
+        &["patch", "changeplans", "-n", "default"],
+        // Of the accounts only that of the extension.
+        &["create", "serviceaccounts", "--subresource=token", "-n", "kube-system"],
+        &["create", "serviceaccounts", "--subresource=token", "-n", "gadgets"],
+    ] {
+        let answer = world.cluster.kubectl(&[&["--kubeconfig", &own, "auth", "can-i"], asked].concat()).exits(1);
         assert!(answer.contains("no"), "{asked:?}: {answer}");
     }
 
@@ -163,6 +172,7 @@ fn leaders_change_in_the_middle() {
     }
 
     world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
+    world.lend(OPERATOR_CONTROLLER.0, "gadget", "gadgets");
     until_installed(&world.cluster, "gadget", "1.0.0");
 
     let working = killed_in_the_middle(&world, OPERATOR_CONTROLLER.1, &mut controllers);
@@ -196,4 +206,58 @@ fn leaders_change_in_the_middle() {
     assert_eq!(terminate(&mut controllers[1 - working].child), Some(0));
     let lease = world.cluster.get(&["lease", "-n", OLM, OPERATOR_CONTROLLER.1]).unwrap();
     assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), "", "{lease:#}");
+}
+
+/// The versions of everything that the controllers write of an extension: its status, its records, and what it installed.
+fn written(world: &World) -> Vec<String> {
+    let kinds: [&[&str]; 3] = [&["clusterextension"], &["secret", "-n", OLM], &["configmap", "-n", "gadgets"]];
+    let mut all = Vec::new();
+    for kind in kinds {
+        let list = world.cluster.get(kind).unwrap_or_default();
+        for item in list["items"].as_array().unwrap() {
+            let metadata = &item["metadata"];
+            all.push(format!("{} {} {} {}", kind[0], metadata["name"], metadata["uid"], metadata["resourceVersion"]));
+        }
+    }
+    all
+}
+
+/// OLM1-GEN-09, MS-CLI-04: a leader that is stopped in the middle of an upgrade, and goes on when the next leader has finished this one and a
+/// further one, writes nothing: neither objects of its old target nor records, nor a status. The next leader takes both Leases together.
+#[test]
+fn a_leader_that_wakes_up_writes_nothing() {
+    let Some(()) = need_kubectl() else { return };
+    let Some(world) = World::start(COMBINED, &["--combined"]) else { return };
+    let registry = Registry::ours();
+    let source = world.file("bundles");
+    for version in ["1.0.0", "1.1.0", "1.2.0"] {
+        Toy::new("gadget", version).write(&source);
+    }
+    let reference = publish(&registry, &source, world.cluster.folder(), "latest");
+    let mut both: Vec<Replica> = (0..2).map(|number| world.replica("olm-v1", COMBINED, number)).collect();
+    world.cluster.apply(&catalog("real", &reference, None));
+    until_serving(&world.cluster, "real");
+    world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
+    world.lend(COMBINED, "gadget", "gadgets");
+    until_installed(&world.cluster, "gadget", "1.0.0");
+
+    let working = world.leader(OPERATOR_CONTROLLER.1, &both);
+    hold(&world, "1.1.0");
+    let wish = |version: &str| {
+        let patch = json!({"spec": {"source": {"catalog": {"version": version}}}}).to_string();
+        world.cluster.kubectl(&["patch", "clusterextension", "gadget", "--type=merge", "-p", &patch]).ok();
+    };
+    wish("1.1.0");
+    until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "held by the test");
+    mainstay_e2e::signal(both[working].child.id(), "STOP");
+    world.cluster.kubectl_with(&["delete", "-f", "-"], &held("1.1.0")).ok();
+    until_installed(&world.cluster, "gadget", "1.1.0");
+    wish("1.2.0");
+    until_installed(&world.cluster, "gadget", "1.2.0");
+    assert_eq!(world.leader(CATALOGD.1, &both), 1 - working);
+    let before = written(&world);
+    assert!(before.len() > 4, "{before:?}");
+    mainstay_e2e::signal(both[working].child.id(), "CONT");
+    assert_eq!(both[working].child.wait().unwrap().code(), Some(1), "it ends when it learns that it does not lead any more");
+    assert_eq!(written(&world), before);
 }

@@ -5,6 +5,7 @@ mod certificates;
 mod deploy;
 mod leaders;
 mod proxy;
+mod removal;
 mod settings;
 mod webhook;
 mod world;

@@ -165,6 +165,7 @@ fn authorities_change_while_it_runs() {
     until_serving(&world.cluster, "real");
 
     world.cluster.apply(&extension("gadget", "gadgets", "gadget", "1.0.0", None));
+    world.lend(OPERATOR_CONTROLLER.0, "gadget", "gadgets");
     until_said(&world.cluster, "clusterextension", "gadget", "Progressing", "certificate");
     write(&served, &right);
     until_installed(&world.cluster, "gadget", "1.0.0");

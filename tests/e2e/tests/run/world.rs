@@ -109,6 +109,19 @@ impl World {
         self.token("scraper")
     }
 
+    /// Lets a controller act as the account of an extension, as `mainstay install` does.
+    pub fn lend(&self, controller: &str, extension: &str, namespace: &str) {
+        let (version, name) = ("rbac.authorization.k8s.io/v1", format!("{extension}-installer-token"));
+        let metadata = json!({"name": name, "namespace": namespace});
+        let rules = json!([{"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"],
+            "resourceNames": [format!("{extension}-installer")]}]);
+        let role = json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules});
+        let binding = json!({"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": controller, "namespace": OLM}]});
+        self.cluster.apply(&format!("{role}\n{binding}"));
+    }
+
     /// A token of an account.
     pub fn token(&self, account: &str) -> String {
         self.cluster.kubectl(&["create", "token", "-n", OLM, account]).ok().trim().to_owned()

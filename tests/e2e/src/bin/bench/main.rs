@@ -443,7 +443,7 @@ fn index(folder: &Path) -> anyhow::Result<()> {
     let digest: CatalogDigest = format!("sha256:{}", "0".repeat(64)).parse()?;
     let begun = Instant::now();
     let store = CatalogStore::open(&root)?;
-    let stored = store.put(&digest, &DirectorySource::new(&catalog)?, &Limits::default())?;
+    let stored = store.put(&digest, &DirectorySource::of_user(&catalog)?, &Limits::default())?;
     let put = begun.elapsed();
     let bundles = stored.index().bundle_count();
     drop((stored, store));

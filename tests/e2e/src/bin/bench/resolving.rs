@@ -31,7 +31,7 @@ impl Bench {
         let bundles = catalogs::make(&recorded, folder.path())?;
         let digest: CatalogDigest = format!("sha256:{}", "0".repeat(64)).parse()?;
         let store = CatalogStore::open(&folder.path().join("store"))?;
-        let stored: StoredCatalog = store.put(&digest, &DirectorySource::new(&folder.path().join("one"))?, &Limits::default())?;
+        let stored: StoredCatalog = store.put(&digest, &DirectorySource::of_user(&folder.path().join("one"))?, &Limits::default())?;
         let packages: Vec<String> = stored.index().packages().map(|package| package.name().to_owned()).collect();
         let labels = BTreeMap::new();
         let catalog = [CandidateCatalog { name: "all", labels: &labels, priority: 0, state: CatalogState::Content(stored.index()) }];

@@ -63,7 +63,7 @@ impl Bench {
     fn query(&mut self, directory: &Path, what: &str) -> anyhow::Result<()> {
         let root = tempfile::tempdir()?;
         let digest = format!("sha256:{}", "0".repeat(64)).parse()?;
-        let stored = CatalogStore::open(root.path())?.put(&digest, &DirectorySource::new(directory)?, &Limits::default())?;
+        let stored = CatalogStore::open(root.path())?.put(&digest, &DirectorySource::of_user(directory)?, &Limits::default())?;
         let paths: Vec<String> =
             stored.index().packages().map(|package| format!("/catalogs/c/api/v1/metas?package={}", package.name())).collect();
         let paths = Arc::new(paths);
