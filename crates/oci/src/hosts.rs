@@ -82,7 +82,7 @@ impl Hosts {
         let url = reqwest::Url::parse(&format!("https://{address}")).ok();
         let class = match &url {
             // A proxy resolves names itself.
-            Some(url) if url.domain().is_some() && self.is_proxied(url) => Class::Public,
+            Some(url) if url.domain().is_some() && self.is_proxied(url, host.insecure) => Class::Public,
             Some(url) => self.classes.of(url).await,
             None => Class::Public,
         };
@@ -103,9 +103,12 @@ impl Hosts {
         Ok(Way { client, class })
     }
 
-    /// Whether requests to a host leave through a proxy.
-    fn is_proxied(&self, url: &reqwest::Url) -> bool {
-        matches!(self.proxies.of(url.scheme(), url.host_str().unwrap_or_default(), url.port()), Ok(Some(_)))
+    /// Tells whether every request to a host leaves through a proxy. One that is asked without TLS, too, has to be proxied for both schemes:
+    /// otherwise it is connected to directly, and is as near as its address says.
+    fn is_proxied(&self, url: &reqwest::Url, insecure: bool) -> bool {
+        let schemes: &[&str] = if insecure { &["https", "http"] } else { &["https"] };
+        let proxied = |scheme: &&str| matches!(self.proxies.of(scheme, url.host_str().unwrap_or_default(), url.port()), Ok(Some(_)));
+        schemes.iter().all(proxied)
     }
 
     /// Refuses what may not be sent through the proxy that is set.
@@ -217,4 +220,28 @@ fn redirect(attempt: reqwest::redirect::Attempt<'_>, class: Class) -> reqwest::r
         return attempt.error("the registry redirects more than 10 times");
     }
     attempt.follow()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A registry without TLS is not taken for one behind a proxy when only HTTPS has one: it is connected to directly.
+    #[test]
+    fn what_leaves_through_a_proxy() {
+        for (environment, secure, insecure) in [
+            (&[][..], false, false),
+            (&[("HTTPS_PROXY", "http://proxy.example:3128")][..], true, false),
+            (&[("HTTP_PROXY", "http://proxy.example:3128")][..], false, false),
+            (&[("HTTPS_PROXY", "http://proxy.example:3128"), ("HTTP_PROXY", "http://proxy.example:3128")][..], true, true),
+            (&[("HTTPS_PROXY", "http://proxy.example:3128"), ("NO_PROXY", "example")][..], false, false),
+        ] {
+            let of = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+            let proxies = Arc::new(Proxies::from_environment(of));
+            let hosts = Hosts { proxies, ..Hosts::new(&ClientConfig::default()).unwrap() };
+            let url = reqwest::Url::parse("https://registry.example:5000").unwrap();
+            assert_eq!((hosts.is_proxied(&url, false), hosts.is_proxied(&url, true)), (secure, insecure), "{environment:?}");
+        }
+    }
 }
