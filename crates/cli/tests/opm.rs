@@ -346,3 +346,14 @@ beacon   stable-v1  beacon.v1.1.0  beacon.v1.0.0                     {host}/team
     let begins = format!("Error: render reference \"{host}/team/none:v1\": failed to pull image \"{host}/team/none:v1\": ");
     assert!(missing.stderr.starts_with(&begins), "{}", missing.stderr);
 }
+
+/// CATLG-28: an icon may be a drawing, which is told by its content whatever the file is called.
+#[test]
+fn an_icon_that_is_svg() {
+    let folder = tempfile::tempdir().unwrap();
+    let icon = folder.path().join("icon");
+    std::fs::write(&icon, "<?xml version=\"1.0\"?>\n<!-- drawn -->\n<svg viewBox=\"0 0 8 8\"><circle r=\"3\"/></svg>\n").unwrap();
+    let run = common::mainstay(["opm", "init", "beacon", "-i", icon.to_str().unwrap()]);
+    let package: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((run.code, &package["icon"]["mediatype"]), (0, &serde_json::json!("image/svg+xml")), "{}", run.stderr);
+}

@@ -79,10 +79,10 @@ fn picture(bytes: &[u8]) -> Result<Icon, Failure> {
     if bytes.is_empty() {
         return Err(fail("detect icon mediatype: Empty buffer".to_owned()));
     }
-    let media_type = file_type::detect(bytes).map_or("", |found| found.media_type);
+    let media_type = file_type::media_type(bytes).unwrap_or_default();
     if !media_type.starts_with("image/") {
         return Err(fail(format!("detected invalid type {media_type:?}: not an image"))
-            .hint("PNG, JPEG, GIF, WebP and other bitmap formats are images to opm; SVG is text to it"));
+            .hint("SVG, PNG, JPEG, GIF, WebP and other bitmap formats are images; an SVG file is one svg element, without a * in it"));
     }
     Ok(Icon::new(bytes, media_type))
 }
