@@ -6,12 +6,13 @@ use std::path::Path;
 
 use mainstay_catalog::{Catalog, Format, Limits, MemorySource, Source};
 use mainstay_catalog_store::DirectorySource;
+use mainstay_oci::Client;
 use mainstay_sqlite_index::IndexDatabase;
 use tempfile::TempDir;
 
 use crate::access::{Access, Names};
-use crate::bundle;
-use crate::error::Error;
+use crate::bundle::{self, BundleFiles};
+use crate::error::{BoxError, Error};
 use crate::file_type;
 use crate::image::{Local, joined};
 use crate::kind::{Kind, Place};
@@ -66,27 +67,58 @@ impl Opened {
 
 /// Opens a reference. What exists as a path is that path; everything else is an image (CATLG-32).
 pub async fn open(reference: &str, access: &Access<'_>) -> Result<Opened, Error> {
+    match find(reference, access).await? {
+        Found::Directory(path) => directory(reference, path, access),
+        Found::File(path, head) => file(reference, path, &head, access).await,
+        Found::Image(image) => image.open(access).await,
+    }
+}
+
+/// The files of the bundle that a reference names, below `manifests/` and `metadata/`: of a directory, or of an image wherever it lies.
+pub async fn open_bundle(reference: &str, client: &(dyn Fn() -> Result<Client, BoxError> + Send + Sync)) -> Result<BundleFiles, Error> {
+    match find(reference, &Access::new(client, Kind::BUNDLES)).await? {
+        Found::Directory(path) => bundle::bundle_directory(path),
+        Found::File(..) => Err(Error::Io { path: reference.to_owned(), reason: "is neither a directory nor an image".to_owned() }),
+        Found::Image(image) => image.bundle_files().await,
+    }
+}
+
+/// Where a reference leads.
+enum Found<'r> {
+    Directory(&'r Path),
+    /// A file that is no image, with its first bytes.
+    File(&'r Path, Vec<u8>),
+    Image(Box<Local>),
+}
+
+async fn find<'r>(reference: &'r str, access: &Access<'_>) -> Result<Found<'r>, Error> {
     let path = Path::new(reference);
+    let image = |local: Local| Found::Image(Box::new(local));
     let Ok(metadata) = std::fs::metadata(path) else {
         if let Some((place, name)) = place_and_name(reference, access) {
-            let local = match place {
+            return Ok(image(match place {
                 (Place::Archive, file) => Local::of_archive(reference, file, Some(name)).await?,
                 (_, directory) => Local::of_layout(reference, directory, Some(name))?,
-            };
-            return local.open(access).await;
+            }));
         }
         if access.names == Names::Familiar && looks_like_a_path(reference) {
             return Err(Error::NoFile(reference.to_owned()));
         }
-        return Local::pull(reference, access).await?.open(access).await;
+        return Ok(image(Local::pull(reference, access).await?));
     };
     if metadata.is_dir() {
         if takes_place(access, Place::Layout) && is_layout(path) {
-            return Local::of_layout(reference, path, None)?.open(access).await;
+            return Ok(image(Local::of_layout(reference, path, None)?));
         }
-        return directory(reference, path, access);
+        return Ok(Found::Directory(path));
     }
-    file(reference, path, access).await
+    let failed = |error: std::io::Error| Error::Io { path: reference.to_owned(), reason: error.to_string() };
+    let mut head = Vec::new();
+    File::open(path).and_then(|file| file.take(file_type::HEAD).read_to_end(&mut head)).map_err(failed)?;
+    if !file_type::is_database(&head) && takes_place(access, Place::Archive) && is_archive(reference, path)? {
+        return Ok(image(Local::of_archive(reference, path, None).await?));
+    }
+    Ok(Found::File(path, head))
 }
 
 fn directory(reference: &str, path: &Path, access: &Access<'_>) -> Result<Opened, Error> {
@@ -101,26 +133,21 @@ fn directory(reference: &str, path: &Path, access: &Access<'_>) -> Result<Opened
     Ok(Opened { kind, payload })
 }
 
-async fn file(reference: &str, path: &Path, access: &Access<'_>) -> Result<Opened, Error> {
-    let failed = |error: std::io::Error| Error::Io { path: reference.to_owned(), reason: error.to_string() };
-    let mut head = Vec::new();
-    File::open(path).and_then(|file| file.take(file_type::HEAD).read_to_end(&mut head)).map_err(failed)?;
-    if file_type::is_database(&head) {
+async fn file(reference: &str, path: &Path, head: &[u8], access: &Access<'_>) -> Result<Opened, Error> {
+    if file_type::is_database(head) {
         check(reference, Kind::DATABASE_FILE, access)?;
         let (name, path) = (reference.to_owned(), path.to_owned());
         let catalog = joined(tokio::task::spawn_blocking(move || database(&name, &path)).await)?;
         return Ok(Opened { kind: Kind::DATABASE_FILE, payload: Payload::Catalog(catalog) });
     }
-    if takes_place(access, Place::Archive) && is_archive(reference, path)? {
-        return Local::of_archive(reference, path, None).await?.open(access).await;
-    }
     if !access.accept.contains(&Kind::CATALOG_FILE) {
-        return Err(Error::FileType { reference: reference.to_owned(), found: file_type::describe(&head) });
+        return Err(Error::FileType { reference: reference.to_owned(), found: file_type::describe(head) });
     }
+    let failed = |error: std::io::Error| Error::Io { path: reference.to_owned(), reason: error.to_string() };
     let bytes = whole(path).map_err(failed)?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let source = MemorySource::of(name.strip_suffix(".gz").unwrap_or(&name), bytes);
-    Ok(Opened { kind: Kind::CATALOG_FILE, payload: Payload::Memory(source) })
+    let bare = PACKED.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
+    Ok(Opened { kind: Kind::CATALOG_FILE, payload: Payload::Memory(MemorySource::of(bare, bytes)) })
 }
 
 /// The catalog of an index database.
@@ -159,19 +186,27 @@ fn place_and_name<'r>(reference: &'r str, access: &Access<'_>) -> Option<((Place
     })
 }
 
-/// Whether a text that is no file was meant as one.
+/// Endings of files that are packed.
+const PACKED: [&str; 2] = [".gz", ".zst"];
+
+/// Checks if a text that is no file was meant as one: by how it begins or ends, or because it lies in a directory that is there.
 pub fn looks_like_a_path(text: &str) -> bool {
     let extension = Path::new(text).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    text.starts_with(['.', '/', '~']) || matches!(extension, "json" | "yaml" | "yml" | "gz" | "db" | "tar") || !text.contains(['/', ':'])
+    let ends = matches!(extension, "json" | "yaml" | "yml" | "gz" | "zst" | "db" | "tar");
+    let beside = || !text.contains([':', '@']) && Path::new(text).parent().is_some_and(Path::is_dir);
+    text.starts_with(['.', '/', '~']) || ends || !text.contains(['/', ':']) || beside()
 }
 
-/// A file's bytes, unpacked when they are packed with gzip.
+/// A file's bytes, unpacked when they are packed by gzip or zstd.
 fn whole(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    let mut unpacked = Vec::new();
     if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut unpacked = Vec::new();
         flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(MAX_FILE + 1).read_to_end(&mut unpacked)?;
+        bytes = unpacked;
+    } else if bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        zstd::Decoder::new(bytes.as_slice())?.take(MAX_FILE + 1).read_to_end(&mut unpacked)?;
         bytes = unpacked;
     }
     if bytes.len() as u64 > MAX_FILE { Err(std::io::Error::other(format!("larger than {MAX_FILE} bytes"))) } else { Ok(bytes) }

@@ -4,24 +4,23 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use mainstay_bundle::Bundle;
-use mainstay_catalog_refs::{bundle_directory, looks_like_a_path, pull_files};
+use mainstay_catalog_refs::{bundle_directory, pull_files};
 
+use crate::catalogs;
 use crate::errors::{Exit, Failure};
-use crate::{catalogs, images, progress};
 
 /// The files of a bundle by path.
 pub type Files = mainstay_catalog_refs::BundleFiles;
 
 /// The bundle of a directory or an image, to install it.
 pub fn open(place: &str) -> Result<Bundle, Failure> {
-    let files = if Path::new(place).is_dir() {
-        directory(Path::new(place))?
-    } else if looks_like_a_path(place) {
-        return Err(Failure::new(Exit::Failed, format!("bundle {place}"), "no such directory"));
-    } else {
-        crate::runtime::block_on(pull(place))?
-    };
-    read(place, &files)
+    read(place, &files(place)?)
+}
+
+/// The files of a bundle below `manifests` and `metadata`, of a directory or an image wherever it lies.
+pub fn files(place: &str) -> Result<Files, Failure> {
+    let opened = async { mainstay_catalog_refs::open_bundle(place, &catalogs::client).await };
+    crate::runtime::block_on(async { opened.await.map_err(|error| catalogs::failure(&format!("bundle {place}"), &error)) })
 }
 
 /// The bundle in these files, to install it.
@@ -46,11 +45,6 @@ pub fn directory(path: &Path) -> Result<Files, Failure> {
 }
 
 /// The files of a bundle image, as its labels place them.
-pub async fn pull(reference: &str) -> Result<Files, Failure> {
-    pull_with(&progress::shown(images::client()?), reference).await
-}
-
-/// [`pull`] with a client of one's own.
 pub async fn pull_with(client: &mainstay_oci::Client, reference: &str) -> Result<Files, Failure> {
     pull_files(client, reference).await.map_err(|error| catalogs::failure(&format!("bundle {reference}"), &error))
 }

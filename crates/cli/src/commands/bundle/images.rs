@@ -26,14 +26,14 @@ pub struct Arguments {
     #[arg(value_name = "DIR|REF")]
     bundle: String,
     /// table, json, yaml, name or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml, name or jsonpath=PATH"))]
     output: Format,
 }
 
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bundle = read(&arguments.bundle)?;
-    let own = (!Path::new(&arguments.bundle).is_dir()).then_some(arguments.bundle.as_str());
+    let own = (!Path::new(&arguments.bundle).exists()).then_some(arguments.bundle.as_str());
     let images = bundle.images(own);
     let subject = format!("bundle {}", arguments.bundle);
     for image in images.iter().filter(|image| !image.mirrored) {

@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long = "catalog", short = 'c', value_name = "CATALOG")]
     pub catalogs: Vec<String>,
     /// table, wide, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, wide, json, yaml or jsonpath=PATH"))]
     pub output: Format,
     /// The cluster.
     #[command(flatten)]
@@ -44,7 +44,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (places, names): (Vec<&String>, Vec<&String>) = arguments.catalogs.iter().partition(|text| is_place(text));
     match (places.as_slice(), names.as_slice()) {
         ([], []) => return cluster::search(arguments, None),
-        ([], [name]) => return cluster::search(arguments, Some(name.as_str())),
+        ([], [name]) => {
+            let taken = || format!("there is no file or directory {name} either, so it was taken for a catalog of the cluster");
+            return cluster::search(arguments, Some(name.as_str())).map_err(|failure| failure.because(taken()));
+        }
         (_, []) => {}
         (_, [name, ..]) => {
             let failure = Failure::new(Exit::Usage, format!("--catalog {name}"), "is neither a path that exists nor an image");
@@ -78,9 +81,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     table(&found, arguments.text.is_empty()).print()
 }
 
-/// Whether a text names a file or an image. The names of a cluster's catalogs have neither slash nor colon.
+/// Checks if a text names a file or an image. The names of a cluster's catalogs have neither slash nor colon, nor do they end as files do.
 fn is_place(text: &str) -> bool {
-    text.contains(['/', ':']) || std::path::Path::new(text).exists()
+    let ends = [".json", ".yaml", ".yml", ".gz", ".zst", ".db", ".tar"].iter().any(|ending| text.ends_with(ending));
+    ends || text.starts_with(['.', '~']) || text.contains(['/', ':']) || std::path::Path::new(text).exists()
 }
 
 fn table(found: &[(String, Found)], all: bool) -> Table {
