@@ -53,6 +53,23 @@ impl Bundle {
         self.property_texts()?.into_iter().map(property).collect()
     }
 
+    /// What keeps the bundle from being listed, although it can be installed: a catalog that says it is refused.
+    pub fn listing_problems(&self) -> Result<Vec<String>, ReadError> {
+        let mut problems = Vec::new();
+        let icon = &self.csv.object["spec"]["icon"][0]["base64data"];
+        if icon.as_str().is_some_and(|data| go::base64(data).is_none()) {
+            problems.push("spec.icon[0].base64data of the CSV is not base64 with its padding".to_owned());
+        }
+        for (kind, value) in self.property_texts()? {
+            if kind.is_empty() {
+                problems.push("a property or dependency has no type".to_owned());
+            } else if value == "null" {
+                problems.push(format!("property or dependency of type {kind:?} has no value"));
+            }
+        }
+        Ok(problems)
+    }
+
     /// The entry's properties: type, and value as JSON text with its keys in upstream's order; the manifests come last.
     pub fn catalog_properties(&self) -> Result<Vec<(String, String)>, ReadError> {
         let mut properties = self.property_texts()?;

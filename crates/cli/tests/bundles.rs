@@ -262,6 +262,80 @@ fn from_bundles_tells_all_faults() {
     check(command().args(["opm", "validate", out.to_str().unwrap()]), 0);
 }
 
+/// MS-CLI-05: what `opm validate` would refuse in the catalog is a fault of its bundle, and `bundle validate` says so too; deprecations of a
+/// package that is left out are left out with it, before anything is pushed.
+#[test]
+fn from_bundles_writes_what_is_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("operators");
+    tree_of(&root.join("beacon"), &["1.0.0", "1.0.1", "1.1.0"]);
+    let csv = std::fs::read_dir(root.join("beacon/1.0.1/manifests")).unwrap().map(|entry| entry.unwrap().path());
+    let csv = csv.into_iter().find(|path| path.to_str().unwrap().contains("clusterserviceversion")).unwrap();
+    let text = std::fs::read_to_string(&csv).unwrap();
+    let lines = text.lines().map(|line| {
+        if line.contains("base64data:") {
+            format!("{}base64data: PHN2Zy8", &line[..line.find("base64data").unwrap()])
+        } else {
+            line.to_owned()
+        }
+    });
+    std::fs::write(&csv, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    std::fs::write(root.join("beacon/1.1.0/metadata/properties.yaml"), "properties:\n- type: note\n  value: null\n").unwrap();
+    for (version, message) in [
+        ("1.0.1", "spec.icon[0].base64data of the CSV is not base64 with its padding"),
+        ("1.1.0", "property or dependency of type \"note\" has no value"),
+    ] {
+        let place = root.join("beacon").join(version);
+        let found = parsed(&check(command().args(["bundle", "validate", place.to_str().unwrap(), "-o", "json"]), 1));
+        let findings = found["findings"].as_array().unwrap();
+        assert!(findings.iter().any(|one| one["rule"] == "not-listable" && one["message"] == message), "{found:#}");
+    }
+    for (package, version) in [("lantern", "1.0.0"), ("lantern", "1.1.0")] {
+        let place = folder.path().join("operators").join(package).join(version);
+        for part in ["manifests", "metadata"] {
+            copy_all(&workspace().join("examples/bundles").join(package).join(version).join(part), &place.join(part));
+        }
+    }
+    // Two heads, so that nothing of the package can be listed.
+    std::fs::write(root.join("lantern/ci.yaml"), "updateGraph: replaces-mode\n").unwrap();
+    replace_all(&root.join("lantern/1.1.0/manifests"), "  replaces: lantern.v1.0.0\n", "");
+    let deprecations = "schema: olm.deprecations\npackage: lantern\nentries:\n- reference: {schema: olm.package}\n  message: old\n";
+    std::fs::write(root.join("lantern/deprecations.yaml"), deprecations).unwrap();
+    let out = folder.path().join("out");
+    let words = [
+        "catalog",
+        "from-bundles",
+        root.to_str().unwrap(),
+        "--registry",
+        "registry.example.com",
+        "--no-push",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let refused = check(command().args(words), 1).stderr;
+    for part in ["beacon/1.0.1: spec.icon[0].base64data", "beacon/1.1.0: property or dependency of type", "multiple channel heads"] {
+        assert!(refused.contains(part), "{part}\n{refused}");
+    }
+    let made = check(command().args(words).arg("--skip-invalid"), 0);
+    assert!(made.stdout.contains("beacon.v1.0.0") && !made.stdout.contains("lantern"), "{}{}", made.stdout, made.stderr);
+    check(command().args(["opm", "validate", out.to_str().unwrap()]), 0);
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// Replaces a text in all files of a folder.
+fn replace_all(folder: &Path, from: &str, to: &str) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        std::fs::write(entry.path(), text.replace(from, to)).unwrap();
+    }
+}
+
 /// MS-CLI-05: where the edges come from stands in `ci.yaml`, and packages of the older layout are converted.
 #[test]
 fn from_bundles_of_a_community_tree() {

@@ -49,7 +49,7 @@ pub(super) fn fitted(whole: i64, short: bool, refuse: bool) -> Option<i64> {
 }
 
 /// The bytes that a text stands for, written again; line breaks in it do not count.
-pub(super) fn base64(text: &str) -> Option<String> {
+pub(crate) fn base64(text: &str) -> Option<String> {
     // Go's decoder passes over what the last byte leaves unused.
     const ENGINE: GeneralPurpose = GeneralPurpose::new(
         &alphabet::STANDARD,

@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SELECTOR")]
     select_optional: Option<String>,
     /// Show the optional validators
-    #[arg(long)]
+    #[arg(long, exclusive = true)]
     list_optional: bool,
     /// Values for optional validators: k8s-version, index-path, container-tools
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
@@ -108,22 +108,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// What keeps the bundle from being built and installed, in the words of who would install it: upstream's validators look at other things, and
 /// a bundle that passes here is one that `bundle build`, `catalog from-bundles` and an extension take.
 fn installation(files: &Files, found: &[Outcome]) -> Vec<Outcome> {
-    let outcome = |message: String| Outcome {
+    let outcome = |validator: &str, rule: &str, message: String| Outcome {
         level: Level::Error,
-        validator: "installation".to_owned(),
-        rule: "not-installable".to_owned(),
+        validator: validator.to_owned(),
+        rule: rule.to_owned(),
         text: format!("Error: {message}"),
         message,
         place: None,
         fix: String::new(),
     };
+    let not_installable = |message| outcome("installation", "not-installable", message);
+    let not_listable = |message| outcome("catalog", "not-listable", message);
     if found.iter().any(|outcome| outcome.level == Level::Error) {
         // The verdict is clear, and most of this would be said twice.
         return Vec::new();
     }
     match bundles::read_for_catalog("bundle", files) {
-        Ok(bundle) => bundle.check().into_iter().map(outcome).collect(),
-        Err(failure) => vec![outcome(failure.to_line())],
+        Ok(bundle) => {
+            let listing = bundle.listing_problems().unwrap_or_else(|error| vec![error.to_string()]);
+            bundle.check().into_iter().map(not_installable).chain(listing.into_iter().map(not_listable)).collect()
+        }
+        Err(failure) => vec![not_installable(failure.to_line())],
     }
 }
 

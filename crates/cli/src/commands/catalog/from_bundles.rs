@@ -9,7 +9,8 @@ use clap::{Args, ValueEnum};
 use mainstay_bundle::{Bundle, Content};
 use mainstay_catalog::author::{BundleInput, Mode, Options, compose};
 use mainstay_catalog::{
-    Catalog, Deprecations, Format, Icon, Limits, MemorySource, Property, RelatedImage, Rule, Validation, render, validate,
+    Catalog, Deprecations, Extent, Format, Icon, Invalid as NotValid, Limits, MemorySource, Property, RelatedImage, Rule, render,
+    validate_source,
 };
 use mainstay_diagnostics::counted;
 use serde_json::Value;
@@ -185,6 +186,7 @@ impl Sources {
             packages.entry(source.input.package.clone()).or_default().push(source);
         }
         let mut deprecations = self.deprecations_by_package();
+        deprecations.retain(|package, _| !self.without.contains(package));
         let mut catalog = Catalog::default();
         for (package, sources) in packages {
             let mode = request.mode.or_else(|| self.modes.get(&package).copied()).unwrap_or_default();
@@ -203,11 +205,13 @@ impl Sources {
                     let place = sources.first().map(|source| source.place.clone()).unwrap_or_default();
                     let place = place.parent().map(Path::to_owned).unwrap_or(place);
                     self.faults.push(Fault::of(&place, &failure));
+                    self.without.insert(package);
                 }
             }
         }
         for (package, blobs) in deprecations {
-            let problem = format!("there is no bundle of package {package}");
+            let problem = format!("no bundle of package {package} can be listed");
+            self.without.insert(package);
             self.faults.extend(blobs.into_iter().map(|(place, _)| Fault::new(place, problem.clone())));
         }
         catalog
@@ -275,14 +279,20 @@ fn tagged(repository: &str, input: &BundleInput) -> String {
 fn composed(subject: &str, options: &Options, inputs: Vec<BundleInput>, deprecations: Vec<Deprecations>) -> Result<Catalog, Failure> {
     let mut catalog = compose(options, inputs).map_err(|error| Failure::failed(subject, &error))?;
     catalog.deprecations.extend(deprecations);
-    validate(&catalog).map_err(|validation| invalid(subject, options.mode, &validation))?;
+    // What is written is checked, and not what it is written from: some rules are about the text.
+    let mut text = Vec::new();
+    render(&catalog, Format::JsonLines, &mut text).map_err(|error| Failure::failed(subject, &error))?;
+    let limits = Limits::default();
+    let verdict = validate_source(&MemorySource::of("catalog.json", text), &limits, Extent::Opm);
+    verdict.map_err(|problem| invalid(subject, options.mode, &problem))?;
     Ok(catalog)
 }
 
 /// Why the bundles make no catalog; bundles that do not say what they replace do where their versions order them.
-fn invalid(subject: &str, mode: Mode, validation: &Validation) -> Failure {
-    let failure = Failure::new(Exit::Failed, subject, validation.to_string());
-    let unordered = validation.findings().iter().any(|finding| finding.rule == Rule::SeveralHeads);
+fn invalid(subject: &str, mode: Mode, problem: &NotValid) -> Failure {
+    let failure = Failure::new(Exit::Failed, subject, problem.to_string());
+    let findings = if let NotValid::Rules(validation) = problem { validation.findings() } else { &[] };
+    let unordered = findings.iter().any(|finding| finding.rule == Rule::SeveralHeads);
     if mode == Mode::Replaces && unordered {
         failure.hint("--mode semver makes each version replace the one before it; else let the bundles say what they replace or skip")
     } else {
@@ -337,6 +347,10 @@ fn input(place: &Path, bundle: &Bundle) -> Result<BundleInput, Failure> {
     /// Stands in for the image.
     const UNKNOWN: &str = "unknown.invalid/bundle";
     let subject = format!("bundle {}", place.display());
+    let problems = bundle.listing_problems().map_err(|error| Failure::failed(&subject, &error))?;
+    if !problems.is_empty() {
+        return Err(Failure::new(Exit::Failed, subject, problems.join("; ")));
+    }
     let blob = bundle.catalog_blob(UNKNOWN, Content::CsvMetadata).map_err(|error| Failure::failed(&subject, &error))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

@@ -119,6 +119,8 @@ pub struct Sources {
     pub faults: Vec<Fault>,
     /// Files with deprecations.
     pub deprecations: Vec<PathBuf>,
+    /// Packages of which nothing can be listed, as a fault says.
+    pub without: BTreeSet<String>,
     /// Where the edges of a package come from, as its `ci.yaml` says.
     pub modes: BTreeMap<String, Mode>,
 }
