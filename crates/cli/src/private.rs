@@ -4,10 +4,12 @@
 //! earlier version left readable is mended by [`own`] when the directory is used, from the top down, without following a link: once a
 //! directory is closed to others, nobody can exchange what lies in it.
 
+use std::ffi::CString;
 use std::fs::{DirBuilder, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, fchmod, fstat, openat, statat};
 
@@ -103,50 +105,78 @@ fn close(opened: File, path: &Path, us: u32) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What went wrong with which file or directory.
+type Trouble = (PathBuf, std::io::Error);
+
+/// A directory that is still to be looked at. It is opened when its turn comes, so that no more are open at once than lie in one another.
+struct Waiting {
+    parent: Rc<OwnedFd>,
+    name: CString,
+    path: PathBuf,
+    depth: usize,
+}
+
 /// Takes from others what they may do with an open file, or directory and everything below it; gives how many entries that were. What belongs to
 /// another user, and what is neither file nor directory, stays as it is.
-fn mend(top: OwnedFd, path: &Path, us: u32) -> Result<usize, (PathBuf, std::io::Error)> {
-    let mut mended = 0;
-    let mut open = vec![(top, path.to_owned(), 0)];
-    while let Some((directory, path, depth)) = open.pop() {
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |error: rustix::io::Errno| (path, std::io::Error::from(error))
+fn mend(top: OwnedFd, path: &Path, us: u32) -> Result<usize, Trouble> {
+    let mut waiting = Vec::new();
+    let mut mended = mend_one(top, path, 0, us, &mut waiting)?;
+    while let Some(next) = waiting.pop() {
+        // Its parent is closed to others by now, so that the name still stands for what was looked at.
+        match openat(&*next.parent, &next.name, READING | OFlags::DIRECTORY, Mode::empty()) {
+            Ok(opened) => mended += mend_one(opened, &next.path, next.depth, us, &mut waiting)?,
+            // A process that is at it has removed it.
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => {}
+            Err(error) => return Err(at(&next.path)(error)),
+        }
+    }
+    Ok(mended)
+}
+
+/// How entries are opened that only get another mode.
+const READING: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+fn at(path: &Path) -> impl Fn(rustix::io::Errno) -> Trouble {
+    let path = path.to_owned();
+    move |error| (path.clone(), std::io::Error::from(error))
+}
+
+/// Mends an open file, or directory with the files in it; what directories it holds waits.
+fn mend_one(opened: OwnedFd, path: &Path, depth: usize, us: u32, waiting: &mut Vec<Waiting>) -> Result<usize, Trouble> {
+    let found = fstat(&opened).map_err(at(path))?;
+    if found.st_uid != us {
+        return Ok(0);
+    }
+    let mut mended = usize::from(narrow(&opened).map_err(at(path))?);
+    if !FileType::from_raw_mode(found.st_mode).is_dir() {
+        return Ok(mended);
+    }
+    let directory = Rc::new(opened);
+    for entry in Dir::read_from(&*directory).map_err(at(path))? {
+        let entry = entry.map_err(at(path))?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let child = path.join(std::ffi::OsStr::new(&*name.to_string_lossy()));
+        let found = match statat(&*directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => found,
+            Err(rustix::io::Errno::NOENT) => continue,
+            Err(error) => return Err(at(&child)(error)),
         };
-        let found = fstat(&directory).map_err(at(&path))?;
-        if found.st_uid != us {
+        let kind = FileType::from_raw_mode(found.st_mode);
+        if found.st_uid != us || depth > DEEPEST {
             continue;
         }
-        mended += usize::from(narrow(&directory).map_err(at(&path))?);
-        if !FileType::from_raw_mode(found.st_mode).is_dir() {
-            continue;
-        }
-        for entry in Dir::read_from(&directory).map_err(at(&path))? {
-            let entry = entry.map_err(at(&path))?;
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            let child = path.join(std::ffi::OsStr::new(&*name.to_string_lossy()));
-            let found = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(found) => found,
-                // A process that is at it has removed it.
-                Err(rustix::io::Errno::NOENT) => continue,
-                Err(error) => return Err(at(&child)(error)),
-            };
-            let kind = FileType::from_raw_mode(found.st_mode);
-            let ours = found.st_uid == us && (kind.is_dir() || kind.is_file());
-            if !ours || depth > DEEPEST || (kind.is_file() && found.st_mode & 0o7077 == 0) {
-                continue;
-            }
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            match openat(&directory, name, flags, Mode::empty()) {
-                Ok(opened) if kind.is_dir() => open.push((opened, child, depth + 1)),
+        if kind.is_dir() {
+            waiting.push(Waiting { parent: directory.clone(), name: name.to_owned(), path: child, depth: depth + 1 });
+        } else if kind.is_file() && found.st_mode & 0o7077 != 0 {
+            match openat(&*directory, name, READING, Mode::empty()) {
                 Ok(opened) => mended += usize::from(narrow(&opened).map_err(at(&child))?),
                 // Not even its owner may read it. The directory is closed by now, so that the name still stands for what was looked at.
-                Err(rustix::io::Errno::ACCESS) if kind.is_file() => {
+                Err(rustix::io::Errno::ACCESS) => {
                     let mode = Mode::from_raw_mode(found.st_mode & OWNER);
-                    chmodat(&directory, name, mode, AtFlags::empty()).map_err(at(&child))?;
+                    chmodat(&*directory, name, mode, AtFlags::empty()).map_err(at(&child))?;
                     mended += 1;
                 }
                 // Gone, or a link by now; a link has no mode of its own.

@@ -228,3 +228,26 @@ fn images_are_extracted() {
     extract(&["--path", "/../etc:out"], 2);
     assert_eq!(files("out"), count);
 }
+
+/// KAPI-SRV-09: a cache with many folders side by side is closed to others with a few open files.
+#[test]
+fn many_folders_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let images = folder.path().join("images");
+    for number in 0..300 {
+        let one = images.join(format!("d{number}"));
+        std::fs::create_dir_all(&one).unwrap();
+        std::fs::write(one.join("f"), "").unwrap();
+        std::fs::set_permissions(one.join("f"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    std::fs::set_permissions(&images, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = "ulimit -n 100 && exec \"$0\" resolve beacon --catalog 127.0.0.1:1/none:v1";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_mainstay")]).env("HOME", folder.path()).env("MAINSTAY_CACHE_DIR", folder.path());
+    let outcome = run(&mut shell);
+    assert!(outcome.stderr.contains("now its owner alone can"), "{}", outcome.stderr);
+    for number in 0..300 {
+        let mode = std::fs::metadata(images.join(format!("d{number}/f"))).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{number}");
+    }
+}
