@@ -199,4 +199,31 @@ mod tests {
         assert!(help.contains("\nOperators on a cluster:\n  install     Install a package"), "{help}");
         assert!(help.contains("--log-level") && !help.contains("\nCommands:"), "{help}");
     }
+
+    /// MS-CLI-06: each command takes the formats that its help names, and refuses the others.
+    #[test]
+    fn formats_are_those_of_the_help() {
+        fn walk(command: &clap::Command, seen: &mut usize) {
+            for arg in command.get_arguments().filter(|arg| arg.get_long() == Some("output") && arg.get_possible_values().is_empty()) {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                if !help.contains("json") || help.contains('|') || command.get_name() == "deploy" {
+                    continue;
+                }
+                *seen += 1;
+                for format in ["table", "wide", "json", "yaml", "name", "jsonpath={.a}"] {
+                    let probe = clap::Command::new("probe").arg(arg.clone());
+                    let taken = probe.try_get_matches_from(["probe", "--output", format]).is_ok();
+                    let name = format.split('=').next().unwrap_or_default();
+                    let named = help.split([' ', ',', '=']).any(|word| word == name);
+                    assert_eq!(taken, named, "{} -o {format}: {help}", command.get_name());
+                }
+            }
+            command.get_subcommands().for_each(|sub| walk(sub, seen));
+        }
+        let mut built = Cli::command();
+        built.build();
+        let mut seen = 0;
+        walk(&built, &mut seen);
+        assert!(seen > 25, "{seen}");
+    }
 }

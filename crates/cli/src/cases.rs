@@ -7,11 +7,19 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::errors::{Exit, Failure};
-use crate::output;
+use crate::output::{self, Format};
 use crate::screen::Kind;
 
 /// The longest line.
 const MAX_LINE: u64 = 16 << 20;
+
+/// Refuses formats that answers to many questions do not have: they are JSON, one a line. `default` is what the command writes otherwise.
+pub fn check_format(format: &Format, default: &Format) -> Result<(), Failure> {
+    if format == default || *format == Format::Json {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Usage, "--cases", "answers in JSON, one answer a line").hint("leave -o out, or say -o json"))
+}
 
 /// Answers every line of a file, `-` for standard input. A line that cannot be read is answered with an error, too; the exit code then
 /// says that the input was bad.

@@ -49,6 +49,16 @@ impl FromStr for Format {
     }
 }
 
+/// Takes the formats that a command's help names, and no other: one that is taken is written.
+pub fn among(named: &'static str) -> impl Fn(&str) -> Result<Format, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let format = text.parse()?;
+        let name = text.split('=').next().unwrap_or(text);
+        let known = named.split([' ', ',', '=']).any(|word| word == name);
+        if known { Ok(format) } else { Err(format!("expected {named}")) }
+    }
+}
+
 impl Format {
     /// Whether people read it.
     pub fn is_table(&self) -> bool {
@@ -105,7 +115,7 @@ pub fn value(format: &Format, value: &Value) -> Result<(), Failure> {
             let named = items.iter().map(object_name).collect::<Option<Vec<String>>>().ok_or_else(|| {
                 Failure::new(Exit::Usage, "-o name", "the answer is no object with a name").hint("-o json shows the whole answer")
             })?;
-            named.iter().try_for_each(line)
+            named.iter().try_for_each(|name| line(printable_line(name)))
         }
         Format::Table | Format::Wide | Format::Json => json(&format!("{value:#}\n")),
     }

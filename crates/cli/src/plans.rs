@@ -32,7 +32,7 @@ pub use carry::carry_out;
 pub use change::{Change, InstallWish, Rights};
 pub use make::{Granted, INSTALLER_LABEL, labelled, plan};
 pub use saved::{Saved, compare};
-pub use show::{painted, show};
+pub use show::{painted, painted_lines, show};
 pub use verify::verify;
 
 /// A change that was planned.

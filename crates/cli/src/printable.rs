@@ -31,6 +31,11 @@ pub fn printable_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden)
 }
 
+/// A text whose later lines stand below its first, indented: what it repeats of others begins no line of its own.
+pub fn hanging(text: &str, indent: usize) -> Cow<'_, str> {
+    if text.contains('\n') { Cow::Owned(text.replace('\n', &format!("\n{:indent$}", ""))) } else { Cow::Borrowed(text) }
+}
+
 fn escaped(text: &str, wanted: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.chars().any(&wanted) {
         return Cow::Borrowed(text);

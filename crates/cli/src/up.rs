@@ -80,6 +80,8 @@ impl Cluster {
     /// Starts it; `tell` hears what has come up, with the time it took.
     pub async fn start(options: Options, mut tell: impl FnMut(&str, &str, Duration)) -> Result<Self, Failure> {
         let begun = Instant::now();
+        // Other commands look for it, and for its kubeconfig, from where they are.
+        let options = Options { data_dir: absolute(&options.data_dir), ..options };
         let apis = Arc::new(Apis::open(&options).await?);
         let kubeconfig = apis.server.write_kubeconfig(&apis.url).map_err(|error| Failure::failed("kubeconfig", &error))?;
         tell("api", &apis.url, begun.elapsed());
@@ -93,7 +95,7 @@ impl Cluster {
             pid: std::process::id(),
             server: apis.url.clone(),
             kubeconfig: kubeconfig.clone(),
-            data_dir: absolute(&options.data_dir),
+            data_dir: options.data_dir.clone(),
             components: options.components.names(),
             nodes: options.nodes,
         })?;

@@ -196,3 +196,61 @@ fn which_build_it_is() {
     home.run(&[&asked[..], &["--client"]].concat(), 0);
     home.run(&["version", "--embedded"], 3);
 }
+
+/// MS-CLI-03, MS-CLI-02: a cluster whose data directory was named as seen from somewhere is found from anywhere, with its kubeconfig.
+#[test]
+fn a_relative_data_directory() {
+    let home = Home::new();
+    let words = ["up", "--detach", "--listen", "127.0.0.1:0", "--data-dir", "./one", "--nodes", "0", "--components", "none"];
+    let started = run(home.command().current_dir(home.path()).args(words));
+    let kubeconfig = home.path().canonicalize().unwrap().join("one/kubeconfig");
+    assert!(
+        started.stdout.starts_with(&format!("mainstay: ready kubeconfig={} ", kubeconfig.display())),
+        "{}{}",
+        started.stdout,
+        started.stderr
+    );
+    let status: Value = serde_json::from_str(&home.run(&["status", "-o", "json"], 0).stdout).unwrap();
+    assert_eq!((&status[0]["ready"], status[0]["kubeconfig"].as_str()), (&Value::Bool(true), kubeconfig.to_str()), "{status:#}");
+    assert!(home.run(&["version", "--embedded"], 0).stdout.contains("Server Version"));
+    assert_eq!(run(home.command().current_dir(home.path()).args(["down", "--data-dir", "one"])).code, 0);
+    home.run(&["list"], 3);
+}
+
+/// MS-RBAC-01: what binds an administrator's account cannot be made to bind the least permissions; that is said before anything is changed.
+#[test]
+fn an_administrators_binding_stays() {
+    let home = Home::new();
+    home.up("one");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let registry = format!("{}/ex", listener.local_addr().unwrap());
+    runtime.spawn(mainstay_oci::registry::Registry::in_memory().serve(listener, std::future::pending()));
+    let (catalog, image) = (home.path().join("catalog"), format!("{registry}/catalog:v1"));
+    home.run(&["catalog", "from-bundles", "examples/bundles/beacon", "--registry", &registry, "--out", catalog.to_str().unwrap()], 0);
+    home.run(&["catalog", "build", catalog.to_str().unwrap(), "--push", &image], 0);
+    home.run(&["catalog", "add", "ex", "--ref", &image], 0);
+    home.run(&["install", "beacon", "--version", "1.0.x", "--grant", "admin", "--yes"], 0);
+    for words in [&["upgrade", "beacon", "--grant", "minimal", "--yes"][..], &["plan", "upgrade", "beacon", "--grant", "minimal"]] {
+        let refused = home.run(words, 4).stderr;
+        assert!(
+            refused.contains("clusterrolebinding beacon-installer-binding: binds the account of extension beacon to cluster-admin"),
+            "{refused}"
+        );
+        let hint = "hint: kubectl delete clusterrolebinding beacon-installer-binding && mainstay upgrade beacon --grant minimal";
+        assert!(refused.contains(hint), "{refused}");
+    }
+    let still = home.run(&["list", "beacon", "-o", "jsonpath={.items[0].status.install.bundle.version}"], 0);
+    assert!(still.stdout.starts_with("1.0."), "{}", still.stdout);
+
+    // One extension is watched: what changes is shown once, and its removal, too.
+    let mut child = home.command().args(["list", "beacon", "-w"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().starts_with("NAME"));
+    assert!(lines.next().unwrap().contains("Succeeded"));
+    home.run(&["uninstall", "beacon", "--yes"], 0);
+    assert!(lines.any(|line| line.starts_with("beacon") && line.contains("removed")));
+    assert_eq!(child.try_wait().unwrap(), None, "it goes on");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -120,6 +120,66 @@ fn bundle_render() {
     check(&["bundle", "render", "./nowhere", "--install-namespace", "ops"], 1);
 }
 
+/// MS-CLI-09: the versions that objects are stored in, which no file says, can be given; a version that goes is told of where they are not.
+#[test]
+fn crd_check_with_stored_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let crd = |name: &str, versions: &[&str]| {
+        let version = |name: &&str| json!({"name": name, "served": true, "storage": *name == "v1", "schema": {"openAPIV3Schema": {"type": "object"}}});
+        let object = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "as.example.com"}, "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "as", "kind": "A"}, "versions": versions.iter().map(version).collect::<Vec<_>>()}});
+        let path = folder.path().join(name);
+        std::fs::write(&path, object.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (old, new) = (crd("old.yaml", &["v1alpha1", "v1"]), crd("new.yaml", &["v1"]));
+    let silent = check(&["crd", "check", &old, &new], 0);
+    let told = "warning: crd as.example.com: version v1alpha1 is no longer defined; --stored-versions says if objects are stored in it";
+    assert!(silent.stderr.contains(told), "{}", silent.stderr);
+    assert_eq!(check(&["crd", "check", &old, &new, "--stored-versions", "v1"], 0).stderr, "");
+    let lost = parsed(&check(&["crd", "check", &old, &new, "--stored-versions", "v1alpha1,v1", "-o", "json"], 4));
+    assert_eq!(
+        (&lost["findings"][0]["rule"], &lost["findings"][0]["message"]),
+        (&json!("storedVersionRemoval"), &json!("stored versions removed : [v1alpha1]"))
+    );
+    let wrong = check(&["crd", "check", &old, &new, "--stored-versions", "v2"], 1).stderr;
+    assert!(wrong.contains("defines no version v2") && wrong.contains("hint: its versions are v1alpha1, v1"), "{wrong}");
+    let cases = folder.path().join("cases.jsonl");
+    std::fs::write(&cases, format!("{}\n", json!({"old": "old.yaml", "new": "new.yaml", "storedVersions": ["v1alpha1"]}))).unwrap();
+    let words = ["crd", "check", "--cases", cases.to_str().unwrap(), "--root", folder.path().to_str().unwrap()];
+    assert_eq!(parsed(&check(&words, 0))["safe"], false);
+}
+
+/// MS-CLI-06: options that would be ignored together are refused.
+#[test]
+fn what_would_be_ignored_is_refused() {
+    for words in [
+        &["crd", "check", "--cases", "f", "--stored-versions", "v1"][..],
+        &["crd", "check", "a", "b", "--root", "d"],
+        &["crd", "check", "--cases", "f", "-o", "yaml"],
+        &["versions", "match", "--cases", "f", "-o", "jsonpath={.a}"],
+        &["resolve", "--cases", "f", "--catalog", "examples/catalog", "--version", "1"],
+        &["resolve", "--cases", "f", "--catalog", "examples/catalog", "-o", "yaml"],
+        &["bundle", "render", "--cases", "f", "--install-namespace", "n"],
+        &["bundle", "render", "b", "--install-namespace", "n", "--root", "d"],
+        &["bundle", "validate", "--list-optional", "examples/bundles/beacon/1.0.0"],
+        &["restore", "f", "--verify", "--bump-revision", "7"],
+        &["registry", "serve", "--password", "x"],
+        &["install", "p", "--no-wait", "--timeout", "5m"],
+        &["upgrade", "p", "--no-wait", "--watch"],
+        &["approve", "--yes"],
+        &["graph", "beacon", "--catalog", "examples/catalog", "-o", "svg", "--ascii"],
+        &["graph", "beacon", "--catalog", "examples/catalog", "--out", "x.json", "--ascii"],
+        &["log-level", "--at", "https://127.0.0.1:1", "--token-file", "t", "--context", "c"],
+        &["describe", "x", "-o", "name"],
+        &["status", "-o", "wide"],
+        &["catalog", "mirror", "a", "b", "-o", "jsonpath={.a}"],
+    ] {
+        let refused = check(words, 2);
+        assert!(refused.stdout.is_empty() && refused.stderr.starts_with("error: "), "{words:?}: {}", refused.stderr);
+    }
+}
+
 /// MS-CLI-09: crd check says what is not safe.
 #[test]
 fn crd_check() {

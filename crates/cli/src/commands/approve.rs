@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::flags::{Consent, Shown};
 use super::install::{apply, labelled, named};
 use crate::cluster::{ClusterArgs, Session, not_written, refused};
-use crate::errors::{Exit, Failure, note};
+use crate::errors::{Exit, Failure, note, note_drawn};
 use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format, Table};
-use crate::plans::settings::Settings;
+use crate::plans::{self, settings::Settings};
 use crate::progress::Progress;
 use crate::{bundles, images, runtime, token_access};
 
@@ -51,6 +51,10 @@ pub struct Arguments {
 
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.plan.is_none() && arguments.consent.yes {
+        return Err(Failure::new(Exit::Usage, "--yes", "says yes to a change plan, and none is named")
+            .hint("mainstay approve lists those that wait"));
+    }
     runtime::block_on(async {
         let Some(name) = &arguments.plan else { return list(&arguments.cluster.open().await?, &arguments.shown.format).await };
         let session = arguments.cluster.open_to_change().await?;
@@ -265,8 +269,9 @@ impl Beside {
 /// The change as people see it, on stderr.
 fn show(plan: &ChangePlan, besides: &[Beside], waiting: &[AlongRef]) {
     let ChangePlan { spec, .. } = plan;
+    let mut lines: Vec<String> = Vec::new();
     let from = spec.from.as_ref().map_or_else(|| "nothing".to_owned(), |from| from.name.clone());
-    note(format!(
+    lines.push(format!(
         "clusterextension {}: {from} -> {} ({}, catalog {})",
         spec.extension.name, spec.to.name, spec.to.version, spec.to.catalog
     ));
@@ -278,36 +283,37 @@ fn show(plan: &ChangePlan, besides: &[Beside], waiting: &[AlongRef]) {
         ("images", images),
         ("objects", changes),
     ];
-    for (title, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
-        note(format!("{title}:"));
-        for line in lines {
-            note(format!("  {line}"));
+    for (title, told) in lists.into_iter().filter(|(_, told)| !told.is_empty()) {
+        lines.push(format!("{title}:"));
+        for line in told {
+            lines.push(format!("  {line}"));
         }
     }
     if !dependencies.is_empty() {
-        note("installed along with it:");
+        lines.push("installed along with it:".to_owned());
         for bundle in dependencies {
-            note(format!("  {} ({}) from catalog {}", bundle.name, bundle.version, bundle.catalog));
+            lines.push(format!("  {} ({}) from catalog {}", bundle.name, bundle.version, bundle.catalog));
         }
     }
     for AlongRef { name, package, namespace, service_account, .. } in waiting {
-        note(format!("made for {package} already: clusterextension {name} in namespace {namespace} with account {service_account}"));
+        lines.push(format!("made for {package} already: clusterextension {name} in namespace {namespace} with account {service_account}"));
     }
     for Beside { bundle, namespace, grants, steps, .. } in besides {
-        note(format!(
+        lines.push(format!(
             "to be made for {} in namespace {namespace}, at version {} until mainstay upgrade lets it go on:",
             bundle.name, bundle.version
         ));
         for step in steps {
             if let Step::CreateOnce(object) | Step::Create(object) | Step::Apply { object, .. } = step {
-                note(format!("  {}", named(object)));
+                lines.push(format!("  {}", named(object)));
             }
         }
-        note(format!("rights of the installer of {}:", bundle.package));
+        lines.push(format!("rights of the installer of {}:", bundle.package));
         for grant in grants {
-            note(format!("  {grant}"));
+            lines.push(format!("  {grant}"));
         }
     }
+    note_drawn(plans::painted_lines(lines));
     for warning in warnings {
         crate::errors::warn(&format!("clusterextension {}", spec.extension.name), warning);
     }

@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long)]
     objects_only: bool,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -54,13 +54,13 @@ pub struct Render {
     #[arg(long, value_name = "NAMESPACE")]
     watch_namespace: Vec<String>,
     /// Answer many questions: a file of JSON lines, - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "bundle")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["bundle", "install_namespace", "watch_namespace"])]
     cases: Option<PathBuf>,
-    /// The directory that bundles of cases are below
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    root: PathBuf,
+    /// The directory that bundles of cases are below [default: .]
+    #[arg(long, value_name = "DIR", conflicts_with = "bundle")]
+    root: Option<PathBuf>,
     /// yaml, json, name or jsonpath=PATH
-    #[arg(short, long, default_value = "yaml", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "yaml", value_name = "FORMAT", value_parser = output::among("yaml, json, name or jsonpath=PATH"))]
     output: Format,
 }
 
@@ -94,8 +94,9 @@ pub fn run(command: Commands) -> Result<(), Failure> {
 
 fn run_render(arguments: &Render) -> Result<(), Failure> {
     if let Some(path) = &arguments.cases {
+        cases::check_format(&arguments.output, &Format::Yaml)?;
         return cases::answer(path, |case| {
-            let place = arguments.root.join(cases::required(case, "bundle")?);
+            let place = arguments.root.as_deref().unwrap_or(Path::new(".")).join(cases::required(case, "bundle")?);
             let options = RenderOptions {
                 install_namespace: cases::required(case, "installNamespace")?,
                 target_namespaces: cases::list(case, "targetNamespaces")?,

@@ -131,7 +131,15 @@ fn values(arg: &Arg, path: &[&str]) -> Fitting {
         .into_iter()
         .filter(|value| !value.is_hide_set())
         .map(|value| (value.get_name().to_owned(), about(&value)));
-    Fitting { words: words.collect(), live: live(path, arg.get_id().as_str()) }
+    Fitting { words: words.chain(formats(arg)).collect(), live: live(path, arg.get_id().as_str()) }
+}
+
+/// The formats that the help of `--output` names.
+fn formats(arg: &Arg) -> Vec<(String, String)> {
+    let help = if arg.get_long() == Some("output") { arg.get_help().map(ToString::to_string) } else { None };
+    let help = help.filter(|_| arg.get_possible_values().is_empty()).unwrap_or_default();
+    let named = |format: &&&str| help.split([' ', ',']).any(|word| word == **format);
+    ["table", "wide", "json", "yaml", "name"].iter().filter(named).map(|format| ((*format).to_owned(), String::new())).collect()
 }
 
 /// Which names of the cluster an argument takes.
@@ -141,7 +149,9 @@ fn live(path: &[&str], id: &str) -> Option<Live> {
         | (["list"], "names")
         | (["explain" | "wait"], "what") => Live::Extensions,
         (["install" | "graph" | "rbac"] | ["plan", "install"], "package") => Live::Packages,
-        (["catalog", "show" | "remove"], "name") | (["install"] | ["plan", "install"], "catalog") => Live::Catalogs,
+        (["catalog", "show" | "remove"], "name") | (["install"] | ["plan", "install"], "catalog") | (["catalog", "search"], "catalogs") => {
+            Live::Catalogs
+        }
         (["approve"], "plan") => Live::Plans,
         (_, "namespace" | "watch_namespace") => Live::Namespaces,
         (_, "context") => Live::Contexts,
@@ -211,6 +221,8 @@ mod tests {
         assert!(words("catalog ").contains(&"add".to_owned()));
         assert!(words("install beacon --ch").contains(&"--channel".to_owned()));
         assert_eq!(words("install beacon --grant "), ["minimal", "admin"]);
+        assert_eq!(words("list -o "), ["table", "wide", "json", "yaml", "name"]);
+        assert_eq!(words("describe beacon --output "), ["table", "json", "yaml"]);
         assert_eq!(words("completion "), ["bash", "zsh", "fish", "powershell"]);
         for (line, live) in [
             ("uninstall ", Some(Live::Extensions)),

@@ -7,7 +7,7 @@ use mainstay_schema::upgrade::{UpgradeFinding, check, message};
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::errors::{Exit, Failure};
+use crate::errors::{Exit, Failure, warn};
 use crate::output::{self, Format, Table};
 
 /// Sub-commands.
@@ -22,9 +22,14 @@ pub enum Commands {
 #[command(after_help = "\
 Examples:
   mainstay crd check old.yaml new.yaml
+  mainstay crd check old.yaml new.yaml --stored-versions v1alpha1,v1
   mainstay crd check --cases pairs.jsonl --root crds/
 
-With --cases every line is {\"old\", \"new\"}, files below --root; the answer is what -o json gives.
+A version in which objects are stored may not go. Which these are stands in the status of a CRD that was read from a cluster; of any other,
+--stored-versions says it.
+
+With --cases every line is {\"old\", \"new\"}, files below --root, and \"storedVersions\" where they are known; the answer is what
+-o json gives.
 
 -o json gives {\"safe\", \"findings\": [{\"version\", \"path\", \"rule\", \"severity\", \"message\"}], \"message\"}.
 
@@ -36,14 +41,17 @@ pub struct Check {
     /// The CRD as it would be
     #[arg(required_unless_present = "cases")]
     new: Option<PathBuf>,
+    /// The versions of OLD that objects are stored in, comma-separated
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    stored_versions: Vec<String>,
     /// Answer many questions: a file of JSON lines, - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "old")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["old", "stored_versions"])]
     cases: Option<PathBuf>,
-    /// The directory that files of cases are below
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    root: PathBuf,
+    /// The directory that files of cases are below [default: .]
+    #[arg(long, value_name = "DIR", conflicts_with = "old")]
+    root: Option<PathBuf>,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
 }
 
@@ -51,16 +59,18 @@ pub struct Check {
 pub fn run(command: Commands) -> Result<(), Failure> {
     let Commands::Check(arguments) = command;
     if let Some(path) = &arguments.cases {
+        cases::check_format(&arguments.output, &Format::Table)?;
         return cases::answer(path, |case| {
-            let file = |field| cases::required(case, field).map(|name| arguments.root.join(name));
-            let (name, findings) = compare(&file("old")?, &file("new")?)?;
-            Ok(answer(&name, &findings))
+            let root = arguments.root.as_deref().unwrap_or(Path::new("."));
+            let file = |field| cases::required(case, field).map(|name| root.join(name));
+            let compared = compare(&file("old")?, &file("new")?, &cases::list(case, "storedVersions")?.unwrap_or_default())?;
+            Ok(answer(&compared.name, &compared.findings))
         });
     }
     let (Some(old), Some(new)) = (&arguments.old, &arguments.new) else {
         return Err(Failure::new(Exit::Usage, "crd check", "needs OLD and NEW"));
     };
-    let (name, findings) = compare(old, new)?;
+    let Compared { name, findings, unknown } = compare(old, new, &arguments.stored_versions)?;
     if !arguments.output.is_table() {
         output::value(&arguments.output, &answer(&name, &findings))?;
     } else if findings.is_empty() {
@@ -72,18 +82,50 @@ pub fn run(command: Commands) -> Result<(), Failure> {
         }
         table.print()?;
     }
+    if !unknown.is_empty() {
+        let message = format!("{} no longer defined; --stored-versions says if objects are stored in it", of_versions(&unknown));
+        warn(&format!("crd {name}"), &message);
+    }
     if findings.is_empty() { Ok(()) } else { Err(Failure::no()) }
 }
 
-fn compare(old: &Path, new: &Path) -> Result<(String, Vec<UpgradeFinding>), Failure> {
-    let (old, new, place) = (crd(old)?, crd(new)?, new);
+/// The verdict about two CRDs.
+struct Compared {
+    name: String,
+    findings: Vec<UpgradeFinding>,
+    /// Versions that go, and of which nothing says whether objects are stored in them.
+    unknown: Vec<String>,
+}
+
+/// Compares two files; `stored` are the versions that objects are stored in, where the caller knows them.
+fn compare(old: &Path, new: &Path, stored: &[String]) -> Result<Compared, Failure> {
+    let (mut old, new, place, old_place) = (crd(old)?, crd(new)?, new, old);
     let name = |crd: &Value| crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     if name(&old) != name(&new) {
         let message = format!("defines {}, which cannot replace {}: a definition is replaced by one of its name", name(&new), name(&old));
         return Err(Failure::new(Exit::Failed, format!("crd {}", place.display()), message));
     }
-    let name = name(&new);
-    Ok((name, check(&old, &new).err().unwrap_or_default()))
+    if let Some(missing) = stored.iter().find(|version| !versions(&old).contains(&version.as_str())) {
+        let message = format!("defines no version {missing}, in which objects cannot be stored therefore");
+        return Err(Failure::new(Exit::Failed, format!("crd {}", old_place.display()), message)
+            .hint(format!("its versions are {}", versions(&old).join(", "))));
+    }
+    if !stored.is_empty() {
+        old["status"]["storedVersions"] = stored.into();
+    }
+    let known = old["status"]["storedVersions"].as_array().is_some_and(|stored| !stored.is_empty());
+    let gone = versions(&old).into_iter().filter(|version| !versions(&new).contains(version));
+    let unknown = if known { Vec::new() } else { gone.map(str::to_owned).collect() };
+    Ok(Compared { name: name(&new), findings: check(&old, &new).err().unwrap_or_default(), unknown })
+}
+
+/// The names of the versions of a CRD.
+fn versions(crd: &Value) -> Vec<&str> {
+    crd["spec"]["versions"].as_array().into_iter().flatten().filter_map(|version| version["name"].as_str()).collect()
+}
+
+fn of_versions(versions: &[String]) -> String {
+    if let [one] = versions { format!("version {one} is") } else { format!("versions {} are", versions.join(", ")) }
 }
 
 fn crd(path: &Path) -> Result<Value, Failure> {

@@ -18,6 +18,7 @@ use crate::commands::age;
 use crate::errors::Failure;
 use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format, Table};
+use crate::printable::hanging;
 use crate::runtime;
 
 /// Arguments.
@@ -26,7 +27,7 @@ pub struct Arguments {
     /// The extension
     name: String,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -133,7 +134,8 @@ impl Description {
         let installed = extensions::installed(extension);
         let mut out = String::new();
         let mut say = |key: &str, value: String| {
-            let value = if value.is_empty() { "-".to_owned() } else { value };
+            // A text of several lines stays below its beginning.
+            let value = if value.is_empty() { "-".to_owned() } else { hanging(&value, 12).into_owned() };
             let key = format!("{key}:");
             // Writing to a string does not fail.
             let _written = writeln!(out, "{key:<12}{value}");
@@ -166,7 +168,7 @@ impl Description {
         out.push_str(&table.render(2));
         if let Some(problem) = &self.unknown {
             // Writing to a string does not fail.
-            let _written = writeln!(out, "Not known:  {problem}");
+            let _written = writeln!(out, "Not known:  {}", hanging(problem, 12));
         }
         out.push_str("Objects:\n");
         let mut table = Table::new(&["OBJECT", "STATE"]);

@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
     #[command(flatten)]
     cluster: ClusterArgs,

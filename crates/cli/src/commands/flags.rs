@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::durations;
 use crate::errors::Failure;
-use crate::output::Format;
+use crate::output::{self, Format};
 use crate::progress;
 
 /// Whether people are asked before something is changed.
@@ -46,7 +46,7 @@ impl Patience {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Waiting {
     /// Do not wait until it is done
-    #[arg(long)]
+    #[arg(long, conflicts_with = "timeout")]
     pub no_wait: bool,
     /// How long.
     #[command(flatten)]
@@ -64,7 +64,7 @@ impl Waiting {
 #[derive(Clone, Debug, Args)]
 pub struct Shown {
     /// table, wide, json, yaml, name or jsonpath=PATH
-    #[arg(short = 'o', long = "output", default_value = "table", value_name = "FORMAT")]
+    #[arg(short = 'o', long = "output", default_value = "table", value_name = "FORMAT", value_parser = output::among("table, wide, json, yaml, name or jsonpath=PATH"))]
     pub format: Format,
 }
 

@@ -100,6 +100,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (None, Some(path)) => Form::of(path)?,
         (None, None) => Form::Text,
     };
+    if arguments.ascii && form != Form::Text {
+        return Err(Failure::new(Exit::Usage, "--ascii", "is for text, and another form is asked for").hint("leave --ascii out"));
+    }
     if !arguments.catalog.is_empty() {
         let catalogs = catalogs::open_all(&arguments.catalog)?;
         let shelves: Vec<Shelf<'_>> = catalogs.iter().map(|catalog| Shelf { name: &catalog.name, index: &catalog.index }).collect();

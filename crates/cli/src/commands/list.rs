@@ -1,5 +1,7 @@
 //! `mainstay list`: what is installed (MS-CLI-05).
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use futures::TryStreamExt as _;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
@@ -32,7 +34,7 @@ pub struct Arguments {
     #[arg(long, short)]
     watch: bool,
     /// table, wide, json, yaml, name or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, wide, json, yaml, name or jsonpath=PATH"))]
     output: Format,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -43,12 +45,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
         let (all, version) = listed(&session, arguments).await?;
+        if let Some(name) = arguments.names.iter().find(|name| !all.iter().any(|extension| extension.metadata.name.as_ref() == Some(name)))
+        {
+            return Err(
+                Failure::new(Exit::NotFound, format!("clusterextension {name}"), "not found").hint("mainstay list shows what is installed")
+            );
+        }
         show(arguments, &all)?;
-        if arguments.watch { watch(&session, arguments, version).await } else { Ok(()) }
+        if arguments.watch { watch(&session, arguments, all, version).await } else { Ok(()) }
     })
 }
 
-/// Those that are asked for, and the revision that they are of.
+/// Shows one extension and every change of it.
+pub async fn follow(session: &Session, name: &str, output: Format) -> Result<(), Failure> {
+    let arguments = Arguments { names: vec![name.to_owned()], selector: None, watch: true, output, cluster: ClusterArgs::default() };
+    let (all, version) = listed(session, &arguments).await?;
+    show(&arguments, &all)?;
+    watch(session, &arguments, all, version).await
+}
+
+/// Those that are asked for, as far as they are there, and the revision that they are of.
 async fn listed(session: &Session, arguments: &Arguments) -> Result<(Vec<ClusterExtension>, String), Failure> {
     let api: Api<ClusterExtension> = Api::all(session.client.clone());
     let which = arguments.selector.as_deref().map_or_else(ListParams::default, |labels| ListParams::default().labels(labels));
@@ -57,14 +73,8 @@ async fn listed(session: &Session, arguments: &Arguments) -> Result<(Vec<Cluster
     if arguments.names.is_empty() {
         return Ok((list.items, version));
     }
-    let mut found = Vec::new();
-    for name in &arguments.names {
-        let one = list.items.iter().find(|extension| extension.metadata.name.as_ref() == Some(name));
-        found.push(one.cloned().ok_or_else(|| {
-            Failure::new(Exit::NotFound, format!("clusterextension {name}"), "not found").hint("mainstay list shows what is installed")
-        })?);
-    }
-    Ok((found, version))
+    let named = |name: &String| list.items.iter().find(|extension| extension.metadata.name.as_ref() == Some(name)).cloned();
+    Ok((arguments.names.iter().filter_map(named).collect(), version))
 }
 
 fn show(arguments: &Arguments, all: &[ClusterExtension]) -> Result<(), Failure> {
@@ -115,44 +125,108 @@ fn row(arguments: &Arguments, extension: &ClusterExtension) -> Vec<String> {
     row
 }
 
-/// Shows each change, a row or a document at a time. A watch that ends, as they all do, is begun anew from a list.
-async fn watch(session: &Session, arguments: &Arguments, mut version: String) -> Result<(), Failure> {
+/// What a watch has shown.
+#[derive(Default)]
+struct Seen(BTreeMap<String, ClusterExtension>);
+
+/// A change to be shown.
+#[derive(Debug, PartialEq)]
+enum News {
+    Changed(ClusterExtension),
+    Removed(ClusterExtension),
+}
+
+impl Seen {
+    /// Notes an extension; gives it where it is not what was seen last.
+    fn note(&mut self, extension: ClusterExtension) -> Option<News> {
+        let name = extension.metadata.name.clone().unwrap_or_default();
+        let before = self.0.insert(name, extension.clone());
+        (before.as_ref() != Some(&extension)).then_some(News::Changed(extension))
+    }
+
+    /// Notes that an extension is gone, where it was there.
+    fn gone(&mut self, name: &str) -> Option<News> {
+        self.0.remove(name).map(News::Removed)
+    }
+
+    /// Notes all that is there now; gives what is not as it was, and what is gone.
+    fn note_all(&mut self, all: Vec<ClusterExtension>) -> Vec<News> {
+        let named = |name: &String| all.iter().any(|extension| extension.metadata.name.as_ref() == Some(name));
+        let missing: Vec<String> = self.0.keys().filter(|name| !named(name)).cloned().collect();
+        let removed: Vec<News> = missing.iter().filter_map(|name| self.gone(name)).collect();
+        all.into_iter().filter_map(|extension| self.note(extension)).chain(removed).collect()
+    }
+}
+
+/// Shows each change, a row or a document at a time. A watch that ends, as they all do, is begun again from a list.
+async fn watch(session: &Session, arguments: &Arguments, all: Vec<ClusterExtension>, mut version: String) -> Result<(), Failure> {
     let api: Api<ClusterExtension> = Api::all(session.client.clone());
     let which = arguments.selector.as_deref().map_or_else(WatchParams::default, |labels| WatchParams::default().labels(labels));
     let failed = |error: &kube::Error| refused("clusterextensions", error);
+    let asked = |name: &str| arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name);
+    let mut seen = Seen::default();
+    seen.note_all(all);
     loop {
         let mut events = Box::pin(api.watch(&which, &version).await.map_err(|error| failed(&error))?);
         loop {
-            match events.try_next().await.map_err(|error| failed(&error))? {
-                Some(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => changed(arguments, &extension, false)?,
-                Some(WatchEvent::Deleted(extension)) => changed(arguments, &extension, true)?,
-                Some(WatchEvent::Bookmark(_)) => {}
+            let news = match events.try_next().await.map_err(|error| failed(&error))? {
+                Some(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => {
+                    if asked(extension.metadata.name.as_deref().unwrap_or_default()) { seen.note(extension) } else { None }
+                }
+                Some(WatchEvent::Deleted(extension)) => seen.gone(extension.metadata.name.as_deref().unwrap_or_default()),
+                Some(WatchEvent::Bookmark(_)) => None,
                 // Too old: what was missed is shown with the rest.
                 Some(WatchEvent::Error(_)) | None => break,
-            }
+            };
+            news.iter().try_for_each(|news| tell(arguments, news))?;
         }
         let (all, now) = listed(session, arguments).await?;
-        if now != version {
-            show(arguments, &all)?;
-        }
+        seen.note_all(all).iter().try_for_each(|news| tell(arguments, news))?;
         version = now;
     }
 }
 
-fn changed(arguments: &Arguments, extension: &ClusterExtension, gone: bool) -> Result<(), Failure> {
-    let name = extension.metadata.name.clone().unwrap_or_default();
-    if !arguments.names.is_empty() && !arguments.names.contains(&name) {
-        return Ok(());
-    }
+fn tell(arguments: &Arguments, news: &News) -> Result<(), Failure> {
+    let (News::Changed(extension) | News::Removed(extension)) = news;
     if !arguments.output.is_table() {
         let mut list = with_kind(std::slice::from_ref(extension), API_VERSION, "ClusterExtension")?;
         return output::value(&arguments.output, &list["items"][0].take());
     }
     let mut table = titled(arguments);
     let mut row = row(arguments, extension);
-    if gone {
+    if matches!(news, News::Removed(_)) {
         "removed".clone_into(&mut row[4]);
     }
     table.row(row);
     output::print(table.render(0).split_once('\n').map_or("", |(_, rows)| rows))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn extension(name: &str, version: &str) -> ClusterExtension {
+        serde_json::from_value(json!({
+            "apiVersion": API_VERSION, "kind": "ClusterExtension", "metadata": {"name": name, "resourceVersion": version},
+            "spec": {"namespace": "n", "source": {"sourceType": "Catalog", "catalog": {"packageName": name}}},
+        }))
+        .unwrap()
+    }
+
+    /// MS-CLI-05: a watch shows what changed, once, and what is gone; beginning again from a list repeats nothing.
+    #[test]
+    fn changes_are_shown_once() {
+        let mut seen = Seen::default();
+        seen.note_all(vec![extension("a", "1"), extension("b", "2")]);
+        assert_eq!(seen.note_all(vec![extension("a", "1"), extension("b", "2")]), []);
+        assert_eq!(seen.note(extension("a", "1")), None, "an event that tells of what was listed");
+        assert_eq!(seen.note(extension("a", "3")), Some(News::Changed(extension("a", "3"))));
+        assert_eq!(seen.note_all(vec![extension("a", "3")]), [News::Removed(extension("b", "2"))]);
+        assert_eq!(seen.gone("b"), None, "it was told of already");
+        assert_eq!(seen.gone("a"), Some(News::Removed(extension("a", "3"))));
+        assert_eq!(seen.note(extension("a", "9")), Some(News::Changed(extension("a", "9"))), "it is there again");
+    }
 }

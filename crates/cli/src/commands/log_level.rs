@@ -50,7 +50,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "at")]
     tls_server_name: Option<String>,
     /// The token to ask with, instead of the credentials of the kubeconfig
-    #[arg(long, value_name = "FILE", requires = "at")]
+    #[arg(long, value_name = "FILE", requires = "at", conflicts_with_all = ["kubeconfig", "context", "embedded"])]
     token_file: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -69,7 +69,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["scope", "namespace"])]
     excess: bool,
     /// yaml, json, name or, of a comparison and of --excess, table
-    #[arg(short, long, value_name = "FORMAT")]
+    #[arg(short, long, value_name = "FORMAT", value_parser = output::among("yaml, json, name or, of a comparison and of --excess, table"))]
     output: Option<Format>,
     #[command(flatten)]
     cluster: ClusterArgs,

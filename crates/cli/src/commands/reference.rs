@@ -83,7 +83,8 @@ fn usage(command: &Command, name: &str) -> String {
 }
 
 fn is_own(argument: &Arg) -> bool {
-    !argument.is_hide_set() && !argument.is_global_set() && !matches!(argument.get_id().as_str(), "help" | "version")
+    use clap::ArgAction::{Help, HelpLong, HelpShort, Version};
+    !argument.is_hide_set() && !argument.is_global_set() && !matches!(argument.get_action(), Help | HelpLong | HelpShort | Version)
 }
 
 /// One line for each argument: how it is written, what it does, its default and its values.

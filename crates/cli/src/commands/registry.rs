@@ -47,7 +47,7 @@ pub struct Serve {
     #[arg(long, value_name = "NAME", requires = "password")]
     user: Option<String>,
     /// The password that goes with --user
-    #[arg(long, env = "MAINSTAY_REGISTRY_PASSWORD", hide_env_values = true, value_name = "PASSWORD")]
+    #[arg(long, env = "MAINSTAY_REGISTRY_PASSWORD", hide_env_values = true, value_name = "PASSWORD", requires = "user")]
     password: Option<String>,
 }
 

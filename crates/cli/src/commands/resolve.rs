@@ -58,10 +58,10 @@ pub struct Arguments {
     #[arg(long)]
     resolve_dependencies: bool,
     /// Answer many questions: a file of JSON lines, - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "packages")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["packages", "version", "channel", "installed"])]
     cases: Option<PathBuf>,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
 }
 
@@ -84,6 +84,9 @@ impl From<Policy> for UpgradeConstraintPolicy {
 
 /// Answers.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.cases.is_some() {
+        cases::check_format(&arguments.output, &Format::Table)?;
+    }
     let catalogs = catalogs::open_all(&arguments.catalog)?;
     let labels = BTreeMap::new();
     let candidates: Vec<CandidateCatalog<'_>> = catalogs

@@ -32,10 +32,10 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "data_dir")]
     verify: bool,
     /// By how much revisions leap; more than were written since the backup
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, conflicts_with = "verify")]
     bump_revision: u64,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
 }
 

@@ -25,10 +25,10 @@ use super::flags::{Consent, Patience, Shown, goes_on};
 use super::install::{apply, finish, labelled};
 use super::upgrade::Granted;
 use crate::cluster::{ClusterArgs, MANAGER, Session, not_written, refused};
-use crate::errors::{Exit, Failure, note};
+use crate::errors::{Exit, Failure, note, note_drawn};
 use crate::extensions::{self, Chosen, Wanted};
 use crate::output::{self, Format};
-use crate::plans::settings::Settings;
+use crate::plans::{self, settings::Settings};
 use crate::progress::Progress;
 use crate::runtime;
 
@@ -141,7 +141,7 @@ async fn rollback(session: &Session, arguments: &Arguments, extension: &ClusterE
         show(arguments, &way)?;
         return if way.verdict.verdict == Class::Safe { Ok(()) } else { Err(Failure::no()) };
     }
-    way.lines().iter().for_each(note);
+    note_drawn(plans::painted_lines(way.lines()));
     let refusal = |problem: String| {
         way.verdict.risks.iter().fold(Failure::new(Exit::Impossible, subject(), problem), |failure, risk| failure.because(risk.to_string()))
     };
@@ -327,7 +327,7 @@ async fn write(session: &Session, name: &str, patch: &Value) -> Result<ClusterEx
 
 fn show(arguments: &Arguments, way: &Way) -> Result<(), Failure> {
     if arguments.shown.format.is_table() {
-        return way.lines().iter().try_for_each(output::line);
+        return output::drawn(&format!("{}\n", plans::painted_lines(way.lines())));
     }
     let mut document = way.document()?;
     document["kind"] = "RollbackVerdict".into();

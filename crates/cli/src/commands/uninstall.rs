@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use super::flags::{Consent, Patience, Shown};
 use super::install::named;
 use crate::cluster::{ClusterArgs, Session, not_written};
-use crate::errors::{Exit, Failure, note, warn};
+use crate::errors::{Exit, Failure, note_drawn, warn};
 use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format};
 use crate::ownership;
+use crate::plans;
 use crate::progress::Progress;
 use crate::runtime;
 
@@ -121,7 +122,7 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
     if arguments.dry_run {
         return show_preview(arguments, &preview);
     }
-    lines(arguments, &preview).into_iter().for_each(note);
+    note_drawn(plans::painted_lines(lines(arguments, &preview)));
     guard(arguments, &found, &preview)?;
     arguments.consent.ask(&format!("uninstall {name}?"))?;
 
@@ -275,7 +276,7 @@ fn lines(arguments: &Arguments, preview: &Preview) -> Vec<String> {
 
 fn show_preview(arguments: &Arguments, preview: &Preview) -> Result<(), Failure> {
     if arguments.shown.format.is_table() {
-        return lines(arguments, preview).into_iter().try_for_each(output::line);
+        return output::drawn(&format!("{}\n", plans::painted_lines(lines(arguments, preview))));
     }
     let mut document = serde_json::to_value(preview).map_err(|error| Failure::failed("preview", &error))?;
     document["kind"] = "RemovalPreview".into();

@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::flags::{Carrying, goes_on};
 use super::install::{dry_run, perform};
+use super::list;
 use crate::cluster::ClusterArgs;
 use crate::errors::Failure;
 use crate::extensions;
@@ -20,6 +21,7 @@ Examples:
   mainstay upgrade beacon --version 1.1.x      to a version in this range; later ones in it follow by themselves
   mainstay upgrade beacon --channel candidate
   mainstay upgrade beacon --dry-run            only the plan
+  mainstay upgrade beacon -w                   and then every change of it, as mainstay list -w shows them
 
 Without --version a version that is pinned is let go. Rights that the new version needs beyond the present ones are shown and granted to
 the account that mainstay install made; an account of yours is left alone unless --grant is given. mainstay plan upgrade shows it alone.")]
@@ -38,6 +40,9 @@ pub struct Arguments {
     /// Only show the plan (exit code 4 where it is not doable)
     #[arg(long)]
     pub dry_run: bool,
+    /// Then show every change of it, until interrupted
+    #[arg(long, short, conflicts_with_all = ["dry_run", "no_wait"])]
+    pub watch: bool,
     /// How it is done.
     #[command(flatten)]
     pub carrying: Carrying,
@@ -66,6 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             return dry_run(&session, &change, &arguments.carrying.shown.format).await;
         }
         let question = |planned: &Planned| format!("upgrade {name} to {}?", planned.bundle().unwrap_or_default());
-        runtime::until_interrupt(Box::pin(perform(&session, &change, question, &arguments.carrying)), hints).await
+        runtime::until_interrupt(Box::pin(perform(&session, &change, question, &arguments.carrying)), hints).await?;
+        if arguments.watch { list::follow(&session, name, arguments.carrying.shown.format.clone()).await } else { Ok(()) }
     })
 }

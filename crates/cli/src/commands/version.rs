@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::cluster::{ClusterArgs, refused};
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format};
+use crate::printable::printable_line;
 use crate::{built, runtime};
 
 /// How long the server may take: who asks for a version does not wait for a cluster to come up.
@@ -29,7 +30,7 @@ pub struct Arguments {
     #[arg(long)]
     client: bool,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -79,7 +80,9 @@ fn show(format: &Format, server: Option<&Value>) -> Result<(), Failure> {
     if !built::COMMIT.is_empty() {
         output::line(format!("Client Commit: {}", built::COMMIT))?;
     }
-    server.map_or(Ok(()), |server| output::line(format!("Server Version: {}", server["gitVersion"].as_str().unwrap_or_default())))
+    server.map_or(Ok(()), |server| {
+        output::line(format!("Server Version: {}", printable_line(server["gitVersion"].as_str().unwrap_or_default())))
+    })
 }
 
 fn client() -> Value {

@@ -43,7 +43,7 @@ pub struct Match {
     #[arg(long, value_name = "FILE", conflicts_with = "range")]
     cases: Option<PathBuf>,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
 }
 
@@ -62,6 +62,7 @@ enum Range {
 pub fn run(command: Commands) -> Result<(), Failure> {
     let Commands::Match(arguments) = command;
     if let Some(path) = &arguments.cases {
+        cases::check_format(&arguments.output, &Format::Table)?;
         return cases::answer(path, |case| {
             let dialect = match cases::text(case, "dialect")?.as_deref() {
                 None => arguments.dialect,

@@ -347,6 +347,7 @@ impl Making<'_, '_> {
                         manifests(&all, &granted.installer).into_iter().map(|object| labelled(object, &name)).collect();
                     // The account is there; if it is the user's, an uninstall must not take it for ours.
                     made.retain(|object| object["kind"] != "ServiceAccount");
+                    self.check_bindings(&name, &made).await?;
                     writes.extend(made.iter().cloned().map(Write::Apply));
                     Counted::With(made)
                 }
@@ -360,6 +361,25 @@ impl Making<'_, '_> {
         writes.push(Write::Patch(place(&name), patch));
         let path = self.world.walk(&wanted, &counted, self.depth, self.progress).await?;
         self.planned(change, &wanted, writes, rights, path).await
+    }
+
+    /// Refuses to bind anew what is bound to another role, as where the account was made an administrator: the API does not let a binding's
+    /// role be changed.
+    async fn check_bindings(&mut self, name: &str, made: &[Value]) -> Result<(), Failure> {
+        for binding in made.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("RoleBinding"))) {
+            let target = ObjectRef::of(binding).map_err(|error| Failure::failed("binding", &error))?;
+            let Some(live) = self.world.look(&target).await? else { continue };
+            if live["roleRef"]["kind"] == binding["roleRef"]["kind"] && live["roleRef"]["name"] == binding["roleRef"]["name"] {
+                continue;
+            }
+            let (kind, role) = (target.kind.to_lowercase(), live["roleRef"]["name"].as_str().unwrap_or_default());
+            let place = if target.namespace.is_empty() { String::new() } else { format!(" -n {}", target.namespace) };
+            let message = format!("binds the account of extension {name} to {role}, and the role of a binding cannot be changed");
+            return Err(Failure::new(Exit::Impossible, format!("{kind} {}", target.name), message)
+                .because(format!("the least permissions are granted by a {} of this name", target.kind))
+                .hint(format!("kubectl delete {kind} {}{place} && mainstay upgrade {name} --grant minimal", target.name)));
+        }
+        Ok(())
     }
 
     async fn object(&mut self, change: &Change, wanted: &Value, with: &[Value]) -> Result<Planned, Failure> {

@@ -10,7 +10,7 @@ use mainstay_olm_v1::extension::preview::{
 use owo_colors::OwoColorize as _;
 
 use super::Planned;
-use crate::printable::printable;
+use crate::printable::{hanging, printable, printable_line};
 
 /// Fields of one object that are shown; JSON has them all.
 const FIELDS: usize = 20;
@@ -18,12 +18,12 @@ const FIELDS: usize = 20;
 /// The plan as text; `wide` shows what stays as it is, too.
 pub fn show(planned: &Planned, wide: bool) -> String {
     let Planned { preview, notes, rollback, .. } = planned;
-    let mut text = format!("ClusterExtension {}\n", preview.extension);
+    let mut text = format!("ClusterExtension {}\n", hanging(&preview.extension, 2));
     if let Some(way) = rollback {
         // What speaks against it is the problem of its step, or among the warnings.
-        let _ = writeln!(text, "rollback {}", way.headline());
+        let _ = writeln!(text, "rollback {}", hanging(&way.headline(), 2));
         for line in way.assurances() {
-            let _ = writeln!(text, "  {line}");
+            let _ = writeln!(text, "  {}", hanging(&line, 4));
         }
     }
     let written: Vec<&Object> = preview.writes.iter().filter(|write| wide || write.change.is_one()).collect();
@@ -34,7 +34,7 @@ pub fn show(planned: &Planned, wide: bool) -> String {
     let many = preview.steps.len() > 1;
     for (index, step) in preview.steps.iter().enumerate() {
         let number = if many { format!("step {} of {}: ", index + 1, preview.steps.len()) } else { String::new() };
-        let _ = writeln!(text, "\n{number}{}", headline(step));
+        let _ = writeln!(text, "\n{number}{}", hanging(&headline(step), 2));
         body(&mut text, step, wide);
     }
     section(&mut text, 0, "not looked at:", notes.iter().cloned());
@@ -65,6 +65,26 @@ pub fn painted(text: &str) -> String {
         out.push_str(end);
     }
     out
+}
+
+/// Lines of a change in colour, as [`painted`] paints a plan: where a heading says what happens, it says it of all lines below it.
+pub fn painted_lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> String {
+    let mut heading = String::new();
+    let mut paint = |line: S| {
+        let line = printable_line(line.as_ref()).into_owned();
+        if !line.starts_with(' ') {
+            heading.clone_from(&line);
+            return painted(&line);
+        }
+        match heading.as_str() {
+            "to be deleted:" | "rights lost:" => line.red().to_string(),
+            heading if heading.ends_with("and deleted with them:") => line.red().to_string(),
+            "to be kept:" => line.green().to_string(),
+            "needed by:" | "used by others:" | "rights gained:" => line.yellow().to_string(),
+            _ => painted(&line),
+        }
+    };
+    lines.into_iter().map(&mut paint).collect::<Vec<_>>().join("\n")
 }
 
 fn headline(step: &Step) -> String {
@@ -139,7 +159,7 @@ fn section(text: &mut String, indent: usize, title: &str, lines: impl Iterator<I
             let _ = writeln!(text, "{pad}{title}");
             empty = false;
         }
-        let _ = writeln!(text, "{pad}  {line}");
+        let _ = writeln!(text, "{pad}  {}", hanging(&line, pad.len() + 4));
     }
 }
 
@@ -226,6 +246,14 @@ mod tests {
         assert!(shown.contains("\n  keep it\n\n"), "{shown:?}");
         let plain: String = anstream::adapter::strip_str(&shown).to_string();
         assert_eq!(plain, "install x\n  create    ConfigMap a\\u{1b}[31m\n  keep it\n\nnot doable\n");
+    }
+
+    /// MS-PLAN-01, MS-CLI-06: a heading colours what is below it, and a line of others stays one line.
+    #[test]
+    fn lines_are_painted() {
+        let shown = painted_lines(["to be deleted:", "  Deployment a\nhint: b", "to be kept:", "  Namespace n"]);
+        assert!(shown.contains("\u{1b}[31m  Deployment a\\nhint: b\u{1b}[39m\n"), "{shown:?}");
+        assert!(shown.ends_with("\u{1b}[32m  Namespace n\u{1b}[39m"), "{shown:?}");
     }
 
     /// MS-PLAN-01: one custom resource is one.

@@ -44,7 +44,7 @@ pub struct Arguments {
     #[arg(long)]
     check_images: bool,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
 }
 

@@ -19,6 +19,7 @@ use crate::errors::{Exit, Failure, note};
 use crate::images;
 use crate::market::{Market, Unavailable};
 use crate::output::{self, Format, Table};
+use crate::printable::printable_line;
 use crate::progress::{Progress, confirm};
 use crate::runtime;
 
@@ -45,7 +46,7 @@ pub struct Add {
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
     /// Do not wait until it serves
-    #[arg(long)]
+    #[arg(long, conflicts_with = "timeout")]
     no_wait: bool,
     /// How long to wait: 90s, 2m
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = durations::parse)]
@@ -61,7 +62,7 @@ pub struct Add {
 #[derive(Debug, Args)]
 pub struct List {
     /// table, wide, json, yaml, name or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, wide, json, yaml, name or jsonpath=PATH"))]
     output: Format,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -73,7 +74,7 @@ pub struct Show {
     /// The catalog
     name: String,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -268,8 +269,9 @@ pub fn show(arguments: &Show) -> Result<(), Failure> {
         if let Some(description) = description(&arguments.name) {
             output::line(format!("Holds:      {description}"))?;
         }
-        output::line(format!("Reference:  {reference}"))?;
-        output::line(format!("Resolved:   {}", status.resolved_source.map(|source| source.image.reference).unwrap_or_default()))?;
+        output::line(format!("Reference:  {}", printable_line(&reference)))?;
+        let resolved = status.resolved_source.map(|source| source.image.reference).unwrap_or_default();
+        output::line(format!("Resolved:   {}", printable_line(&resolved)))?;
         output::line(format!("Priority:   {}", catalog.spec.priority))?;
         output::line("Conditions:")?;
         let mut table = Table::new(&["TYPE", "STATUS", "REASON", "MESSAGE"]);

@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = criterion)]
     fail_on: Vec<Criterion>,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
 }
 

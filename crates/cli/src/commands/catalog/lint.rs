@@ -59,7 +59,7 @@ pub struct Arguments {
     #[arg(long, value_name = "RULE", value_parser = rule, exclusive = true)]
     explain: Option<Rule>,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
 }
 

@@ -81,7 +81,7 @@ pub struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,
     /// table, json or yaml
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json or yaml"))]
     output: Format,
 }
 

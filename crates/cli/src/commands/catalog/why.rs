@@ -36,7 +36,7 @@ pub struct Arguments {
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
     /// table, json, yaml or jsonpath=PATH
-    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT", value_parser = output::among("table, json, yaml or jsonpath=PATH"))]
     output: Format,
 }
 

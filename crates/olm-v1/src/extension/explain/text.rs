@@ -23,10 +23,10 @@ pub fn ago(now: Timestamp, then: Timestamp) -> String {
 impl Explanation {
     /// The text, as a terminal shows it.
     pub fn text(&self, now: Timestamp) -> String {
-        let mut out = format!("{}: {}\n", self.subject, self.summary);
+        let mut out = format!("{}: {}\n", self.subject, self.summary).trim_end().replace('\n', "\n  ") + "\n";
         let mut fact = |key: &str, value: &str| {
             // Writing to a string does not fail.
-            let _written = writeln!(out, "  {key:<11}{value}");
+            let _written = writeln!(out, "  {key:<11}{}", value.replace('\n', "\n    "));
         };
         if let Some((name, _)) = &self.installed {
             let stays = if self.state == State::Held && self.waits_for.is_some() { ", which stays meanwhile" } else { "" };
@@ -61,7 +61,7 @@ impl Explanation {
             for evidence in &self.evidence {
                 let at = evidence.at.map(|at| format!(" ({})", ago(now, at))).unwrap_or_default();
                 let says = if evidence.says.is_empty() { String::new() } else { format!(": {}", evidence.says) };
-                let _written = writeln!(out, "  {}{at}{says}", evidence.what);
+                let _written = writeln!(out, "  {}{at}{}", evidence.what, says.replace('\n', "\n    "));
             }
         }
         out
