@@ -85,6 +85,8 @@ pub enum LoadError {
         subject: String,
         /// Field, expected and found.
         shape: Shape,
+        /// Upstream's words, where its structs do not take the blob either.
+        upstream: Option<String>,
     },
     /// A limit was exceeded.
     #[error("{path}: {what} exceeds the limit of {limit}")]
@@ -111,6 +113,19 @@ pub enum LoadError {
     /// The consumer of the blobs could not write.
     #[error("error storing fbc: {0}")]
     Write(#[source] std::io::Error),
+}
+
+impl LoadError {
+    /// Upstream's words, which do not say where the blob stands; none where it has none, or where Go's parsers have others than ours.
+    pub fn upstream(&self) -> Option<String> {
+        match self {
+            Self::Shape { upstream, .. } => upstream.clone(),
+            // Upstream ends the blob with a line end.
+            Self::MissingSchema { object, .. } if !object.is_empty() => Some(format!("object '{object}\n' is missing root schema field")),
+            Self::DuplicateKey { key, first, second, .. } => Some(format!("duplicate keys for key \"{key}\": [{first} {second}]")),
+            _ => None,
+        }
+    }
 }
 
 /// Why an index can not be used; it is to be built again from the JSON lines.

@@ -24,6 +24,7 @@ use crate::json::{Cursor, Syntax};
 use crate::ordered::ordered;
 use crate::pieces::{Batch, Form, Piece, Pieces, text_after_separator};
 use crate::source::{Source, visible_files};
+use crate::validate::{blob_error, not_text};
 
 /// Bounds on what is read.
 #[derive(Debug, Clone)]
@@ -70,7 +71,8 @@ impl Blob<'_> {
     }
 
     pub(crate) fn shape_error(&self, shape: Shape) -> LoadError {
-        LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: self.subject(), shape }
+        let upstream = blob_error(self.schema, self.json);
+        LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: self.subject(), shape, upstream }
     }
 }
 
@@ -205,7 +207,7 @@ impl Found<'_> {
     }
 
     pub(crate) fn shape_error(&self, shape: Shape) -> LoadError {
-        LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: subject(&self.schema, &self.package, &self.name), shape }
+        self.blob().shape_error(shape)
     }
 
     pub(crate) fn json_error(&self, syntax: Syntax) -> LoadError {
@@ -354,7 +356,7 @@ fn found(json: &str, (path, line, place): At<'_>, limits: &Limits, each: &mut Ea
         None => Ok(fields.text(name).unwrap_or_default()),
         Some(value) => {
             let shape = Shape { field: name.to_owned(), expected: "a string", found: kind_of(value.get()) };
-            Err(LoadError::Shape { path: path.to_owned(), line, subject: subject.to_owned(), shape })
+            Err(LoadError::Shape { path: path.to_owned(), line, subject: subject.to_owned(), shape, upstream: not_text(name, value.get()) })
         }
     };
     let schema = text("schema", "blob")?;

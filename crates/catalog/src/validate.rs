@@ -28,7 +28,7 @@ use crate::source::Source;
 use facts::Facts;
 pub use facts::Place;
 pub(crate) use facts::{Fact, decode_base64};
-pub(crate) use go_types::property_error;
+pub(crate) use go_types::{blob_error, not_text, property_error};
 pub use rule::Rule;
 
 /// What a finding is about.

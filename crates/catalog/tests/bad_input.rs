@@ -167,6 +167,8 @@ fn first_hit_texts() {
         assert_eq!(after(more), expected);
     }
     let upper = verdict("schema: olm.package\nname: P_\ndefaultChannel: c\n");
+    let dotted = verdict("schema: olm.package\nname: a.b\ndefaultChannel: c\n");
+    assert_eq!(dotted, "invalid package name \"a.b\": [must not contain dots]");
     assert!(upper.starts_with("invalid package name \"P_\": [a lowercase RFC 1123 label must consist of"), "{upper}");
 }
 

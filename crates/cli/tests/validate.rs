@@ -84,6 +84,17 @@ fn not_to_be_loaded() {
     let run = validate(directory.path(), &["-o", "json"]);
     let verdict: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((run.code, &verdict["error"]["message"]), (1, &json!("a.json:2: not valid JSON: expected a value")));
+    // A blob that opm cannot decode is told in its words, and the place beside them.
+    let wrong = catalog(&[("a.yaml", GOOD), ("b.yaml", "schema: olm.package\nname: q\ndefaultChannel: [c]\n")]);
+    let run = validate(wrong.path(), &[]);
+    let (words, place) = (
+        "parse package: json: cannot unmarshal array into Go struct field Package.defaultChannel of type string",
+        "b.yaml:1: olm.package \"q\": field defaultChannel must be a string, found a list",
+    );
+    assert_eq!((run.code, run.stderr), (1, format!("Error: {words}\nhint: {place}\n")));
+    let verdict: Value = serde_json::from_str(&validate(wrong.path(), &["-o", "json"]).stdout).unwrap();
+    assert_eq!(verdict["error"]["message"], words);
+    assert!(validate(wrong.path(), &["--all"]).stderr.contains(place));
     let file = directory.path().join("a.json");
     let run = validate(&file, &[]);
     assert_eq!(run.code, 1);

@@ -300,7 +300,13 @@ fn dns1123_label(name: &str) -> Vec<String> {
     }
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let edge = |b: Option<&u8>| b.is_some_and(|b| *b != b'-');
-    if !name.bytes().all(inner) || !edge(name.as_bytes().first()) || !edge(name.as_bytes().last()) {
+    let is_label = |part: &str| part.bytes().all(inner) && edge(part.as_bytes().first()) && edge(part.as_bytes().last());
+    if is_label(name) {
+        return reasons;
+    }
+    if name.split('.').all(is_label) {
+        reasons.push("must not contain dots".to_owned());
+    } else {
         reasons.push(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
              alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"

@@ -2,6 +2,11 @@
 //!
 //! Upstream decodes known properties into structs; the shapes of those structs stand here as tables.
 
+use std::collections::BTreeMap;
+
+use mainstay_golang::quote;
+use serde_json::Value;
+
 use crate::json::Cursor;
 use crate::json::write::{Layout, Writer};
 
@@ -119,12 +124,127 @@ pub(crate) fn property_error(index: usize, kind: &str, value: &str) -> Option<St
         "olm.csv.metadata" => &CSV_METADATA,
         _ => return None,
     };
+    Some(format!("parse property[{index}] of type \"{kind}\": {}", first_mismatch(value, of)?))
+}
+
+static PROPERTY: Struct = Struct("property", "Property", &[("type", Type::Text), ("value", Type::Any)]);
+const PROPERTIES: Type = Type::List(&Type::Struct(&PROPERTY), "property.Property");
+static ICON: Struct = Struct("declcfg", "Icon", &[("base64data", Type::Bytes), ("mediatype", Type::Text)]);
+static PACKAGE_BLOB: Struct = Struct(
+    "declcfg",
+    "Package",
+    &[
+        ("schema", Type::Text),
+        ("name", Type::Text),
+        ("defaultChannel", Type::Text),
+        ("icon", Type::Struct(&ICON)),
+        ("description", Type::Text),
+        ("properties", PROPERTIES),
+    ],
+);
+static ENTRY: Struct =
+    Struct("declcfg", "ChannelEntry", &[("name", Type::Text), ("replaces", Type::Text), ("skips", TEXTS), ("skipRange", Type::Text)]);
+static CHANNEL_BLOB: Struct = Struct(
+    "declcfg",
+    "Channel",
+    &[
+        ("schema", Type::Text),
+        ("name", Type::Text),
+        ("package", Type::Text),
+        ("entries", Type::List(&Type::Struct(&ENTRY), "declcfg.ChannelEntry")),
+        ("properties", PROPERTIES),
+    ],
+);
+static RELATED_IMAGE: Struct = Struct("declcfg", "RelatedImage", &[("name", Type::Text), ("image", Type::Text)]);
+static BUNDLE_BLOB: Struct = Struct(
+    "declcfg",
+    "Bundle",
+    &[
+        ("schema", Type::Text),
+        ("name", Type::Text),
+        ("package", Type::Text),
+        ("image", Type::Text),
+        ("properties", PROPERTIES),
+        ("relatedImages", Type::List(&Type::Struct(&RELATED_IMAGE), "declcfg.RelatedImage")),
+    ],
+);
+static REFERENCE: Struct = Struct("declcfg", "PackageScopedReference", &[("schema", Type::Text), ("name", Type::Text)]);
+static DEPRECATION: Struct = Struct("declcfg", "DeprecationEntry", &[("reference", Type::Struct(&REFERENCE)), ("message", Type::Text)]);
+static DEPRECATIONS_BLOB: Struct = Struct(
+    "declcfg",
+    "Deprecation",
+    &[("schema", Type::Text), ("package", Type::Text), ("entries", Type::List(&Type::Struct(&DEPRECATION), "declcfg.DeprecationEntry"))],
+);
+
+/// What upstream says of a blob that its structs do not take.
+pub(crate) fn blob_error(schema: &str, json: &str) -> Option<String> {
+    let (kind, of) = match schema {
+        "olm.package" => ("package", &PACKAGE_BLOB),
+        "olm.channel" => ("channel", &CHANNEL_BLOB),
+        "olm.bundle" => ("bundle", &BUNDLE_BLOB),
+        "olm.deprecations" => ("deprecation", &DEPRECATIONS_BLOB),
+        _ => return None,
+    };
+    Some(format!("parse {kind}: {}", first_mismatch(json, of)?))
+}
+
+/// What upstream says of a member of a blob that has to be a text and is none. It asks Go to write the value as a truth value.
+pub(crate) fn not_text(key: &str, json: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(json).ok()?;
+    Some(format!(
+        "expected value for key {} to be a string, got {}: {}",
+        quote(key),
+        printed(&value, Verb::Truth),
+        printed(&value, Verb::Plain)
+    ))
+}
+
+/// How Go is asked to write a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    /// `%t`
+    Truth,
+    /// `%v`
+    Plain,
+}
+
+fn printed(value: &Value, verb: Verb) -> String {
+    let of_kind = |kind: &str, text: String| if verb == Verb::Truth { format!("%!t({kind}={text})") } else { text };
+    // Within a list or a mapping nothing is written so whatever is asked for.
+    let inner = |value: &Value| if value.is_null() { "<nil>".to_owned() } else { printed(value, verb) };
+    match value {
+        Value::Null if verb == Verb::Truth => "%!t(<nil>)".to_owned(),
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => of_kind("float64", float(number.as_f64().unwrap_or_default())),
+        Value::String(text) => of_kind("string", text.clone()),
+        Value::Array(items) => format!("[{}]", items.iter().map(inner).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let sorted: BTreeMap<&String, &Value> = map.iter().collect();
+            let pair = |(key, value): (&&String, &&Value)| format!("{}:{}", of_kind("string", (*key).clone()), inner(value));
+            format!("map[{}]", sorted.iter().map(pair).collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// A number as `%v` writes it: the shortest digits, with an exponent from a million on and below a ten thousandth.
+fn float(number: f64) -> String {
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
+            format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+        }
+        _ => number.to_string(),
+    }
+}
+
+/// The mismatch that upstream reports: of several the first in the order of sorted keys.
+fn first_mismatch(value: &str, of: &'static Struct) -> Option<String> {
     mismatch(value, of)?;
-    // Of several mismatches upstream reports the first in the order of sorted keys.
     let mut sorted = Vec::with_capacity(value.len());
     Writer::new(&mut sorted, Layout::Line).value(&mut Cursor::new(value)).ok()?;
-    let reason = mismatch(std::str::from_utf8(&sorted).ok()?, of)?;
-    Some(format!("parse property[{index}] of type \"{kind}\": {reason}"))
+    mismatch(std::str::from_utf8(&sorted).ok()?, of)
 }
 
 fn mismatch(value: &str, of: &'static Struct) -> Option<String> {
@@ -265,7 +385,66 @@ fn base64_position(text: &str) -> Result<(), usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::property_error;
+    use super::{blob_error, not_text, property_error};
+
+    /// CATLG-22: values where a text is expected, as `opm` v1.65 wrote them.
+    #[test]
+    fn words_about_what_is_no_text() {
+        for (json, expected) in [
+            ("1", "%!t(float64=1): 1"),
+            ("1.5", "%!t(float64=1.5): 1.5"),
+            ("1000000", "%!t(float64=1e+06): 1e+06"),
+            ("1e21", "%!t(float64=1e+21): 1e+21"),
+            ("true", "true: true"),
+            ("null", "%!t(<nil>): <nil>"),
+            (r#"["a",1,null,{"b":[]}]"#, "[%!t(string=a) %!t(float64=1) <nil> map[%!t(string=b):[]]]: [a 1 <nil> map[b:[]]]"),
+            (r#"{"b":1,"a":"x"}"#, "map[%!t(string=a):%!t(string=x) %!t(string=b):%!t(float64=1)]: map[a:x b:1]"),
+        ] {
+            assert_eq!(not_text("name", json), Some(format!("expected value for key \"name\" to be a string, got {expected}")), "{json}");
+        }
+    }
+
+    /// CATLG-22: the same of whole blobs.
+    #[test]
+    fn words_about_blobs() {
+        for (schema, blob, expected) in [
+            (
+                "olm.package",
+                r#"{"defaultChannel":1}"#,
+                "package: json: cannot unmarshal number into Go struct field Package.defaultChannel of type string",
+            ),
+            (
+                "olm.package",
+                r#"{"icon":"x"}"#,
+                "package: json: cannot unmarshal string into Go struct field Package.icon of type declcfg.Icon",
+            ),
+            ("olm.package", r#"{"icon":{"base64data":"PHN2Zy8"}}"#, "package: illegal base64 data at input byte 7"),
+            (
+                "olm.channel",
+                r#"{"entries":[{"replaces":0}]}"#,
+                "channel: json: cannot unmarshal number into Go struct field ChannelEntry.entries.replaces of type string",
+            ),
+            (
+                "olm.bundle",
+                r#"{"properties":"x"}"#,
+                "bundle: json: cannot unmarshal string into Go struct field Bundle.properties of type []property.Property",
+            ),
+            (
+                "olm.bundle",
+                r#"{"relatedImages":[1],"properties":["x"]}"#,
+                "bundle: json: cannot unmarshal string into Go struct field Bundle.properties of type property.Property",
+            ),
+            (
+                "olm.deprecations",
+                r#"{"entries":[{"reference":{"name":[]}}]}"#,
+                "deprecation: json: cannot unmarshal array into Go struct field PackageScopedReference.entries.reference.name of type string",
+            ),
+        ] {
+            assert_eq!(blob_error(schema, blob), Some(format!("parse {expected}")), "{blob}");
+        }
+        assert_eq!(blob_error("olm.bundle", r#"{"properties":[{"value":null}],"other":[1]}"#), None);
+        assert_eq!(blob_error("team.notes", "[]"), None);
+    }
 
     /// CATLG-23: Go's words, as `opm` v1.65 gave them for these values.
     #[test]

@@ -84,9 +84,13 @@ enum Trouble {
 }
 
 impl Trouble {
-    fn message(&self) -> String {
+    /// What is wrong: in opm's words, or with the place of a blob that cannot be loaded.
+    fn message(&self, extent: Extent) -> String {
         match self {
             Self::NoDirectory(reason) => reason.clone(),
+            Self::Invalid(invalid @ Invalid::Load(error)) if extent == Extent::Opm => {
+                error.upstream().unwrap_or_else(|| invalid.to_string())
+            }
             Self::Invalid(invalid) => invalid.to_string(),
         }
     }
@@ -99,7 +103,7 @@ impl Trouble {
     }
 
     fn to_json(&self, extent: Extent) -> Value {
-        let mut error = json!({"message": self.message()});
+        let mut error = json!({"message": self.message(extent)});
         if extent == Extent::Everything {
             error["findings"] = self.findings().iter().map(finding_json).collect();
         }
@@ -108,7 +112,7 @@ impl Trouble {
 
     /// The text of opm; with `--all` every finding once more with its place, and the fixes as hints.
     fn into_failure(self, subject: String, extent: Extent) -> Failure {
-        let mut message = self.message();
+        let mut message = self.message(extent);
         if extent == Extent::Everything && !self.findings().is_empty() {
             message.push('\n');
             for finding in self.findings() {
@@ -117,8 +121,12 @@ impl Trouble {
                 }
             }
         }
+        let placed = self.message(Extent::Everything);
+        let words = message.clone();
         let failure = Failure::new(Exit::Failed, subject, message);
         match extent {
+            // opm does not say where a blob is that it cannot load.
+            Extent::Opm if placed != words => failure.hint(placed),
             // Not a word more than opm says: others read this.
             Extent::Opm => failure,
             Extent::Everything => {
