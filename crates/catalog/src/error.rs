@@ -84,7 +84,7 @@ pub enum LoadError {
         /// Schema and name of the blob.
         subject: String,
         /// Field, expected and found.
-        shape: Shape,
+        shape: Box<Shape>,
         /// Upstream's words, where its structs do not take the blob either.
         upstream: Option<String>,
     },

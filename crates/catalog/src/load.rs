@@ -72,7 +72,7 @@ impl Blob<'_> {
 
     pub(crate) fn shape_error(&self, shape: Shape) -> LoadError {
         let upstream = blob_error(self.schema, self.json);
-        LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: self.subject(), shape, upstream }
+        LoadError::Shape { path: self.path.to_owned(), line: self.line, subject: self.subject(), shape: shape.into(), upstream }
     }
 }
 
@@ -356,7 +356,13 @@ fn found(json: &str, (path, line, place): At<'_>, limits: &Limits, each: &mut Ea
         None => Ok(fields.text(name).unwrap_or_default()),
         Some(value) => {
             let shape = Shape { field: name.to_owned(), expected: "a string", found: kind_of(value.get()) };
-            Err(LoadError::Shape { path: path.to_owned(), line, subject: subject.to_owned(), shape, upstream: not_text(name, value.get()) })
+            Err(LoadError::Shape {
+                path: path.to_owned(),
+                line,
+                subject: subject.to_owned(),
+                shape: shape.into(),
+                upstream: not_text(name, value.get()),
+            })
         }
     };
     let schema = text("schema", "blob")?;
