@@ -230,6 +230,12 @@ fn an_administrators_binding_stays() {
     home.run(&["catalog", "from-bundles", "examples/bundles/beacon", "--registry", &registry, "--out", catalog.to_str().unwrap()], 0);
     home.run(&["catalog", "build", catalog.to_str().unwrap(), "--push", &image], 0);
     home.run(&["catalog", "add", "ex", "--ref", &image], 0);
+    for (catalog, said) in
+        [("exx", "hint: did you mean ex?"), ("./examples/catalog", "what is installed comes from the cluster's catalogs")]
+    {
+        let missing = home.run(&["install", "beacon", "--catalog", catalog, "--dry-run"], 3).stderr;
+        assert!(missing.contains("the cluster has no catalog of this name") && missing.contains(said), "{missing}");
+    }
     home.run(&["install", "beacon", "--version", "1.0.x", "--grant", "admin", "--yes"], 0);
     for words in [&["upgrade", "beacon", "--grant", "minimal", "--yes"][..], &["plan", "upgrade", "beacon", "--grant", "minimal"]] {
         let refused = home.run(words, 4).stderr;

@@ -162,6 +162,19 @@ fn a_missing_path_is_a_missing_path() {
     }
 }
 
+/// MS-CLI-06: a mirror is of an image; what is none is told.
+#[test]
+fn a_mirror_is_of_an_image() {
+    let world = World::new();
+    let mirrored = |source: &str| world.run(&["catalog", "mirror", source, "127.0.0.1:1/x", "--dry-run"]);
+    for (source, said) in
+        [(CATALOG, "is no image"), ("./nothing", "no such file or directory"), ("examples/nothing", "no such file or directory")]
+    {
+        let found = mirrored(source);
+        assert!(found.code == 1 && found.stderr.contains(said), "{source}\n{}", found.stderr);
+    }
+}
+
 /// MS-CLI-06: what a command cannot take is refused by its kind.
 #[test]
 fn a_bundle_is_no_catalog() {

@@ -5,6 +5,7 @@ use kube::api::{Api, ListParams};
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL, WATCH_NAMESPACE};
 use mainstay_apply::ObjectRef;
 use mainstay_bundle::rights::{Grant, Installer, Scope, manifests, missing};
+use mainstay_catalog::near::nearest;
 use mainstay_merge::merge_patch;
 use mainstay_olm_v1::extension::dependencies;
 use mainstay_olm_v1::extension::facts::Fact;
@@ -108,6 +109,9 @@ impl Making<'_, '_> {
     /// What an install writes: namespace, account, rights, extension; with what was decided where nobody said it.
     async fn prepare(&mut self, wish: &mut InstallWish, choices: &mut Vec<String>) -> Result<Prepared, Failure> {
         let name = wish.name.clone();
+        if let Some(catalog) = &wish.catalog {
+            self.known_catalog(catalog)?;
+        }
         if wish.channels.is_empty()
             && let Some(choice) = self.followed(wish)
         {
@@ -162,6 +166,24 @@ impl Making<'_, '_> {
     }
 
     /// The channel that is followed where none was asked for: the package's default.
+    /// Refuses a catalog that the cluster does not have: a directory or an image is none.
+    fn known_catalog(&self, name: &str) -> Result<(), Failure> {
+        let catalogs = self.world.market.catalogs();
+        if catalogs.iter().any(|catalog| catalog.name == name) {
+            return Ok(());
+        }
+        let failure = Failure::new(Exit::NotFound, format!("clustercatalog {name}"), "the cluster has no catalog of this name");
+        let failure = if name.contains(['/', ':']) || std::path::Path::new(name).exists() {
+            failure.because("what is installed comes from the cluster's catalogs; mainstay catalog add makes one of an image")
+        } else {
+            failure
+        };
+        Err(match nearest(name, catalogs.iter().map(|catalog| catalog.name.as_str())) {
+            Some(near) => failure.hint(format!("did you mean {near}?")),
+            None => failure.hint("mainstay catalog list"),
+        })
+    }
+
     fn followed(&self, wish: &InstallWish) -> Option<Choice<Option<String>>> {
         let market = &self.world.market;
         let request = Request {

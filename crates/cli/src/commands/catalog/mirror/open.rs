@@ -5,6 +5,7 @@ use std::path::Path;
 
 use mainstay_catalog::filter::{Dependencies, Selection, filter};
 use mainstay_catalog::{Catalog, Format, Limits, render};
+use mainstay_catalog_refs::looks_like_a_path;
 use mainstay_catalog_store::DirectorySource;
 use mainstay_oci::mirror::Record;
 use mainstay_oci::{Client, Descriptor, Image, ImageBuilder, ImageIndex, Layer, Layout, Reference, Tree, UnpackOptions, Workspace, unpack};
@@ -95,6 +96,15 @@ impl Opened {
     async fn of_image(client: &Client, arguments: &Arguments) -> Result<Self, Failure> {
         let subject = format!("catalog {}", arguments.source);
         let failed = |error: mainstay_oci::Error| images::failure(&subject, &error);
+        if Path::new(&arguments.source).exists() {
+            let message = "is no image, and a mirror keeps the catalog's image as it is";
+            return Err(Failure::new(Exit::Failed, subject, message).because(
+                "mainstay catalog build --push makes an image of a directory; file://DIR is a directory that an earlier mirror wrote",
+            ));
+        }
+        if looks_like_a_path(&arguments.source) {
+            return Err(Failure::new(Exit::Failed, subject, "no such file or directory"));
+        }
         let named = client.reference(&arguments.source).map_err(failed)?;
         // From here on the tag may move; what is mirrored is what it stands for now.
         let fixed = client.resolve(&named).await.map_err(failed)?.reference;
