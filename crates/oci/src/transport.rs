@@ -3,30 +3,32 @@
 //! HTTPS comes first. Plain HTTP follows only for loopback hosts and for registries configured as insecure (OLM1-GEN-14). A registry that
 //! asks for a token gets one from its token service; tokens are kept by registry and scope.
 
+mod answer;
+mod authorize;
+
 use std::collections::HashMap;
-use std::error::Error as _;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use reqwest::{Body, Response, Url};
-use serde::Deserialize;
 
-use crate::addresses::{self, OutOfReach};
+pub(crate) use answer::chain;
+use answer::{Failed, Unread, Words, body, status_error};
+
+use crate::addresses;
 use crate::auth::{Credential, Credentials};
 use crate::client::ClientConfig;
-use crate::error::{Error, ErrorKind, quoted};
+use crate::error::{Error, ErrorKind};
 use crate::hosts::{Hosts, Purpose, Way};
-use crate::pace::{Meter, Pace, Slow};
+use crate::pace::{Pace, Slow};
 
 /// Lists of tags are small.
 pub(crate) const MAX_SMALL_BODY: usize = 1 << 20;
 /// Error documents are smaller, and so are the answers of token services.
 const MAX_WORDS: usize = 64 << 10;
-/// A token has to fit into the head of each request.
-const MAX_TOKEN: usize = 16 << 10;
 /// Repositories whose tokens and credentials are remembered.
 const MAX_KNOWN: usize = 4096;
 /// Uploads may be so much slower than downloads: whoever pushes waits for themselves.
@@ -254,101 +256,6 @@ impl Transport {
         within(self.pace.transfer(sent.saturating_mul(UPLOADS)), request).await
     }
 
-    /// The value of `Authorization` that the registry's challenge asks for; nothing when we have nothing to show.
-    async fn authorize(&self, call: &Call<'_>, response: &Response, scopes: &[String]) -> Result<Option<String>, Error> {
-        let credential = self.credential(call).await?;
-        let credential = credential.as_ref();
-        let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
-        let mut basic = false;
-        for challenge in challenges {
-            let (scheme, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
-            if scheme.eq_ignore_ascii_case("basic") {
-                basic = true;
-            } else if scheme.eq_ignore_ascii_case("bearer") {
-                return self.token(call, &parameters_of(parameters), scopes, credential).await.map(Some);
-            }
-        }
-        Ok(match credential {
-            Some(Credential::Basic { user, password }) if basic => Some(basic_value(user, password)),
-            _ => None,
-        })
-    }
-
-    /// Who we are at the registry. Helpers are asked once for each.
-    async fn credential(&self, call: &Call<'_>) -> Result<Option<Credential>, Error> {
-        let key = (call.host.registry.to_owned(), call.repository.to_owned());
-        let known = lock(&self.known).get(&key).cloned();
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let found = self.credentials.look_up(call.host.registry, call.repository).await?;
-        remember(&self.known, key, found.clone());
-        Ok(found)
-    }
-
-    async fn token(
-        &self,
-        call: &Call<'_>,
-        parameters: &HashMap<String, String>,
-        scopes: &[String],
-        credential: Option<&Credential>,
-    ) -> Result<String, Error> {
-        #[derive(Deserialize)]
-        struct Token {
-            token: Option<String>,
-            access_token: Option<String>,
-        }
-        let refuse = |problem: String| Error::content(&call.subject, format!("registry {}: {problem}", call.host.registry));
-        let realm = parameters.get("realm").ok_or_else(|| refuse("its token challenge names no realm".to_owned()))?;
-        let mut realm = reqwest::Url::parse(realm).map_err(|error| refuse(format!("its token service {realm:?} is no URL: {error}")))?;
-        let plain_allowed = call.host.insecure || realm.host_str().is_some_and(is_loopback);
-        if realm.scheme() != "https" && !plain_allowed {
-            return Err(refuse(format!("its token service {realm} is not HTTPS, so no credentials are sent there")));
-        }
-        let way = self.hosts.client(call.host, address(call.host.registry), Purpose::Reading).await?;
-        addresses::check(&realm, way.class).map_err(|problem| Failed::Reach(problem).of(call))?;
-        self.hosts.check_proxy(&realm)?;
-        let client = way.client;
-        let asked = realm.clone();
-        let service = parameters.get("service").map_or("", String::as_str);
-        let request = if let Some(Credential::Identity { token }) = credential {
-            let mut form = reqwest::Url::parse("form:").map_err(|error| refuse(error.to_string()))?;
-            form.query_pairs_mut()
-                .append_pair("grant_type", "refresh_token")
-                .append_pair("service", service)
-                .append_pair("client_id", "mainstay")
-                .append_pair("scope", &scopes.join(" "))
-                .append_pair("refresh_token", token);
-            let body = form.query().unwrap_or_default().to_owned();
-            client.post(realm).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)
-        } else {
-            realm.query_pairs_mut().append_pair("service", service);
-            for scope in scopes {
-                realm.query_pairs_mut().append_pair("scope", scope);
-            }
-            let request = client.get(realm);
-            match credential {
-                Some(Credential::Basic { user, password }) => request.header(AUTHORIZATION, basic_value(user, password)),
-                _ => request,
-            }
-        };
-        let response = within(self.pace.base, request).await.map_err(|error| error.of(call))?;
-        if !response.status().is_success() {
-            let words = if response.url().origin() == asked.origin() { Words::Quoted } else { Words::Unheard };
-            return Err(self.refused(call, status_error(call, response, words, self.pace).await));
-        }
-        let bytes = self.body(&call.subject, call.host.registry, response, MAX_WORDS).await?;
-        // What came instead is not shown: nobody knows who answered.
-        let token: Token = serde_json::from_slice(&bytes)
-            .map_err(|error| refuse(format!("its token service gave no token (line {}, column {})", error.line(), error.column())))?;
-        let token = token.token.filter(|token| !token.is_empty()).or(token.access_token);
-        let token = token.ok_or_else(|| refuse("its token service gave no token".to_owned()))?;
-        if token.len() > MAX_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(refuse(format!("its token service gave a token that is no text of at most {MAX_TOKEN} bytes")));
-        }
-        Ok(format!("Bearer {token}"))
-    }
-
     /// A body of `limit` bytes at most, at the pace that is asked for.
     pub(crate) async fn body(&self, subject: &str, registry: &str, response: Response, limit: usize) -> Result<Vec<u8>, Error> {
         let connection = |kind, problem: String| Error::connection(subject, registry, kind, &problem);
@@ -371,50 +278,6 @@ async fn within(allowed: Duration, request: reqwest::RequestBuilder) -> Result<R
     }
 }
 
-/// Why a request got no answer.
-enum Failed {
-    Sent(reqwest::Error),
-    Slow(Slow),
-    Reach(OutOfReach),
-    Proxy(Error),
-}
-
-impl Failed {
-    /// Nobody was there, or it was nobody who speaks the protocol.
-    fn is_connect(&self) -> bool {
-        matches!(self, Self::Sent(error) if error.is_connect() && cause::<OutOfReach>(error).is_none())
-    }
-
-    /// A certificate was shown, and is not trusted.
-    fn is_distrust(&self) -> bool {
-        matches!(self, Self::Sent(error) if matches!(cause(error), Some(rustls::Error::InvalidCertificate(_))))
-    }
-
-    fn of(self, call: &Call<'_>) -> Error {
-        let connection = |kind, problem: &str| Error::connection(&call.subject, call.host.registry, kind, problem);
-        match self {
-            Self::Sent(error) => {
-                if let Some(refused) = cause::<OutOfReach>(&error) {
-                    return Self::Reach(refused.clone()).of(call);
-                }
-                let kind = if error.is_timeout() {
-                    ErrorKind::Timeout
-                } else if cause::<rustls::Error>(&error).is_some() {
-                    ErrorKind::Tls
-                } else if error.is_connect() || error.is_redirect() {
-                    ErrorKind::Unreachable
-                } else {
-                    ErrorKind::Interrupted
-                };
-                connection(kind, &chain(&error))
-            }
-            Self::Slow(slow) => connection(ErrorKind::Timeout, &format!("no answer came: {slow}")),
-            Self::Reach(problem) => Error::content(&call.subject, format!("registry {}: {problem}", call.host.registry)),
-            Self::Proxy(error) => error,
-        }
-    }
-}
-
 /// Docker Hub's registry has another name than its images.
 fn address(registry: &str) -> &str {
     if registry == "docker.io" { "registry-1.docker.io" } else { registry }
@@ -431,26 +294,6 @@ async fn part_of(path: &std::path::Path, offset: u64, length: u64) -> std::io::R
     Ok(file.take(length))
 }
 
-fn basic_value(user: &str, password: &str) -> String {
-    use base64::Engine as _;
-    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}")))
-}
-
-/// `key="value",key=value` as in `WWW-Authenticate`.
-fn parameters_of(text: &str) -> HashMap<String, String> {
-    let mut parameters = HashMap::new();
-    let mut rest = text.trim();
-    while let Some((key, after)) = rest.split_once('=') {
-        let (value, next) = match after.strip_prefix('"') {
-            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
-            None => after.split_once(',').unwrap_or((after, "")),
-        };
-        parameters.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
-        rest = next.trim_start_matches([',', ' ']);
-    }
-    parameters
-}
-
 /// 127.0.0.0/8, `localhost` and `::1`, with any port.
 pub(crate) fn is_loopback(registry: &str) -> bool {
     let host = match registry.strip_prefix('[') {
@@ -460,100 +303,9 @@ pub(crate) fn is_loopback(registry: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The cause of that type, wherever it stands in the chain.
-fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
-    if let Some(found) = error.downcast_ref() {
-        return Some(found);
-    }
-    // The source of an I/O error is its content's source, so the content itself has to be asked for.
-    let content = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    content.and_then(|content| cause(content)).or_else(|| cause(error.source()?))
-}
-
 /// Whether a URL leads to the same host, by the same scheme and port.
 pub(crate) fn same_origin(target: &str, own: &Url) -> bool {
     Url::parse(target).is_ok_and(|target| target.origin() == own.origin())
-}
-
-/// The causes of an error in one line, without the URL, which may hold a signature.
-pub(crate) fn chain(error: &reqwest::Error) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let text = inner.to_string();
-        if !parts.iter().any(|part| part.contains(&text)) {
-            parts.push(text);
-        }
-        cause = inner.source();
-    }
-    if parts.is_empty() { error.to_string() } else { parts.join(": ") }
-}
-
-/// Whether the words of an answer are shown to people.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Words {
-    Quoted,
-    /// They are somebody else's than the registry's.
-    Unheard,
-}
-
-async fn status_error(call: &Call<'_>, response: Response, heard: Words, pace: Pace) -> Error {
-    #[derive(Deserialize)]
-    struct Answer {
-        #[serde(default)]
-        errors: Vec<Entry>,
-    }
-    #[derive(Deserialize)]
-    struct Entry {
-        #[serde(default)]
-        code: String,
-        #[serde(default)]
-        message: String,
-    }
-    let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers());
-    let bytes = if heard == Words::Quoted { body(response, MAX_WORDS, pace).await.unwrap_or_default() } else { Vec::new() };
-    let entries = serde_json::from_slice::<Answer>(&bytes).map(|answer| answer.errors).unwrap_or_default();
-    let words = |entry: Entry| if entry.message.is_empty() { entry.code } else { format!("{} ({})", entry.message, entry.code) };
-    let message = entries.into_iter().take(MAX_ENTRIES).map(words).collect::<Vec<_>>().join("; ");
-    let message = quoted(&message);
-    Error::Status { subject: call.subject.clone(), registry: call.host.registry.to_owned(), status, message, retry_after, refused: None }
-}
-
-/// A registry that wants more is believed no more.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-/// Errors of one answer that are shown.
-const MAX_ENTRIES: usize = 8;
-
-/// `Retry-After`, as seconds or as a moment.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds).min(LONGEST_WAIT));
-    }
-    let moment = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    Some(Duration::try_from(moment.duration_since(jiff::Timestamp::now())).unwrap_or_default().min(LONGEST_WAIT))
-}
-
-/// Why a body was not read to its end.
-enum Unread {
-    Long,
-    Slow(Slow),
-    Broken(reqwest::Error),
-}
-
-/// A body of `limit` bytes at most, at that pace.
-async fn body(mut response: Response, limit: usize, pace: Pace) -> Result<Vec<u8>, Unread> {
-    let mut meter = Meter::new(pace, limit as u64);
-    let mut bytes = Vec::new();
-    while let Some(chunk) = meter.wait(response.chunk()).await.map_err(Unread::Slow)?.map_err(Unread::Broken)? {
-        if bytes.len() + chunk.len() > limit {
-            return Err(Unread::Long);
-        }
-        bytes.extend_from_slice(&chunk);
-        meter.came(chunk.len() as u64).map_err(Unread::Slow)?;
-    }
-    Ok(bytes)
 }
 
 /// Remembers a bounded number; whatever is forgotten is asked for again.
@@ -583,13 +335,5 @@ mod tests {
         for registry in ["localhost.example.com", "10.0.0.1:5000", "example.com", "128.0.0.1", "[::2]:80"] {
             assert!(!is_loopback(registry), "{registry}");
         }
-    }
-
-    #[test]
-    fn challenges_are_read() {
-        let parameters = parameters_of(r#"realm="https://auth.example.com/token?a=b",service=hub, scope="repository:a:pull,push""#);
-        assert_eq!(parameters["realm"], "https://auth.example.com/token?a=b");
-        assert_eq!(parameters["service"], "hub");
-        assert_eq!(parameters["scope"], "repository:a:pull,push");
     }
 }
