@@ -53,7 +53,7 @@ impl Bundle {
         self.property_texts()?.into_iter().map(property).collect()
     }
 
-    /// What keeps the bundle from being listed, although it can be installed: a catalog that says it is refused.
+    /// Problems that keep the bundle from being listed, although it can be installed: a catalog that has them is refused.
     pub fn listing_problems(&self) -> Result<Vec<String>, ReadError> {
         let mut problems = Vec::new();
         let icon = &self.csv.object["spec"]["icon"][0]["base64data"];

@@ -83,7 +83,7 @@ pub async fn open_bundle(reference: &str, client: &(dyn Fn() -> Result<Client, B
     }
 }
 
-/// Where a reference leads.
+/// The place that a reference leads to.
 enum Found<'r> {
     Directory(&'r Path),
     /// A file that is no image, with its first bytes.

@@ -105,7 +105,7 @@ fn close(opened: File, path: &Path, us: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What went wrong with which file or directory.
+/// An error with the file or directory that it is about.
 type Trouble = (PathBuf, std::io::Error);
 
 /// A directory that is still to be looked at. It is opened when its turn comes, so that no more are open at once than lie in one another.
@@ -133,7 +133,7 @@ fn mend(top: OwnedFd, path: &Path, us: u32) -> Result<usize, Trouble> {
     Ok(mended)
 }
 
-/// How entries are opened that only get another mode.
+/// Flags to open entries with that only get another mode.
 const READING: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 fn at(path: &Path) -> impl Fn(rustix::io::Errno) -> Trouble {

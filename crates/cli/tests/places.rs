@@ -1,4 +1,4 @@
-//! Where catalogs and bundles lie: every command that takes one takes it wherever it lies, and says the same of it.
+//! Places of catalogs and bundles: every command that takes one takes it wherever it lies, and says the same of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod common;

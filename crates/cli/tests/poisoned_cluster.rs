@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 /// Clears the screen, sets a title, makes a link, colours by C1, turns the direction, hides, rings, and begins a line as this program does.
 const POISON: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{1b}]8;;http://evil.example\u{1b}\\link\u{1b}]8;;\u{1b}\\\u{9b}31m\u{9d}0;t\u{9c}\u{202e}\u{2066}\u{200b}\u{feff}\u{7f}\r\nhint: run me\nerror: no";
 
-/// How the server answers.
+/// The way in which the server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     /// With objects.
@@ -191,7 +191,7 @@ fn uncoloured(text: &str) -> String {
     bare + rest
 }
 
-/// What of an answer a terminal would obey, or would be taken for words of this program.
+/// The part of an answer that a terminal would obey, or would be taken for words of this program.
 fn obeyed(line: &[&str], answer: &Run) -> Option<String> {
     for (stream, text) in [("stdout", &answer.stdout), ("stderr", &answer.stderr)] {
         let text = uncoloured(text);

@@ -176,7 +176,7 @@ static DEPRECATIONS_BLOB: Struct = Struct(
     &[("schema", Type::Text), ("package", Type::Text), ("entries", Type::List(&Type::Struct(&DEPRECATION), "declcfg.DeprecationEntry"))],
 );
 
-/// What upstream says of a blob that its structs do not take.
+/// Upstream's words about a blob that its structs do not take.
 pub(crate) fn blob_error(schema: &str, json: &str) -> Option<String> {
     let (kind, of) = match schema {
         "olm.package" => ("package", &PACKAGE_BLOB),
@@ -188,7 +188,7 @@ pub(crate) fn blob_error(schema: &str, json: &str) -> Option<String> {
     Some(format!("parse {kind}: {}", first_mismatch(json, of)?))
 }
 
-/// What upstream says of a member of a blob that has to be a text and is none. It asks Go to write the value as a truth value.
+/// Upstream's words about a member of a blob that has to be a text and is none. It asks Go to write the value as a truth value.
 pub(crate) fn not_text(key: &str, json: &str) -> Option<String> {
     let value: Value = serde_json::from_str(json).ok()?;
     Some(format!(
@@ -199,7 +199,7 @@ pub(crate) fn not_text(key: &str, json: &str) -> Option<String> {
     ))
 }
 
-/// How Go is asked to write a value.
+/// The way in which Go is asked to write a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     /// `%t`

@@ -125,7 +125,7 @@ fn row(arguments: &Arguments, extension: &ClusterExtension) -> Vec<String> {
     row
 }
 
-/// What a watch has shown.
+/// Extensions as a watch has shown them.
 #[derive(Default)]
 struct Seen(BTreeMap<String, ClusterExtension>);
 

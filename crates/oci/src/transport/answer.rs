@@ -1,4 +1,4 @@
-//! What became of a request: no answer, a refusal with the registry's words, or a body, read at a pace.
+//! Outcomes of a request: no answer, a refusal with the registry's words, or a body, read at a pace.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::addresses::OutOfReach;
 use crate::error::{Error, ErrorKind, quoted};
 use crate::pace::{Meter, Pace, Slow};
 
-/// Why a request got no answer.
+/// The reason for which a request got no answer.
 pub(super) enum Failed {
     Sent(reqwest::Error),
     Slow(Slow),
@@ -81,7 +81,7 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
     if parts.is_empty() { error.to_string() } else { parts.join(": ") }
 }
 
-/// Whether the words of an answer are shown to people.
+/// Words of an answer that are shown to people, or are not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
     Quoted,
@@ -127,7 +127,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::try_from(moment.duration_since(jiff::Timestamp::now())).unwrap_or_default().min(LONGEST_WAIT))
 }
 
-/// Why a body was not read to its end.
+/// The reason for which a body was not read to its end.
 pub(super) enum Unread {
     Long,
     Slow(Slow),

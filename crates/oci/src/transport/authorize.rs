@@ -1,4 +1,4 @@
-//! Who we are at a registry: what its challenge asks for, and the tokens of its token service.
+//! Credentials for a registry: answers to its challenge, and the tokens of its token service.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ impl Transport {
         })
     }
 
-    /// Who we are at the registry. Helpers are asked once for each.
+    /// The credential for the registry. Helpers are asked once for each.
     async fn credential(&self, call: &Call<'_>) -> Result<Option<Credential>, Error> {
         let key = (call.host.registry.to_owned(), call.repository.to_owned());
         let known = lock(&self.known).get(&key).cloned();

@@ -84,7 +84,7 @@ enum Trouble {
 }
 
 impl Trouble {
-    /// What is wrong: in opm's words, or with the place of a blob that cannot be loaded.
+    /// The verdict in words: in opm's words, or with the place of a blob that cannot be loaded.
     fn message(&self, extent: Extent) -> String {
         match self {
             Self::NoDirectory(reason) => reason.clone(),
