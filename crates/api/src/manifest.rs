@@ -57,6 +57,9 @@ fn put_schema_right(schema: &mut Value) {
         Value::Object(map) => {
             map.remove("nullable");
             map.remove("title");
+            if matches!(map.get("additionalProperties"), Some(Value::Null)) {
+                map.remove("additionalProperties");
+            }
             drop_null_choice(map);
             if matches!(map.get("format"), Some(Value::Null)) {
                 map.remove("format");

@@ -53,6 +53,39 @@ pub struct ClusterExtensionSpec {
     /// How it is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
+    /// What the bundle lets people choose (OLM1-API-06).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<ExtensionConfig>,
+}
+
+/// The configuration of an extension, checked against what its bundle takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "message": "inline is required when configType is Inline, and forbidden otherwise",
+        "rule": "has(self.configType) && self.configType == 'Inline' ?has(self.inline) : !has(self.inline)"
+    }
+]))]
+pub struct ExtensionConfig {
+    /// Only `Inline`.
+    pub config_type: ConfigType,
+    /// `watchNamespace` and `deploymentConfig`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>", extend(
+        "minProperties" = 1,
+        "additionalProperties" = null,
+        "x-kubernetes-preserve-unknown-fields" = true
+    ))]
+    pub inline: Option<serde_json::Value>,
+}
+
+/// The kinds of configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+#[allow(missing_docs, reason = "the names of the API")]
+pub enum ConfigType {
+    Inline,
 }
 
 /// A ServiceAccount of the extension's namespace.

@@ -16,6 +16,8 @@ pub struct Gates {
     pub webhooks: bool,
     /// `SingleOwnNamespaceInstallSupport`.
     pub single_own_namespace: bool,
+    /// `DeploymentConfig`.
+    pub deployment_config: bool,
 }
 
 /// The first reason to refuse the bundle (OLM1-INST-03).

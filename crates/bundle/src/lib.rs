@@ -16,6 +16,7 @@
 mod bundle;
 mod catalog;
 mod check;
+mod config;
 pub mod configmap;
 mod csv;
 pub mod diff;
@@ -34,6 +35,7 @@ mod words;
 
 pub use bundle::{Bundle, Facts, Property};
 pub use catalog::Content;
+pub use config::{Config, ConfigError, DeploymentConfig};
 pub use csv::{ApiService, CrdDescription, Csv, Deployment, InstallMode, Permissions, RelatedImage, WebhookDefinition, WebhookKind};
 pub use diff::{Change, Diff, diff};
 pub use error::{ReadError, Refusal, RenderError};

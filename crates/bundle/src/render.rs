@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::bundle::Bundle;
+use crate::config::DeploymentConfig;
 use crate::csv::Csv;
 use crate::error::RenderError;
 use crate::kinds;
@@ -29,7 +30,7 @@ pub enum CertificateProvider {
 }
 
 /// Where a bundle is to be installed, and how.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RenderOptions {
     /// The namespace of the operator itself.
     pub install_namespace: String,
@@ -37,6 +38,8 @@ pub struct RenderOptions {
     pub target_namespaces: Option<Vec<String>>,
     /// Who provides the certificates of its webhooks.
     pub certificates: CertificateProvider,
+    /// What its Deployments get beyond what the bundle says.
+    pub deployment: Option<DeploymentConfig>,
 }
 
 /// The objects that install the bundle.
@@ -59,6 +62,9 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Vec<Value>, Re
     objects.extend(bundle.csv.deployments.iter().map(|deployment| {
         let mut object = deployment_object(&bundle.csv, deployment, &site);
         certificates::mount(&bundle.csv, &deployment.name, &mut object, &site);
+        if let Some(config) = &options.deployment {
+            config.apply(&mut object);
+        }
         object
     }));
     objects.extend(webhooks::configurations(&bundle.csv, &site));

@@ -94,7 +94,7 @@ fn credentials_requests_are_refused() {
 #[test]
 fn gates_refuse_in_order() {
     let off = Gates::default();
-    let on = Gates { webhooks: true, single_own_namespace: true };
+    let on = Gates { webhooks: true, single_own_namespace: true, ..Gates::default() };
     let says =
         |csv: Value, gates: &Gates| gates::check(&bundle(&[csv]), gates).map_or_else(|refusal| refusal.to_string(), |()| "fine".to_owned());
     let all = |csv: &mut Value| {

@@ -50,6 +50,7 @@ fn renderings_are_normalised_as_upstreams() {
                 "service-ca" => CertificateProvider::OpenshiftServiceCa,
                 _ => CertificateProvider::None,
             },
+            deployment: None,
         };
         let outcome = match Bundle::read(files) {
             Err(error) => {

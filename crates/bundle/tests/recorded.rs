@@ -36,6 +36,7 @@ fn rendering_equals_upstreams() {
             install_namespace: case["installNamespace"].as_str().unwrap().to_owned(),
             target_namespaces: serde_json::from_value(case["targetNamespaces"].clone()).unwrap(),
             certificates: CertificateProvider::None,
+            deployment: None,
         };
         let bundle = match Bundle::read(&bundles[name]) {
             Ok(bundle) => bundle,

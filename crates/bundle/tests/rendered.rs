@@ -30,7 +30,12 @@ fn renderings_are_as_they_were_and_repeat() {
         let mut lines: Vec<(String, String)> = Vec::new();
         for (mode, targets) in &modes {
             for (provider, certificates) in providers {
-                let options = RenderOptions { install_namespace: "work".to_owned(), target_namespaces: targets.clone(), certificates };
+                let options = RenderOptions {
+                    install_namespace: "work".to_owned(),
+                    target_namespaces: targets.clone(),
+                    certificates,
+                    deployment: None,
+                };
                 let line = match render(&bundle, &options) {
                     Ok(objects) => {
                         rendered += 1;

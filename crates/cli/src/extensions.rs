@@ -85,7 +85,7 @@ pub fn rendered(
     let subject = || format!("bundle {}", bundle.csv.name);
     let impossible = |error: &dyn std::error::Error| Failure::new(Exit::Impossible, subject(), error.to_string());
     let target_namespaces = gates::target_namespaces(watch_namespace).map_err(|error| impossible(&error))?;
-    let options = RenderOptions { install_namespace: namespace.to_owned(), target_namespaces, certificates };
+    let options = RenderOptions { install_namespace: namespace.to_owned(), target_namespaces, certificates, deployment: None };
     render(bundle, &options).map_err(|error| impossible(&error))
 }
 
@@ -132,6 +132,10 @@ pub fn package(extension: &ClusterExtension) -> &str {
 
 /// The namespace that it watches, where it watches only one.
 pub fn watch_namespace(extension: &ClusterExtension) -> Option<&str> {
+    let inline = extension.spec.config.as_ref().and_then(|config| config.inline.as_ref());
+    if let Some(configured) = inline.and_then(|inline| inline["watchNamespace"].as_str()) {
+        return Some(configured);
+    }
     extension.metadata.annotations.as_ref()?.get(WATCH_NAMESPACE).map(String::as_str)
 }
 

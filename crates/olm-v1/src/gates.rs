@@ -22,7 +22,7 @@ const GATES: [Gate; 11] = [
     gate("APIV1MetasHandler", false, true, true),
     gate("BoxcutterRuntime", false, false, false),
     gate("BundleReleaseSupport", false, false, false),
-    gate("DeploymentConfig", false, false, false),
+    gate("DeploymentConfig", false, true, true),
     gate("GraphQLCatalogQueries", false, false, false),
     gate("HelmChartSupport", false, false, false),
     gate("PreflightPermissions", false, true, true),
@@ -117,6 +117,7 @@ impl FeatureGates {
         BundleGates {
             webhooks: self.certificates() != CertificateProvider::None,
             single_own_namespace: self.on("SingleOwnNamespaceInstallSupport"),
+            deployment_config: self.on("DeploymentConfig"),
         }
     }
 

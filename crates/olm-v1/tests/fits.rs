@@ -39,8 +39,12 @@ fn objects(files: &common::Files) -> Option<Vec<Value>> {
         [false, true] => Some(vec!["watched".to_owned()]),
         _ => Some(vec!["work".to_owned()]),
     };
-    let options =
-        RenderOptions { install_namespace: "work".to_owned(), target_namespaces, certificates: CertificateProvider::OpenshiftServiceCa };
+    let options = RenderOptions {
+        install_namespace: "work".to_owned(),
+        target_namespaces,
+        certificates: CertificateProvider::OpenshiftServiceCa,
+        deployment: None,
+    };
     render(&bundle, &options).ok()
 }
 

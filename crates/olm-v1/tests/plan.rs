@@ -8,6 +8,7 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 use mainstay_apply::ObjectRef;
 use mainstay_olm_v1::extension::facts::{CatalogContent, Live, PullFailure};
+use mainstay_olm_v1::extension::plan::{Action, Verdict};
 use mainstay_olm_v1::extension::record::State;
 use scene::{Content, STABLE, Scene, catalog, files, image, rights, table};
 use serde_json::{Value, json};
@@ -293,6 +294,38 @@ fn watch_namespaces() {
         ("all, gate off: ignored", watch(&[all, single], Some("elsewhere"), off)),
         ("single, gate off: refused", watch(&[single], Some("elsewhere"), off)),
     ]));
+}
+
+/// OLM1-API-06: the configuration reaches the Deployment, changes it where it is installed already, and blocks where the bundle does not take it.
+#[test]
+fn configurations_reach_the_deployment() {
+    let configured = |gates: &str, inline: Value, change: fn(&mut Scene)| {
+        let mut scene = Scene::new();
+        scene.gate(gates);
+        scene.offer("2.0.0", &Content { modes: vec!["AllNamespaces", "SingleNamespace"], ..Content::default() });
+        change(&mut scene);
+        scene.extension["spec"]["config"] = json!({"configType": "Inline", "inline": inline});
+        let (_, plan, _) = scene.decide();
+        let deployment = plan.record.map(|record| record.objects.into_iter().find(|object| object["kind"] == "Deployment").unwrap());
+        (plan.verdict, plan.action, deployment.unwrap_or_default()["spec"]["template"].clone())
+    };
+    let level = json!({"deploymentConfig": {"env": [{"name": "LEVEL", "value": "debug"}]}});
+    let (verdict, _, template) = configured("", level.clone(), |_| ());
+    assert_eq!(verdict, Verdict::Reached);
+    assert_eq!(template["spec"]["containers"][0]["env"], level["deploymentConfig"]["env"]);
+    let (_, action, _) = configured("", level.clone(), |scene| scene.have("2.0.0", State::Deployed));
+    assert!(!matches!(action, Action::Reassert | Action::Report), "the same bundle, configured otherwise, is a change: {action:?}");
+    let (_, _, template) = configured("", json!({"watchNamespace": "elsewhere"}), |scene| {
+        scene.extension["metadata"]["annotations"] = json!({"olm.operatorframework.io/watch-namespace": "annotated"});
+    });
+    assert_eq!(template["metadata"]["annotations"]["olm.targetNamespaces"], "elsewhere", "the field is asked before the annotation");
+    let Verdict::Blocked(why) = configured("DeploymentConfig=false", level, |_| ()).0 else { panic!("a gate that is off blocks") };
+    assert!(
+        why.starts_with(
+            "invalid ClusterExtension configuration: invalid configuration: unknown field \"deploymentConfig\" for resolved bundle"
+        ),
+        "{why}"
+    );
 }
 
 /// OLM1-PERM-02, OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11, OLM1-PERM-12, OLM1-PERM-13, OLM1-PERM-14, OLM1-CTRL-09: missing rights are

@@ -101,6 +101,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
                 install_namespace: cases::required(case, "installNamespace")?,
                 target_namespaces: cases::list(case, "targetNamespaces")?,
                 certificates: certificates(cases::text(case, "certificates")?.as_deref())?,
+                deployment: None,
             };
             let files = bundles::directory(&place)?;
             // A bundle that upstream does not load is an answer, not a bad question.
@@ -120,6 +121,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
         install_namespace: arguments.install_namespace.clone().unwrap_or_default(),
         target_namespaces: (!arguments.watch_namespace.is_empty()).then(|| arguments.watch_namespace.clone()),
         certificates: CertificateProvider::None,
+        deployment: None,
     };
     let objects = match render(&bundle, &options) {
         Ok(objects) => objects,

@@ -104,7 +104,10 @@ impl Proposal<'_> {
         take(&self.extension.spec.namespace);
         take(account_name(self.extension));
         // What is not rendered, and decides what may be written all the same.
-        take(&json!([self.extension.spec.install, self.extension.annotations().get(WATCH_NAMESPACE)]).to_string());
+        take(
+            &json!([self.extension.spec.install, self.extension.annotations().get(WATCH_NAMESPACE), self.extension.spec.config])
+                .to_string(),
+        );
         match self.installed {
             None => take("nothing"),
             Some(revision) => {

@@ -9,7 +9,7 @@ mod steps;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_apply::{ObjectRef, Owner, Step, install_order};
-use mainstay_bundle::{Bundle, Refusal, RenderError, RenderOptions, gates, render};
+use mainstay_bundle::{Bundle, Config, ConfigError, Refusal, RenderError, RenderOptions, gates, render};
 use mainstay_resolver::Resolution;
 use serde_json::Value;
 
@@ -204,7 +204,11 @@ impl Planner<'_> {
 
     /// The objects as they are applied, in order.
     fn rendered(&self, bundle: &Bundle) -> Result<Vec<Value>, Stop> {
-        rendered(self.snapshot, bundle).map_err(|refusal| self.fail(&refusal.to_string()))
+        rendered(self.snapshot, bundle).map_err(|refusal| match refusal {
+            // Trying again does not help: only another configuration does.
+            ContentError::Config(error) => self.stop(Verdict::Blocked(self.with_bundle(&error.to_string()))),
+            refusal => self.fail(&refusal.to_string()),
+        })
     }
 
     fn owner(&self) -> Owner {
@@ -247,23 +251,38 @@ pub enum ContentError {
     /// What cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
+    /// A configuration that the bundle does not take.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
 }
 
 /// A bundle's objects as they are applied for the extension, in order.
 pub fn rendered(snapshot: &Snapshot, bundle: &Bundle) -> Result<Vec<Value>, ContentError> {
     let extension = &*snapshot.extension;
     gates::check(bundle, &snapshot.gates.bundle())?;
-    let watch = extension.metadata.annotations.as_ref().and_then(|all| all.get(WATCH_NAMESPACE)).map(String::as_str);
-    let watch = watch.filter(|_| snapshot.gates.on("SingleOwnNamespaceInstallSupport"));
+    let config = configured(extension, bundle, snapshot)?;
+    let annotated = extension.metadata.annotations.as_ref().and_then(|all| all.get(WATCH_NAMESPACE)).map(String::as_str);
+    let annotated = annotated.filter(|_| snapshot.gates.on("SingleOwnNamespaceInstallSupport"));
+    // The field is newer than the annotation.
+    let watch = config.watch_namespace.as_deref().or(annotated);
     let options = RenderOptions {
         install_namespace: extension.spec.namespace.clone(),
         target_namespaces: gates::target_namespaces(watch)?,
         certificates: snapshot.gates.certificates(),
+        deployment: config.deployment,
     };
     let owner = object::owner(extension);
     let mut objects: Vec<Value> = render(bundle, &options)?.into_iter().map(|object| object::owned(object, &owner)).collect();
     install_order(&mut objects);
     Ok(objects)
+}
+
+/// The configuration that the extension asks for, as the bundle takes it (OLM1-API-06).
+fn configured(extension: &ClusterExtension, bundle: &Bundle, snapshot: &Snapshot) -> Result<Config, ConfigError> {
+    match extension.spec.config.as_ref().and_then(|config| config.inline.as_ref()) {
+        Some(inline) => Config::read(inline, &bundle.csv, &snapshot.gates.bundle()),
+        None => Ok(Config::default()),
+    }
 }
 
 /// The problem with the chosen bundle's name and version behind it (OLM1-CTRL-04).

@@ -39,6 +39,7 @@ impl Case {
             install_namespace: work.clone(),
             target_namespaces: targets,
             certificates: CertificateProvider::OpenshiftServiceCa,
+            deployment: None,
         };
         let rendered = render(&bundle, &options).ok()?;
         let mut definition = extension_object(&extension, "p", &work);

@@ -75,6 +75,11 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> E
             }
         }
         ContentError::Refused(refusal @ Refusal::Dependency { .. }) => unsupported(refusal.to_string()).then(other()),
+        ContentError::Config(error) => {
+            held(facts, "invalid-configuration", format!("{bundle_name} does not take the configuration of the extension"))
+                .because(error.to_string())
+                .then(Action::new("Mend spec.config.inline:").command(format!("kubectl edit clusterextension {name}")))
+        }
         ContentError::Render(error) => held(facts, "invalid-bundle", format!("the content of {bundle_name} is not in order"))
             .because(first_line(&error.to_string()).to_owned())
             .then(
