@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get};
 use axum::{Extension, Router};
 use mainstay_apiserver::TrustedIdentity;
-use mainstay_runtime::metrics::{CONTENT_TYPE, Metrics};
+use mainstay_runtime::metrics::{Format, Metrics};
 use mainstay_runtime::{Access, Reviews};
 
 use crate::logging::{self, Levels, levels};
@@ -99,13 +99,14 @@ fn bearer(header: &str) -> Option<&str> {
 }
 
 fn page(figures: Figures) -> MethodRouter {
-    get(move || {
+    get(move |headers: HeaderMap| {
+        let format = Format::of(headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()));
         let metrics = figures.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         async move {
             let Some(metrics) = metrics else { return answer(StatusCode::SERVICE_UNAVAILABLE, "nothing runs here now") };
             // Sizes of caches are looked up on disk.
-            match tokio::task::spawn_blocking(move || metrics.page()).await {
-                Ok(Ok(page)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response(),
+            match tokio::task::spawn_blocking(move || metrics.page_as(format)).await {
+                Ok(Ok(page)) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
                 Ok(Err(error)) => answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
                 Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             }

@@ -16,16 +16,15 @@ use prometheus_client::registry::Registry;
 
 use crate::Counts;
 
+mod format;
 mod process;
 mod sizes;
 
+pub use format::Format;
 pub use sizes::Size;
 
 use process::Process;
 use sizes::Sizes;
-
-/// What the page is, for HTTP.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// controller-runtime's buckets, in seconds, without every second one.
 const SECONDS: [f64; 16] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0];
@@ -57,6 +56,7 @@ pub struct Metrics {
     queues: Arc<Queues>,
     sizes: Arc<Sizes>,
     reconciled: Family<Reconciled, Counter>,
+    failed: Family<Controller, Counter>,
     seconds: Family<Controller, Histogram, fn() -> Histogram>,
     active: Family<Controller, Gauge>,
     events_dropped: Family<Reporter, Counter>,
@@ -70,12 +70,14 @@ impl Default for Metrics {
             queues: Arc::default(),
             sizes: Arc::default(),
             reconciled: Family::default(),
+            failed: Family::default(),
             seconds: Family::new_with_constructor(seconds),
             active: Family::default(),
             events_dropped: Family::default(),
         };
         metrics.register(|registry| {
             registry.register("controller_runtime_reconcile", "Reconciles by controller and how they ended", metrics.reconciled.clone());
+            registry.register("controller_runtime_reconcile_errors", "Reconciles that ended in an error", metrics.failed.clone());
             registry.register("controller_runtime_reconcile_time_seconds", "How long reconciles took", metrics.seconds.clone());
             registry.register("controller_runtime_active_workers", "Workers that reconcile right now", metrics.active.clone());
             let dropped = "Events that were not written because too many waited";
@@ -95,7 +97,13 @@ impl Metrics {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The page, as Prometheus reads it.
+    /// The page in the form that is asked for.
+    pub fn page_as(&self, format: Format) -> Result<String, fmt::Error> {
+        let page = self.page()?;
+        Ok(if format == Format::Text { format::as_text(&page) } else { page })
+    }
+
+    /// The page in OpenMetrics' form.
     pub fn page(&self) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode(&mut page, &self.registry.lock().unwrap_or_else(PoisonError::into_inner))?;
@@ -138,6 +146,11 @@ impl Measured<'_> {
     pub(crate) fn ended(&self, result: &'static str) {
         let controller = self.controller;
         self.metrics.reconciled.get_or_create(&Reconciled { controller, result }).inc();
+        let failed = self.metrics.failed.get_or_create(&Controller { controller });
+        if result == "error" {
+            failed.inc();
+        }
+        drop(failed);
         self.metrics.seconds.get_or_create(&Controller { controller }).observe(self.begun.elapsed().as_secs_f64());
     }
 }
@@ -231,10 +244,12 @@ mod tests {
         let shown = metrics.show_queue("widgets", move || counted.counts());
         let running = metrics.reconcile("widgets");
         running.ended("success");
+        metrics.reconcile("widgets").ended("error");
         let page = metrics.page().unwrap();
         for line in [
             "controller_runtime_reconcile_total{controller=\"widgets\",result=\"success\"} 1\n",
-            "controller_runtime_reconcile_time_seconds_count{controller=\"widgets\"} 1\n",
+            "controller_runtime_reconcile_time_seconds_count{controller=\"widgets\"} 2\n",
+            "controller_runtime_reconcile_errors_total{controller=\"widgets\"} 1\n",
             "controller_runtime_active_workers{controller=\"widgets\"} 1\n",
             "workqueue_depth{name=\"widgets\"} 1\n",
             "workqueue_adds_total{name=\"widgets\"} 1\n",
