@@ -185,7 +185,9 @@ pub fn refused(subject: impl Into<String>, error: &kube::Error) -> Failure {
             };
             let failure = Failure::new(exit, subject, status.message.clone());
             if status.code == 404 && status.message.contains("could not find the requested resource") {
-                return failure.hint("the cluster does not serve this kind; OLM v1 has to be installed on it (mainstay up has it)");
+                return failure
+                    .because("the cluster does not serve this kind: OLM v1 is not installed on it")
+                    .hint("mainstay deploy --image REGISTRY/mainstay:TAG installs it; mainstay up starts an embedded cluster that has it");
             }
             failure
         }

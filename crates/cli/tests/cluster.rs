@@ -150,6 +150,8 @@ fn the_demonstration() {
         assert!(shown.stdout.contains(expected), "{expected}\n{}\n{}", shown.stdout, shown.stderr);
     }
     assert!(shown.stderr.contains("deprecated: beacon 1.0.0"), "{}", shown.stderr);
+    // Its own colours are painted or left out, never escaped; the long tables are for --verbose.
+    assert!(!shown.stdout.contains("\\u{1b}") && !shown.stdout.contains("$ mainstay describe"), "{}", shown.stdout);
     assert!(home.run(&["status"], 0).stdout.contains("no embedded cluster is running"));
 }
 

@@ -788,3 +788,42 @@ fn a_package_that_is_wanted_twice() {
     assert_eq!(later.why[1], "second has installed widgets.v1.0.0, and what is installed goes first");
     assert!(later.alternatives[0].warning.is_some(), "{later:?}");
 }
+
+/// MS-EXPL-01, MS-EXPL-02: what Kubernetes removed is brought back by no install; a version that does without it helps.
+#[test]
+fn removed_apis_are_not_to_be_installed() {
+    for (api_version, kind, release) in [
+        ("policy/v1beta1", "PodDisruptionBudget", "1.25"),
+        ("scheduling.k8s.io/v1beta1", "PriorityClass", "1.22"),
+        ("scheduling.k8s.io/v1alpha1", "PriorityClass", "1.22"),
+    ] {
+        let mut case = Case::new();
+        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "m"}});
+        case.scene.offer("2.0.0", &Content { more: vec![object], ..Content::default() });
+        for namespace in ["", "work"] {
+            let target = ObjectRef { api_version: api_version.into(), kind: kind.into(), namespace: namespace.into(), name: "m".into() };
+            case.scene.live.insert(target, Live::NotServed);
+        }
+        let answer = case.explain();
+        assert_eq!(answer.situation, "kind-not-served", "{answer:?}");
+        assert!(answer.why.iter().any(|why| why.contains(&format!("Kubernetes {release} removed"))), "{answer:?}");
+        assert_eq!(answer.next.unwrap().commands, ["mainstay graph widgets"]);
+    }
+}
+
+/// MS-EXPL-05: a policy that follows dependencies is advised only where the catalogs have them.
+#[test]
+fn a_policy_is_advised_only_where_it_helps() {
+    let mut case = Case::new();
+    case.scene.catalogs = vec![catalog("main", "channel stable: 2.0.0\nneeds 2.0.0 olm.package.required")];
+    let absent = case.explain();
+    assert_eq!(absent.situation, "dependency");
+    assert_eq!(absent.next.unwrap().commands, ["mainstay catalog list"]);
+    let commands = |answer: &Explanation| {
+        answer.next.iter().chain(&answer.alternatives).flat_map(|action| action.commands.clone()).collect::<Vec<_>>()
+    };
+    assert!(commands(&case.explain()).iter().all(|command| !command.contains("LifecyclePolicy")));
+    // With the policy an earlier version, which needs nothing, is installed.
+    case.scene.catalogs = vec![catalog("main", "channel stable: 1.0.0 2.0.0<1.0.0\nneeds 2.0.0 olm.package.required")];
+    assert!(commands(&case.explain()).iter().any(|command| command.contains("LifecyclePolicy")));
+}

@@ -33,6 +33,9 @@ pub struct Arguments {
     /// End after the last step instead of leaving the cluster running
     #[arg(long)]
     exit: bool,
+    /// Show every table and description on the way
+    #[arg(long)]
+    verbose: bool,
     /// How many nodes are simulated
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u32,
@@ -64,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Cluster::start(options, |name, detail, took| note(format!("  {name:<12} {:>5} ms  {detail}", took.as_millis()).trim_end()))
                 .await?;
         let outcome = tokio::select! {
-            outcome = walk(&cluster, folder.path(), &stop) => outcome,
+            outcome = walk(&cluster, folder.path(), arguments.verbose, &stop) => outcome,
             () = signals.next() => Err(Failure::new(Exit::Failed, "demo", "interrupted; the cluster and its data are removed")),
         };
         let outcome = match outcome {
@@ -82,23 +85,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-async fn walk(cluster: &Cluster, folder: &Path, stop: &CancellationToken) -> Result<(), Failure> {
+async fn walk(cluster: &Cluster, folder: &Path, verbose: bool, stop: &CancellationToken) -> Result<(), Failure> {
     let steps = Steps::new(&cluster.kubeconfig, folder).await?;
-    steps.table("/api/v1/nodes").await?;
+    if verbose {
+        steps.table("/api/v1/nodes").await?;
+    }
 
     heading("A registry with the example catalog")?;
     let registry = serve_registry(stop).await?;
     let reference = publish(folder, &registry).await?;
     steps.run(&["catalog", "add", "examples", "--ref", &reference]).await?;
-    steps.run(&["catalog", "search"]).await?;
+    if verbose {
+        steps.run(&["catalog", "search"]).await?;
+    }
 
     heading("Version 1.0.0 of a package, with an account that has the least rights")?;
     steps.run(&["install", "beacon", "--version", "1.0.0", "--yes"]).await?;
     steps.run(&["list"]).await?;
-    steps.table("/apis/olm.operatorframework.io/v1/clusterextensions").await?;
-    steps.table("/apis/apps/v1/namespaces/beacon-system/deployments").await?;
-    steps.table("/api/v1/namespaces/beacon-system/pods").await?;
-    steps.run(&["describe", "beacon"]).await?;
+    if verbose {
+        steps.table("/apis/olm.operatorframework.io/v1/clusterextensions").await?;
+        steps.table("/apis/apps/v1/namespaces/beacon-system/deployments").await?;
+        steps.table("/api/v1/namespaces/beacon-system/pods").await?;
+        steps.run(&["describe", "beacon"]).await?;
+    }
 
     heading("A custom resource of the operator's")?;
     steps.custom_resource().await?;
@@ -106,11 +115,13 @@ async fn walk(cluster: &Cluster, folder: &Path, stop: &CancellationToken) -> Res
 
     heading("Along the channel: to 1.1.0")?;
     steps.run(&["upgrade", "beacon", "--version", "1.1.0", "--yes"]).await?;
-    steps.run(&["describe", "beacon"]).await?;
+    if verbose {
+        steps.run(&["describe", "beacon"]).await?;
+    }
 
     heading("To the head of channel stable")?;
     steps.run(&["upgrade", "beacon", "--channel", "stable", "--yes"]).await?;
-    steps.run(&["describe", "beacon"]).await?;
+    steps.run(&[if verbose { "describe" } else { "explain" }, "beacon"]).await?;
     steps.table("/apis/signals.example.mainstay.dev/v1/beacons").await?;
 
     heading("What is refused: a version that no update edge leads to")?;
@@ -118,7 +129,7 @@ async fn walk(cluster: &Cluster, folder: &Path, stop: &CancellationToken) -> Res
 }
 
 fn heading(text: &str) -> Result<(), Failure> {
-    output::line(format!("\n{}", format!("== {text} ==").bold()))
+    output::drawn(&format!("\n{}\n", format!("== {text} ==").bold()))
 }
 
 /// What runs the steps.
@@ -158,7 +169,7 @@ impl Steps {
     }
 
     async fn code(&self, arguments: &[&str]) -> Result<i32, Failure> {
-        output::line(format!("\n{}", format!("$ mainstay {}", arguments.join(" ")).cyan()))?;
+        output::drawn(&format!("\n{}\n", format!("$ mainstay {}", arguments.join(" ")).cyan()))?;
         let failed = |error: std::io::Error| Failure::failed(self.program.display().to_string(), &error);
         let mut command = Command::new(&self.program);
         command
@@ -177,7 +188,7 @@ impl Steps {
         let resource = path.rsplit('/').next().unwrap_or(path);
         let namespace = path.split_once("/namespaces/").and_then(|(_, rest)| rest.split('/').next());
         let scope = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-        output::line(format!("\n{}", format!("$ kubectl get {resource}{scope}").cyan()))?;
+        output::drawn(&format!("\n{}\n", format!("$ kubectl get {resource}{scope}").cyan()))?;
         let request = http::Request::get(path)
             .header(http::header::ACCEPT, "application/json;as=Table;v=v1;g=meta.k8s.io")
             .body(Vec::new())

@@ -1,5 +1,8 @@
 //! `mainstay explain`: why something is as it is, what it waits for, and the one thing to do (MS-EXPL-02, MS-EXPL-04).
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod advice;
 mod gather;
 
 use clap::Args;

@@ -20,9 +20,11 @@ use mainstay_resolver::{
 };
 
 use super::approval::{Along, made_along};
+use super::explain::candidates;
 use super::facts::{Lifecycle, Snapshot};
 use super::plan::request;
 use super::policies::ruling;
+use super::record::History;
 
 /// An API of the cluster, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +105,13 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
         others,
     };
     Ok((resolution, dependencies))
+}
+
+/// Says whether the catalogs have a set of bundles with which the extension could be installed, were dependencies followed; else why not.
+pub fn satisfiable(snapshot: &Snapshot) -> Result<(), String> {
+    let installed = snapshot.history.as_ref().ok().and_then(History::installed);
+    let Some(own) = request(&snapshot.extension, installed) else { return Err("the extension names no package".to_owned()) };
+    together(snapshot, &own, &candidates(&snapshot.catalogs)).map(drop).map_err(|unsolved| unsolved.problem)
 }
 
 /// What a bundle that is refused for its dependencies needs, and which of it is there, in words (OLM1-INST-04).

@@ -24,6 +24,7 @@ mod package;
 mod proposals;
 mod refusal;
 mod removal;
+mod retired;
 mod text;
 mod twice;
 mod words;
@@ -44,6 +45,7 @@ pub use cause::{Cause, candidates, providers};
 pub use health::Observed;
 pub use package::{PackageFacts, explain_package};
 pub use proposals::{Outcome, judge};
+pub(super) use retired::retired;
 pub use text::ago;
 
 /// What an explanation of an extension rests on.

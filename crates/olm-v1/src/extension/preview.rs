@@ -27,11 +27,11 @@ use std::collections::BTreeMap;
 use mainstay_apply::{ObjectRef, Owner};
 use mainstay_bundle::RenderError;
 use mainstay_resolver::RefusalKind;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::dependencies::following;
-use super::explain::{Cause, providers};
-use super::facts::{CatalogFact, Fact, Snapshot};
+use super::dependencies::{following, satisfiable};
+use super::explain::{Cause, providers, retired};
+use super::facts::{Fact, Snapshot};
 use super::object;
 use super::owned::Tie;
 use super::plan::{Action, ContentError, Plan, Verdict};
@@ -186,12 +186,15 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
             problem.causes = refusal.catalogs.iter().map(ToString::to_string).collect();
             problem.hints = refusal.hints.iter().map(ToString::to_string).collect();
             if let RefusalKind::UnsupportedDependency { .. } = refusal.kind {
-                let package = snapshot.extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name);
                 problem.causes.clone_from(&plan.warnings);
-                problem.hints.push(format!(
-                    "a LifecyclePolicy with resolveDependencies: Plan for package {package} makes what is missing part of the plan"
-                ));
-                problem.hints.push(following(package));
+                // A policy helps only where the catalogs have what is missing.
+                if satisfiable(snapshot).is_ok() {
+                    let package = package(snapshot);
+                    problem.hints.push(format!(
+                        "a LifecyclePolicy with resolveDependencies: Plan for package {package} makes what is missing part of the plan"
+                    ));
+                    problem.hints.push(following(package));
+                }
             }
             problem.unknown_package =
                 matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
@@ -200,7 +203,31 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
             let owner = refusal.owner.as_ref().map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
             problem.causes.push(format!("{} belongs to {owner}", refusal.object));
         }
-        Cause::NotServed(target) => problem.hints.push(serving(&snapshot.catalogs, &target)),
+        Cause::NotServed(target) => match retired(&target) {
+            Some(release) => {
+                let ObjectRef { api_version, kind, .. } = &target;
+                problem
+                    .causes
+                    .push(format!("Kubernetes {release} removed {kind} of {api_version}; nothing that can be installed brings it back"));
+                problem.hints.push(format!("mainstay graph {} shows the other versions", package(snapshot)));
+            }
+            None => match providers(&snapshot.catalogs, &target).first() {
+                Some((package, catalog)) => problem.hints.push(format!(
+                    "mainstay install {package} --catalog {catalog} brings {} of {}, which is needed first",
+                    target.kind, target.api_version
+                )),
+                None => problem.causes.push(format!("no catalog of the cluster brings {} of {}", target.kind, target.api_version)),
+            },
+        },
+        Cause::Crds(_) => {
+            let off = json!({"spec": {"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}});
+            let name = snapshot.extension.metadata.name.as_deref().unwrap_or_default();
+            if snapshot.history.as_ref().is_ok_and(|history| history.installed().is_some()) {
+                problem.hints.push(format!(
+                    "kubectl patch clusterextension {name} --type merge -p '{off}' switches the check off for this extension: custom resources may lose fields or become invalid"
+                ));
+            }
+        }
         Cause::Content { error: ContentError::Render(RenderError::TargetNamespaces { .. }), bundle } => {
             problem.hints.extend(watching(&bundle, &snapshot.extension.spec.namespace));
         }
@@ -209,13 +236,8 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
     Some(problem)
 }
 
-/// What would serve a kind.
-fn serving(catalogs: &[CatalogFact], target: &ObjectRef) -> String {
-    let ObjectRef { api_version, kind, .. } = target;
-    match providers(catalogs, target).first() {
-        Some((package, catalog)) => format!("package {package} of catalog {catalog} brings {kind} of {api_version}: install it first"),
-        None => format!("no catalog of the cluster brings {kind} of {api_version}: install first what serves it"),
-    }
+fn package(snapshot: &Snapshot) -> &str {
+    snapshot.extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name)
 }
 
 /// What a bundle can watch, where it cannot watch what it was asked to.

@@ -6,7 +6,7 @@ use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
 use mainstay_diagnostics::counted;
 use serde_json::json;
 
-use super::words::first_line;
+use super::words::{certificate, dated, first_line};
 use super::{Action, EventFact, Evidence, Explanation, State, events, listed};
 
 /// What an explanation of a catalog rests on.
@@ -100,7 +100,7 @@ pub(super) fn trouble(catalog: &ClusterCatalog) -> Option<Explanation> {
             ..Explanation::new(subject(name), if blocked { "blocked" } else { "not-pulled" }, state, summary)
         };
         let image = catalog.spec.source.image.as_ref().map(|image| image.reference.as_str()).unwrap_or_default();
-        return Some(answer.because(first_line(&problem.message).to_owned()).then(remedy(name, image, &problem.message, serves)));
+        return Some(answer.because(dated(first_line(&problem.message))).then(remedy(name, image, &problem.message, serves)));
     }
     if !serves {
         return Some(Explanation {
@@ -120,20 +120,22 @@ fn remedy(name: &str, image: &str, problem: &str, serves: bool) -> Action {
     let lower = problem.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let registry = image.split('/').next().unwrap_or_default();
-    let change = json!({"spec": {"source": {"image": {"ref": "REGISTRY/CATALOG:TAG"}}}});
-    let other = format!("kubectl patch clustercatalog {name} --type merge -p '{change}'");
+    // The name is free again once the catalog is removed; which image was meant only its user knows.
+    let removed = format!("mainstay catalog remove {name}");
     if has(&["missing the required label"]) {
-        Action::new(format!("{image} is no catalog image. Name one that is:")).command(other)
+        Action::new(format!("{image} is no catalog image. Remove the catalog, and add it again with an image that is one:"))
+            .command(removed)
     } else if has(&["401", "403", "unauthorized", "denied"]) {
         Action::new(format!("The registry {registry} wants credentials: put them into the controller's pull secret."))
     } else if has(&["404", "not found", "manifest unknown", "name unknown"]) && serves {
         Action::new(format!("{image} is not in the registry any more. Push it again; it is looked for by itself."))
     } else if has(&["404", "not found", "manifest unknown", "name unknown"]) {
-        Action::new(format!("{image} is not in the registry. Push it, or name another image:")).command(other)
+        Action::new(format!("{image} is not in the registry. Push it, and it is found by itself; or remove the catalog:")).command(removed)
     } else if has(&["certificate", "tls", "unknownissuer"]) {
-        Action::new(format!("The certificate of {registry} is not trusted: give the controller the authority that signed it."))
+        certificate(registry, &lower)
     } else if has(&["parsing image reference"]) {
-        Action::new("The reference is none. Write it as REGISTRY/CATALOG:TAG:").command(other)
+        Action::new("The reference is none. Remove the catalog, and add it again with one of the form REGISTRY/CATALOG:TAG:")
+            .command(removed)
     } else if has(&["error storing fbc", ".json:", ".yaml:"]) {
         Action::new("The content is at fault; the message names file and rule. Check it before it is pushed again:")
             .command("mainstay catalog lint DIRECTORY")

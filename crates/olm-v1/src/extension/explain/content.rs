@@ -4,7 +4,7 @@ use mainstay_bundle::{Bundle, Refusal, RenderError};
 
 use super::super::facts::PullFailure;
 use super::super::plan::ContentError;
-use super::words::{first_line, held};
+use super::words::{certificate, dated, first_line, held};
 use super::{Action, Explanation, Facts, name, package};
 
 pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explanation {
@@ -12,7 +12,7 @@ pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explana
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let registry = image.split('/').next().unwrap_or_default();
     let answer =
-        held(facts, "image-unavailable", format!("the image {image} cannot be pulled")).because(first_line(&failure.message).to_owned());
+        held(facts, "image-unavailable", format!("the image {image} cannot be pulled")).because(dated(first_line(&failure.message)));
     answer.then(if has(&["401", "403", "unauthorized", "denied", "authentication"]) {
         Action::new(format!(
             "The registry {registry} wants credentials: put them into the controller's pull secret, and it is tried again."
@@ -21,7 +21,7 @@ pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explana
         Action::new(format!("The image is not at {registry}: push or mirror it there, or use a catalog that names the right place:"))
             .command("mainstay catalog mirror --help")
     } else if has(&["certificate", "tls", "ssl"]) {
-        Action::new(format!("The certificate of {registry} is not trusted: give the controller the authority that signed it."))
+        certificate(registry, &text)
     } else if failure.terminal {
         Action::new(
             "Trying again does not help: the bundle itself is at fault. Ask for another version, and tell whoever makes the catalog.",

@@ -6,8 +6,9 @@ use serde_json::json;
 
 use super::super::object;
 use super::cause::providers;
+use super::retired::retired;
 use super::words::held;
-use super::{Action, Explanation, Facts, installed, listed, name, patch};
+use super::{Action, Explanation, Facts, installed, listed, name, package, patch};
 
 /// OLM1-OWN-04.
 pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
@@ -127,16 +128,27 @@ pub(super) fn not_served(facts: &Facts, target: &ObjectRef) -> Explanation {
         facts,
         "kind-not-served",
         format!("it brings the {} {}, and this cluster has no {} {}", target.kind, target.name, target.api_version, target.kind),
-    )
-    .because("the kind belongs to another operator, or to another version of Kubernetes");
+    );
+    if let Some(release) = retired(target) {
+        return answer
+            .because(format!(
+                "Kubernetes {release} removed {} of {}; nothing that can be installed brings it back",
+                target.kind, target.api_version
+            ))
+            .then(
+                Action::new("This version is for older clusters. Look for one that does without, and ask for it:")
+                    .command(format!("mainstay graph {}", package(&facts.snapshot.extension))),
+            );
+    }
+    let answer = answer.because("the kind belongs to another operator, or to another version of Kubernetes");
     match providers(&facts.snapshot.catalogs, target).first() {
         Some((package, catalog)) => answer.then(
             Action::new(format!("Install {package} of catalog {catalog}, which brings {}; then it goes on by itself.", target.kind))
                 .command(format!("mainstay install {package} --catalog {catalog}")),
         ),
         None => answer.then(
-            Action::new(format!("Install what serves {} first; then it goes on by itself.", target.api_version))
-                .command(format!("kubectl api-resources --api-group={}", target.group())),
+            Action::new(format!("No catalog of this cluster brings {}: add one that does. These are there:", target.kind))
+                .command("mainstay catalog list"),
         ),
     }
 }

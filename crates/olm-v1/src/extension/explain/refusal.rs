@@ -7,10 +7,10 @@ use mainstay_catalog::near::nearest;
 use mainstay_resolver::{CatalogReport, CatalogState, Change, Hint, Refusal, RefusalKind};
 use serde_json::{Map, Value, json};
 
-use super::super::dependencies::following;
+use super::super::dependencies::{following, satisfiable};
 use super::catalog::trouble;
 use super::cause::candidates;
-use super::{Action, Explanation, Facts, listed, name, package, patch, words};
+use super::{Action, Explanation, Facts, State, listed, name, package, patch, words};
 
 /// How many versions or names are listed.
 const LISTED: usize = 8;
@@ -237,12 +237,16 @@ fn catalog_failed(facts: &Facts, catalog: &str, reason: &str) -> Explanation {
         answer.why.insert(0, format!("catalog {catalog}: {}", words::first_line(reason)));
         answer.next = Some(Action::new("See what the catalog waits for:").command(format!("mainstay explain clustercatalog {catalog}")));
     }
-    let off = json!({"spec": {"availabilityMode": "Unavailable"}});
-    answer.alternatives.push(
+    // What never served has nothing to lose; what did is only switched off, so that it can come back.
+    let never_served = known.and_then(trouble).is_some_and(|trouble| trouble.state == State::NotInstalled);
+    let without = if never_served {
+        Action::new("Go on without this catalog: remove it").command(format!("mainstay catalog remove {catalog}"))
+    } else {
+        let off = json!({"spec": {"availabilityMode": "Unavailable"}});
         Action::new("Go on without this catalog: switch it off")
             .command(format!("kubectl patch clustercatalog {catalog} --type merge -p '{off}'"))
-            .warns("extensions that need this catalog then have no updates"),
-    );
+    };
+    answer.alternatives.push(without.warns("extensions that need this catalog then have no updates"));
     answer
 }
 
@@ -257,6 +261,14 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
     let mut answer = answer.because(format!("the bundle says so with the property {property}"));
     let missing: Vec<String> = facts.plan.as_ref().map(|plan| plan.warnings.clone()).unwrap_or_default();
     answer.why.extend(if missing.is_empty() { needs(facts, bundle) } else { missing });
+    if let Err(problem) = satisfiable(&facts.snapshot) {
+        // A policy would only exchange this refusal for another one.
+        answer.why.extend(problem.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        return answer.then(
+            Action::new("No catalog of this cluster has all that it needs. See which catalogs there are; one that has it must be added:")
+                .command("mainstay catalog list"),
+        );
+    }
     let allow = Action::new("Let what it needs be installed along with it, by a policy for this package:");
     answer.then(allow.command(following(package(extension))))
 }

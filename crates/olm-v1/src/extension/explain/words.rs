@@ -140,3 +140,61 @@ pub(super) fn only_conditions(facts: &Facts, conditions: &Conditions<'_>, proble
 pub(super) fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }
+
+/// What helps against a certificate that is refused: an authority mends only one that nothing vouches for. `problem` is in lower case.
+pub(super) fn certificate(registry: &str, problem: &str) -> Action {
+    Action::new(if problem.contains("expired") {
+        format!("The certificate of {registry} has expired: it has to be renewed there. It is tried again by itself.")
+    } else if problem.contains("not valid yet") || problem.contains("not yet valid") {
+        format!("The certificate of {registry} is not valid yet: compare the clocks of the registry and of the controller's node.")
+    } else if problem.contains("not valid for name") {
+        format!("The certificate of {registry} is for another name: reach the registry by a name that its certificate has.")
+    } else {
+        format!("The certificate of {registry} is not trusted: give the controller the authority that signed it.")
+    })
+}
+
+/// A text with the times that rustls gives in seconds, `1700000000 (UNIX)`, as RFC 3339.
+pub(super) fn dated(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((part, after)) = rest.split_once(" (UNIX)") {
+        rest = after;
+        let number = part.len() - part.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (before, seconds) = part.split_at(number);
+        out.push_str(before);
+        match seconds.parse().ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok()) {
+            Some(time) => out.push_str(&time.to_string()),
+            None => out.extend([seconds, " (UNIX)"]),
+        }
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-EXPL-02: times are RFC 3339, and what is no time stays as it is.
+    #[test]
+    fn times_of_certificates_are_dates() {
+        let told = "certificate expired: verification time 1700000300 (UNIX), but certificate is not valid after 1600000000 (UNIX) (100 seconds ago)";
+        assert_eq!(
+            dated(told),
+            "certificate expired: verification time 2023-11-14T22:18:20Z, but certificate is not valid after 2020-09-13T12:26:40Z (100 seconds ago)"
+        );
+        assert_eq!(dated("no time (UNIX) at all"), "no time (UNIX) at all");
+    }
+
+    /// MS-EXPL-02: trust mends a certificate that nothing vouches for, and no other.
+    #[test]
+    fn trust_is_no_advice_against_an_expired_certificate() {
+        for (problem, says) in [
+            ("invalid peer certificate: certificate expired: verification time", "renewed"),
+            ("invalid peer certificate: certificate not valid yet", "clocks"),
+            ("invalid peer certificate: certificate not valid for name \"a\"", "another name"),
+            ("invalid peer certificate: unknownissuer", "authority"),
+        ] {
+            assert!(certificate("registry.example.com", problem).text.contains(says), "{problem}");
+        }
+    }
+}
