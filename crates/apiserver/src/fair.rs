@@ -36,6 +36,8 @@ struct State {
     waiting: usize,
     /// Counts what was given, so that users who hold the same get it in turn.
     given: u64,
+    /// Counts who took a place in a queue, so that users who were never served are served in that order.
+    asked: u64,
     users: HashMap<Arc<str>, User>,
 }
 
@@ -49,6 +51,7 @@ struct User {
 #[derive(Debug)]
 struct Waiter {
     amount: usize,
+    asked: u64,
     give: oneshot::Sender<Share>,
 }
 
@@ -104,7 +107,9 @@ impl Fair {
                 return Asked::Full;
             }
             let (give, mut given) = oneshot::channel();
-            state.user(user).queue.push_back(Waiter { amount, give });
+            state.asked += 1;
+            let asked = state.asked;
+            state.user(user).queue.push_back(Waiter { amount, asked, give });
             state.waiting += 1;
             self.serve(state);
             match given.try_recv() {
@@ -157,7 +162,9 @@ impl Fair {
             state.discard();
             // Who has his share waits for himself alone.
             let ready = |user: &User| user.queue.front().is_some_and(|head| user.held.saturating_add(head.amount) <= self.rules.share);
-            let next = state.users.iter().filter(|(_, user)| ready(user)).min_by_key(|(_, user)| (user.held, user.last));
+            // Users that were never served differ by when they asked: a newcomer overtakes none of them.
+            let asked = |user: &User| user.queue.front().map(|head| head.asked);
+            let next = state.users.iter().filter(|(_, user)| ready(user)).min_by_key(|(_, user)| (user.held, user.last, asked(user)));
             let Some(name) = next.map(|(name, _)| name.clone()) else { return };
             let used = state.used;
             let user = state.user(&name);
@@ -165,7 +172,7 @@ impl Fair {
                 // It is his turn: nobody who wants less overtakes him.
                 return;
             }
-            let Some(Waiter { amount, give }) = user.queue.pop_front() else { return };
+            let Some(Waiter { amount, give, .. }) = user.queue.pop_front() else { return };
             state.waiting -= 1;
             if give.is_closed() {
                 state.forget(&name);
@@ -272,6 +279,21 @@ mod tests {
         let _b_has = b_next.try_recv().unwrap();
         drop((held, of_b));
         later.try_recv().unwrap();
+    }
+
+    /// KAPI-SRV-06: a newcomer with a small request does not overtake one who waits for more; tried often, since maps have no order of their own.
+    #[test]
+    fn a_newcomer_overtakes_none() {
+        for _ in 0..200 {
+            let fair = Fair::new(Rules { capacity: 10, share: 8, waiting_each: 1, waiting: 2 });
+            let first = given(fair.ask(&name("a"), 5));
+            let mut large = wait(fair.ask(&name("b"), 8));
+            let mut small = wait(fair.ask(&name("c"), 1));
+            drop(first);
+            let of_b = large.try_recv().unwrap();
+            let of_c = small.try_recv().unwrap();
+            drop((of_b, of_c));
+        }
     }
 
     /// KAPI-SRV-06: what is large is not starved by what is small, what was given up is not given, and queues have an end.
