@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use mainstay_versions::CatalogRange;
 use serde_json::{Value, json};
 
 use crate::bundle::{Bundle, Property};
@@ -56,9 +57,10 @@ impl Bundle {
     /// Problems that keep the bundle from being listed, although it can be installed: a catalog that has them is refused.
     pub fn listing_problems(&self) -> Result<Vec<String>, ReadError> {
         let mut problems = Vec::new();
-        let icon = &self.csv.object["spec"]["icon"][0]["base64data"];
-        if icon.as_str().is_some_and(|data| go::base64(data).is_none()) {
-            problems.push("spec.icon[0].base64data of the CSV is not base64 with its padding".to_owned());
+        if let Some(range) = self.facts().skip_range.filter(|range| !range.is_empty())
+            && let Err(problem) = CatalogRange::parse(&range)
+        {
+            problems.push(format!("olm.skipRange {range:?} of the CSV: {problem}"));
         }
         for (kind, value) in self.property_texts()? {
             if kind.is_empty() {
@@ -68,6 +70,22 @@ impl Bundle {
             }
         }
         Ok(problems)
+    }
+
+    /// The first icon of the CSV as base64, and its media type, where a catalog can hold it. Blanks of folded lines do not count.
+    pub fn icon(&self) -> Option<(String, String)> {
+        let icon = &self.csv.object["spec"]["icon"][0];
+        let data: String = icon["base64data"].as_str()?.split_whitespace().collect();
+        Some((go::base64(&data)?, icon["mediatype"].as_str().unwrap_or_default().to_owned()))
+    }
+
+    /// Parts of the bundle that a catalog goes without.
+    pub fn listing_losses(&self) -> Vec<String> {
+        let icon = &self.csv.object["spec"]["icon"][0]["base64data"];
+        let lost = icon.is_string() && self.icon().is_none();
+        lost.then(|| "spec.icon[0].base64data of the CSV is not base64 with its padding: a catalog shows no icon".to_owned())
+            .into_iter()
+            .collect()
     }
 
     /// The entry's properties: type, and value as JSON text with its keys in upstream's order; the manifests come last.

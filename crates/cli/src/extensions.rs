@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use mainstay_api::condition::{self, Status};
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_apply::{ObjectRef, Until};
 use mainstay_bundle::rights::{ExtensionRef, Grant, derive};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
+use mainstay_olm_v1::extension::explain;
 use mainstay_olm_v1::extension::record::{History, Record};
 use mainstay_resolver::{InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
 use serde_json::Value;
@@ -22,6 +24,8 @@ use crate::{bundles, images, records};
 pub const API_VERSION: &str = "olm.operatorframework.io/v1";
 /// How often the state is looked at while waiting.
 const LOOK: Duration = Duration::from_millis(150);
+/// Pods of one workload that are read.
+const PODS: u32 = 50;
 
 /// What is wanted of the catalogs.
 #[derive(Clone, Debug, Default)]
@@ -194,13 +198,31 @@ pub async fn settle(
     for deployment in objects.iter().filter(|object| object["kind"] == "Deployment") {
         let place = ObjectRef::of(deployment).map_err(|error| Failure::failed(subject(), &error))?;
         progress.doing(&format!("{bundle}: wait for deployment {}", place.name));
-        session
-            .writer
-            .wait(&place, &Until::Healthy, timeout.saturating_sub(begun.elapsed()))
-            .await
-            .map_err(|error| not_written(&error).hint(format!("{bundle} is installed; mainstay describe {name} shows its objects")))?;
+        if let Err(error) = session.writer.wait(&place, &Until::Healthy, timeout.saturating_sub(begun.elapsed())).await {
+            // The error stands without the pods, too.
+            let pods = pods(session, &place.namespace, &deployment["spec"]["selector"]["matchLabels"]).await.unwrap_or_default();
+            let failure = not_written(&error);
+            let failure = match explain::pod_problem(&pods) {
+                Some(problem) => failure.because(problem),
+                None => failure,
+            };
+            return Err(failure.hint(format!("{bundle} is installed; mainstay explain {name} shows the pods that do not run")));
+        }
     }
     Ok(extension)
+}
+
+/// The pods of a workload, by the labels that it selects.
+pub async fn pods(session: &Session, namespace: &str, labels: &Value) -> Result<Vec<Value>, Failure> {
+    let labels: Vec<String> =
+        labels.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    if labels.is_empty() {
+        return Ok(Vec::new());
+    }
+    let api: Api<Pod> = Api::namespaced(session.client.clone(), namespace);
+    let parameters = ListParams::default().labels(&labels.join(",")).limit(PODS);
+    let pods = api.list(&parameters).await.map_err(|error| refused(format!("pods in namespace {namespace}"), &error))?.items;
+    pods.iter().map(|pod| serde_json::to_value(pod).map_err(|error| Failure::failed("pod", &error))).collect()
 }
 
 /// The other extensions with what they have installed; beside them, those of which it is not known, and why.

@@ -14,6 +14,7 @@ mod change;
 mod choices;
 mod facts;
 mod make;
+mod placement;
 mod saved;
 pub mod settings;
 mod show;

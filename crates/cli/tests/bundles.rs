@@ -269,20 +269,22 @@ fn from_bundles_writes_what_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("operators");
     tree_of(&root.join("beacon"), &["1.0.0", "1.0.1", "1.1.0"]);
-    let csv = std::fs::read_dir(root.join("beacon/1.0.1/manifests")).unwrap().map(|entry| entry.unwrap().path());
-    let csv = csv.into_iter().find(|path| path.to_str().unwrap().contains("clusterserviceversion")).unwrap();
-    let text = std::fs::read_to_string(&csv).unwrap();
-    let lines = text.lines().map(|line| {
-        if line.contains("base64data:") {
-            format!("{}base64data: PHN2Zy8", &line[..line.find("base64data").unwrap()])
-        } else {
-            line.to_owned()
-        }
+    let csv = |version: &str| root.join("beacon").join(version).join("manifests/beacon.clusterserviceversion.yaml");
+    let rewrite = |version: &str, change: fn(&str) -> String| {
+        let lines: Vec<String> = std::fs::read_to_string(csv(version)).unwrap().lines().map(change).collect();
+        std::fs::write(csv(version), lines.join("\n")).unwrap();
+    };
+    rewrite("1.0.0", |line| match line.split_once("base64data:") {
+        Some((before, _)) => format!("{before}base64data: PHN2Zy8"),
+        None => line.to_owned(),
     });
-    std::fs::write(&csv, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    rewrite("1.0.1", |line| if line == "  annotations:" { format!("{line}\n    olm.skipRange: '<v1.0.1'") } else { line.to_owned() });
     std::fs::write(root.join("beacon/1.1.0/metadata/properties.yaml"), "properties:\n- type: note\n  value: null\n").unwrap();
     for (version, message) in [
-        ("1.0.1", "spec.icon[0].base64data of the CSV is not base64 with its padding"),
+        (
+            "1.0.1",
+            "olm.skipRange \"<v1.0.1\" of the CSV: Could not parse Range \"<v1.0.1\": Could not parse comparator \"<v\" in \"<v1.0.1\"",
+        ),
         ("1.1.0", "property or dependency of type \"note\" has no value"),
     ] {
         let place = root.join("beacon").join(version);
@@ -312,12 +314,21 @@ fn from_bundles_writes_what_is_valid() {
         "--out",
         out.to_str().unwrap(),
     ];
+    let found = check(command().args(["bundle", "validate", root.join("beacon/1.0.0").to_str().unwrap()]), 0);
+    assert!((found.stdout + &found.stderr).contains("a catalog shows no icon"));
     let refused = check(command().args(words), 1).stderr;
-    for part in ["beacon/1.0.1: spec.icon[0].base64data", "beacon/1.1.0: property or dependency of type", "multiple channel heads"] {
+    for part in [
+        "beacon/1.0.0: spec.icon[0].base64data of the CSV is not base64",
+        "beacon/1.0.1: olm.skipRange",
+        "beacon/1.1.0: property or dependency of type",
+        "multiple channel heads",
+    ] {
         assert!(refused.contains(part), "{part}\n{refused}");
     }
     let made = check(command().args(words).arg("--skip-invalid"), 0);
     assert!(made.stdout.contains("beacon.v1.0.0") && !made.stdout.contains("lantern"), "{}{}", made.stdout, made.stderr);
+    let mut files = std::fs::read_dir(out.join("beacon")).unwrap().map(|entry| entry.unwrap().path());
+    assert!(files.all(|file| !std::fs::read_to_string(file).unwrap().contains("base64data")));
     check(command().args(["opm", "validate", out.to_str().unwrap()]), 0);
 }
 

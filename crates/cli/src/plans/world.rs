@@ -25,6 +25,7 @@ use mainstay_runtime::KindError;
 use serde_json::{Value, json};
 
 use super::facts::{self, extra};
+use super::placement;
 use super::settings::Settings;
 use crate::cluster::{Session, refused};
 use crate::errors::{Exit, Failure};
@@ -34,6 +35,8 @@ use crate::{bundles, images, records, token_access};
 
 /// How often a plan may ask for facts.
 const ROUNDS: usize = 16;
+/// Nodes that pods are held against; in larger clusters that is not done.
+const NODES: u32 = 200;
 /// No path is so long; only a catalog that leads round in a circle is.
 const STEPS: usize = 100;
 
@@ -78,6 +81,8 @@ pub struct World<'s> {
     live: HashMap<ObjectRef, Live>,
     revisions: BTreeMap<String, Revision>,
     pub extra: Extra,
+    /// None where they are not known, or too many to be read.
+    nodes: Vec<DynamicObject>,
     /// Whether the server did not say what it serves.
     silent: bool,
     pub notes: Vec<String>,
@@ -87,14 +92,15 @@ impl<'s> World<'s> {
     /// Looks at catalogs, roles and the server.
     pub async fn open(session: &'s Session, progress: &mut Progress) -> Result<Self, Failure> {
         progress.doing("look at the cluster's catalogs and roles");
-        let (market, policy, settings, version, system, lifecycle, platform) = tokio::join!(
+        let (market, policy, settings, version, system, lifecycle, platform, nodes) = tokio::join!(
             Market::open(session, None),
             policy(session),
             Box::pin(Settings::read(session)),
             session.client.apiserver_version(),
             system(session),
             Box::pin(lifecycle::read(&session.client)),
-            platform(session)
+            platform(session),
+            Box::pin(nodes(session))
         );
         let mut client = images::client()?;
         if let Some(told) = progress.transfer("pull the bundle") {
@@ -117,7 +123,12 @@ impl<'s> World<'s> {
             notes.push(format!("the platform's version is not known: {problem}"));
             None
         });
-        let extra = Extra { platform, server_version: Some(version.git_version.trim_start_matches('v').to_owned()), ..Extra::default() };
+        let nodes = nodes.unwrap_or_else(|problem| {
+            notes.push(format!("whether nodes take the pods was not checked: {problem}"));
+            Vec::new()
+        });
+        let server_version = Some(version.git_version.trim_start_matches('v').to_owned());
+        let extra = Extra { platform, server_version, ..Extra::default() };
         let mut revisions: BTreeMap<String, Revision> =
             market.revisions().into_iter().map(|revision| (revision.fact.clone(), revision)).collect();
         revisions.insert("cluster".to_owned(), system?);
@@ -134,6 +145,7 @@ impl<'s> World<'s> {
             live: HashMap::new(),
             revisions,
             extra,
+            nodes,
             silent: false,
             notes,
         })
@@ -237,7 +249,8 @@ impl<'s> World<'s> {
                 let wanted = preview::wanted(&snapshot, &plan);
                 extra(self.session, &self.client, wanted, depth == Depth::Everything, &mut self.extra, progress).await;
             }
-            let step = preview::step(&snapshot, &plan, &self.extra);
+            let mut step = preview::step(&snapshot, &plan, &self.extra);
+            step.warnings.extend(placement::unplaced(&plan, &self.nodes));
             let next = preview::advance(snapshot, &plan);
             path.push(Walked { step, plan });
             match next {
@@ -437,6 +450,15 @@ async fn platform(session: &Session) -> Result<Option<Platform>, String> {
         Ok(None) | Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Ok(None),
         Err(error) => Err(crate::cluster::not_written(&error).to_line()),
     }
+}
+
+/// The nodes; none of a cluster with so many that some node will do.
+async fn nodes(session: &Session) -> Result<Vec<DynamicObject>, String> {
+    let gvk = GroupVersionKind::gvk("", "v1", "Node");
+    let api: Api<DynamicObject> = Api::all_with(session.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, "nodes"));
+    let found = api.list(&ListParams::default().limit(NODES)).await.map_err(|error| refused("nodes", &error).to_line())?;
+    let more = found.metadata.continue_.is_some_and(|token| !token.is_empty());
+    Ok(if more { Vec::new() } else { found.items })
 }
 
 /// Which cluster it is.

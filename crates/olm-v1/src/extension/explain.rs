@@ -42,7 +42,7 @@ use conditions::Conditions;
 pub use answer::{Action, Evidence, Explanation, Newer, State};
 pub use catalog::{CatalogFacts, explain_catalog};
 pub use cause::{Cause, candidates, providers};
-pub use health::Observed;
+pub use health::{Observed, pod_problem};
 pub use package::{PackageFacts, explain_package};
 pub use proposals::{Outcome, judge};
 pub(super) use retired::retired;

@@ -96,7 +96,8 @@ pub fn plan(incoming: &Incoming<'_>, cluster: &Cluster, namespaces: Namespaces<'
     let mut refusals = Vec::new();
     let mut fitting = Vec::new();
     for (node, place) in cluster.nodes() {
-        let refusal = search.bar(node).or_else(|| search.refuse(node, place, &search.room(node, place), &rules));
+        let refusal =
+            bar(pod, node).map(|why| Refusal::new(&why, true)).or_else(|| search.refuse(node, place, &search.room(node, place), &rules));
         match refusal {
             Some(refusal) => refusals.push((node, place, refusal)),
             None => fitting.push((node, place)),
@@ -162,24 +163,6 @@ impl Refusal {
 }
 
 impl<'a> Search<'a> {
-    /// Why a node will not do, whatever pods it has.
-    fn bar(&self, node: &Object) -> Option<Refusal> {
-        let pod = self.incoming.pod;
-        if node.at("/spec/unschedulable") == &Value::Bool(true) && !tolerates_unschedulable(pod) {
-            return Some(Refusal::new("node(s) were unschedulable", true));
-        }
-        let untolerated = items(node, "/spec/taints")
-            .find(|taint| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")) && !tolerated(pod, taint));
-        if let Some(taint) = untolerated {
-            let part = |name: &str| taint[name].as_str().unwrap_or_default();
-            return Some(Refusal::new(&format!("node(s) had untolerated taint {{{}: {}}}", part("key"), part("value")), true));
-        }
-        if !matches_node(pod, node) {
-            return Some(Refusal::new("node(s) didn't match Pod's node affinity/selector", true));
-        }
-        None
-    }
-
     /// Why a node will not do with the pods that are left on it.
     fn refuse(&self, node: &Object, place: &Place, room: &Room, rules: &Rules<'_>) -> Option<Refusal> {
         if room.clashes > 0 {
@@ -358,6 +341,27 @@ fn load(place: &Place, needs: &Amounts) -> i128 {
     let taken = |name: &str| place.taken.get(name).copied().unwrap_or_default() + needs.get(name).copied().unwrap_or_default();
     let pods = i128::try_from(place.pods.len()).unwrap_or_default() * 1000;
     share("cpu", taken("cpu")) + share("memory", taken("memory")) + share("pods", pods)
+}
+
+/// The reason why a node does not take a pod, whatever else runs there.
+fn bar(pod: &DynamicObject, node: &DynamicObject) -> Option<String> {
+    if node.at("/spec/unschedulable") == &Value::Bool(true) && !tolerates_unschedulable(pod) {
+        return Some("node(s) were unschedulable".to_owned());
+    }
+    let untolerated = items(node, "/spec/taints")
+        .find(|taint| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute")) && !tolerated(pod, taint));
+    if let Some(taint) = untolerated {
+        let part = |name: &str| taint[name].as_str().unwrap_or_default();
+        return Some(format!("node(s) had untolerated taint {{{}: {}}}", part("key"), part("value")));
+    }
+    (!matches_node(pod, node)).then(|| "node(s) didn't match Pod's node affinity/selector".to_owned())
+}
+
+/// The reason why none of these nodes takes a pod, however little runs there: taints, selectors, affinity to nodes.
+pub fn barred_everywhere(pod: &DynamicObject, nodes: &[DynamicObject]) -> Option<String> {
+    let reasons = nodes.iter().map(|node| bar(pod, node)).collect::<Option<Vec<_>>>()?;
+    let total = nodes.len();
+    (total > 0).then(|| format!("0/{total} nodes are available: {}", tally(reasons.iter().map(String::as_str))))
 }
 
 fn tolerates_unschedulable(pod: &DynamicObject) -> bool {

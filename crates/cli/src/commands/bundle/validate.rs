@@ -126,7 +126,9 @@ fn installation(files: &Files, found: &[Outcome]) -> Vec<Outcome> {
     match bundles::read_for_catalog("bundle", files) {
         Ok(bundle) => {
             let listing = bundle.listing_problems().unwrap_or_else(|error| vec![error.to_string()]);
-            bundle.check().into_iter().map(not_installable).chain(listing.into_iter().map(not_listable)).collect()
+            let lost = |message| Outcome { level: Level::Warning, ..outcome("catalog", "not-in-catalogs", message) };
+            let losses = bundle.listing_losses().into_iter().map(lost);
+            bundle.check().into_iter().map(not_installable).chain(listing.into_iter().map(not_listable)).chain(losses).collect()
         }
         Err(failure) => vec![not_installable(failure.to_line())],
     }

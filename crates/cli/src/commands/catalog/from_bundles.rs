@@ -358,7 +358,9 @@ fn input(place: &Path, bundle: &Bundle) -> Result<BundleInput, Failure> {
     let properties =
         list(&blob["properties"]).iter().map(property).collect::<Result<_, _>>().map_err(|error| Failure::failed(&subject, &error))?;
     let spec = &bundle.csv.object["spec"];
-    let icon = &spec["icon"][0];
+    for loss in bundle.listing_losses() {
+        warn(&subject, &loss);
+    }
     let facts = bundle.facts();
     Ok(BundleInput {
         package: facts.package,
@@ -377,6 +379,6 @@ fn input(place: &Path, bundle: &Bundle) -> Result<BundleInput, Failure> {
             .filter(|related| related.image != UNKNOWN)
             .collect(),
         description: text(&spec["description"]),
-        icon: icon.is_object().then(|| Icon { base64data: text(&icon["base64data"]), mediatype: text(&icon["mediatype"]) }),
+        icon: bundle.icon().map(|(base64data, mediatype)| Icon { base64data, mediatype }),
     })
 }

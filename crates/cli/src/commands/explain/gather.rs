@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
 use mainstay_api::lifecycle::ChangePlan;
@@ -29,8 +29,6 @@ use crate::progress::Progress;
 const PLAN: Duration = Duration::from_secs(60);
 /// Objects that are read at a time.
 const READERS: usize = 8;
-/// Pods of one Deployment that are read.
-const PODS: u32 = 50;
 
 /// How long all proposals together may take.
 const PROPOSALS: Duration = Duration::from_secs(30);
@@ -175,22 +173,12 @@ async fn change_plans(session: &Session) -> Vec<ChangePlan> {
 async fn observed(session: &Session, target: ObjectRef) -> Result<Observed, Failure> {
     let live = session.writer.get(&target).await.map_err(|error| not_written(&error))?;
     let pods = match &live {
-        Some(live) if target.kind == "Deployment" => pods(session, &target.namespace, &live["spec"]["selector"]["matchLabels"]).await?,
+        Some(live) if target.kind == "Deployment" => {
+            extensions::pods(session, &target.namespace, &live["spec"]["selector"]["matchLabels"]).await?
+        }
         _ => Vec::new(),
     };
     Ok(Observed { target, live, pods })
-}
-
-async fn pods(session: &Session, namespace: &str, labels: &Value) -> Result<Vec<Value>, Failure> {
-    let labels: Vec<String> =
-        labels.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
-    if labels.is_empty() {
-        return Ok(Vec::new());
-    }
-    let api: Api<Pod> = Api::namespaced(session.client.clone(), namespace);
-    let parameters = ListParams::default().labels(&labels.join(",")).limit(PODS);
-    let pods = api.list(&parameters).await.map_err(|error| refused(format!("pods in namespace {namespace}"), &error))?.items;
-    pods.iter().map(|pod| serde_json::to_value(pod).map_err(|error| Failure::failed("pod", &error))).collect()
 }
 
 /// Events about a cluster-wide object, oldest first; they are kept in namespace `default`.

@@ -91,6 +91,11 @@ fn broken(facts: &Facts, observed: &Observed) -> Option<Explanation> {
     Some(answer.then(Action::new("If it does not become ready by itself, its events say why:").command(describe)))
 }
 
+/// The first of these pods that does not run, and the reason as its status says it.
+pub fn pod_problem(pods: &[Value]) -> Option<String> {
+    pods.iter().find_map(trouble).map(|trouble| format!("{}: {}", trouble.summary, words::first_line(&trouble.says)))
+}
+
 /// Why a Deployment cannot make pods.
 fn no_pods(live: &Value) -> Option<String> {
     let conditions = live.pointer("/status/conditions")?.as_array()?;
