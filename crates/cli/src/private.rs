@@ -39,6 +39,11 @@ pub fn own_data(directory: &Path) -> Result<(), Failure> {
     own(directory, |name| CLUSTER.contains(&name) || name.starts_with("kubeconfig."))
 }
 
+/// The same for the directory of `registry serve`.
+pub fn own_images(directory: &Path) -> Result<(), Failure> {
+    own(directory, |name| matches!(name, "blobs" | "repositories.json"))
+}
+
 /// The same for a directory that holds nothing else by its nature.
 pub fn own_all(directory: &Path) -> Result<(), Failure> {
     own(directory, |_| true)

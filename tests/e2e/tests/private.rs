@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -93,6 +94,27 @@ fn what_is_open_is_closed_at_the_start() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains("belongs to user 12345"), "{text}");
     }
+}
+
+/// KAPI-SRV-09: the images of `registry serve`, too.
+#[test]
+fn images_are_closed_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("images");
+    fs::create_dir_all(data.join("blobs/sha256")).unwrap();
+    fs::write(data.join("repositories.json"), "{}").unwrap();
+    for path in [data.clone(), data.join("blobs"), data.join("blobs/sha256"), data.join("repositories.json")] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(if path.is_dir() { 0o755 } else { 0o644 })).unwrap();
+    }
+    let words = ["registry", "serve", "--listen", "127.0.0.1:0", "--data-dir"];
+    let mut server = Command::new(mainstay()).args(words).arg(&data).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    server.kill().unwrap();
+    let said = server.wait_with_output().unwrap().stderr;
+    assert!(ready.contains("registry ready"), "{ready}");
+    assert_eq!(open_to_others(std::slice::from_ref(&data)), Vec::<String>::new());
+    assert!(String::from_utf8_lossy(&said).contains("others could read"));
 }
 
 /// KAPI-SRV-05: a second process is refused although the lock files are gone.

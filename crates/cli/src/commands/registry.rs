@@ -11,7 +11,7 @@ use mainstay_serve::Server;
 use tokio_util::sync::CancellationToken;
 
 use crate::errors::{Exit, Failure};
-use crate::{images, output, runtime, up};
+use crate::{images, output, private, runtime, up};
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]
@@ -61,6 +61,9 @@ pub fn run(command: Commands) -> Result<(), Failure> {
 }
 
 fn serve(arguments: Serve) -> Result<(), Failure> {
+    if let Some(directory) = &arguments.data_dir {
+        private::own_images(directory)?;
+    }
     runtime::block_on(async {
         let mut signals = up::Signals::take()?;
         let access = match (arguments.user, arguments.password) {
