@@ -67,14 +67,19 @@ fn deployment(object: &Value) -> Health {
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
     let status = |name: &str| number(object, &format!("/status/{name}")).unwrap_or(0);
     let (new, all, available) = (status("updatedReplicas"), status("replicas"), status("availableReplicas"));
+    // Why pods cannot be made is what a person has to know.
+    let short = |text: String| match condition(object, "ReplicaFailure") {
+        Some(("True", why)) => Health::Waiting(format!("{text}: {why}")),
+        _ => Health::Waiting(text),
+    };
     if new < wanted {
-        return Health::Waiting(format!("{new} of {wanted} pods are of the new template"));
+        return short(format!("{new} of {wanted} pods are of the new template"));
     }
     if all > new {
         return Health::Waiting(format!("{} old pods still run", all - new));
     }
     if available < wanted {
-        return Health::Waiting(format!("{available} of {wanted} pods are available"));
+        return short(format!("{available} of {wanted} pods are available"));
     }
     by_condition(object, "Available")
 }
@@ -170,6 +175,11 @@ mod tests {
                 json!({"observedGeneration": 2, "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]}),
             ),
             &Health::Failed("ProgressDeadlineExceeded".into()),
+        );
+        check(
+            &deployment(json!({"observedGeneration": 2, "conditions": [
+                {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota"}]})),
+            &waiting("0 of 2 pods are of the new template: FailedCreate: exceeded quota"),
         );
         check(&json!({"kind": "ConfigMap"}), &Health::Ready);
         check(&json!({"kind": "ConfigMap", "metadata": {"deletionTimestamp": "x"}}), &waiting("is being deleted"));

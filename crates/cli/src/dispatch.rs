@@ -1,6 +1,7 @@
 //! Which tool this program is called as (MS-CLI-01), and the way from arguments to an exit code.
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
@@ -58,6 +59,8 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         private::by_default();
     }
     let (default, format) = match &cli.command {
+        // A person sees what is wrong; what is kept in a file says what happened, too.
+        Command::Up(_) if std::io::stderr().is_terminal() => ("warn", logging::Format::Text),
         Command::Up(_) => ("info", logging::Format::Text),
         Command::Run(arguments) => ("info", arguments.log_format),
         _ => ("error", logging::Format::Text),

@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use mainstay_api::condition::{self, Status};
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
-use mainstay_apply::{ObjectRef, Until};
+use mainstay_apply::{ObjectRef, Until, WriteError};
 use mainstay_bundle::rights::{ExtensionRef, Grant, derive};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
-use mainstay_olm_v1::extension::explain;
 use mainstay_olm_v1::extension::record::{History, Record};
+use mainstay_olm_v1::extension::{explain, webhooks};
 use mainstay_resolver::{InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
 use serde_json::Value;
 
@@ -24,6 +24,8 @@ use crate::{bundles, images, records};
 pub const API_VERSION: &str = "olm.operatorframework.io/v1";
 /// How often the state is looked at while waiting.
 const LOOK: Duration = Duration::from_millis(150);
+/// How long a workload is waited for before its state is looked at.
+const GLANCE: Duration = Duration::from_secs(1);
 /// Pods of one workload that are read.
 const PODS: u32 = 50;
 
@@ -182,6 +184,9 @@ pub async fn settle(
             .find(|condition| matches!(condition.reason.as_str(), "Blocked" | "Retrying" | "Failed"))
             .map(|condition| (condition.reason.clone(), condition.message.clone()));
         if let Some((reason, message)) = &said {
+            if let Some(refusal) = webhooks::Refusal::find(message) {
+                return Err(stopped(name, bundle, &refusal, message));
+            }
             if reason == "Blocked" {
                 return Err(Failure::new(Exit::Impossible, subject(), message.clone()).hint(format!("mainstay describe {name} shows more")));
             }
@@ -198,7 +203,12 @@ pub async fn settle(
     for deployment in objects.iter().filter(|object| object["kind"] == "Deployment") {
         let place = ObjectRef::of(deployment).map_err(|error| Failure::failed(subject(), &error))?;
         progress.doing(&format!("{bundle}: wait for deployment {}", place.name));
-        if let Err(error) = session.writer.wait(&place, &Until::Healthy, timeout.saturating_sub(begun.elapsed())).await {
+        if let Err(error) = available(session, &place, timeout.saturating_sub(begun.elapsed())).await {
+            if let WriteError::TimedOut { state, .. } = &error
+                && let Some(refusal) = webhooks::Refusal::find(state)
+            {
+                return Err(stopped(name, bundle, &refusal, state));
+            }
             // The error stands without the pods, too.
             let pods = pods(session, &place.namespace, &deployment["spec"]["selector"]["matchLabels"]).await.unwrap_or_default();
             let failure = not_written(&error);
@@ -210,6 +220,32 @@ pub async fn settle(
         }
     }
     Ok(extension)
+}
+
+/// Waits until a workload is available, or waiting does not help any more.
+async fn available(session: &Session, place: &ObjectRef, limit: Duration) -> Result<(), WriteError> {
+    let begun = Instant::now();
+    loop {
+        let left = limit.saturating_sub(begun.elapsed());
+        match session.writer.wait(place, &Until::Healthy, left.min(GLANCE)).await {
+            Err(WriteError::TimedOut { object, state, .. }) => {
+                if left <= GLANCE || webhooks::Refusal::find(&state).is_some() {
+                    return Err(WriteError::TimedOut { object, seconds: limit.as_secs(), state });
+                }
+            }
+            outcome => return outcome.map(drop),
+        }
+    }
+}
+
+/// What to say where a webhook that nothing answers refuses the pods.
+fn stopped(name: &str, bundle: &str, refusal: &webhooks::Refusal, said: &str) -> Failure {
+    let message = format!("the pods of {bundle} cannot be created: {} cannot be asked, since its pods are simulated", refusal.whose());
+    let failure = Failure::new(Exit::Impossible, format!("clusterextension {name}"), message).because(said);
+    match &refusal.extension {
+        Some(extension) => failure.hint(format!("mainstay uninstall {extension} removes the webhook; {bundle} goes on by itself then")),
+        None => failure.hint(format!("mainstay explain {name} shows what would help")),
+    }
 }
 
 /// The pods of a workload, by the labels that it selects.

@@ -32,6 +32,7 @@ mod progress;
 mod records;
 mod runtime;
 mod screen;
+mod simulated;
 mod token_access;
 mod up;
 

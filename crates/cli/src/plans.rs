@@ -9,6 +9,7 @@
 //!                              └── carry     done
 //! ```
 
+pub mod advice;
 mod carry;
 mod change;
 mod choices;

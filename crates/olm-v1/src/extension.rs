@@ -29,3 +29,4 @@ pub mod roles;
 pub mod rollback;
 pub mod status;
 mod watches;
+pub mod webhooks;

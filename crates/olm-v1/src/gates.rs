@@ -97,6 +97,14 @@ impl FeatureGates {
         Ok(gates)
     }
 
+    /// The same with a gate turned on.
+    pub fn with(&self, name: &str) -> Result<Self, GateError> {
+        let known = GATES.iter().find(|gate| gate.name == name).ok_or_else(|| GateError::Unknown { name: name.to_owned() })?;
+        let mut gates = self.clone();
+        gates.states.insert(known.name, (true, true));
+        Ok(gates)
+    }
+
     /// Whether a gate is on.
     pub fn on(&self, name: &str) -> bool {
         self.states.get(name).is_some_and(|(on, _)| *on)

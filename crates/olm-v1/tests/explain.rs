@@ -14,13 +14,14 @@ use mainstay_catalog::{Catalog, Limits, MemorySource};
 use mainstay_olm_v1::cluster_operator::compat::Platform;
 use mainstay_olm_v1::extension::dependencies::ApiFact;
 use mainstay_olm_v1::extension::explain::{
-    CatalogFacts, EventFact, Explanation, Facts, Observed, Outcome, PackageFacts, explain, explain_catalog, explain_package, judge,
+    CatalogFacts, EventFact, Explanation, Facts, Observed, Outcome, PackageFacts, Remedy, explain, explain_catalog, explain_package, judge,
 };
 use mainstay_olm_v1::extension::facts::{CatalogContent, CatalogFact, Live, PullFailure};
 use mainstay_olm_v1::extension::plan::Verdict;
 use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::State;
 use mainstay_olm_v1::extension::status::status;
+use mainstay_olm_v1::extension::webhooks::Simulation;
 use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, ModelSource, Request, resolve};
 use serde_json::{Value, json};
@@ -42,6 +43,7 @@ struct Case {
     namespace_exists: Option<bool>,
     may_act: Option<bool>,
     platform: Option<Platform>,
+    simulation: Option<Simulation>,
     /// What the last attempt said, where it is not what the plan says.
     attempt: Option<Verdict>,
     missing: Option<&'static str>,
@@ -59,6 +61,7 @@ impl Case {
             namespace_exists: Some(true),
             may_act: Some(true),
             platform: None,
+            simulation: None,
             attempt: None,
             missing: None,
             unseen: false,
@@ -72,13 +75,17 @@ impl Case {
     /// The explanation with every proposal planned, as the command line does it.
     fn explain_weighed(&self) -> Explanation {
         let (facts, answer) = (self.facts(), self.explain());
-        let outcome = |wish: Value| {
-            let mut scene = self.scene.clone();
-            mainstay_merge::merge_patch(&mut scene.extension["spec"]["source"]["catalog"], &wish);
-            let (_, plan, snapshot) = scene.decide();
-            (wish, judge(&snapshot, &plan))
+        let outcome = |remedy: Remedy| {
+            let outcome = match remedy.applied(&facts.snapshot) {
+                Err(problem) => Outcome::Unknown(problem.to_string()),
+                Ok(mut copy) => {
+                    let (_, plan) = self.scene.settle(&mut copy);
+                    judge(&remedy, facts.plan.as_ref().unwrap(), &copy, &plan)
+                }
+            };
+            (remedy, outcome)
         };
-        let outcomes: Vec<(Value, Outcome)> = answer.proposals().into_iter().map(outcome).collect();
+        let outcomes: Vec<(Remedy, Outcome)> = answer.proposals().into_iter().map(outcome).collect();
         answer.weighed(&facts, &outcomes)
     }
 
@@ -102,6 +109,7 @@ impl Case {
             namespace_exists: self.namespace_exists,
             may_act: self.may_act,
             platform: self.platform,
+            simulation: self.simulation.clone(),
             now: now(),
             snapshot,
         }
@@ -313,6 +321,12 @@ fn attempts_that_failed() {
         ("a quota", said("pods \"x\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2")),
         ("a webhook", said("admission webhook \"rules.example.com\" denied the request: no")),
         ("a webhook that is gone", said("Internal error occurred: failed calling webhook \"rules.example.com\": connection refused")),
+        (
+            "a webhook whose pods are simulated",
+            said(
+                "Internal error occurred: failed calling webhook \"vpod.example.com\": failed to call webhook: Post \"https://s/\": service guard/s has only simulated pods, which answer nothing; webhook configuration vpod.example.com belongs to clusterextension guard: mainstay uninstall guard removes it"
+            )
+        ),
         ("the namespace", said("namespaces \"work\" not found")),
         ("a right", said("deployments.apps is forbidden: User \"system:serviceaccount:work:installer\" cannot create resource")),
         ("something else", said("the server had a bad day")),
@@ -369,9 +383,32 @@ fn deployments_that_are_not_available() {
                 json!([{"type": "ReplicaFailure", "status": "True", "message": "pods \"x\" is forbidden: exceeded quota"}])
             )
         ),
+        (
+            "a webhook whose pods are simulated",
+            unavailable(
+                Vec::new(),
+                json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "Internal error occurred: failed calling webhook \"vpod.example.com\": failed to call webhook: Post \"https://s/\": service guard/s has only simulated pods, which answer nothing; it belongs to webhook configuration vpod.example.com, which kubectl delete removes"}])
+            )
+        ),
         ("not yet", unavailable(Vec::new(), none)),
         ("a missing object", with("2.0.0", |case| case.missing = Some("Deployment"))),
     ]));
+}
+
+/// MS-EXPL-02, KAPI-WL-06: what works itself, and brings a webhook that nothing answers, says so.
+#[test]
+fn a_webhook_whose_pods_are_simulated() {
+    let mut case = Case::new();
+    case.scene.offer("2.0.0", &Content { webhook: true, ..Content::default() });
+    case.scene.have("2.0.0", State::Deployed);
+    assert_eq!(case.explain().notes, Vec::<String>::new(), "the cluster says nothing of simulated nodes");
+    case.simulation = Some(Simulation { everywhere: true, ..Simulation::default() });
+    let answer = case.explain();
+    assert_eq!(answer.situation, "healthy");
+    let note = answer.notes.join("\n");
+    assert!(note.contains("webhook check.example.com of ValidatingWebhookConfiguration check.example.com"), "{note}");
+    assert!(note.contains("CREATE of widgets.example.com is refused\n"), "{note}");
+    assert!(note.ends_with("mainstay uninstall widgets removes it"), "{note}");
 }
 
 /// MS-EXPL-02, OLM1-CTRL-07, OLM1-INST-15: removal, and what holds it.
@@ -449,7 +486,7 @@ fn absence_is_no_reason_to_remove() {
                 assert!(!command.contains(word), "{what}: {command}");
             }
         }
-        assert!(answer.proposals().is_empty(), "{what}");
+        assert!(switches_on(&answer.proposals()), "{what}");
         assert!(answer.notes.iter().any(|note| note.starts_with("widgets.v1.1.0 stays installed")), "{what}: {answer:#?}");
     }
     // Where nothing is installed there is nothing to lose, and where the source is there the way on is shown.
@@ -460,6 +497,14 @@ fn absence_is_no_reason_to_remove() {
     case.scene.have("1.0.0", State::Deployed);
     case.scene.wish("version", json!("2.0.0"));
     assert!(!case.explain().proposals().is_empty());
+}
+
+/// Whether nothing is proposed but that catalogs are switched on.
+fn switches_on(remedies: &[Remedy]) -> bool {
+    remedies.iter().all(|remedy| match remedy {
+        Remedy::All(all) => switches_on(all),
+        other => matches!(other, Remedy::Switch { on: true, .. }),
+    })
 }
 
 /// A ClusterCatalog with this spec and these conditions.
@@ -654,6 +699,7 @@ fn packages() {
             },
             channels: if package == "widgets" { vec!["stable".into()] } else { Vec::new() },
             catalogs: vec![serde_json::from_value(cluster_catalog("main", "Available", &json!([]))).unwrap()],
+            trial: None,
             extensions: extensions.iter().map(|(name, version)| ((*name).to_owned(), version.map(str::to_owned))).collect(),
             now: now(),
         };
@@ -747,7 +793,7 @@ fn proposals_are_planned() {
     stuck.scene.have("1.1.0", State::Deployed);
     stuck.scene.wish("version", json!("9.x"));
     let before = stuck.explain_weighed().next.unwrap();
-    assert!(before.wish.is_some() && before.refused.is_none(), "{before:?}");
+    assert!(before.remedy.is_some() && before.refused.is_none(), "{before:?}");
     stuck.scene.offer("2.0.0", &narrower);
     let after = stuck.explain_weighed();
     assert_eq!(after.next.unwrap().commands, ["mainstay graph widgets"]);
@@ -804,9 +850,16 @@ fn removed_apis_are_not_to_be_installed() {
             let target = ObjectRef { api_version: api_version.into(), kind: kind.into(), namespace: namespace.into(), name: "m".into() };
             case.scene.live.insert(target, Live::NotServed);
         }
-        let answer = case.explain();
+        let answer = case.explain_weighed();
         assert_eq!(answer.situation, "kind-not-served", "{answer:?}");
         assert!(answer.why.iter().any(|why| why.contains(&format!("Kubernetes {release} removed"))), "{answer:?}");
+        assert_eq!(answer.next.unwrap().leads_to.as_deref(), Some("widgets 1.1.0"));
+        // Where no other version does without it, none is named.
+        let lacking: Vec<String> = ["1.0.0", "1.1.0"].map(str::to_owned).into();
+        for version in lacking {
+            case.scene.bundles.insert(image(&version), case.scene.bundles[&image("2.0.0")].clone());
+        }
+        let answer = case.explain_weighed();
         assert_eq!(answer.next.unwrap().commands, ["mainstay graph widgets"]);
     }
 }

@@ -128,3 +128,68 @@ fn a_bundle_with_webhooks() {
     stop.cancel();
     runtime.block_on(serving).unwrap();
 }
+
+/// An operator whose webhook is asked about every new pod.
+fn guard(folder: &std::path::Path) {
+    let toy = Toy::new("guard", "1.0.0");
+    let written = toy.write(folder);
+    let mut csv = toy.csv();
+    csv["spec"]["webhookdefinitions"] = json!([{
+        "type": "ValidatingAdmissionWebhook", "generateName": "vpod.guard.example.com", "webhookPath": "/validate",
+        "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+        "deploymentName": "guard", "containerPort": 443, "targetPort": 9443,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }]);
+    csv["spec"]["installModes"] = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"]
+        .map(|mode| json!({"type": mode, "supported": mode == "AllNamespaces"}))
+        .into();
+    bundles::write(&written.join("manifests/csv.yaml"), &mainstay_yaml::to_string(&csv));
+}
+
+/// KAPI-WL-06, MS-PLAN-01, MS-EXPL-02, MS-CLI-05: an operator with a pod webhook on simulated nodes. The plan of its install warns; the plan of the
+/// next operator names it; that install ends at once with the webhook, its owner and the way out; describe and explain say the same, and so does the
+/// event of the ReplicaSet. What is advised helps.
+#[test]
+fn a_pod_webhook_with_simulated_pods() {
+    let Some(()) = need_embedded() else { return };
+    let Some(()) = need_kubectl() else { return };
+    let cluster = Cluster::up(&[]);
+    let registry = Registry::ours();
+    let folder = cluster.folder().join("bundles");
+    guard(&folder);
+    Toy::new("gadget", "1.0.0").write(&folder);
+    let reference = publish(&registry, &folder, cluster.folder(), "latest");
+    cluster.apply(&bundles::catalog("team", &reference, None));
+    until_serving(&cluster, "team");
+
+    let service = "--serve-local guard-system/guard-service=HOST:PORT";
+    let plan = cluster.mainstay(&["install", "guard", "--dry-run"]).ok();
+    assert!(plan.contains("simulated and answer nothing: no new pod can be created"), "{plan}");
+    assert!(plan.contains(service) && plan.contains("--skip-simulated-webhooks"), "{plan}");
+    cluster.mainstay(&["install", "guard", "--yes"]).ok();
+
+    let plan = cluster.mainstay(&["plan", "install", "gadget", "--no-sizes"]).ok();
+    assert!(plan.contains("pods of Deployment gadget-system/gadget will be refused: webhook vpod.guard.example.com"), "{plan}");
+    let refused = cluster.mainstay(&["install", "gadget", "--yes"]).exits(4);
+    assert!(refused.contains("webhook vpod.guard.example.com of clusterextension guard cannot be asked"), "{refused}");
+    assert!(refused.contains("hint: mainstay uninstall guard removes the webhook"), "{refused}");
+    let told = cluster.mainstay(&["describe", "gadget"]).ok();
+    assert!(told.contains("belongs to clusterextension guard: mainstay uninstall guard removes it"), "{told}");
+    let told = cluster.mainstay(&["describe", "guard"]).ok();
+    assert!(told.contains("Warnings:   webhook vpod.guard.example.com") && told.contains(service), "{told}");
+    let told = cluster.mainstay(&["explain", "guard"]).ok();
+    assert!(told.contains("no new pod can be created") && told.contains("mainstay uninstall guard removes it"), "{told}");
+    let told: Value = serde_json::from_str(&cluster.mainstay(&["explain", "gadget", "-o", "json"]).ok()).unwrap();
+    assert_eq!(
+        (&told["situation"], &told["next"]["commands"]),
+        (&json!("webhook-simulated"), &json!(["mainstay uninstall guard"])),
+        "{told:#}"
+    );
+    cluster.until("the event names the webhook", &["events", "-n", "gadget-system"], |events| {
+        let text = events.to_string();
+        text.contains("FailedCreate") && text.contains("guard-system/guard-service has only simulated pods")
+    });
+
+    cluster.mainstay(&["uninstall", "guard", "--yes", "--delete-crds"]).ok();
+    cluster.mainstay(&["wait", "gadget", "--timeout", "2m"]).ok();
+}

@@ -19,7 +19,7 @@ use crate::errors::Failure;
 use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format, Table};
 use crate::printable::hanging;
-use crate::runtime;
+use crate::{runtime, simulated};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -50,6 +50,8 @@ pub struct Description {
     unknown: Option<String>,
     objects: Vec<(String, String)>,
     events: Vec<Event>,
+    /// What a person should know although nothing is wrong.
+    warnings: Vec<String>,
 }
 
 impl Description {
@@ -61,21 +63,26 @@ impl Description {
             // Its conditions and events are worth being shown all the same.
             Err(failure) => (History::default(), Some(failure.to_line())),
         };
-        let mut objects = Vec::new();
+        let (mut objects, mut present) = (Vec::new(), Vec::new());
         for object in history.installed().or(history.latest()).into_iter().flat_map(|revision| &revision.record.objects) {
             let place = ObjectRef::of(object).map_err(|error| Failure::failed(named(object), &error))?;
             let state = match session.writer.get(&place).await.map_err(|error| not_written(&error))? {
                 None => "missing".to_owned(),
-                Some(live) => match health(&live) {
-                    Health::Ready => "ready".to_owned(),
-                    Health::Waiting(why) => format!("waiting: {why}"),
-                    Health::Failed(why) => format!("failed: {why}"),
-                },
+                Some(live) => {
+                    let state = match health(&live) {
+                        Health::Ready => "ready".to_owned(),
+                        Health::Waiting(why) => format!("waiting: {why}"),
+                        Health::Failed(why) => format!("failed: {why}"),
+                    };
+                    present.push(live);
+                    state
+                }
             };
             objects.push((named(object), state));
         }
         let events = raw_events(session, "ClusterExtension", name).await?;
-        Ok(Self { extension, history, unknown, objects, events })
+        let warnings = warnings(session, &present).await;
+        Ok(Self { extension, history, unknown, objects, events, warnings })
     }
 
     /// What it waits for, in a sentence.
@@ -154,6 +161,9 @@ impl Description {
         say("Account", extension.spec.service_account.as_ref().and_then(|account| account.name.clone()).unwrap_or_default());
         say("Age", age(extension.metadata.creation_timestamp.as_ref()));
         say("Waits for", self.waits_for());
+        if !self.warnings.is_empty() {
+            say("Warnings", self.warnings.join("\n"));
+        }
         out.push_str("Conditions:\n");
         let mut table = Table::new(&["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"]);
         for condition in extension.status.iter().flat_map(|status| &status.conditions) {
@@ -205,7 +215,7 @@ impl Description {
         out
     }
 
-    /// For programs: the extension with `waitsFor`, `objects`, `revisions` and `events` beside it.
+    /// For programs: the extension with `waitsFor`, `objects`, `revisions`, `events` and `warnings` beside it.
     fn value(&self) -> Result<Value, Failure> {
         let failed = |error: serde_json::Error| Failure::failed("clusterextension", &error);
         let mut extension = serde_json::to_value(&self.extension).map_err(failed)?;
@@ -220,7 +230,20 @@ impl Description {
             .collect();
         Ok(json!({
             "extension": extension, "waitsFor": self.waits_for(), "objects": objects, "revisions": revisions,
-            "events": serde_json::to_value(&self.events).map_err(failed)?, "historyUnknown": self.unknown,
+            "events": serde_json::to_value(&self.events).map_err(failed)?, "historyUnknown": self.unknown, "warnings": self.warnings,
         }))
+    }
+}
+
+/// Webhooks among the live objects that nothing answers, since their pods are simulated.
+async fn warnings(session: &Session, present: &[Value]) -> Vec<String> {
+    if !present.iter().any(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration"))) {
+        return Vec::new();
+    }
+    match simulated::read(session).await {
+        Ok(simulation) => {
+            simulation.unanswered(present).iter().map(|hook| format!("{}\n{}", hook.consequence(), hook.ways_out())).collect()
+        }
+        Err(failure) => vec![format!("whether its webhooks have simulated pods was not checked: {}", failure.to_line())],
     }
 }

@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-mod advice;
+mod advised;
 mod gather;
 
 use clap::Args;
@@ -13,6 +13,7 @@ use mainstay_olm_v1::extension::explain::{Explanation, explain, explain_catalog,
 use crate::cluster::{ClusterArgs, Session};
 use crate::errors::{Exit, Failure};
 use crate::output::{self, Format};
+use crate::plans::advice;
 use crate::progress::Progress;
 use crate::{extensions, runtime};
 
@@ -119,14 +120,14 @@ async fn answer(session: &Session, subject: &Subject) -> Result<Explanation, Fai
     match subject {
         Subject::Any(name) => match extensions::find(session, name).await? {
             Some(extension) => extension_answer(session, extension, &mut progress).await,
-            None => package(session, name, true).await,
+            None => package(session, name, true, &mut progress).await,
         },
         Subject::Extension(name) => {
             let extension = extensions::get(session, name).await?;
             extension_answer(session, extension, &mut progress).await
         }
         Subject::Catalog(name) => Ok(explain_catalog(&gather::catalog(session, name).await?)),
-        Subject::Package(name) => package(session, name, false).await,
+        Subject::Package(name) => package(session, name, false, &mut progress).await,
     }
 }
 
@@ -134,13 +135,14 @@ async fn answer(session: &Session, subject: &Subject) -> Result<Explanation, Fai
 async fn extension_answer(session: &Session, extension: ClusterExtension, progress: &mut Progress) -> Result<Explanation, Failure> {
     let (facts, mut world) = Box::pin(gather::extension(session, extension, progress)).await?;
     let answer = explain(&facts);
-    let outcomes = Box::pin(gather::outcomes(&mut world, &facts.snapshot.extension, answer.proposals(), progress)).await;
+    let Ok(plan) = &facts.plan else { return Ok(answer) };
+    let outcomes = Box::pin(advice::outcomes(&mut world, &facts.snapshot, plan, answer.proposals(), progress)).await;
     Ok(answer.weighed(&facts, &outcomes))
 }
 
 /// A package. Where the kind was not said, a name that is nothing at all is not found.
-async fn package(session: &Session, name: &str, guessed: bool) -> Result<Explanation, Failure> {
-    let facts = gather::package(session, name).await?;
+async fn package(session: &Session, name: &str, guessed: bool, progress: &mut Progress) -> Result<Explanation, Failure> {
+    let facts = Box::pin(gather::package(session, name, progress)).await?;
     let answer = explain_package(&facts);
     if answer.situation != "unknown-package" {
         return Ok(answer);

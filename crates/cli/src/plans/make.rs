@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::choices::{self, Choice};
 use super::facts::instances;
 use super::world::{Depth, Rights as Counted, Walked, World, objects};
-use super::{Change, InstallWish, Planned, Rights, Write};
+use super::{Change, InstallWish, Planned, Rights, Write, advice};
 use crate::cluster::{Session, refused};
 use crate::commands::rollback;
 use crate::errors::{Exit, Failure};
@@ -322,7 +322,7 @@ impl Making<'_, '_> {
             if !message.is_empty() {
                 let hints =
                     if way.verdict.verdict == Class::Unsafe { vec!["--force plans it all the same".to_owned()] } else { Vec::new() };
-                step.problem = Some(Problem { message, causes: lines, hints, unknown_package: false });
+                step.problem = Some(Problem { message, causes: lines, hints, ..Problem::default() });
                 planned.preview.doable = false;
             }
         }
@@ -492,8 +492,9 @@ impl Making<'_, '_> {
         extension: &ClusterExtension,
         writes: Vec<Write>,
         installer_rights: Vec<String>,
-        path: Vec<Walked>,
+        mut path: Vec<Walked>,
     ) -> Result<Planned, Failure> {
+        self.advise(change, &mut path).await;
         let mut shown = Vec::new();
         for write in &writes {
             let (target, wanted) = match write {
@@ -529,6 +530,24 @@ impl Making<'_, '_> {
     }
 }
 
+impl Making<'_, '_> {
+    /// What would help against a refusal, tried and as commands, in the place of what the plan supposes.
+    async fn advise(&mut self, change: &Change, path: &mut [Walked]) {
+        let Some(walked) = path.last_mut() else { return };
+        let Some(snapshot) = walked.refused.take() else { return };
+        let package = snapshot.extension.spec.source.catalog.as_ref().map(|catalog| catalog.package_name.clone()).unwrap_or_default();
+        let hints = Box::pin(advice::hints(&mut self.world, change, snapshot, walked.plan.clone(), self.progress)).await;
+        let Some(problem) = &mut walked.step.problem else { return };
+        // What an install offers in the place of the policy is decided by it; what only shows something needs no trial.
+        let policy = dependencies::following(&package);
+        let shows = |hint: &String| hint.starts_with("mainstay graph ");
+        let install = matches!(change, Change::Install(_));
+        problem.hints.retain(|hint| (install && *hint == policy) || (hints.is_empty() && shows(hint)));
+        problem.hints.extend(hints.iter().map(|(command, what)| format!("{command} {what}")));
+        problem.tried = hints;
+    }
+}
+
 /// Whether it is refused for what it needs, and a policy would have it planned.
 fn offers_dependencies(preview: &Preview, package: &str) -> bool {
     let policy = dependencies::following(package);
@@ -537,12 +556,14 @@ fn offers_dependencies(preview: &Preview, package: &str) -> bool {
 
 /// Where what is missing can be had, the flag that brings it stands for the policy that would have to be written; elsewhere neither is advice.
 fn offer_dependencies(preview: &mut Preview, package: &str, works: bool) {
+    let policy = dependencies::following(package);
     for problem in preview.steps.iter_mut().filter_map(|step| step.problem.as_mut()) {
-        problem.hints = if works {
-            vec![format!("mainstay install {package} --with-dependencies installs what is missing along with it")]
-        } else {
-            Vec::new()
-        };
+        problem.hints.retain(|hint| *hint != policy);
+        if works {
+            let flag = (format!("mainstay install {package} --with-dependencies"), "installs what is missing along with it".to_owned());
+            problem.hints.insert(0, format!("{} {}", flag.0, flag.1));
+            problem.tried.insert(0, flag);
+        }
     }
 }
 

@@ -1,24 +1,75 @@
-//! Pods that no node takes (MS-PLAN-01): an operator that is installed, and never runs.
+//! Pods that no node takes, and pods that a webhook stops (MS-PLAN-01): an operator that is installed, and never runs, or that stops others.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kube::api::{DynamicObject, ObjectMeta};
 use mainstay_apply::ObjectRef;
 use mainstay_olm_v1::extension::plan::{Action, Plan};
+use mainstay_olm_v1::extension::webhooks::{Simulation, Unanswered};
 use mainstay_workloads::scheduler::plan::barred_everywhere;
 use serde_json::{Value, json};
 
 /// A warning for each workload of a plan whose pods no node takes, as labels and taints are now.
 pub fn unplaced(plan: &Plan, nodes: &[DynamicObject]) -> Vec<String> {
+    coming(plan).iter().filter_map(|object| waits(object, nodes)).collect()
+}
+
+/// A warning for each webhook of a plan that will have simulated pods.
+pub fn stopping(plan: &Plan, simulation: &Simulation) -> Vec<String> {
+    simulation.unanswered(coming(plan)).iter().map(|hook| format!("{}\n{}", hook.consequence(), hook.ways_out())).collect()
+}
+
+/// A warning for each webhook of others that will refuse the pods of a plan's workloads. `namespaces` has the labels of each namespace.
+pub fn stopped(plan: &Plan, unanswered: &[Unanswered], namespaces: &HashMap<String, BTreeMap<String, String>>) -> Vec<String> {
+    let mut own: Vec<(&str, &str)> = Vec::new();
+    for object in coming(plan) {
+        own.extend(object["kind"].as_str().zip(object["metadata"]["name"].as_str()));
+    }
+    let others = unanswered.iter().filter(|hook| !own.contains(&(hook.configuration.0.as_str(), hook.configuration.1.as_str())));
+    let mut warnings = Vec::new();
+    for hook in others {
+        let refused: Vec<String> = workloads(plan).filter(|object| stops(hook, object, namespaces)).filter_map(titled).collect();
+        if !refused.is_empty() {
+            warnings.push(format!("pods of {} will be refused: {}\n{}", refused.join(", "), hook.consequence(), hook.ways_out()));
+        }
+    }
+    warnings
+}
+
+/// The namespaces of a plan's workloads.
+pub fn namespaces(plan: &Plan) -> BTreeSet<String> {
+    workloads(plan).filter_map(|object| object["metadata"]["namespace"].as_str()).map(str::to_owned).collect()
+}
+
+/// The objects that a plan brings.
+fn coming(plan: &Plan) -> &[Value] {
     let comes = matches!(plan.action, Action::Install | Action::Upgrade);
-    let objects = plan.record.as_ref().filter(|_| comes).map(|record| record.objects.as_slice()).unwrap_or_default();
-    objects.iter().filter_map(|object| waits(object, nodes)).collect()
+    plan.record.as_ref().filter(|_| comes).map(|record| record.objects.as_slice()).unwrap_or_default()
+}
+
+fn workloads(plan: &Plan) -> impl Iterator<Item = &Value> {
+    coming(plan).iter().filter(|object| runs(object))
+}
+
+fn runs(object: &Value) -> bool {
+    matches!(object["kind"].as_str(), Some("Deployment" | "StatefulSet")) && object["spec"]["replicas"] != 0
+}
+
+fn titled(object: &Value) -> Option<String> {
+    ObjectRef::of(object).ok().map(|place| place.to_string())
+}
+
+fn stops(hook: &Unanswered, workload: &Value, namespaces: &HashMap<String, BTreeMap<String, String>>) -> bool {
+    let labels = workload["spec"]["template"]["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    let namespace = workload["metadata"]["namespace"].as_str().and_then(|name| namespaces.get(name));
+    namespace.is_some_and(|namespace| hook.stops_pod(&labels, namespace))
 }
 
 fn waits(object: &Value, nodes: &[DynamicObject]) -> Option<String> {
-    let runs = matches!(object["kind"].as_str(), Some("Deployment" | "StatefulSet")) && object["spec"]["replicas"] != 0;
     let pod = DynamicObject { types: None, metadata: ObjectMeta::default(), data: json!({"spec": object["spec"]["template"]["spec"]}) };
-    let why = runs.then(|| barred_everywhere(&pod, nodes)).flatten()?;
-    let place = ObjectRef::of(object).ok()?;
-    Some(format!("{place}: its pods will wait: {why}"))
+    let why = runs(object).then(|| barred_everywhere(&pod, nodes)).flatten()?;
+    Some(format!("{}: its pods will wait: {why}", titled(object)?))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use mainstay_diagnostics::counted;
 use mainstay_olm_v1::extension::preview::{
-    Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step, Verification,
+    Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step, UNMANAGED, Verification,
 };
 
 use owo_colors::OwoColorize as _;
@@ -164,7 +164,11 @@ fn section(text: &mut String, indent: usize, title: &str, lines: impl Iterator<I
 }
 
 fn lines(object: &Object) -> Vec<String> {
-    let owner = object.owner.as_ref().map(|owner| format!(", belongs to {owner}")).unwrap_or_default();
+    let owner = match object.owner.as_deref() {
+        None => String::new(),
+        Some(UNMANAGED) => ", not managed by any extension".to_owned(),
+        Some(owner) => format!(", belongs to {owner}"),
+    };
     let note = if object.note.is_empty() { String::new() } else { format!(" ({})", object.note) };
     let mut lines = vec![format!("{:<9} {}{owner}{note}", object.change, object.title())];
     lines.extend(object.fields.iter().take(FIELDS).map(|field: &FieldChange| format!("            {field}")));

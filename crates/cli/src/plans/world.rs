@@ -18,6 +18,7 @@ use mainstay_olm_v1::extension::plan::{self, Action, Plan, Verdict, account_name
 use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::preview::{self, Extra, Revision, Step};
 use mainstay_olm_v1::extension::record::Record;
+use mainstay_olm_v1::extension::webhooks::{Simulation, Unanswered};
 use mainstay_olm_v1::extension::{dependencies, removal};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use mainstay_rbac::PolicyIndex;
@@ -31,7 +32,7 @@ use crate::cluster::{Session, refused};
 use crate::errors::{Exit, Failure};
 use crate::market::{Market, Unavailable};
 use crate::progress::Progress;
-use crate::{bundles, images, records, token_access};
+use crate::{bundles, images, records, simulated, token_access};
 
 /// How often a plan may ask for facts.
 const ROUNDS: usize = 16;
@@ -67,6 +68,8 @@ pub struct Walked {
     pub step: Step,
     /// The plan.
     pub plan: Plan,
+    /// The facts of a plan that is refused.
+    pub refused: Option<Snapshot>,
 }
 
 /// The facts, each fetched once.
@@ -83,6 +86,12 @@ pub struct World<'s> {
     pub extra: Extra,
     /// None where they are not known, or too many to be read.
     nodes: Vec<DynamicObject>,
+    /// What the cluster says of simulated nodes; nothing where it was not said.
+    pub simulation: Option<Simulation>,
+    /// The webhooks of the cluster that nothing answers.
+    unanswered: Vec<Unanswered>,
+    /// Labels of namespaces that were looked at.
+    namespaces: HashMap<String, BTreeMap<String, String>>,
     /// Whether the server did not say what it serves.
     silent: bool,
     pub notes: Vec<String>,
@@ -92,7 +101,7 @@ impl<'s> World<'s> {
     /// Looks at catalogs, roles and the server.
     pub async fn open(session: &'s Session, progress: &mut Progress) -> Result<Self, Failure> {
         progress.doing("look at the cluster's catalogs and roles");
-        let (market, policy, settings, version, system, lifecycle, platform, nodes) = tokio::join!(
+        let (market, policy, settings, version, system, lifecycle, platform, nodes, simulation) = tokio::join!(
             Market::open(session, None),
             policy(session),
             Box::pin(Settings::read(session)),
@@ -100,7 +109,8 @@ impl<'s> World<'s> {
             system(session),
             Box::pin(lifecycle::read(&session.client)),
             platform(session),
-            Box::pin(nodes(session))
+            Box::pin(nodes(session)),
+            Box::pin(simulation(session))
         );
         let mut client = images::client()?;
         if let Some(told) = progress.transfer("pull the bundle") {
@@ -127,6 +137,13 @@ impl<'s> World<'s> {
             notes.push(format!("whether nodes take the pods was not checked: {problem}"));
             Vec::new()
         });
+        let (simulation, unanswered) = match simulation {
+            Ok((simulation, unanswered)) => (Some(simulation), unanswered),
+            Err(problem) => {
+                notes.push(format!("whether webhooks have simulated pods was not checked: {problem}"));
+                (None, Vec::new())
+            }
+        };
         let server_version = Some(version.git_version.trim_start_matches('v').to_owned());
         let extra = Extra { platform, server_version, ..Extra::default() };
         let mut revisions: BTreeMap<String, Revision> =
@@ -146,6 +163,9 @@ impl<'s> World<'s> {
             revisions,
             extra,
             nodes,
+            simulation,
+            unanswered,
+            namespaces: HashMap::new(),
             silent: false,
             notes,
         })
@@ -251,14 +271,42 @@ impl<'s> World<'s> {
             }
             let mut step = preview::step(&snapshot, &plan, &self.extra);
             step.warnings.extend(placement::unplaced(&plan, &self.nodes));
+            self.look_at_namespaces(&plan).await;
+            step.warnings.extend(placement::stopped(&plan, &self.unanswered, &self.namespaces));
+            step.warnings.extend(self.simulation.iter().flat_map(|simulation| placement::stopping(&plan, simulation)));
+            let refused = (depth != Depth::Plan && step.problem.is_some()).then(|| snapshot.clone());
             let next = preview::advance(snapshot, &plan);
-            path.push(Walked { step, plan });
+            path.push(Walked { step, plan, refused });
             match next {
                 Some(next) => snapshot = next,
                 None => break,
             }
         }
         Ok(path)
+    }
+
+    /// The labels of the namespaces that a plan's workloads are in, for webhooks that select by them.
+    async fn look_at_namespaces(&mut self, plan: &Plan) {
+        if self.unanswered.is_empty() {
+            return;
+        }
+        let namespaces: Api<Namespace> = Api::all(self.session.client.clone());
+        for name in placement::namespaces(plan) {
+            if self.namespaces.contains_key(&name) {
+                continue;
+            }
+            let labels = match namespaces.get_metadata_opt(&name).await {
+                Ok(Some(found)) => found.metadata.labels.unwrap_or_default(),
+                // It is made by the change, with the label that every namespace has.
+                Ok(None) => BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.clone())]),
+                Err(error) => {
+                    let problem = refused(format!("namespace {name}"), &error).to_line();
+                    self.notes.push(format!("whether webhooks stop pods in namespace {name} was not checked: {problem}"));
+                    continue;
+                }
+            };
+            self.namespaces.insert(name, labels);
+        }
     }
 
     /// What the server serves, asked once.
@@ -450,6 +498,17 @@ async fn platform(session: &Session) -> Result<Option<Platform>, String> {
         Ok(None) | Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Ok(None),
         Err(error) => Err(crate::cluster::not_written(&error).to_line()),
     }
+}
+
+/// What the cluster says of simulated nodes, and its webhooks that nothing answers.
+async fn simulation(session: &Session) -> Result<(Simulation, Vec<Unanswered>), String> {
+    let simulation = simulated::read(session).await.map_err(|failure| failure.to_line())?;
+    if !simulation.everywhere || simulation.passes_over {
+        return Ok((simulation, Vec::new()));
+    }
+    let configurations = simulated::configurations(session).await.map_err(|failure| failure.to_line())?;
+    let unanswered = simulation.unanswered(&configurations);
+    Ok((simulation, unanswered))
 }
 
 /// The nodes; none of a cluster with so many that some node will do.

@@ -21,6 +21,7 @@ use super::{Apis, Options};
 use crate::errors::{Exit, Failure};
 use crate::images;
 use crate::plans::settings;
+use crate::simulated;
 
 /// Where OLM v1 keeps its records.
 pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
@@ -173,6 +174,9 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
         }
     }
 
+    if chosen.has(Component::Nodes) && options.nodes > 0 {
+        apply(&writer, &simulated::published(&options.local_services, options.skip_simulated_webhooks)).await?;
+    }
     if chosen.has(Component::OlmV1) {
         let begun = Instant::now();
         olm_v1_objects(&writer).await?;

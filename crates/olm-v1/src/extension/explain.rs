@@ -23,6 +23,7 @@ mod objects;
 mod package;
 mod proposals;
 mod refusal;
+mod remedy;
 mod removal;
 mod retired;
 mod text;
@@ -32,10 +33,10 @@ mod words;
 use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
-use serde_json::Value;
 
 use super::facts::Snapshot;
 use super::plan::{Plan, Verdict};
+use super::webhooks::Simulation;
 use crate::cluster_operator::compat::Platform;
 use conditions::Conditions;
 
@@ -43,8 +44,10 @@ pub use answer::{Action, Evidence, Explanation, Newer, State};
 pub use catalog::{CatalogFacts, explain_catalog};
 pub use cause::{Cause, candidates, providers};
 pub use health::{Observed, pod_problem};
-pub use package::{PackageFacts, explain_package};
+pub use objects::{Maker, made_by};
+pub use package::{PackageFacts, Trial, explain_package};
 pub use proposals::{Outcome, judge};
+pub use remedy::{Remedy, Untried, shell_word};
 pub(super) use retired::retired;
 pub use text::ago;
 
@@ -68,6 +71,8 @@ pub struct Facts {
     pub may_act: Option<bool>,
     /// The platform's version, where the cluster has one (OLM1-COMPAT-02).
     pub platform: Option<Platform>,
+    /// What the cluster says of simulated nodes, where that could be asked.
+    pub simulation: Option<Simulation>,
     /// Now.
     pub now: Timestamp,
 }
@@ -95,6 +100,12 @@ pub fn explain(facts: &Facts) -> Explanation {
     answer.evidence.extend(conditions.evidence());
     answer.evidence.extend(events(&facts.events));
     answer
+}
+
+/// Explains why a plan is refused, and what would help; nothing where it is not.
+pub fn explain_refusal(facts: &Facts) -> Option<Explanation> {
+    let plan = facts.plan.as_ref().ok().filter(|plan| plan.verdict != Verdict::Reached)?;
+    Some(words::of(facts, &Cause::of(&facts.snapshot, plan)))
 }
 
 /// Since when the present problem is reported: a condition's time moves only with its status, not with its message.
@@ -221,10 +232,4 @@ fn listed<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
     if names.len() > most { format!("{shown} and {} more", names.len() - most) } else { shown }
-}
-
-/// A change of an extension's wish as a command.
-fn patch(name: &str, catalog: &Value) -> String {
-    let patch = serde_json::json!({"spec": {"source": {"catalog": catalog}}});
-    format!("kubectl patch clusterextension {name} --type merge -p '{patch}'")
 }

@@ -100,6 +100,7 @@ pub enum CatalogContent {
 }
 
 /// The facts that every plan begins with.
+#[derive(Clone)]
 pub struct Snapshot {
     /// The extension.
     pub extension: Arc<ClusterExtension>,
@@ -116,7 +117,7 @@ pub struct Snapshot {
 }
 
 /// Facts fetched because a plan needed them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Known {
     /// See [`Fact::Account`]: there, not there, or why nobody can tell.
     pub account: Option<Result<bool, String>>,

@@ -30,8 +30,8 @@ use mainstay_resolver::RefusalKind;
 use serde_json::{Value, json};
 
 use super::dependencies::{following, satisfiable};
-use super::explain::{Cause, providers, retired};
-use super::facts::{Fact, Snapshot};
+use super::explain::{Cause, made_by, providers, retired};
+use super::facts::{Fact, Live, Snapshot};
 use super::object;
 use super::owned::Tie;
 use super::plan::{Action, ContentError, Plan, Verdict};
@@ -50,6 +50,8 @@ pub use summary::summary;
 pub use uninstall::{applied, needed, not_ours_to_keep, uninstall, unknown_definitions};
 pub use writes::write;
 
+/// The owner of an object that no extension manages, in the document.
+pub const UNMANAGED: &str = "nobody";
 /// Why something is not known that nobody asked for.
 pub const NOT_ASKED: &str = "not asked";
 
@@ -200,8 +202,15 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
                 matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
         }
         Cause::Owned(refusal) => {
-            let owner = refusal.owner.as_ref().map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
-            problem.causes.push(format!("{} belongs to {owner}", refusal.object));
+            let maker = match snapshot.known.live.get(&*refusal.object) {
+                Some(Live::Present(live)) => made_by(live),
+                _ => None,
+            };
+            problem.causes.push(match (&refusal.owner, maker) {
+                (Some((kind, name)), _) => format!("{} belongs to {kind} {name}", refusal.object),
+                (None, Some(maker)) => format!("{} was made by {maker}, and is not managed by any extension", refusal.object),
+                (None, None) => format!("{} is not managed by any extension", refusal.object),
+            });
         }
         Cause::NotServed(target) => match retired(&target) {
             Some(release) => {

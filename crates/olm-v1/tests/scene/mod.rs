@@ -265,10 +265,16 @@ impl Scene {
             history: self.history.clone(),
             known: Known { now: self.now, lifecycle: self.lifecycle.clone(), ..Known::default() },
         };
+        let (asked, plan) = self.settle(&mut snapshot);
+        (asked, plan, snapshot)
+    }
+
+    /// Plans for a snapshot, with the facts of this scene.
+    pub fn settle(&self, snapshot: &mut Snapshot) -> (Vec<String>, Plan) {
         let mut asked = Vec::new();
         loop {
-            let facts = match plan(&snapshot) {
-                Answer::Ready(plan) => return (asked, plan, snapshot),
+            let facts = match plan(snapshot) {
+                Answer::Ready(plan) => return (asked, plan),
                 Answer::Need(facts) => facts,
             };
             assert!(asked.len() < 8, "{asked:?}");

@@ -11,27 +11,23 @@ use kube::api::{Api, ListParams};
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::ObjectRef;
-use mainstay_merge::merge_patch;
-use mainstay_olm_v1::extension::explain::{CatalogFacts, EventFact, Facts, Observed, Outcome, PackageFacts, candidates, judge};
+use mainstay_olm_v1::extension::explain::{CatalogFacts, EventFact, Facts, Observed, Outcome, PackageFacts, Trial, candidates};
 use mainstay_olm_v1::extension::plan::account_name;
 use mainstay_resolver::{PackageSource as _, Request, resolve};
 use mainstay_versions::Version;
-use serde_json::{Value, json};
 
 use crate::cluster::{Session, not_written, refused};
 use crate::errors::Failure;
 use crate::extensions;
 use crate::market::{Market, Unavailable};
 use crate::plans::world::{Rights, World};
+use crate::plans::{self, Change, InstallWish};
 use crate::progress::Progress;
 
 /// How long the facts of the plan may take; a registry that does not answer must not keep an explanation back.
 const PLAN: Duration = Duration::from_secs(60);
 /// Objects that are read at a time.
 const READERS: usize = 8;
-
-/// How long all proposals together may take.
-const PROPOSALS: Duration = Duration::from_secs(30);
 
 /// Everything about an extension, and the world that it was seen in.
 pub async fn extension<'s>(
@@ -67,41 +63,11 @@ pub async fn extension<'s>(
         namespace_exists: namespaces.get_metadata_opt(namespace).await.ok().map(|found| found.is_some()),
         may_act: world.may_act_as((namespace, account_name(&snapshot.extension))).await,
         platform: world.extra.platform,
+        simulation: world.simulation.clone(),
         now: Timestamp::now(),
         snapshot,
     };
     Ok((facts, world))
-}
-
-/// What came of planning each of these wishes, as a plan of the user's would: rights that are missing are counted as granted.
-pub async fn outcomes(
-    world: &mut World<'_>,
-    extension: &ClusterExtension,
-    wishes: Vec<Value>,
-    progress: &mut Progress,
-) -> Vec<(Value, Outcome)> {
-    let end = tokio::time::Instant::now() + PROPOSALS;
-    let mut all = Vec::new();
-    for wish in wishes {
-        progress.doing("look at where the proposals lead");
-        let outcome = match tokio::time::timeout_at(end, outcome(world, extension, &wish, progress)).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(failure)) => Outcome::Unknown(failure.to_line()),
-            Err(_) => Outcome::Unknown(format!("it took more than {} s", PROPOSALS.as_secs())),
-        };
-        all.push((wish, outcome));
-    }
-    all
-}
-
-async fn outcome(world: &mut World<'_>, extension: &ClusterExtension, wish: &Value, progress: &mut Progress) -> Result<Outcome, Failure> {
-    let failed = |error: serde_json::Error| Failure::failed("clusterextension", &error);
-    let mut object = serde_json::to_value(extension).map_err(failed)?;
-    merge_patch(&mut object, &json!({"spec": {"source": {"catalog": wish}}}));
-    let wanted: ClusterExtension = serde_json::from_value(object).map_err(failed)?;
-    let mut snapshot = world.begin(&wanted, &Rights::All).await?;
-    let plan = world.ready(&mut snapshot, progress).await?;
-    Ok(judge(&snapshot, &plan))
 }
 
 /// Everything about a catalog.
@@ -131,7 +97,7 @@ pub async fn catalog(session: &Session, name: &str) -> Result<CatalogFacts, Fail
 }
 
 /// Everything about a package.
-pub async fn package(session: &Session, name: &str) -> Result<PackageFacts, Failure> {
+pub async fn package(session: &Session, name: &str, progress: &mut Progress) -> Result<PackageFacts, Failure> {
     let catalogs = catalogs(session).await?;
     let market = Market::open(session, None).await?;
     let held = market.facts();
@@ -156,7 +122,27 @@ pub async fn package(session: &Session, name: &str) -> Result<PackageFacts, Fail
             (extension.metadata.name.clone().unwrap_or_default(), extensions::installed(extension).map(|bundle| bundle.version))
         })
         .collect();
-    Ok(PackageFacts { package: name.to_owned(), outcome, offers, channels, catalogs, extensions, now: Timestamp::now() })
+    let mut facts =
+        PackageFacts { package: name.to_owned(), outcome, offers, channels, catalogs, trial: None, extensions, now: Timestamp::now() };
+    if facts.outcome.is_ok() && facts.extensions.is_empty() {
+        facts.trial = Some(trial(session, name, progress).await);
+    }
+    Ok(facts)
+}
+
+/// What mainstay install of a package comes to.
+async fn trial(session: &Session, package: &str, progress: &mut Progress) -> Trial {
+    let wish = InstallWish { package: package.to_owned(), name: package.to_owned(), ..InstallWish::default() };
+    let unknown = |why: String| Trial { outcome: Outcome::Unknown(why), causes: Vec::new(), hints: Vec::new() };
+    let planned = match tokio::time::timeout(PLAN, Box::pin(plans::plan(session, &Change::Install(wish), false, progress))).await {
+        Ok(Ok(planned)) => planned,
+        Ok(Err(failure)) => return unknown(failure.to_line()),
+        Err(_) => return unknown(format!("it took more than {} s", PLAN.as_secs())),
+    };
+    match planned.preview.steps.into_iter().find_map(|step| step.problem) {
+        None => Trial { outcome: Outcome::Doable, causes: Vec::new(), hints: Vec::new() },
+        Some(problem) => Trial { outcome: Outcome::Refused(problem.message), causes: problem.causes, hints: problem.tried },
+    }
 }
 
 async fn catalogs(session: &Session) -> Result<Vec<ClusterCatalog>, Failure> {

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::permissions::Report;
 use super::super::plan::account_name;
 use super::words::{first_line, held};
-use super::{Action, Explanation, Facts, State, extension_subject, name, patch};
+use super::{Action, Explanation, Facts, Remedy, State, extension_subject, name};
 
 pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
     let extension = &*facts.snapshot.extension;
@@ -14,11 +14,11 @@ pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
     let why = "an extension is installed with the rights of this account, and with no others";
     if account.is_empty() {
         let made = format!("{name}-installer");
-        let patch = json!({"spec": {"serviceAccount": {"name": made}}});
         return held(facts, "no-account-named", "it names no ServiceAccount to install with".to_owned()).because(why).then(
-            Action::new("Name an account, and make it with the rights that this package needs:")
-                .command(format!("kubectl patch clusterextension {name} --type merge -p '{patch}'"))
-                .command(format!("mainstay rbac {name} | kubectl apply --server-side -f -")),
+            Action::new("Name an account, and make it with the rights that this package needs:").by(
+                extension,
+                Remedy::All(vec![Remedy::Account(made), Remedy::Grant { namespace: facts.namespace_exists == Some(false) }]),
+            ),
         );
     }
     let mut action = Action::new("Make the account, with the rights that this package needs:");
@@ -26,10 +26,9 @@ pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
         held(facts, "account-missing", format!("the ServiceAccount {account} does not exist in namespace {namespace}")).because(why);
     if facts.namespace_exists == Some(false) {
         answer = answer.because(format!("namespace {namespace} does not exist either"));
-        action = Action::new("Make the namespace, and the account with the rights that this package needs:")
-            .command(format!("kubectl create namespace {namespace}"));
+        action = Action::new("Make the namespace, and the account with the rights that this package needs:");
     }
-    answer.then(action.command(format!("mainstay rbac {name} | kubectl apply --server-side -f -")))
+    answer.then(action.by(extension, Remedy::Grant { namespace: facts.namespace_exists == Some(false) }))
 }
 
 /// OLM1-PERM-01: the controller may not make a token for the account, so that nothing can be done for the extension.
@@ -64,7 +63,7 @@ pub(super) fn rights(facts: &Facts, report: &Report, granting: bool) -> Explanat
 }
 
 pub(super) fn grant_rights(facts: &Facts, text: &str) -> Action {
-    Action::new(text).command(format!("mainstay rbac {} | kubectl apply --server-side -f -", name(&facts.snapshot.extension)))
+    Action::new(text).by(&facts.snapshot.extension, Remedy::Grant { namespace: false })
 }
 
 /// The missing rights, as grants.
@@ -93,11 +92,13 @@ pub(super) fn record(facts: &Facts, problem: &str) -> Explanation {
     };
     let answer = answer.because(first_line(problem).to_owned());
     let secret = problem.strip_prefix("install record ").and_then(|rest| rest.split([':', ' ']).next());
+    let runs = facts.snapshot.extension.status.as_ref().and_then(|status| status.install.as_ref()).map(|install| &install.bundle.version);
+    let pinned = Remedy::Wish(json!({"version": runs.map_or("VERSION", String::as_str)})).commands(&facts.snapshot.extension);
     match secret {
         Some(secret) => answer.then(Action::new(format!("Restore the Secret {secret} from a backup."))).or(Action::new(
             "If there is no backup: pin the version that runs, and drop the record. The objects are found again as its own",
         )
-        .command(patch(name, &json!({"version": "VERSION"})))
+        .commands(pinned)
         .command(format!("kubectl delete secret {secret} --namespace olmv1-system"))
         .warns("without the pin the newest version is installed, whatever ran before")),
         None => answer.then(

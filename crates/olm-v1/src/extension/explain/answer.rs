@@ -1,14 +1,16 @@
 //! The answer: documented, for programs as it is (`-o json`), for people through [`super::text`].
 
 use jiff::Timestamp;
+use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_resolver::ObstacleKind;
 use serde::Serialize;
-use serde_json::Value;
+
+use super::Remedy;
 
 /// Why something is as it is.
 ///
 /// As JSON: `subject`, `situation` (a stable word, `healthy` or what is wrong), `state`, `summary`, `installed` (`name`, `version`),
-/// `waitsFor`, `since`, `why` (lines), `next` and `alternatives` (`text`, `commands`, `warning`, `refused`, `notChecked`), `newer` (`version`, `heldBackBy`, `why`,
+/// `waitsFor`, `since`, `why` (lines), `next` and `alternatives` (`text`, `commands`, `warning`, `refused`, `after`, `notChecked`), `newer` (`version`, `heldBackBy`, `why`,
 /// `action`), `notes`, `evidence` (`what`, `says`, `at`). What does not apply is absent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,12 +84,21 @@ pub struct Action {
     /// Why the cluster would refuse what it leads to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What would be in the way next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// Why nobody knows whether the cluster would refuse it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_checked: Option<String>,
-    /// The wish that it makes: a change of `spec.source.catalog`.
+    /// The change that the commands make, so that it can be tried; absent where they only show something.
     #[serde(skip)]
-    pub wish: Option<Value>,
+    pub remedy: Option<Remedy>,
+    /// The package and version that it leads to.
+    #[serde(skip)]
+    pub leads_to: Option<String>,
+    /// Whether it is only said when it was tried and works.
+    #[serde(skip)]
+    pub guess: bool,
 }
 
 /// A newer version that is not installed.
@@ -142,14 +153,37 @@ impl Explanation {
 impl Action {
     /// Something to do.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), commands: Vec::new(), warning: None, refused: None, not_checked: None, wish: None }
+        Self {
+            text: text.into(),
+            commands: Vec::new(),
+            warning: None,
+            refused: None,
+            not_checked: None,
+            after: None,
+            remedy: None,
+            leads_to: None,
+            guess: false,
+        }
     }
 
-    /// With a change of `spec.source.catalog`, as a command.
+    /// With a change, as commands.
     #[must_use]
-    pub fn wishing(self, extension: &str, wish: Value) -> Self {
-        let action = self.command(super::patch(extension, &wish));
-        Self { wish: Some(wish), ..action }
+    pub fn by(mut self, extension: &ClusterExtension, remedy: Remedy) -> Self {
+        self.commands.extend(remedy.commands(extension));
+        Self { remedy: Some(remedy), ..self }
+    }
+
+    /// Said only when it was tried and works.
+    #[must_use]
+    pub fn if_it_works(self) -> Self {
+        Self { guess: true, ..self }
+    }
+
+    /// With commands that do it.
+    #[must_use]
+    pub fn commands(mut self, commands: Vec<String>) -> Self {
+        self.commands.extend(commands);
+        self
     }
 
     /// With a command that does it.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlanSpec;
 
+use super::super::webhooks;
 use super::account::grant_rights;
 use super::words::{first_line, held};
 use super::{Action, Explanation, Facts, name};
@@ -31,6 +32,33 @@ pub(super) fn approval(facts: &Facts, plan: &str, spec: &ChangePlanSpec, since: 
     answer.then(Action::new("This shows the change once more, asks, and lets it happen:").command(format!("mainstay approve {plan}")))
 }
 
+/// What ends a refusal by a webhook whose pods are simulated.
+pub(super) fn simulated(answer: Explanation, refusal: &webhooks::Refusal) -> Explanation {
+    let answer = match (&refusal.extension, &refusal.configuration) {
+        (Some(extension), _) => answer.then(
+            Action::new(format!("Remove {extension}, which brings the webhook; it goes on by itself then:"))
+                .command(format!("mainstay uninstall {extension}")),
+        ),
+        (None, Some(configuration)) => answer.then(
+            Action::new(format!("Remove the webhook configuration {configuration}; it goes on by itself then. It is one of these:"))
+                .command("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
+        ),
+        (None, None) => answer.then(
+            Action::new("Remove the webhook; it goes on by itself then. It is one of these:")
+                .command("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
+        ),
+    };
+    let answer = match &refusal.service {
+        Some(service) => answer.or(Action::new(format!(
+            "Run the webhook's program on the machine of mainstay up, and start that again with --serve-local {service}=HOST:PORT besides its other flags"
+        ))),
+        None => answer,
+    };
+    answer.or(Action::new(
+        "Start mainstay up again with --skip-simulated-webhooks besides its other flags: such webhooks are then passed over",
+    ))
+}
+
 /// What went wrong when the change was tried: the API's own words, sorted by what helps.
 pub(super) fn tried(facts: &Facts, text: &str) -> Explanation {
     let extension = &*facts.snapshot.extension;
@@ -53,11 +81,9 @@ pub(super) fn tried(facts: &Facts, text: &str) -> Explanation {
                 .command(format!("kubectl describe resourcequota --namespace {namespace}")),
         );
     }
-    if has(&["has only simulated pods", "simulated node or pod"]) {
-        return said("webhook-simulated", "an admission webhook's pods are simulated, and answer nothing").then(
-            Action::new("Uninstall the package that brings the webhook, start the cluster with --serve-local for its Service, or:")
-                .command("mainstay up --skip-simulated-webhooks"),
-        );
+    if let Some(refusal) = webhooks::Refusal::find(text) {
+        let answer = said("webhook-simulated", &format!("{} cannot be asked: its pods are simulated, and answer nothing", refusal.whose()));
+        return simulated(answer, &refusal);
     }
     if has(&["failed calling webhook"]) {
         return said("webhook-unreachable", "an admission webhook could not be asked").then(

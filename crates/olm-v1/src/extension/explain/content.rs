@@ -1,11 +1,12 @@
 //! The bundle itself: an image that cannot be pulled, content that is not installed as asked (OLM1-INST-02, OLM1-INST-03).
 
+use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::{Bundle, Refusal, RenderError};
 
 use super::super::facts::PullFailure;
 use super::super::plan::ContentError;
 use super::words::{certificate, dated, first_line, held};
-use super::{Action, Explanation, Facts, name, package};
+use super::{Action, Explanation, Facts, Remedy, name, package};
 
 pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explanation {
     let text = failure.message.to_lowercase();
@@ -13,7 +14,7 @@ pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explana
     let registry = image.split('/').next().unwrap_or_default();
     let answer =
         held(facts, "image-unavailable", format!("the image {image} cannot be pulled")).because(dated(first_line(&failure.message)));
-    answer.then(if has(&["401", "403", "unauthorized", "denied", "authentication"]) {
+    let answer = answer.then(if has(&["401", "403", "unauthorized", "denied", "authentication"]) {
         Action::new(format!(
             "The registry {registry} wants credentials: put them into the controller's pull secret, and it is tried again."
         ))
@@ -28,7 +29,9 @@ pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explana
         )
     } else {
         Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
-    })
+    });
+    // What is at fault is the bundle; of another version it may not be.
+    if failure.terminal { answer.or_nearby(facts) } else { answer }
 }
 
 pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> Explanation {
@@ -36,13 +39,13 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> E
     let (name, bundle_name) = (name(extension), &bundle.csv.name);
     let other =
         || Action::new("Ask for a version that does without, if there is one:").command(format!("mainstay graph {}", package(extension)));
-    let gate = |gate: &str| {
-        Action::new("Turn the feature on where the controller is started:").command(format!("mainstay up --feature-gates={gate}=true"))
-    };
+    let gate = |gate: &'static str| Action::new("Turn the feature on where the controller is started:").by(extension, Remedy::Gate(gate));
     let unsupported = |summary: String| held(facts, "unsupported-bundle", summary);
     match error {
         ContentError::Refused(Refusal::ApiServices) => {
-            unsupported(format!("{bundle_name} brings an aggregated API server, which extensions cannot have")).then(other())
+            unsupported(format!("{bundle_name} brings an aggregated API server, which extensions cannot have"))
+                .then(other())
+                .or_nearby(facts)
         }
         ContentError::Refused(Refusal::Webhooks) => {
             unsupported(format!("{bundle_name} has webhooks, and nothing here issues their certificates"))
@@ -53,28 +56,27 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> E
                 .then(gate("SingleOwnNamespaceInstallSupport"))
         }
         ContentError::Refused(Refusal::NoInstallMode) => {
-            unsupported(format!("{bundle_name} can only watch several chosen namespaces, which extensions cannot ask for")).then(other())
+            unsupported(format!("{bundle_name} can only watch several chosen namespaces, which extensions cannot ask for"))
+                .then(other())
+                .or_nearby(facts)
         }
         ContentError::Refused(Refusal::WatchNamespace { namespace, reasons }) => {
             held(facts, "watch-namespace", format!("{namespace:?} cannot be the name of a namespace"))
                 .because(reasons.clone())
-                .then(watch(name, &extension.spec.namespace))
+                .then(watch(extension, &extension.spec.namespace))
         }
         ContentError::Render(RenderError::TargetNamespaces { problem, .. }) => {
             let answer = held(facts, "watch-namespace", format!("{bundle_name} cannot watch the namespaces it is asked to"));
             let answer = answer.because(problem.clone());
             if bundle.csv.supports("OwnNamespace") {
-                answer.then(watch(name, &extension.spec.namespace))
+                answer.then(watch(extension, &extension.spec.namespace))
             } else if bundle.csv.supports("AllNamespaces") {
-                answer.then(
-                    Action::new("Let it watch all namespaces:")
-                        .command(format!("kubectl annotate clusterextension {name} olm.operatorframework.io/watch-namespace-")),
-                )
+                answer.then(Action::new("Let it watch all namespaces:").by(extension, Remedy::Watch(None)))
             } else {
-                answer.then(watch(name, "ANOTHER-NAMESPACE"))
+                answer.then(watch(extension, if extension.spec.namespace == "default" { "kube-public" } else { "default" }))
             }
         }
-        ContentError::Refused(refusal @ Refusal::Dependency { .. }) => unsupported(refusal.to_string()).then(other()),
+        ContentError::Refused(refusal @ Refusal::Dependency { .. }) => unsupported(refusal.to_string()).then(other()).or_nearby(facts),
         ContentError::Config(error) => {
             held(facts, "invalid-configuration", format!("{bundle_name} does not take the configuration of the extension"))
                 .because(error.to_string())
@@ -85,11 +87,11 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> E
             .then(
                 Action::new("The bundle is at fault: ask for another version, and tell whoever makes it.")
                     .command(format!("mainstay graph {}", package(extension))),
-            ),
+            )
+            .or_nearby(facts),
     }
 }
 
-fn watch(name: &str, namespace: &str) -> Action {
-    Action::new("Let it watch one namespace:")
-        .command(format!("kubectl annotate clusterextension {name} olm.operatorframework.io/watch-namespace={namespace} --overwrite"))
+fn watch(extension: &ClusterExtension, namespace: &str) -> Action {
+    Action::new("Let it watch one namespace:").by(extension, Remedy::Watch(Some(namespace.to_owned())))
 }

@@ -5,7 +5,8 @@ use mainstay_apply::{Health, ObjectRef, health};
 use serde_json::Value;
 
 use super::super::record::History;
-use super::{Action, Evidence, Explanation, Facts, State, extension_subject, name, newer, words};
+use super::super::webhooks;
+use super::{Action, Evidence, Explanation, Facts, State, attempt, extension_subject, name, newer, words};
 use crate::cluster_operator::compat;
 
 /// An object that the installed version consists of, as it is.
@@ -26,7 +27,15 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     };
     answer.notes.extend(deprecations(facts));
     answer.notes.extend(platform(facts));
+    answer.notes.extend(unanswered(facts));
     answer
+}
+
+/// The webhooks that it brings and nothing answers, with what ends it.
+fn unanswered(facts: &Facts) -> Vec<String> {
+    let Some(simulation) = &facts.simulation else { return Vec::new() };
+    let live: Vec<Value> = facts.objects.iter().filter_map(|observed| observed.live.clone()).collect();
+    simulation.unanswered(&live).iter().map(|hook| format!("{}\n  {}", hook.consequence(), hook.ways_out())).collect()
 }
 
 fn well(facts: &Facts) -> Explanation {
@@ -81,6 +90,11 @@ fn broken(facts: &Facts, observed: &Observed) -> Option<Explanation> {
     let place = if target.namespace.is_empty() { String::new() } else { format!(" --namespace {}", target.namespace) };
     let describe = format!("kubectl describe {} {}{place}", target.kind.to_lowercase(), target.name);
     if let Some(why) = no_pods(live) {
+        if let Some(refusal) = webhooks::Refusal::find(&why) {
+            let summary = format!("{target} has no pods: {} cannot be asked, since its pods are simulated", refusal.whose());
+            let answer = Explanation { situation: "webhook-simulated", state: State::Degraded, summary, ..answer };
+            return Some(attempt::simulated(answer.because(why), &refusal));
+        }
         let answer = Explanation { situation: "pods-refused", state: State::Degraded, ..answer };
         return Some(
             answer

@@ -7,7 +7,7 @@ use super::super::plan::request;
 use super::super::record::History;
 use super::answer::word;
 use super::cause::candidates;
-use super::{Explanation, Facts, Newer, State, name, package, refusal};
+use super::{Explanation, Facts, Newer, State, refusal};
 
 /// Adds the newest version that is not installed, and what holds it back.
 pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
@@ -53,6 +53,6 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
     if obstacle.kind == ObstacleKind::Edge && obstacle.path.len() > 1 {
         why = format!("{why}; the way there is {}", obstacle.path.join(", then "));
     }
-    let action = refusal::changes(name(extension), package(extension), &obstacle.changes, &newer.version).map(|(_, action)| action);
+    let action = refusal::changes(extension, &obstacle.changes, &newer.version).map(|(_, action)| action);
     answer.newer = Some(Newer { version: newer.version.clone(), held_back_by: word(obstacle.kind), why, action });
 }

@@ -1,21 +1,32 @@
 //! Objects on the cluster that are in the way: of others, of a kind that is not there, CRDs that would lose data.
 
-use mainstay_apply::{NotOurs, ObjectRef};
-use mainstay_schema::upgrade::UpgradeFinding;
-use serde_json::json;
+use std::fmt;
 
-use super::super::object;
-use super::cause::providers;
+use mainstay_apply::{NotOurs, ObjectRef};
+use mainstay_resolver::{CatalogState, Request, resolve};
+use mainstay_schema::upgrade::UpgradeFinding;
+use mainstay_versions::Version;
+use serde_json::{Value, json};
+
+use super::super::facts::Live;
+use super::super::plan::request;
+use super::super::record::History;
+use super::cause::{candidates, providers};
+use super::remedy::resource;
 use super::retired::retired;
 use super::words::held;
-use super::{Action, Explanation, Facts, installed, listed, name, package, patch};
+use super::{Action, Explanation, Facts, Remedy, installed, listed, name, package, shell_word};
 
 /// OLM1-OWN-04.
 pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let (name, target) = (name(extension), &*refusal.object);
-    let namespaced = if target.namespace.is_empty() { String::new() } else { format!(" --namespace {}", target.namespace) };
-    let resource = resource(target);
+    let namespaced = if target.namespace.is_empty() { String::new() } else { format!(" --namespace {}", shell_word(&target.namespace)) };
+    let look = || {
+        let command = format!("kubectl get {} {}{namespaced} -o yaml", resource(target), shell_word(&target.name));
+        Action::new("See who made it:").command(command)
+    };
+    let removed = "CRDs of the removed extension go with all their custom resources";
     match &refusal.owner {
         Some((kind, owner)) if kind == "ClusterExtension" && owner == name => {
             held(facts, "object-owned", format!("{target} belongs to an earlier extension of the same name that is still being removed"))
@@ -24,84 +35,161 @@ pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
         Some((kind, owner)) if kind == "ClusterExtension" => {
             let answer = held(facts, "object-owned", format!("{target} belongs to clusterextension {owner}"));
             let answer = answer.because("two extensions cannot share an object, and a CRD can be installed once on a cluster");
+            let others =
+                Action::new(format!("Keep {name} instead: remove {owner}")).by(extension, Remedy::Uninstall(owner.clone())).warns(removed);
             match installed(facts) {
                 None => answer
                     .then(
                         Action::new(format!("Keep one of the two. {owner} has it, so remove {name}:"))
-                            .command(format!("mainstay uninstall {name}")),
+                            .by(extension, Remedy::Uninstall(name.to_owned())),
                     )
-                    .or(Action::new(format!("Keep {name} instead: remove {owner}"))
-                        .command(format!("mainstay uninstall {owner}"))
-                        .warns("CRDs of the removed extension go with all their custom resources")),
-                Some((_, version)) => answer
-                    .then(
-                        Action::new("Stay with the present version, which does without the object:")
-                            .command(patch(name, &json!({"version": version}))),
-                    )
-                    .or(Action::new(format!("Remove {owner}"))
-                        .command(format!("mainstay uninstall {owner}"))
-                        .warns("CRDs of the removed extension go with all their custom resources")),
+                    .or(others),
+                Some((_, version)) => nearby(facts, answer)
+                    .or(Action::new(format!("Stay with {version}, which does without the object:"))
+                        .by(extension, Remedy::Wish(json!({"version": version}))))
+                    .or(Action { text: format!("Remove {owner}"), ..others })
+                    .first(),
             }
         }
         Some((kind, owner)) => held(facts, "object-owned", format!("{target} belongs to {kind} {owner}"))
             .because("what has an owner is not taken over")
             .then(Action::new(format!("Remove {kind} {owner}, if {name} is to take its place; otherwise remove {name}.")))
-            .or(Action::new("See who made it:").command(format!("kubectl get {resource} {}{namespaced} -o yaml", target.name))),
+            .or(look()),
         None => {
-            let owner = object::owner(extension);
-            let labels: Vec<String> = owner.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            held(facts, "object-unowned", format!("{target} exists already, and belongs to nobody"))
-                .because("an object that somebody else made is not taken over without being told to")
-                .then(
-                    Action::new("Hand the object over to the extension:")
-                        .command(format!("kubectl label {resource} {}{namespaced} {}", target.name, labels.join(" ")))
-                        .warns("it is changed to what the package holds, and goes when the extension is removed"),
-                )
-                .or(Action::new("Or delete it, if nobody needs it")
-                    .command(format!("kubectl delete {resource} {}{namespaced}", target.name))
-                    .warns(if target.kind == "CustomResourceDefinition" {
-                        "all its custom resources go with it"
-                    } else {
-                        "what it holds is lost"
-                    }))
+            let live = match facts.snapshot.known.live.get(target) {
+                Some(Live::Present(live)) => made_by(live),
+                _ => None,
+            };
+            let whose = live.as_ref().map_or_else(|| "is not managed by any extension".to_owned(), |maker| format!("was made by {maker}"));
+            let answer = held(facts, "object-unowned", format!("{target} exists already, and {whose}"))
+                .because("an object that was made otherwise is not taken over without being told to");
+            let hand_over = Action::new("Hand the object over to the extension:")
+                .by(extension, Remedy::HandOver(target.clone()))
+                .warns("it is changed to what the package holds, and goes when the extension is removed");
+            let delete = |text: &str| {
+                Action::new(text).by(extension, Remedy::Delete(target.clone())).warns(if target.kind == "CustomResourceDefinition" {
+                    "all its custom resources go with it"
+                } else {
+                    "what it holds is lost"
+                })
+            };
+            match live {
+                // Whoever goes on managing it would change it back.
+                Some(maker) if maker.goes_on() => answer
+                    .then(Action::new(format!(
+                        "{maker} goes on managing it: remove that first, if {name} is to take its place; otherwise remove {name}."
+                    )))
+                    .or(look())
+                    .or(hand_over),
+                _ => answer.then(hand_over).or(delete("Delete it, if it is not needed:")),
+            }
         }
     }
 }
 
-/// What kubectl calls the kind.
-fn resource(target: &ObjectRef) -> String {
-    let kind = target.kind.to_lowercase();
-    match target.group() {
-        "" => kind,
-        group => format!("{kind}.{group}"),
+/// What made an object that is no extension's, as far as the object says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// A release of Helm: namespace and name.
+    Helm(String, String),
+    /// A ClusterServiceVersion of OLM classic: namespace and name.
+    Classic(String, String),
+    /// A field manager.
+    Manager(String),
+}
+
+impl Maker {
+    /// Whether it writes the object again.
+    fn goes_on(&self) -> bool {
+        !matches!(self, Self::Manager(_))
     }
+}
+
+impl fmt::Display for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Helm(namespace, name) => write!(f, "Helm's release {name} in namespace {namespace}"),
+            Self::Classic(namespace, name) => write!(f, "OLM classic for ClusterServiceVersion {name} in namespace {namespace}"),
+            Self::Manager(name) => f.write_str(name),
+        }
+    }
+}
+
+/// What made an object, by its annotations, else by its first field manager.
+pub fn made_by(live: &Value) -> Option<Maker> {
+    let annotations = || live.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
+    let annotation = |name: &str| annotations().find(|(key, _)| *key == name).and_then(|(_, value)| value.as_str());
+    if let Some((namespace, name)) = annotation("meta.helm.sh/release-namespace").zip(annotation("meta.helm.sh/release-name")) {
+        return Some(Maker::Helm(namespace.to_owned(), name.to_owned()));
+    }
+    let alongside = |(key, value): (&String, &Value)| {
+        let (namespace, name) = value.as_str().filter(|_| key.starts_with("operatorframework.io/installed-alongside-"))?.split_once('/')?;
+        Some(Maker::Classic(namespace.to_owned(), name.to_owned()))
+    };
+    if let Some(maker) = annotations().find_map(alongside) {
+        return Some(maker);
+    }
+    let managers = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let mut managers = managers.filter_map(|entry| entry["manager"].as_str());
+    // The API server writes the status of CRDs.
+    managers.find(|name| !name.is_empty() && *name != "kube-apiserver").map(|name| Maker::Manager(name.to_owned()))
+}
+
+/// How many versions are tried.
+const TRIED: usize = 4;
+
+/// With the versions that come next to the one that was refused, each said only if it works: the older ones first, as they are nearer to what
+/// runs.
+pub(super) fn nearby(facts: &Facts, answer: Explanation) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let package = package(extension);
+    let chosen = facts.plan.as_ref().ok().and_then(|plan| plan.resolution.as_ref()).map(|found| found.choice.version.clone());
+    let installed = facts.snapshot.history.as_ref().ok().and_then(History::installed);
+    let Some((chosen, request)) = chosen.zip(request(extension, installed)) else { return answer };
+    let catalogs = candidates(&facts.snapshot.catalogs);
+    let mut versions: Vec<(Version, String)> = Vec::new();
+    for catalog in &catalogs {
+        let CatalogState::Content(source) = catalog.state else { continue };
+        let Some(found) = source.package(package) else { continue };
+        let texts = found.bundles.iter().filter_map(|bundle| bundle.version);
+        versions.extend(texts.filter_map(|text| Some((Version::parse(text).ok()?, text.to_owned()))));
+    }
+    versions.sort();
+    versions.dedup();
+    let Ok(limit) = Version::parse(&chosen) else { return answer };
+    let (below, above): (Vec<_>, Vec<_>) =
+        versions.into_iter().filter(|(version, _)| *version != limit).partition(|(version, _)| *version < limit);
+    let order = below.into_iter().rev().chain(above);
+    let had = installed.map(|revision| revision.record.bundle.version.as_str());
+    let reached = order.map(|(_, text)| text).filter(|text| Some(text.as_str()) != had).filter(|text| {
+        resolve(&Request { version: Some(text.clone()), ..request.clone() }, &catalogs).is_ok_and(|found| found.choice.version == *text)
+    });
+    reached.take(TRIED).fold(answer, |answer, version| {
+        let leads_to = format!("{package} {version}");
+        let action = Action::new(format!("Ask for version {version}; that leads to {leads_to}:"));
+        let action = action.by(extension, Remedy::Wish(json!({"version": version}))).if_it_works();
+        answer.or(Action { leads_to: Some(leads_to), ..action })
+    })
 }
 
 /// OLM1-CRD-01, OLM1-CRD-02, OLM1-CRD-07.
 pub(super) fn unsafe_crds(facts: &Facts, crds: &[(String, Vec<UpgradeFinding>)]) -> Explanation {
-    let name = name(&facts.snapshot.extension);
     let names = listed(crds.iter().map(|(name, _)| name.as_str()), 3);
     let mut answer =
         held(facts, "crd-unsafe", format!("the new version would change the CRD {names} in a way that may break existing objects"));
     answer.why.extend(findings(crds));
-    let answer = match (installed(facts), &facts.plan) {
-        (Some((_, version)), _) => answer.then(
-            Action::new(format!("Stay with {version} until a version comes that keeps what exists:"))
-                .command(patch(name, &json!({"version": version}))),
-        ),
-        (None, Ok(plan)) => {
-            let version = plan.resolution.as_ref().map(|resolution| resolution.choice.version.clone()).unwrap_or_default();
-            answer.then(
-                Action::new("The CRD is left from an earlier install. Ask for a version that fits it, for example one below this one:")
-                    .command(patch(name, &json!({"version": format!("<{version}")}))),
-            )
-        }
-        (None, Err(_)) => answer,
+    let extension = &*facts.snapshot.extension;
+    let answer = nearby(facts, answer);
+    let answer = match installed(facts) {
+        Some((_, version)) => answer.or(Action::new(format!("Stay with {version} until a version comes that keeps what exists:"))
+            .by(extension, Remedy::Wish(json!({"version": version})))),
+        None => answer.because("the CRD is left from an earlier install"),
     };
-    let off = json!({"spec": {"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}});
-    answer.or(Action::new("Change the CRD all the same: switch the check off for this extension")
-        .command(format!("kubectl patch clusterextension {name} --type merge -p '{off}'"))
-        .warns("objects that exist may become invalid, and what they hold in removed fields is lost"))
+    answer
+        .or(Action::new("Change the CRD all the same: switch the check off for this extension")
+            .by(extension, Remedy::UncheckedCrds)
+            .warns("objects that exist may become invalid, and what they hold in removed fields is lost"))
+        .first()
 }
 
 /// Every finding; each CRD is named where there are several.
@@ -138,13 +226,16 @@ pub(super) fn not_served(facts: &Facts, target: &ObjectRef) -> Explanation {
             .then(
                 Action::new("This version is for older clusters. Look for one that does without, and ask for it:")
                     .command(format!("mainstay graph {}", package(&facts.snapshot.extension))),
-            );
+            )
+            .or_nearby(facts);
     }
     let answer = answer.because("the kind belongs to another operator, or to another version of Kubernetes");
     match providers(&facts.snapshot.catalogs, target).first() {
         Some((package, catalog)) => answer.then(
-            Action::new(format!("Install {package} of catalog {catalog}, which brings {}; then it goes on by itself.", target.kind))
-                .command(format!("mainstay install {package} --catalog {catalog}")),
+            Action::new(format!("Install {package} of catalog {catalog}, which brings {}; then it goes on by itself.", target.kind)).by(
+                &facts.snapshot.extension,
+                Remedy::Install { package: (*package).to_owned(), catalog: (*catalog).to_owned(), brings: target.clone() },
+            ),
         ),
         None => answer.then(
             Action::new(format!("No catalog of this cluster brings {}: add one that does. These are there:", target.kind))

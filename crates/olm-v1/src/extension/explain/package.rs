@@ -6,7 +6,7 @@ use mainstay_resolver::{Change, Refusal, RefusalKind, Resolution};
 
 use super::super::dependencies::following;
 use super::catalog::trouble;
-use super::{Action, Explanation, State, listed};
+use super::{Action, Explanation, Outcome, State, listed, shell_word};
 
 /// What an explanation of a package rests on.
 pub struct PackageFacts {
@@ -20,10 +20,23 @@ pub struct PackageFacts {
     pub channels: Vec<String>,
     /// The catalogs' objects.
     pub catalogs: Vec<ClusterCatalog>,
+    /// What came of planning such an install, where that was tried.
+    pub trial: Option<Trial>,
     /// Extensions that are about it, each with the version that is installed.
     pub extensions: Vec<(String, Option<String>)>,
     /// Now.
     pub now: Timestamp,
+}
+
+/// What came of planning an install.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// Whether it can be done.
+    pub outcome: Outcome,
+    /// Why not, in further lines.
+    pub causes: Vec<String>,
+    /// What would work: a command, and what it does.
+    pub hints: Vec<(String, String)>,
 }
 
 /// Explains a package.
@@ -38,10 +51,7 @@ pub fn explain_package(facts: &PackageFacts) -> Explanation {
             let deprecations = &found.deprecations;
             answer.notes.extend(deprecations.package.iter().map(|message| format!("the package is deprecated: {}", message.trim())));
             answer.notes.extend(deprecations.bundle.iter().map(|message| format!("this version is deprecated: {}", message.trim())));
-            if facts.extensions.is_empty() {
-                answer.next = Some(Action::new("Install it:").command(format!("mainstay install {package}")));
-            }
-            answer
+            if facts.extensions.is_empty() { installing(facts, answer) } else { answer }
         }
         Err(refusal) => refused(facts, subject, refusal),
     };
@@ -58,6 +68,25 @@ pub fn explain_package(facts: &PackageFacts) -> Explanation {
         });
     }
     answer
+}
+
+/// Whether it can be installed as it stands; "install it" is said only where that was tried, or nothing speaks against it.
+fn installing(facts: &PackageFacts, answer: Explanation) -> Explanation {
+    let package = &facts.package;
+    let install = Action::new("Install it:").command(format!("mainstay install {}", shell_word(package)));
+    let Some(trial) = &facts.trial else { return answer.then(install) };
+    match &trial.outcome {
+        Outcome::Doable | Outcome::Further(_) => answer.then(install),
+        Outcome::Unknown(why) => answer.then(Action { not_checked: Some(why.clone()), ..install }),
+        Outcome::Refused(why) => {
+            let summary = format!("{}, and that is refused", answer.summary);
+            let mut answer = Explanation { situation: "refused", state: State::Held, summary, ..answer }.because(why.clone());
+            answer.why.extend(trial.causes.iter().cloned());
+            let see = Action::new("See everything that is in the way:").command(format!("mainstay plan install {}", shell_word(package)));
+            let works = trial.hints.iter().map(|(command, what)| Action::new(format!("This {what}:")).command(command.clone()));
+            works.fold(answer, Explanation::or).or(see).first()
+        }
+    }
 }
 
 fn refused(facts: &PackageFacts, subject: String, refusal: &Refusal) -> Explanation {

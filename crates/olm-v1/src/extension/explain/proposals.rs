@@ -1,30 +1,43 @@
-//! Whether what is proposed would be carried out (MS-EXPL-01): the resolution of each proposal was tried when it was found, which says
-//! nothing about the content of the bundle that it leads to.
+//! Whether what is proposed would be carried out (MS-EXPL-01): each remedy is applied to a copy of the snapshot, and the copy is planned.
 //!
 //! ```text
-//!   Explanation ── proposals ──► wishes ── planned by whoever has the facts ── judge ──► Outcome ── weighed ──► Explanation
+//!   Explanation ── proposals ──► remedies ── applied, planned by whoever has the facts ── judge ──► Outcome ── weighed ──► Explanation
 //! ```
-
-use serde_json::Value;
 
 use super::super::facts::Snapshot;
 use super::super::plan::{Plan, Verdict};
 use super::words::first_line;
-use super::{Action, Cause, Explanation, Facts, objects, package};
+use super::{Action, Cause, Explanation, Facts, Remedy, name, objects, package};
 
 /// What came of planning a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It would be carried out, as far as can be told before.
     Doable,
+    /// What is in the way would be gone, and something else would be in the way; what.
+    Further(String),
     /// It would be refused; why.
     Refused(String),
     /// It could not be told; why.
     Unknown(String),
 }
 
-/// What the plan for a proposed wish comes to. What the installer may do is not judged: an upgrade grants what is missing.
-pub fn judge(snapshot: &Snapshot, plan: &Plan) -> Outcome {
+/// What a remedy comes to: `before` is the plan that it is to mend, `plan` that of the copy.
+pub fn judge(remedy: &Remedy, before: &Plan, snapshot: &Snapshot, plan: &Plan) -> Outcome {
+    let outcome = outcome(snapshot, plan);
+    let text = |plan: &Plan| match &plan.verdict {
+        Verdict::Retrying(text) | Verdict::Blocked(text) => Some(first_line(text).to_owned()),
+        _ => None,
+    };
+    match outcome {
+        // Another version that is refused for another reason is no way out; one object less in the way is one.
+        Outcome::Refused(why) if !remedy.chooses() && text(before) != text(plan) => Outcome::Further(why),
+        other => other,
+    }
+}
+
+/// What a plan comes to. What the installer may do is not judged: it counts as granted.
+fn outcome(snapshot: &Snapshot, plan: &Plan) -> Outcome {
     let text = match &plan.verdict {
         // A missing account stands in the way of everything, and is explained where it does.
         Verdict::Reached | Verdict::NoAccount { .. } => return Outcome::Doable,
@@ -46,33 +59,40 @@ pub fn judge(snapshot: &Snapshot, plan: &Plan) -> Outcome {
 }
 
 impl Explanation {
-    /// The wishes that are proposed, each once: changes of `spec.source.catalog`.
-    pub fn proposals(&self) -> Vec<Value> {
+    /// What is proposed, each once.
+    pub fn proposals(&self) -> Vec<Remedy> {
         let newer = self.newer.iter().filter_map(|newer| newer.action.as_ref());
-        let mut wishes: Vec<Value> = Vec::new();
-        for wish in self.next.iter().chain(&self.alternatives).chain(newer).filter_map(|action| action.wish.as_ref()) {
-            if !wishes.contains(wish) {
-                wishes.push(wish.clone());
+        let mut all: Vec<Remedy> = Vec::new();
+        for remedy in self.next.iter().chain(&self.alternatives).chain(newer).filter_map(|action| action.remedy.as_ref()) {
+            if !all.contains(remedy) {
+                all.push(remedy.clone());
             }
         }
-        wishes
+        all
     }
 
-    /// With what came of planning them. What would be refused is never the one thing to do, and says why.
+    /// With what came of planning them. What would be refused is never the one thing to do, and says why; a guess that does not work is dropped.
     #[must_use]
-    pub fn weighed(mut self, facts: &Facts, outcomes: &[(Value, Outcome)]) -> Self {
+    pub fn weighed(mut self, facts: &Facts, outcomes: &[(Remedy, Outcome)]) -> Self {
+        let own = name(&facts.snapshot.extension);
         let newer = self.newer.iter_mut().filter_map(|newer| newer.action.as_mut());
         for action in self.next.iter_mut().chain(&mut self.alternatives).chain(newer) {
-            action.weigh(outcomes);
+            action.weigh(own, outcomes);
         }
-        let works = |action: &Action| action.wish.is_some() && action.refused.is_none();
-        if self.next.as_ref().is_some_and(|next| next.refused.is_some()) {
+        let works = |action: &Action| action.remedy.is_some() && action.works();
+        self.alternatives.retain(|action| !action.guess || works(action));
+        let fails = |next: &Action| next.refused.is_some() || (next.guess && !next.works());
+        if self.next.as_ref().is_some_and(fails) {
             let better = self.alternatives.iter().position(works).map(|at| self.alternatives.remove(at));
+            // Where nothing that was guessed works, what else was said is said first.
+            let guessed = self.next.as_ref().is_some_and(|next| next.guess);
+            let said = |action: &Action| guessed && action.remedy.is_none();
+            let better = better.or_else(|| self.alternatives.iter().position(said).map(|at| self.alternatives.remove(at)));
             let better = better.unwrap_or_else(|| {
                 Action::new("What was tried leads only to versions that would be refused. Look at what there is:")
                     .command(format!("mainstay graph {}", package(&facts.snapshot.extension)))
             });
-            self.alternatives.extend(self.next.replace(better));
+            self.alternatives.extend(self.next.replace(better).filter(|next| !next.guess));
         }
         self.alternatives.sort_by_key(|action| action.refused.is_some());
         self
@@ -80,12 +100,23 @@ impl Explanation {
 }
 
 impl Action {
-    fn weigh(&mut self, outcomes: &[(Value, Outcome)]) {
-        let Some(wish) = &self.wish else { return };
-        match outcomes.iter().find(|(planned, _)| planned == wish).map(|(_, outcome)| outcome) {
+    /// Whether nothing speaks against it that was tried.
+    pub fn works(&self) -> bool {
+        self.refused.is_none() && self.not_checked.is_none()
+    }
+
+    fn weigh(&mut self, own: &str, outcomes: &[(Remedy, Outcome)]) {
+        let Some(remedy) = &self.remedy else { return };
+        if remedy.removes(own) {
+            // There is nothing left that could be refused.
+            return;
+        }
+        match outcomes.iter().find(|(planned, _)| planned == remedy).map(|(_, outcome)| outcome) {
             Some(Outcome::Refused(why)) => self.refused = Some(why.clone()),
             Some(Outcome::Unknown(why)) => self.not_checked = Some(why.clone()),
-            Some(Outcome::Doable) | None => {}
+            Some(Outcome::Further(why)) => self.after = Some(why.clone()),
+            Some(Outcome::Doable) => {}
+            None => self.not_checked = Some("it was not tried".to_owned()),
         }
     }
 }

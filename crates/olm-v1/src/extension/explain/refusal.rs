@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use mainstay_api::olm_v1::{AvailabilityMode, NAME_LABEL};
+use mainstay_api::olm_v1::{AvailabilityMode, ClusterExtension, NAME_LABEL};
 use mainstay_catalog::near::nearest;
 use mainstay_resolver::{CatalogReport, CatalogState, Change, Hint, Refusal, RefusalKind};
 use serde_json::{Map, Value, json};
 
-use super::super::dependencies::{following, satisfiable};
+use super::super::dependencies::satisfiable;
 use super::catalog::trouble;
 use super::cause::candidates;
-use super::{Action, Explanation, Facts, State, listed, name, package, patch, words};
+use super::{Action, Explanation, Facts, Remedy, State, listed, package, shell_word, words};
 
 /// How many versions or names are listed.
 const LISTED: usize = 8;
 
 pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
     let extension = &*facts.snapshot.extension;
-    let (name, package) = (name(extension), package(extension));
+    let package = package(extension);
     let mut answer = match &refusal.kind {
         RefusalKind::NoSingleBundle { tied, .. } if !tied.is_empty() => tie(facts, tied),
         RefusalKind::NoSingleBundle { .. } if refusal.catalogs.iter().all(|report| !report.package_found) => unknown(facts, refusal),
@@ -26,12 +26,12 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
         RefusalKind::InvalidVersionRange { range, .. } => {
             words::held(facts, "invalid-version-range", format!("{range:?} is not a version range"))
                 .because("a range is written like 1.2.3, 1.2.x, ~1.2, or \">=1.2.0, <2.0.0\"")
-                .then(Action::new("Write the range anew, for example:").command(patch(name, &json!({"version": ">=1.0.0, <2.0.0"}))))
+                .then(Action::new("Take the range out, or write it anew:").by(extension, Remedy::Wish(json!({"version": null}))))
         }
         RefusalKind::InvalidSelector { reason } => {
             words::held(facts, "invalid-selector", "its choice of catalogs cannot be read".to_owned()).because(reason.clone()).then(
                 Action::new("Choose catalogs anew, or take the choice out so that all count:")
-                    .command(patch(name, &json!({"selector": null}))),
+                    .by(extension, Remedy::Wish(json!({"selector": null}))),
             )
         }
         RefusalKind::InvalidInstalledVersion { bundle, version, .. } => words::held(
@@ -42,7 +42,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
         .because("no bundle can be said to follow it")
         .then(
             Action::new("Let any version follow:")
-                .command(patch(name, &json!({"upgradeConstraintPolicy": "SelfCertified"})))
+                .by(extension, Remedy::Wish(json!({"upgradeConstraintPolicy": "SelfCertified"})))
                 .warns("the catalog has not verified such a step, and data may be lost"),
         ),
         RefusalKind::InvalidBundleVersion { bundle, reason } => {
@@ -60,7 +60,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
     if is_away(facts, refusal) {
         return away(facts, refusal, answer);
     }
-    with_hints(&mut answer, name, package, &refusal.hints);
+    with_hints(&mut answer, extension, &refusal.hints);
     answer
 }
 
@@ -131,9 +131,9 @@ fn away(facts: &Facts, refusal: &Refusal, answer: Explanation) -> Explanation {
         _ if facts.snapshot.catalogs.is_empty() => Action::new(format!("Add the catalog again that {bundle} came from:"))
             .command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"),
         _ if !off.is_empty() => {
-            let on = json!({"spec": {"availabilityMode": "Available"}});
-            let action = Action::new("Switch on the catalog that it came from:");
-            off.iter().fold(action, |action, name| action.command(format!("kubectl patch clustercatalog {name} --type merge -p '{on}'")))
+            let on = |name: &&str| Remedy::Switch { catalog: (*name).to_owned(), on: true };
+            Action::new("Switch on the catalog that it came from:")
+                .by(&facts.snapshot.extension, Remedy::All(off.iter().map(on).collect()))
         }
         _ => Action::new(format!(
             "Nothing has to be done for what runs. For updates, ask whoever makes the catalog to bring {bundle} back, or add one that has it:"
@@ -148,7 +148,7 @@ fn away(facts: &Facts, refusal: &Refusal, answer: Explanation) -> Explanation {
 
 fn unknown(facts: &Facts, refusal: &Refusal) -> Explanation {
     let extension = &*facts.snapshot.extension;
-    let (name, package) = (name(extension), package(extension));
+    let package = package(extension);
     let answer = words::held(facts, "unknown-package", format!("no catalog has a package {package}"));
     if facts.snapshot.catalogs.is_empty() {
         let add = Action::new("The cluster has no catalog. Add one that has the package:");
@@ -160,10 +160,9 @@ fn unknown(facts: &Facts, refusal: &Refusal) -> Explanation {
     if let [only] = off.as_slice()
         && off.len() == refusal.catalogs.len()
     {
-        let on = json!({"spec": {"availabilityMode": "Available"}});
         return Explanation { situation: "catalog-not-serving", ..answer }.then(
             Action::new("The only catalog is switched off. Switch it on:")
-                .command(format!("kubectl patch clustercatalog {only} --type merge -p '{on}'")),
+                .by(extension, Remedy::Switch { catalog: (*only).to_owned(), on: true }),
         );
     }
     let near = refusal.hints.iter().flat_map(|hint| &hint.changes).find_map(|change| match change {
@@ -172,10 +171,9 @@ fn unknown(facts: &Facts, refusal: &Refusal) -> Explanation {
     });
     answer.then(match near {
         Some(near) => Action::new(format!("Did you mean {near}? The package of an extension cannot be changed, so make a new one:"))
-            .command(format!("mainstay uninstall {name}"))
-            .command(format!("mainstay install {near}")),
+            .by(extension, Remedy::Package(near.clone())),
         None => Action::new("Look for the right name, or add a catalog that has the package:")
-            .command(format!("mainstay catalog search {package}"))
+            .command(format!("mainstay catalog search {}", shell_word(package)))
             .command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"),
     })
 }
@@ -189,7 +187,7 @@ fn tie(facts: &Facts, tied: &[String]) -> Explanation {
         Some(last) => Explanation {
             alternatives: vec![
                 Action::new(format!("For all extensions: let one catalog go before the others, for example {last}"))
-                    .command(format!("kubectl patch clustercatalog {last} --type merge -p '{}'", json!({"spec": {"priority": 1}}))),
+                    .by(&facts.snapshot.extension, Remedy::Prefer(last.clone())),
             ],
             ..answer
         },
@@ -240,11 +238,10 @@ fn catalog_failed(facts: &Facts, catalog: &str, reason: &str) -> Explanation {
     // What never served has nothing to lose; what did is only switched off, so that it can come back.
     let never_served = known.and_then(trouble).is_some_and(|trouble| trouble.state == State::NotInstalled);
     let without = if never_served {
-        Action::new("Go on without this catalog: remove it").command(format!("mainstay catalog remove {catalog}"))
+        Action::new("Go on without this catalog: remove it").by(&facts.snapshot.extension, Remedy::RemoveCatalog(catalog.to_owned()))
     } else {
-        let off = json!({"spec": {"availabilityMode": "Unavailable"}});
         Action::new("Go on without this catalog: switch it off")
-            .command(format!("kubectl patch clustercatalog {catalog} --type merge -p '{off}'"))
+            .by(&facts.snapshot.extension, Remedy::Switch { catalog: catalog.to_owned(), on: false })
     };
     answer.alternatives.push(without.warns("extensions that need this catalog then have no updates"));
     answer
@@ -270,7 +267,7 @@ fn dependency(facts: &Facts, bundle: &str, property: &str) -> Explanation {
         );
     }
     let allow = Action::new("Let what it needs be installed along with it, by a policy for this package:");
-    answer.then(allow.command(following(package(extension))))
+    answer.then(allow.by(extension, Remedy::FollowDependencies))
 }
 
 /// What a bundle says that it needs, each in words.
@@ -295,9 +292,10 @@ fn needs(facts: &Facts, bundle: &str) -> Vec<String> {
 }
 
 /// What was tried and works: the mildest first.
-fn with_hints(answer: &mut Explanation, name: &str, package: &str, hints: &[Hint]) {
+fn with_hints(answer: &mut Explanation, extension: &ClusterExtension, hints: &[Hint]) {
+    let package = package(extension);
     let mut actions: Vec<(u8, Action)> =
-        hints.iter().filter_map(|hint| action(name, package, hint).map(|(forced, action)| (cost(hint, forced), action))).collect();
+        hints.iter().filter_map(|hint| action(extension, hint).map(|(forced, action)| (cost(hint, forced), action))).collect();
     actions.sort_by_key(|(cost, _)| *cost);
     let mut actions = actions.into_iter().map(|(_, action)| action);
     if answer.next.is_none() {
@@ -319,13 +317,13 @@ fn cost(hint: &Hint, forced: bool) -> u8 {
 }
 
 /// A hint as a command, and whether it goes round the catalog's update edges.
-fn action(name: &str, package: &str, hint: &Hint) -> Option<(bool, Action)> {
+fn action(extension: &ClusterExtension, hint: &Hint) -> Option<(bool, Action)> {
     let leads = hint.leads_to.as_ref()?;
-    changes(name, package, &hint.changes, &leads.version)
+    changes(extension, &hint.changes, &leads.version)
 }
 
 /// Changes of the wish as one command.
-pub(super) fn changes(name: &str, package: &str, changes: &[Change], leads_to: &str) -> Option<(bool, Action)> {
+pub(super) fn changes(extension: &ClusterExtension, changes: &[Change], version: &str) -> Option<(bool, Action)> {
     let (mut wish, mut words, mut forced) = (Map::new(), Vec::new(), false);
     for change in changes {
         let (key, value, text) = match change {
@@ -349,7 +347,10 @@ pub(super) fn changes(name: &str, package: &str, changes: &[Change], leads_to: &
     if wish.is_empty() {
         return None;
     }
-    let action = Action::new(format!("{}; that leads to {package} {leads_to}:", words.join(" and "))).wishing(name, Value::Object(wish));
+    let leads_to = format!("{} {version}", package(extension));
+    let action =
+        Action::new(format!("{}; that leads to {leads_to}:", words.join(" and "))).by(extension, Remedy::Wish(Value::Object(wish)));
+    let action = Action { leads_to: Some(leads_to), ..action };
     Some((forced, if forced { action.warns("the catalog has not verified this step, and data may be lost") } else { action }))
 }
 

@@ -86,7 +86,12 @@ fn action(out: &mut String, action: &Action, indent: &str) {
     for command in &action.commands {
         let _written = writeln!(out, "{indent}  {command}");
     }
-    let remarks = [("warning", &action.warning), ("would be refused", &action.refused), ("not checked", &action.not_checked)];
+    let remarks = [
+        ("warning", &action.warning),
+        ("would be refused", &action.refused),
+        ("after that", &action.after),
+        ("not checked", &action.not_checked),
+    ];
     for (title, remark) in remarks {
         if let Some(remark) = remark {
             let _written = writeln!(out, "{indent}  {title}: {remark}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_api::olm_v1::ClusterExtension;
 
 use super::words::held;
-use super::{Action, Explanation, Facts, installed, name, package};
+use super::{Action, Explanation, Facts, Remedy, installed, name, package};
 
 /// The explanation, where the planner's words are about it.
 pub(super) fn explain(facts: &Facts, text: &str) -> Option<Explanation> {
@@ -27,7 +27,7 @@ pub(super) fn explain(facts: &Facts, text: &str) -> Option<Explanation> {
         None => format!("{other} was made earlier, and goes first"),
     });
     let removes = |name: &str, has: bool| {
-        let action = Action::new(String::new()).command(format!("mainstay uninstall {name}"));
+        let action = Action::new(String::new()).by(extension, Remedy::Uninstall(name.to_owned()));
         if has { action.warns("CRDs of the removed extension go with all their custom resources") } else { action }
     };
     let this =

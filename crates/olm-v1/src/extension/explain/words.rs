@@ -19,6 +19,28 @@ impl Explanation {
         Self { next: Some(next), ..self }
     }
 
+    /// With the first of what would help as the one thing to do.
+    #[must_use]
+    pub(super) fn first(mut self) -> Self {
+        if self.next.is_none() && !self.alternatives.is_empty() {
+            self.next = Some(self.alternatives.remove(0));
+        }
+        self
+    }
+
+    /// With versions next to the refused one, in front of what was said.
+    #[must_use]
+    pub(super) fn or_nearby(mut self, facts: &Facts) -> Self {
+        let said = self.next.take();
+        let mut answer = objects::nearby(facts, self).first();
+        match (&answer.next, said) {
+            (None, said) => answer.next = said,
+            (Some(_), Some(said)) => answer.alternatives.push(said),
+            (Some(_), None) => {}
+        }
+        answer
+    }
+
     /// Adds what would help as well.
     #[must_use]
     pub(super) fn or(mut self, action: Action) -> Self {
@@ -74,7 +96,7 @@ fn waits_for(situation: &str) -> &'static str {
         "approval" => "somebody's approval",
         "quota" => "room in the quota",
         "admission" => "the rule to allow it",
-        "webhook-unreachable" => "the webhook",
+        "webhook-unreachable" | "webhook-simulated" => "the webhook",
         "rolled-back" => "another version, or another wish",
         "server-slow" | "failed" | "unreadable-object" | "cleared" => "the next attempt, which is made by itself",
         _ => "a change of the extension",

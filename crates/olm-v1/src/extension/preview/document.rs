@@ -177,6 +177,9 @@ pub struct Problem {
     /// What would work; each was tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
+    /// The hints that were tried: a command, and what it does.
+    #[serde(skip)]
+    pub tried: Vec<(String, String)>,
     /// Whether no catalog has the package at all.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unknown_package: bool,

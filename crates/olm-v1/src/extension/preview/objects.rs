@@ -98,7 +98,7 @@ impl<'a> Looked<'a> {
         if let Err(refusal) = ours
             && (before.is_none() || !object::lost_its_marks(found))
         {
-            let owner = refusal.owner.map_or_else(|| "nobody".to_owned(), |(kind, name)| format!("{kind} {name}"));
+            let owner = refusal.owner.map_or_else(|| super::UNMANAGED.to_owned(), |(kind, name)| format!("{kind} {name}"));
             return Object { change: Change::Conflicting, owner: Some(owner), ..named(&target) };
         }
         let (fields, fields_omitted) = fields::changes(found, wanted, before);

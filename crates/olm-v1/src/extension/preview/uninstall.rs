@@ -115,7 +115,7 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
                 format!("mainstay uninstall {name} --keep-crds keeps the definitions and the custom resources"),
                 format!("mainstay uninstall {name} --delete-crds deletes both"),
             ],
-            unknown_package: false,
+            ..Problem::default()
         });
     }
     step.warnings.extend(losses);
@@ -135,7 +135,7 @@ pub fn unknown_definitions(name: &str, problem: &str) -> Problem {
                 .to_owned(),
             format!("mainstay uninstall {name} --delete-crds deletes whatever there is"),
         ],
-        unknown_package: false,
+        ..Problem::default()
     }
 }
 
@@ -145,7 +145,7 @@ pub fn not_ours_to_keep(definition: &str, holder: &str) -> Problem {
         message: format!("CustomResourceDefinition {definition} cannot be kept"),
         causes: vec![format!("{holder} controls it, and its controller deletes it with that")],
         hints: vec![format!("kubectl get {} -A -o yaml saves its custom resources", definition)],
-        unknown_package: false,
+        ..Problem::default()
     }
 }
 
@@ -159,7 +159,7 @@ pub fn needed(mut step: Step, needs: &[String], even_if_needed: bool) -> Step {
         let message = "other extensions need it".to_owned();
         let hint = "--even-if-needed removes it all the same; what needs it may stop working".to_owned();
         match &mut step.problem {
-            None => step.problem = Some(Problem { message, causes: needs.to_vec(), hints: vec![hint], unknown_package: false }),
+            None => step.problem = Some(Problem { message, causes: needs.to_vec(), hints: vec![hint], ..Problem::default() }),
             Some(problem) => {
                 problem.message = format!("{message}; {}", problem.message);
                 problem.causes.extend(needs.iter().cloned());

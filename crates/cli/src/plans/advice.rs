@@ -1,0 +1,235 @@
+//! What would help, tried before it is said (MS-EXPL-01): each remedy of an explanation is applied to a copy of the snapshot, and planned. What a
+//! command advises is worded as a call of that command.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mainstay_api::olm_v1::NAME_LABEL;
+use mainstay_olm_v1::extension::explain::{Action, Facts, Outcome, Remedy, explain_refusal, judge, shell_word};
+use mainstay_olm_v1::extension::facts::Snapshot;
+use mainstay_olm_v1::extension::plan::Plan;
+use serde_json::Value;
+
+use super::world::World;
+use super::{Change, InstallWish, Rights};
+use crate::errors::Failure;
+use crate::progress::Progress;
+
+/// How long all proposals together may take.
+const PROPOSALS: Duration = Duration::from_secs(30);
+/// How many hints a refusal has.
+const HINTS: usize = 3;
+
+/// What came of planning each of these remedies. Permissions of the account count as granted.
+pub async fn outcomes(
+    world: &mut World<'_>,
+    snapshot: &Snapshot,
+    before: &Plan,
+    remedies: Vec<Remedy>,
+    progress: &mut Progress,
+) -> Vec<(Remedy, Outcome)> {
+    let end = tokio::time::Instant::now() + PROPOSALS;
+    let mut all = Vec::new();
+    for remedy in remedies {
+        progress.doing("look at where the proposals lead");
+        let outcome = match tokio::time::timeout_at(end, outcome(world, snapshot, before, &remedy, progress)).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(failure)) => Outcome::Unknown(failure.to_line()),
+            Err(_) => Outcome::Unknown(format!("it took more than {} s", PROPOSALS.as_secs())),
+        };
+        all.push((remedy, outcome));
+    }
+    all
+}
+
+async fn outcome(
+    world: &mut World<'_>,
+    snapshot: &Snapshot,
+    before: &Plan,
+    remedy: &Remedy,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    let mut copy = match remedy.applied(snapshot) {
+        Ok(copy) => copy,
+        Err(untried) => return Ok(Outcome::Unknown(untried.to_string())),
+    };
+    let plan = world.ready(&mut copy, progress).await?;
+    Ok(judge(remedy, before, &copy, &plan))
+}
+
+/// What would help against the refusal of a change, as commands that were tried, each with what it does; the mildest first.
+pub async fn hints(
+    world: &mut World<'_>,
+    change: &Change,
+    snapshot: Snapshot,
+    plan: Plan,
+    progress: &mut Progress,
+) -> Vec<(String, String)> {
+    let exists = !matches!(change, Change::Install(_));
+    let facts = Facts {
+        plan: Ok(plan.clone()),
+        snapshot,
+        objects: Vec::new(),
+        events: Vec::new(),
+        catalogs: Vec::new(),
+        change_plans: Vec::new(),
+        namespace_exists: None,
+        may_act: None,
+        platform: None,
+        simulation: None,
+        now: Timestamp::now(),
+    };
+    let Some(answer) = explain_refusal(&facts) else { return Vec::new() };
+    let sayable = |action: &Action| hint(change, exists, action).is_some();
+    let remedies = answer.next.iter().chain(&answer.alternatives).filter(|action| sayable(action));
+    let remedies: Vec<Remedy> = remedies.filter_map(|action| action.remedy.clone()).collect();
+    let outcomes = outcomes(world, &facts.snapshot, &plan, remedies, progress).await;
+    let answer = answer.weighed(&facts, &outcomes);
+    let works = answer.next.iter().chain(&answer.alternatives).filter(|action| action.remedy.is_some() && action.works());
+    let mut hints: Vec<(String, String)> = Vec::new();
+    for hint in works.filter_map(|action| hint(change, exists, action)) {
+        if !hints.contains(&hint) && hints.len() < HINTS {
+            hints.push(hint);
+        }
+    }
+    hints
+}
+
+/// An action in the words of a change: a command, and what it does. Nothing where the change cannot say it, or where it would undo what is asked
+/// for.
+fn hint(change: &Change, exists: bool, action: &Action) -> Option<(String, String)> {
+    let remedy = action.remedy.as_ref()?;
+    if matches!((change, remedy), (Change::Upgrade { .. }, Remedy::Wish(_))) && action.leads_to.is_none() {
+        // To stay is what happens anyway.
+        return None;
+    }
+    let command = match worded(change, remedy) {
+        Some(command) => command,
+        None if concerns_extension(remedy) && !exists => return None,
+        None if remedy.removes(change.extension()) => return None,
+        None => action.commands.join(" && "),
+    };
+    let what = match (remedy, &action.leads_to) {
+        (Remedy::Package(near), _) => format!("installs {near}, if that is what is meant"),
+        (_, Some(leads_to)) => format!("leads to {leads_to}"),
+        (remedy, None) => does(remedy),
+    };
+    let warning = action.warning.as_ref().map(|warning| format!(" ({warning})")).unwrap_or_default();
+    Some((command, format!("{what}{warning}")))
+}
+
+/// What a remedy does, after the command that does it.
+fn does(remedy: &Remedy) -> String {
+    match remedy {
+        Remedy::Wish(_) | Remedy::Package(_) => "asks for something else".to_owned(),
+        Remedy::UncheckedCrds => "switches the check of CRD upgrades off for this extension".to_owned(),
+        Remedy::Watch(Some(namespace)) => format!("lets it watch namespace {namespace}"),
+        Remedy::Watch(None) => "lets it watch all namespaces".to_owned(),
+        Remedy::Account(account) => format!("names the account {account}"),
+        Remedy::Grant { .. } => "grants the account what this version needs, and no more".to_owned(),
+        Remedy::Switch { catalog, on: true } => format!("switches catalog {catalog} on"),
+        Remedy::Switch { catalog, on: false } => format!("goes on without catalog {catalog}"),
+        Remedy::RemoveCatalog(catalog) => format!("goes on without catalog {catalog}"),
+        Remedy::Prefer(catalog) => format!("lets catalog {catalog} go before the others, for all extensions"),
+        Remedy::HandOver(target) => format!("hands {} {} over to the extension", target.kind, target.name),
+        Remedy::Delete(target) => format!("deletes {} {}, if it is not needed", target.kind, target.name),
+        Remedy::Uninstall(extension) => format!("removes clusterextension {extension}, which has the object"),
+        Remedy::Install { brings, .. } => format!("brings {} of {}, which is needed first", brings.kind, brings.api_version),
+        Remedy::FollowDependencies => "lets what it needs be installed along with it".to_owned(),
+        Remedy::Gate(gate) => format!("starts a cluster with the feature {gate}"),
+        Remedy::All(all) => all.iter().map(does).collect::<Vec<_>>().join(", and "),
+    }
+}
+
+/// Whether it changes the extension itself, which has to be there.
+fn concerns_extension(remedy: &Remedy) -> bool {
+    match remedy {
+        Remedy::Wish(_) | Remedy::UncheckedCrds | Remedy::Watch(_) | Remedy::Account(_) | Remedy::Grant { .. } => true,
+        // Another flag of install stands for it.
+        Remedy::FollowDependencies => true,
+        Remedy::All(all) => all.iter().any(concerns_extension),
+        _ => false,
+    }
+}
+
+/// The same change with the remedy in it, as a command.
+fn worded(change: &Change, remedy: &Remedy) -> Option<String> {
+    match (change, remedy) {
+        (Change::Install(wish), Remedy::Wish(patch)) => {
+            let mut wish = wish.clone();
+            for (key, value) in patch.as_object()? {
+                match key.as_str() {
+                    "version" => wish.version = value.as_str().map(str::to_owned),
+                    "channels" => wish.channels = words(value),
+                    "selector" => wish.catalog = catalog(value)?,
+                    _ => return None,
+                }
+            }
+            Some(wish.command())
+        }
+        (Change::Install(wish), Remedy::Package(near)) => {
+            Some(InstallWish { package: near.clone(), name: near.clone(), ..wish.clone() }.command())
+        }
+        (Change::Install(wish), Remedy::Watch(namespace)) => {
+            Some(InstallWish { watch_namespace: namespace.clone(), ..wish.clone() }.command())
+        }
+        (Change::Upgrade { name, version, channels, .. }, Remedy::Wish(patch)) => {
+            let (mut version, mut channels) = (version.clone(), channels.clone());
+            for (key, value) in patch.as_object()? {
+                match key.as_str() {
+                    "version" => version = value.as_str().map(str::to_owned),
+                    // Without channels those of the extension stay.
+                    "channels" if !value.is_null() => channels = words(value),
+                    _ => return None,
+                }
+            }
+            let mut command = format!("mainstay upgrade {}", shell_word(name));
+            flag(&mut command, "version", version.as_deref());
+            for channel in &channels {
+                flag(&mut command, "channel", Some(channel));
+            }
+            Some(command)
+        }
+        _ => None,
+    }
+}
+
+fn words(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The catalog that a selector names; `None` inside where it names none, outside where it says something else.
+#[allow(clippy::option_option, reason = "a selector that is taken out is not one that cannot be said")]
+fn catalog(selector: &Value) -> Option<Option<String>> {
+    if selector.is_null() {
+        return Some(None);
+    }
+    selector["matchLabels"][NAME_LABEL].as_str().map(|name| Some(name.to_owned()))
+}
+
+fn flag(command: &mut String, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        command.push_str(&format!(" --{name} {}", shell_word(value)));
+    }
+}
+
+impl InstallWish {
+    /// The command that asks for it.
+    pub fn command(&self) -> String {
+        let mut command = format!("mainstay install {}", shell_word(&self.package));
+        flag(&mut command, "name", Some(self.name.as_str()).filter(|name| *name != self.package));
+        flag(&mut command, "version", self.version.as_deref());
+        for channel in &self.channels {
+            flag(&mut command, "channel", Some(channel));
+        }
+        flag(&mut command, "catalog", self.catalog.as_deref());
+        flag(&mut command, "namespace", self.namespace.as_deref());
+        flag(&mut command, "watch-namespace", self.watch_namespace.as_deref());
+        flag(&mut command, "service-account", self.service_account.as_deref());
+        flag(&mut command, "grant", (self.grant == Rights::Admin).then_some("admin"));
+        if self.with_dependencies {
+            command.push_str(" --with-dependencies");
+        }
+        command
+    }
+}

@@ -1,0 +1,342 @@
+//! What an advice changes. It is rendered to commands in one place and tried on a copy of the snapshot in another, so that what is advised is
+//! what was tried (MS-EXPL-01).
+//!
+//! ```text
+//!   Remedy ──┬── commands ──► what a person types
+//!            └── applied  ──► a copy of the Snapshot ── plan ── Outcome
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mainstay_api::lifecycle::LifecyclePolicySpec;
+use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL, WATCH_NAMESPACE};
+use mainstay_apply::ObjectRef;
+use mainstay_rbac::PolicyIndex;
+use serde_json::{Value, json};
+
+use super::super::dependencies::following;
+use super::super::facts::{CatalogContent, Live, Snapshot};
+use super::super::object;
+use super::super::plan::account_name;
+use super::super::policies::PolicyFact;
+use super::name;
+
+/// Something that a person can change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// `spec.source.catalog` of the extension is changed by this merge patch.
+    Wish(Value),
+    /// Another package is installed instead: the package of an extension cannot be changed.
+    Package(String),
+    /// The check of CRD upgrades is switched off for the extension.
+    UncheckedCrds,
+    /// The extension watches this namespace; none is all.
+    Watch(Option<String>),
+    /// The extension names this account.
+    Account(String),
+    /// The account is made, with the permissions that the package needs; the extension's namespace first, if it is missing.
+    Grant {
+        /// Whether the namespace is made.
+        namespace: bool,
+    },
+    /// A catalog is switched on or off.
+    Switch {
+        /// Its name.
+        catalog: String,
+        /// Whether it is on afterwards.
+        on: bool,
+    },
+    /// A catalog is removed.
+    RemoveCatalog(String),
+    /// A catalog goes before the others.
+    Prefer(String),
+    /// An object becomes the extension's.
+    HandOver(ObjectRef),
+    /// An object is deleted.
+    Delete(ObjectRef),
+    /// An extension is removed.
+    Uninstall(String),
+    /// Another package is installed, which brings this kind.
+    Install {
+        /// The package.
+        package: String,
+        /// Its catalog.
+        catalog: String,
+        /// An object of the kind.
+        brings: ObjectRef,
+    },
+    /// A policy has the package's dependencies planned.
+    FollowDependencies,
+    /// A feature gate of the controller is turned on.
+    Gate(&'static str),
+    /// All of these, in order.
+    All(Vec<Remedy>),
+}
+
+/// Why a remedy cannot be tried on a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Untried {
+    /// A catalog that is off shows nothing.
+    #[error("what catalog {0} has is known only when it serves")]
+    CatalogIsOff(String),
+    /// The remedy does not concern this extension's plan.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// A word as a shell takes it.
+pub fn shell_word(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,".contains(character);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+impl Remedy {
+    /// The commands that do it, in order.
+    pub fn commands(&self, extension: &ClusterExtension) -> Vec<String> {
+        let own = name(extension);
+        let patched = |kind: &str, name: &str, patch: &Value| {
+            format!("kubectl patch {kind} {} --type merge -p {}", shell_word(name), shell_word(&patch.to_string()))
+        };
+        let object = |verb: &str, target: &ObjectRef| {
+            let namespaced =
+                if target.namespace.is_empty() { String::new() } else { format!(" --namespace {}", shell_word(&target.namespace)) };
+            format!("kubectl {verb} {} {}{namespaced}", resource(target), shell_word(&target.name))
+        };
+        // The field counts more than the annotation.
+        let in_field = watches_by_field(extension);
+        let annotate = |value: &str| format!("kubectl annotate clusterextension {} {WATCH_NAMESPACE}{value}", shell_word(own));
+        vec![match self {
+            Self::Wish(wish) => patched("clusterextension", own, &json!({"spec": {"source": {"catalog": wish}}})),
+            Self::Package(near) => {
+                return vec![format!("mainstay uninstall {}", shell_word(own)), format!("mainstay install {}", shell_word(near))];
+            }
+            Self::UncheckedCrds => patched(
+                "clusterextension",
+                own,
+                &json!({"spec": {"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}}),
+            ),
+            Self::Watch(namespace) if in_field => {
+                patched("clusterextension", own, &json!({"spec": {"config": {"inline": {"watchNamespace": namespace}}}}))
+            }
+            Self::Watch(Some(namespace)) => annotate(&format!("={} --overwrite", shell_word(namespace))),
+            Self::Watch(None) => annotate("-"),
+            Self::Account(account) => patched("clusterextension", own, &json!({"spec": {"serviceAccount": {"name": account}}})),
+            Self::Grant { namespace } => {
+                let granted = format!("mainstay rbac {} | kubectl apply --server-side -f -", shell_word(own));
+                if *namespace {
+                    return vec![format!("kubectl create namespace {}", shell_word(&extension.spec.namespace)), granted];
+                }
+                granted
+            }
+            Self::Switch { catalog, on } => {
+                let mode = if *on { "Available" } else { "Unavailable" };
+                patched("clustercatalog", catalog, &json!({"spec": {"availabilityMode": mode}}))
+            }
+            Self::RemoveCatalog(catalog) => format!("mainstay catalog remove {}", shell_word(catalog)),
+            Self::Prefer(catalog) => patched("clustercatalog", catalog, &json!({"spec": {"priority": 1}})),
+            Self::HandOver(target) => {
+                let owner = object::owner(extension);
+                let labels: Vec<String> = owner.labels.iter().map(|(key, value)| shell_word(&format!("{key}={value}"))).collect();
+                // The object may have labels of an owner that is gone.
+                format!("{} {} --overwrite", object("label", target), labels.join(" "))
+            }
+            Self::Delete(target) => object("delete", target),
+            Self::Uninstall(extension) => format!("mainstay uninstall {}", shell_word(extension)),
+            Self::Install { package, catalog, .. } => {
+                format!("mainstay install {} --catalog {}", shell_word(package), shell_word(catalog))
+            }
+            Self::FollowDependencies => following(super::package(extension)),
+            Self::Gate(gate) => format!("mainstay up --feature-gates={gate}=true"),
+            Self::All(all) => return all.iter().flat_map(|remedy| remedy.commands(extension)).collect(),
+        }]
+    }
+
+    /// Whether it chooses another version or catalog, instead of taking away what is in the way.
+    pub(super) fn chooses(&self) -> bool {
+        match self {
+            Self::Wish(_) | Self::Package(_) => true,
+            Self::All(all) => all.iter().any(Self::chooses),
+            _ => false,
+        }
+    }
+
+    /// Whether the extension itself is what goes.
+    pub fn removes(&self, extension: &str) -> bool {
+        match self {
+            Self::Uninstall(name) => name == extension,
+            Self::All(all) => all.iter().any(|remedy| remedy.removes(extension)),
+            _ => false,
+        }
+    }
+
+    /// A copy of the snapshot as it is after the remedy. Permissions of the account are counted as granted: what an advice leads to is asked, and
+    /// not whether a right is missing on the way, which is an advice of its own.
+    pub fn applied(&self, snapshot: &Snapshot) -> Result<Snapshot, Untried> {
+        let mut copy = snapshot.clone();
+        self.apply(&mut copy)?;
+        grant(&mut copy)?;
+        Ok(copy)
+    }
+
+    fn apply(&self, snapshot: &mut Snapshot) -> Result<(), Untried> {
+        match self {
+            Self::Wish(wish) => patch(snapshot, &json!({"spec": {"source": {"catalog": wish}}})),
+            Self::Package(near) => patch(snapshot, &json!({"spec": {"source": {"catalog": {"packageName": near}}}})),
+            Self::UncheckedCrds => {
+                patch(snapshot, &json!({"spec": {"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}}))
+            }
+            Self::Watch(namespace) if watches_by_field(&snapshot.extension) => {
+                patch(snapshot, &json!({"spec": {"config": {"inline": {"watchNamespace": namespace}}}}))
+            }
+            Self::Watch(namespace) => patch(snapshot, &json!({"metadata": {"annotations": {WATCH_NAMESPACE: namespace}}})),
+            Self::Account(account) => patch(snapshot, &json!({"spec": {"serviceAccount": {"name": account}}})),
+            // Every copy has the permissions.
+            Self::Grant { .. } => Ok(()),
+            Self::Switch { catalog, on } => {
+                let found = snapshot.catalogs.iter_mut().find(|found| found.name == *catalog);
+                let Some(found) = found else { return Err(Untried::CatalogIsOff(catalog.clone())) };
+                match (on, &found.content) {
+                    (true, CatalogContent::Unavailable) => Err(Untried::CatalogIsOff(catalog.clone())),
+                    (true, _) => Ok(()),
+                    (false, _) => {
+                        found.content = CatalogContent::Unavailable;
+                        Ok(())
+                    }
+                }
+            }
+            Self::RemoveCatalog(catalog) => {
+                snapshot.catalogs.retain(|found| found.name != *catalog);
+                Ok(())
+            }
+            Self::Prefer(catalog) => {
+                for found in snapshot.catalogs.iter_mut().filter(|found| found.name == *catalog) {
+                    found.priority = 1;
+                }
+                Ok(())
+            }
+            Self::HandOver(target) => {
+                let owner = object::owner(&snapshot.extension);
+                let Some(Live::Present(live)) = snapshot.known.live.get_mut(target) else {
+                    return Err(Untried::Unknown(format!("{target} was not read")));
+                };
+                let live = Arc::make_mut(live);
+                for (key, value) in &owner.labels {
+                    live["metadata"]["labels"][key] = value.as_str().into();
+                }
+                Ok(())
+            }
+            Self::Delete(target) => {
+                snapshot.known.live.insert(target.clone(), Live::Absent);
+                Ok(())
+            }
+            Self::Uninstall(extension) => {
+                let gone = |live: &Live| matches!(live, Live::Present(object) if belongs(object, extension));
+                for live in snapshot.known.live.values_mut().filter(|live| gone(live)) {
+                    *live = Live::Absent;
+                }
+                snapshot.known.lifecycle.peers.retain(|peer| name(peer) != extension);
+                Ok(())
+            }
+            Self::Install { brings, .. } => {
+                let same = |target: &ObjectRef| target.api_version == brings.api_version && target.kind == brings.kind;
+                for (_, live) in snapshot.known.live.iter_mut().filter(|(target, live)| same(target) && **live == Live::NotServed) {
+                    *live = Live::Absent;
+                }
+                Ok(())
+            }
+            Self::FollowDependencies => {
+                let package = super::package(&snapshot.extension).to_owned();
+                let spec: LifecyclePolicySpec = serde_json::from_value(json!({"packages": [package], "resolveDependencies": "Plan"}))
+                    .map_err(|error| Untried::Unknown(error.to_string()))?;
+                let policies = &mut snapshot.known.lifecycle.policies;
+                policies.retain(|policy| policy.name != package);
+                policies.push(PolicyFact { name: package, spec });
+                Ok(())
+            }
+            Self::Gate(gate) => {
+                snapshot.gates = snapshot.gates.with(gate).map_err(|error| Untried::Unknown(error.to_string()))?;
+                Ok(())
+            }
+            Self::All(all) => all.iter().try_for_each(|remedy| remedy.apply(snapshot)),
+        }
+    }
+}
+
+fn watches_by_field(extension: &ClusterExtension) -> bool {
+    let inline = extension.spec.config.as_ref().and_then(|config| config.inline.as_ref());
+    inline.is_some_and(|inline| !inline["watchNamespace"].is_null())
+}
+
+fn patch(snapshot: &mut Snapshot, patch: &Value) -> Result<(), Untried> {
+    let failed = |error: serde_json::Error| Untried::Unknown(error.to_string());
+    let mut object = serde_json::to_value(&*snapshot.extension).map_err(failed)?;
+    mainstay_merge::merge_patch(&mut object, patch);
+    snapshot.extension = Arc::new(serde_json::from_value(object).map_err(failed)?);
+    Ok(())
+}
+
+/// The account is there, and may do everything.
+fn grant(snapshot: &mut Snapshot) -> Result<(), Untried> {
+    let extension = &*snapshot.extension;
+    let name = "mainstay-plan-everything";
+    let account = json!({"kind": "ServiceAccount", "name": account_name(extension), "namespace": extension.spec.namespace});
+    let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]);
+    let objects = [
+        json!({"kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
+        json!({"kind": "ClusterRoleBinding", "metadata": {"name": name}, "subjects": [account],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}}),
+    ];
+    let mut index: PolicyIndex = snapshot.known.policy.as_deref().cloned().unwrap_or_default();
+    for object in &objects {
+        index.apply(object).map_err(|error| Untried::Unknown(error.to_string()))?;
+    }
+    snapshot.known.policy = Some(Arc::new(index));
+    snapshot.known.account = Some(Ok(true));
+    Ok(())
+}
+
+/// Whether a live object is an extension's, by its controller or by its labels.
+fn belongs(object: &Value, extension: &str) -> bool {
+    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let mut controllers = references.filter(|reference| reference["controller"] == true);
+    if let Some(controller) = controllers.next() {
+        return controller["kind"] == "ClusterExtension" && controller["name"] == extension;
+    }
+    let labels: BTreeMap<&str, &str> = object
+        .pointer("/metadata/labels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+        .collect();
+    labels.get(OWNER_KIND_LABEL) == Some(&"ClusterExtension") && labels.get(OWNER_NAME_LABEL) == Some(&extension)
+}
+
+/// What kubectl calls the kind.
+pub(super) fn resource(target: &ObjectRef) -> String {
+    let kind = target.kind.to_lowercase();
+    match target.group() {
+        "" => kind,
+        group => format!("{kind}.{group}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-EXPL-01, MS-CLI-06: names of others stay one word of a shell.
+    #[test]
+    fn names_of_others_are_quoted() {
+        for (word, quoted) in [
+            ("stable-1.x", "stable-1.x"),
+            ("", "''"),
+            ("$(id)", "'$(id)'"),
+            ("it's", r"'it'\''s'"),
+            (">=1.0.0, <2.0.0", "'>=1.0.0, <2.0.0'"),
+        ] {
+            assert_eq!(shell_word(word), quoted);
+        }
+    }
+}
