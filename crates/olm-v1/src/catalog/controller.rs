@@ -279,7 +279,7 @@ impl Catalogs {
                 let failed = Outcome::Failed { problem: &failure.message, terminal: failure.terminal, serving: before.is_some() };
                 self.write_status(catalog, &failed).await?;
                 self.events.warning(catalog, if failure.terminal { "Blocked" } else { "UnpackFailed" }, &failure.message);
-                Ok(if failure.terminal { Looked::Done } else { Looked::Retry })
+                Ok(if failure.terminal { Looked::Blocked } else { Looked::Retry })
             }
         }
     }

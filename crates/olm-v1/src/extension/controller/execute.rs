@@ -96,7 +96,8 @@ impl Extensions {
             Verdict::Reached | Verdict::Blocked(_) if plan.gate.until.is_some() => Outcome::After(self.left(&plan)),
             // The attempt waits for its workloads; their watch wakes it, and so does the end of their time.
             Verdict::Retrying(_) if applied && plan.gate.until.is_some() => Outcome::After(self.left(&plan).min(LOOK)),
-            Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,
+            Verdict::Reached => Outcome::Done,
+            Verdict::Blocked(_) => Outcome::Blocked,
             Verdict::Retrying(_) | Verdict::NoAccount { .. } | Verdict::Unreadable(_) => Outcome::Retry,
         })
     }

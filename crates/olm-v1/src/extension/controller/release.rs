@@ -59,7 +59,7 @@ impl Extensions {
             }
             (Verdict::Reached, Err(error)) => (Outcome::Retry, Verdict::Retrying(unreleased(&chain(error)))),
             // Only another annotation helps, and that wakes it.
-            (verdict @ Verdict::Blocked(_), _) => (Outcome::Done, verdict.clone()),
+            (verdict @ Verdict::Blocked(_), _) => (Outcome::Blocked, verdict.clone()),
             (verdict, _) => (Outcome::Retry, verdict.clone()),
         };
         let plan = Plan { verdict: verdict.clone(), ..plan };
