@@ -12,6 +12,24 @@ use serde::{Deserialize, Serialize};
 /// where [`ChangePlanSpec::approved_along`] names it.
 pub const CHANGE_PLAN: &str = "lifecycle.mainstay.dev/change-plan";
 
+/// The annotation of a ClusterExtension that lets a bundle change CRDs although existing objects may lose data (OLM1-CRD-07): `Warn`, or
+/// `Warn:` and the names of the bundles that may, separated by commas.
+pub const CRD_UPGRADE_SAFETY: &str = "lifecycle.mainstay.dev/crd-upgrade-safety";
+
+/// The annotation of a ClusterExtension whose namespace is made where it is missing (OLM1-API-02); its only value is `Create`.
+pub const MISSING_NAMESPACE: &str = "lifecycle.mainstay.dev/missing-namespace";
+
+/// The annotation of a ClusterExtension that says what stays when it is deleted (OLM1-INST-15): `Orphan`, everything; `OrphanCRDs`, its CRDs and
+/// so all custom resources.
+pub const ON_DELETE: &str = "lifecycle.mainstay.dev/on-delete";
+
+/// The annotation of a ClusterCatalog with a pull secret of its own (OLM1-CAT-20): the name of a Secret of type
+/// `kubernetes.io/dockerconfigjson` in the controllers' namespace.
+pub const PULL_SECRET: &str = "lifecycle.mainstay.dev/pull-secret";
+
+/// The annotation of a namespace that was made for a ClusterExtension: the extension's name.
+pub const MADE_FOR: &str = "lifecycle.mainstay.dev/made-for";
+
 /// What the cluster's owners allow without being asked.
 ///
 /// A policy concerns a ClusterExtension when one of its `packages` matches the package *and* the extension carries all of its

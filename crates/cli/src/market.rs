@@ -110,6 +110,8 @@ impl Market {
             name: stall.name.clone(),
             labels: stall.labels.clone(),
             priority: stall.priority,
+            // This process pulls with its user's credentials.
+            pull_secret: None,
             content: content(stall),
         };
         self.catalogs.iter().map(fact).collect()

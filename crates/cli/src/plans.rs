@@ -31,7 +31,7 @@ use crate::commands::rollback::Way;
 use crate::errors::{Exit, Failure};
 
 pub use carry::carry_out;
-pub use change::{Change, InstallWish, Rights};
+pub use change::{Change, CrdSafety, InstallWish, Rights};
 pub use make::{Granted, INSTALLER_LABEL, labelled, plan};
 pub use saved::{Saved, compare};
 pub use show::{painted, painted_lines, show};

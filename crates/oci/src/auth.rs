@@ -109,6 +109,15 @@ impl Credentials {
         self.store = other.store.or(self.store.take());
     }
 
+    /// Takes over the other's credentials in place of whatever is here about the registries and paths that it names, helpers and entries for
+    /// parts of them included. Helpers of the other do not count: it may come from somebody who must not have programs run here.
+    pub fn prefer(&mut self, other: Self) {
+        let below = |key: &str, named: &str| key.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.entries.retain(|key, _| !other.entries.keys().any(|named| below(key, named)));
+        self.helpers.retain(|registry, _| !other.entries.keys().any(|named| below(named, registry)));
+        self.entries.extend(other.entries);
+    }
+
     /// The credential for a repository: of the helper that is named for the registry, of the files, of the helper for everything, in this order.
     pub(crate) async fn look_up(&self, registry: &str, repository: &str) -> Result<Option<Credential>, Error> {
         if let Some(helper) = self.helpers.get(&normal_key(registry))

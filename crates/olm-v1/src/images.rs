@@ -18,13 +18,14 @@ use mainstay_bundle::Bundle;
 use mainstay_catalog::Limits;
 use mainstay_catalog_store::{CatalogStore, DirectorySource, Links, StoredCatalog, bundle_files};
 use mainstay_oci::{
-    Cache, Client, Digest, Error, ErrorKind, Image, Layer, Reference, Registries, UnpackOptions, Workspace, private, unpack,
+    Cache, Client, Credentials, Digest, Error, ErrorKind, Image, Layer, Reference, Registries, UnpackOptions, Workspace, private, unpack,
 };
 use serde_json::Value;
 
 use crate::admitted::Admitted;
 use crate::catalog::controller::CatalogImages;
-use crate::extension::facts::PullFailure;
+use crate::catalog_secrets::CatalogSecrets;
+use crate::extension::facts::{BundleImage, PullFailure};
 use crate::extension::observe::BundleSource;
 use crate::registries::{Held, RegistrySettings};
 use crate::text::chain;
@@ -42,6 +43,7 @@ pub struct Images {
     bundles: Cache,
     pulls: PathBuf,
     admitted: Admitted,
+    secrets: Option<Arc<CatalogSecrets>>,
     parsed: Mutex<VecDeque<(Digest, Arc<Bundle>)>>,
     reading: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
 }
@@ -75,9 +77,25 @@ impl Images {
             bundles,
             pulls,
             admitted,
+            secrets: None,
             parsed: Mutex::default(),
             reading: Mutex::default(),
         })
+    }
+
+    /// The same, with the pull secrets of catalogs.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Arc<CatalogSecrets>) -> Self {
+        Self { secrets: Some(secrets), ..self }
+    }
+
+    /// The credentials of a catalog's pull secret.
+    async fn credentials(&self, secret: Option<&str>) -> Result<Option<Credentials>, String> {
+        match (secret, &self.secrets) {
+            (None, _) => Ok(None),
+            (Some(name), Some(secrets)) => secrets.credentials(name).await.map(Some).map_err(|error| chain(&error)),
+            (Some(name), None) => Err(format!("secret {name}: pull secrets of catalogs are not read here")),
+        }
     }
 
     /// What `registries.conf` says right now.
@@ -90,10 +108,15 @@ impl Images {
         self.used().mirrors = objects;
     }
 
-    /// A client as the settings say right now (OLM1-GEN-12). Another one is made only when they have changed.
-    fn client(&self) -> Result<Client, Error> {
+    /// A client as the settings say right now (OLM1-GEN-12). Another one is made only when they have changed, or with a catalog's own
+    /// credentials, which no other pull gets to see.
+    fn client(&self, own: Option<&Credentials>) -> Result<Client, Error> {
         let mut used = self.used();
-        let config = self.settings.read(&used.mirrors)?;
+        let mut config = self.settings.read(&used.mirrors)?;
+        if let Some(own) = own {
+            config.credentials.prefer(own.clone());
+            return Client::new(config);
+        }
         if let Some(client) = used.held.for_config(&config) {
             return Ok(client);
         }
@@ -107,8 +130,8 @@ impl Images {
     }
 
     /// The image with its layers, in a workspace that goes with the value.
-    async fn pull(&self, reference: &Reference) -> Result<Pulled, Error> {
-        let client = self.client()?;
+    async fn pull(&self, reference: &Reference, own: Option<&Credentials>) -> Result<Pulled, Error> {
+        let client = self.client(own)?;
         let conditions = client.conditions(reference)?;
         let workspace = self.workspace(&client)?;
         let image = client.pull(reference, workspace.store()).await?;
@@ -123,8 +146,8 @@ impl Images {
 
     /// Whether content that is here may be used under this name: it was let in under the same conditions, or is now. It is not where the tag
     /// stands for something else by now; what the policy refuses is an error.
-    async fn may_reuse(&self, reference: &Reference, content: &Digest) -> Result<bool, Error> {
-        let client = self.client()?;
+    async fn may_reuse(&self, reference: &Reference, content: &Digest, own: Option<&Credentials>) -> Result<bool, Error> {
+        let client = self.client(own)?;
         let Some(conditions) = client.conditions(reference)? else { return Ok(true) };
         if self.admitted.holds(&conditions, content) {
             return Ok(true);
@@ -143,18 +166,18 @@ impl Images {
         }
     }
 
-    async fn catalog(&self, reference: &Reference) -> Result<(String, StoredCatalog), PullFailure> {
-        let client = self.client().map_err(|error| source(&error))?;
+    async fn catalog(&self, reference: &Reference, own: Option<&Credentials>) -> Result<(String, StoredCatalog), PullFailure> {
+        let client = self.client(own).map_err(|error| source(&error))?;
         let resolved = client.resolve(reference).await.map_err(|error| source(&error))?;
         let storing = |problem: String| PullFailure { message: format!("error storing fbc: {problem}"), terminal: false };
         let digest = resolved.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
         if let Some(stored) = self.catalogs.get(&digest).map_err(|error| storing(chain(&error)))?
-            && self.may_reuse(reference, &resolved.digest).await.map_err(|error| source(&error))?
+            && self.may_reuse(reference, &resolved.digest, own).await.map_err(|error| source(&error))?
         {
             return Ok((resolved.reference.to_string(), stored));
         }
         // Asked for as it was named: a mirror that is for tags alone is not asked by digest (OLM1-DISC-01).
-        let pulled = self.pull(reference).await.map_err(|error| source(&error))?;
+        let pulled = self.pull(reference, own).await.map_err(|error| source(&error))?;
         // The tag may have been moved meanwhile.
         let resolved = reference.at(pulled.image.digest.clone());
         let digest = pulled.image.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
@@ -191,18 +214,18 @@ impl Images {
     }
 
     /// The folder of an unpacked bundle image.
-    async fn unpacked(&self, extension: &str, reference: &Reference) -> Result<(Digest, PathBuf), Error> {
+    async fn unpacked(&self, extension: &str, reference: &Reference, own: Option<&Credentials>) -> Result<(Digest, PathBuf), Error> {
         // What a digest stands for does not change, so nobody needs to be asked.
         let digest = match reference.digest() {
             Some(digest) => digest.clone(),
-            None => self.client()?.resolve(reference).await?.digest,
+            None => self.client(own)?.resolve(reference).await?.digest,
         };
         if let Some(folder) = self.bundles.get(extension, &digest)?
-            && self.may_reuse(reference, &digest).await?
+            && self.may_reuse(reference, &digest, own).await?
         {
             return Ok((digest, folder));
         }
-        let pulled = self.pull(reference).await?;
+        let pulled = self.pull(reference, own).await?;
         let digest = pulled.image.digest.clone();
         let (cache, name, kept) = (self.bundles.clone(), extension.to_owned(), digest.clone());
         let turn = self.turn(&digest).await;
@@ -257,9 +280,11 @@ struct Pulled {
 
 #[async_trait]
 impl CatalogImages for Images {
-    async fn unpack(&self, _name: &str, reference: &str) -> Result<(String, StoredCatalog), PullFailure> {
+    async fn unpack(&self, _name: &str, reference: &str, secret: Option<&str>) -> Result<(String, StoredCatalog), PullFailure> {
         let reference = Reference::parse_familiar(reference).map_err(|error| source(&error))?;
-        self.catalog(&reference).await
+        let unusable = |problem| PullFailure { message: format!("source catalog content: {problem}"), terminal: false };
+        let own = self.credentials(secret).await.map_err(unusable)?;
+        self.catalog(&reference, own.as_ref()).await
     }
 
     async fn forget(&self, _name: &str) -> Result<(), String> {
@@ -270,15 +295,18 @@ impl CatalogImages for Images {
 
 #[async_trait]
 impl BundleSource for Images {
-    async fn bundle(&self, extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure> {
-        let reference = Reference::parse_familiar(reference).map_err(|error| failure(&error))?;
+    async fn bundle(&self, extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure> {
+        let reference = Reference::parse_familiar(&image.reference).map_err(|error| failure(&error))?;
+        let unusable = |problem| PullFailure { message: problem, terminal: false };
+        let own = self.credentials(image.pull_secret.as_deref()).await.map_err(unusable)?;
+        let own = own.as_ref();
         if let Some(digest) = reference.digest()
             && let Some(bundle) = self.remembered(digest)
-            && self.may_reuse(&reference, digest).await.map_err(|error| failure(&error))?
+            && self.may_reuse(&reference, digest, own).await.map_err(|error| failure(&error))?
         {
             return Ok(bundle);
         }
-        let (digest, folder) = self.unpacked(extension, &reference).await.map_err(|error| failure(&error))?;
+        let (digest, folder) = self.unpacked(extension, &reference, own).await.map_err(|error| failure(&error))?;
         let turn = self.turn(&digest).await;
         let bundle = blocking(move || {
             let _turn = turn;

@@ -11,6 +11,7 @@
 
 mod admitted;
 pub mod catalog;
+pub mod catalog_secrets;
 pub mod cluster_operator;
 pub mod deployment;
 pub mod endpoint;
@@ -28,12 +29,4 @@ mod setup;
 mod sizes;
 pub mod text;
 
-use serde_json::Value;
-
 pub use setup::{Parts, Ready, Setup, SetupError, Surroundings};
-
-/// Compares a live CRD with the one that is to replace it; the text is upstream's (OLM1-CRD-02, OLM1-CRD-03).
-pub(crate) fn crd_safety(live: &Value, wanted: &Value) -> Result<(), String> {
-    let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
-    mainstay_schema::upgrade::check(live, wanted).map_err(|findings| mainstay_schema::upgrade::message(name, &findings))
-}

@@ -55,7 +55,34 @@ pub const TOKEN_LABEL: &str = "lifecycle.mainstay.dev/token-for";
 pub fn manifests(namespace: &str) -> Vec<Value> {
     let mut all = manifests_for(namespace, Accounts::SEPARATE);
     all.extend(any_account(namespace, Accounts::SEPARATE));
+    all.extend(make_namespaces(namespace, Accounts::SEPARATE));
+    all.extend(read_pull_secrets(namespace, Accounts::SEPARATE, &[]));
     all
+}
+
+/// Lets catalogd read the pull secrets of catalogs (OLM1-CAT-20): these Secrets of its namespace, or all where none is named.
+pub fn read_pull_secrets(namespace: &str, accounts: Accounts, names: &[String]) -> [Value; 2] {
+    let (version, name) = ("rbac.authorization.k8s.io/v1", "catalogd-pull-secrets");
+    let metadata = json!({"name": name, "namespace": namespace});
+    let mut rule = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]});
+    if !names.is_empty() {
+        rule["resourceNames"] = names.into();
+    }
+    [
+        json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [rule]}),
+        json!({"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [subject(accounts.catalogd, namespace)]}),
+    ]
+}
+
+/// Lets operator-controller make namespaces, for extensions that ask for theirs (OLM1-API-02). It can change or delete none.
+pub fn make_namespaces(namespace: &str, accounts: Accounts) -> [Value; 2] {
+    let name = "operator-controller-make-namespaces";
+    [
+        cluster_role(name, &[json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]})]),
+        binding(name, name, namespace, accounts.operator_controller),
+    ]
 }
 
 /// Lets operator-controller act as every account of the cluster. Whoever controls it is then as powerful as the most powerful of them.

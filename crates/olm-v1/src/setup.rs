@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::controller::{Catalogs, pulls, run as run_catalogs};
 use crate::catalog::shelf::Shelf;
+use crate::catalog_secrets::CatalogSecrets;
 use crate::events::Events;
 use crate::extension::act::FIELD_MANAGER;
 use crate::extension::catalogs::{CatalogCache, CatalogClient};
@@ -146,7 +147,9 @@ impl Setup {
             authorities: around.pull_authorities,
             auth_file: pull_secret.as_ref().map(|secret| secret.auth_file()),
         };
-        let images = Arc::new(Images::open(&self.cache, store.clone(), settings)?);
+        let reads = if has_catalogs { &self.catalogd } else { &self.operator_controller };
+        let secrets = Arc::new(CatalogSecrets::new(reads.client()?, self.system_namespace.clone()));
+        let images = Arc::new(Images::open(&self.cache, store.clone(), settings)?.with_secrets(secrets.clone()));
         sizes::show(self.env.metrics(), &store, self.cache.join("unpack"));
         let events =
             |writer: &Writer, controller: &str| Events::new(Recorder::new(writer.clone(), self.env.clone(), controller, "mainstay"));
@@ -170,6 +173,7 @@ impl Setup {
                 external_address: self.external_address,
                 gc_interval: self.gc_interval,
                 pulls: pulls(),
+                secrets,
             };
             catalogs = Some((Arc::new(mirrors), Arc::new(controller)));
         }

@@ -9,7 +9,7 @@ use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use mainstay_bundle::Bundle;
-use mainstay_olm_v1::extension::facts::{Fact, PullFailure};
+use mainstay_olm_v1::extension::facts::{BundleImage, Fact, PullFailure};
 use mainstay_olm_v1::extension::observe::{BundleSource, Observer, PolicySource};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use mainstay_rbac::PolicyIndex;
@@ -19,8 +19,8 @@ struct Nothing;
 
 #[async_trait]
 impl BundleSource for Nothing {
-    async fn bundle(&self, _extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure> {
-        Err(PullFailure { message: reference.to_owned(), terminal: true })
+    async fn bundle(&self, _extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure> {
+        Err(PullFailure { message: image.reference.clone(), terminal: true })
     }
 
     async fn forget(&self, _extension: &str) -> Result<(), String> {

@@ -58,6 +58,7 @@ fn catalog(name: &str, text: &str) -> CatalogFact {
         name: name.to_owned(),
         labels: [("olm.operatorframework.io/metadata.name".to_owned(), name.to_owned())].into(),
         priority: 0,
+        pull_secret: None,
         content: CatalogContent::Held(Arc::new(ModelSource::new(content))),
     }
 }
@@ -275,7 +276,7 @@ fn blame_stays_where_it_belongs() {
 /// MS-RB-02: who would miss a package, directly or through others.
 #[test]
 fn dependents_are_known() {
-    let CatalogFact { name, labels, priority, content } = catalog("main", PAIR);
+    let CatalogFact { name, labels, priority, content, .. } = catalog("main", PAIR);
     let CatalogContent::Held(source) = &content else { panic!() };
     let catalogs = [CandidateCatalog { name: &name, labels: &labels, priority, state: CatalogState::Content(&**source) }];
     let choice = |package: &str, version: &str| {

@@ -420,7 +420,22 @@ fn removal() {
             case.scene.extension["metadata"]["finalizers"] = finalizers;
         })
     };
+    let staying = |value: &str, problem: Option<&str>| {
+        let (value, problem) = (value.to_owned(), problem.map(str::to_owned));
+        with("2.0.0", move |case| {
+            let metadata = &mut case.scene.extension["metadata"];
+            metadata["deletionTimestamp"] = json!("2023-11-14T22:13:20Z");
+            metadata["annotations"] = json!({"lifecycle.mainstay.dev/on-delete": value});
+            if let Some(problem) = problem {
+                case.scene.extension["status"]["conditions"] = json!([{"type": "Progressing", "status": "True", "reason": "Retrying", "message": problem,
+                    "observedGeneration": 3, "lastTransitionTime": "2023-11-14T22:13:20Z"}]);
+            }
+        })
+    };
     assert_snapshot!(table(&[
+        ("everything is to stay", staying("Orphan", None)),
+        ("everything is to stay, and nobody lets go of it", staying("Orphan", Some("what is to stay could not be let go of: forbidden"))),
+        ("nobody knows what is to stay", staying("orphan", None)),
         ("the controller's part", leaving(json!(["olm.operatorframework.io/cleanup-unpack-cache"]))),
         ("somebody else's part", leaving(json!(["example.com/backup-first"]))),
     ]));

@@ -6,9 +6,11 @@ mod scene;
 use std::sync::Arc;
 
 use insta::assert_snapshot;
+use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, MISSING_NAMESPACE};
 use mainstay_apply::ObjectRef;
 use mainstay_olm_v1::extension::facts::{CatalogContent, Live, PullFailure};
 use mainstay_olm_v1::extension::plan::{Action, Verdict};
+use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::State;
 use scene::{Content, STABLE, Scene, catalog, files, image, rights, table};
 use serde_json::{Value, json};
@@ -74,6 +76,60 @@ fn accounts_and_records_must_be_there() {
         scene.policy = rights(&json!([]));
     });
     assert_eq!(ignored, "Install 2.0.0 of main");
+}
+
+/// OLM1-API-02: a namespace that is missing is made only where the extension asks for it, as the chosen bundle wants it, and with no account but
+/// the controller's.
+#[test]
+fn namespaces_are_made_where_that_is_asked_for() {
+    let template = json!({"metadata": {"name": "elsewhere", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}).to_string();
+    let asking = |value: &str, template: &str, change: &dyn Fn(&mut Scene)| {
+        case(|scene| {
+            scene.extension["metadata"]["annotations"] = json!({MISSING_NAMESPACE: value});
+            scene.account = Ok(false);
+            let mut bundle = (*scene::bundle("2.0.0", &Content::default())).clone();
+            if !template.is_empty() {
+                bundle.csv.annotations.insert("operatorframework.io/suggested-namespace-template".to_owned(), template.to_owned());
+            }
+            scene.bundles.insert(image("2.0.0"), Ok(Arc::new(bundle)));
+            change(scene);
+        })
+    };
+    let present = |metadata: Value| Live::Present(Arc::new(json!({"metadata": metadata})));
+    let own = |scene: &mut Scene| scene.ignore_service_account = true;
+    let policy = PolicyFact { name: "ask".to_owned(), spec: serde_json::from_value(json!({"approval": "Always"})).unwrap() };
+    assert_snapshot!(table(&[
+        ("nothing suggested", asking("Create", "", &|_| {})),
+        ("a template", asking("Create", &template, &|_| {})),
+        ("a template that is none", asking("Create", "[1]", &|_| {})),
+        ("it is there", asking("Create", &template, &|scene| scene.namespace = present(json!({"name": "work"})))),
+        (
+            "it is being deleted",
+            asking("Create", "", &|scene| scene.namespace = present(json!({"name": "work", "deletionTimestamp": "2026-01-01T00:00:00Z"})))
+        ),
+        (
+            "nobody may look",
+            asking("Create", "", &|scene| scene.namespace = Live::Unreadable("namespaces \"work\" is forbidden".to_owned()))
+        ),
+        ("no bundle", asking("Create", "", &|scene| scene.wish("version", json!("9.x")))),
+        ("another value", asking("Yes", "", &|_| {})),
+        ("an approval comes first", asking("Create", "", &|scene| scene.lifecycle.policies = vec![policy.clone()])),
+        ("the controller's own account", asking("Create", &template, &own)),
+        (
+            "the controller's own account, an approval comes first",
+            asking("Create", "", &|scene| {
+                own(scene);
+                scene.lifecycle.policies = vec![policy.clone()];
+            })
+        ),
+        (
+            "the controller's own account, it is there",
+            asking("Create", "", &|scene| {
+                own(scene);
+                scene.namespace = present(json!({"name": "work"}));
+            })
+        ),
+    ]));
 }
 
 /// OLM1-CTRL-01, OLM1-CTRL-02, OLM1-CTRL-03, OLM1-CTRL-05, OLM1-INST-01, OLM1-INST-13, OLM1-CRD-01: facts are asked for in the order of
@@ -441,7 +497,8 @@ fn kinds_and_objects_must_be_readable() {
     ]));
 }
 
-/// OLM1-CRD-01, OLM1-CRD-02, OLM1-CRD-03, OLM1-CRD-07, OLM1-UPG-11: a CRD that would lose data stops the whole change; `None` allows it.
+/// OLM1-CRD-01, OLM1-CRD-02, OLM1-CRD-03, OLM1-CRD-07, OLM1-UPG-11: a CRD that would lose data stops the whole change; `None` allows it, and
+/// so does the annotation, which tells what it allows.
 #[test]
 fn crds_change_safely() {
     let upgrade = |content: Content, change: &dyn Fn(&mut Scene)| {
@@ -457,11 +514,26 @@ fn crds_change_safely() {
         let value = value.to_owned();
         move |scene: &mut Scene| scene.extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": value}}})
     };
+    let annotated = |value: &str| {
+        let value = value.to_owned();
+        move |scene: &mut Scene| scene.extension["metadata"]["annotations"] = json!({CRD_UPGRADE_SAFETY: value})
+    };
     let colour = json!({"type": "string"});
     assert_snapshot!(table(&[
         ("a field is dropped", upgrade(fields(&[]), &|_| {})),
         ("Strict", upgrade(fields(&[]), &enforcement("Strict"))),
         ("None", upgrade(fields(&[]), &enforcement("None"))),
+        ("Warn", upgrade(fields(&[]), &annotated("Warn"))),
+        ("Warn for this bundle and others", upgrade(fields(&[]), &annotated("Warn:widgets.v1.9.0, widgets.v2.0.0"))),
+        ("Warn for other bundles", upgrade(fields(&[]), &annotated("Warn:widgets.v1.9.0"))),
+        ("Warn, misspelled", upgrade(fields(&[]), &annotated("warn"))),
+        (
+            "Warn, and the server itself refuses it",
+            upgrade(fields(&[]), &|scene| {
+                annotated("Warn")(scene);
+                scene.touch("CustomResourceDefinition", "widgets", |crd| crd["spec"]["scope"] = json!("Cluster"));
+            })
+        ),
         ("a field is dropped, SelfCertified", upgrade(fields(&[]), &|scene| scene.wish("upgradeConstraintPolicy", json!("SelfCertified")))),
         (
             "a type changes and a field is required",

@@ -87,8 +87,8 @@ fn look(scene: &Scene, snapshot: &mut Snapshot, facts: Vec<Fact>) {
                 snapshot.known.live.insert(target, live);
             }
             Fact::Bundle(image) => {
-                let bundle = scene.bundles[&image].clone();
-                snapshot.known.bundles.insert(image, bundle);
+                let bundle = scene.bundles[&image.reference].clone();
+                snapshot.known.bundles.insert(image.reference, bundle);
             }
             other => panic!("{other:?}"),
         }
@@ -102,6 +102,23 @@ fn config(name: &str, value: &str) -> Value {
 fn only(version: &str, scene: &mut Scene) {
     scene.wish("version", json!(version));
     scene.wish("upgradeConstraintPolicy", json!("SelfCertified"));
+}
+
+/// OLM1-API-02, MS-PLAN-01: a namespace that the controller makes is shown before everything else, with the labels that the bundle wants.
+#[test]
+fn a_namespace_that_is_made_is_shown() {
+    let step = step_with(&Extra::default(), |scene| {
+        scene.account = Ok(false);
+        scene.extension["metadata"]["annotations"] = json!({"lifecycle.mainstay.dev/missing-namespace": "Create"});
+        let mut bundle = (*scene::bundle("2.0.0", &Content::default())).clone();
+        let template = json!({"metadata": {"labels": {"example.com/tier": "one"}}}).to_string();
+        bundle.csv.annotations.insert("operatorframework.io/suggested-namespace-template".to_owned(), template);
+        scene.bundles.insert(scene::image("2.0.0"), Ok(Arc::new(bundle)));
+    });
+    let namespace = &step.objects[0];
+    assert_eq!((namespace.title().as_str(), namespace.change), ("Namespace work", Change::Created));
+    assert_eq!(namespace.note, "made by operator-controller, labelled example.com/tier=one; it stays when the extension is removed");
+    assert!(step.problem.is_some(), "the account is still to be made");
 }
 
 /// MS-PLAN-01: a first install: why this bundle, every object, rights as rules in words, images with sizes or why there are none.
@@ -392,6 +409,7 @@ fn provider(catalog: &str, package: &str, api: &Value) -> CatalogFact {
         name: catalog.to_owned(),
         labels: [("olm.operatorframework.io/metadata.name".to_owned(), catalog.to_owned())].into(),
         priority: 0,
+        pull_secret: None,
         content,
     }
 }

@@ -1,5 +1,6 @@
 //! Ways to an API server.
 
+mod counted;
 mod impatient;
 
 use std::convert::Infallible;
@@ -17,6 +18,7 @@ use kube::{Client, Config};
 use mainstay_golang::http_proxy::Proxies;
 use tower::{Service, ServiceExt};
 
+use self::counted::Counted;
 use self::impatient::{ANSWER_WITHIN, Impatient};
 use crate::gate::{Gate, Gated};
 
@@ -182,9 +184,15 @@ fn proxy(server: &http::Uri) -> Option<http::Uri> {
 }
 
 fn remote(config: Config, manner: Manner) -> Result<Client, ConnectError> {
-    let layer = tower::layer::layer_fn(move |service| Impatient::new(Gated::new(Named(service), manner.gate.clone()), manner.within));
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let layer = tower::layer::layer_fn(move |service| {
+        Impatient::new(Gated::new(Counted::new(Named(service), &host), manner.gate.clone()), manner.within)
+    });
     Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
 }
+
+/// The host of the embedded API, for figures.
+const IN_PROCESS: &str = "in-process";
 
 fn embedded(
     router: Router,
@@ -205,7 +213,7 @@ fn embedded(
             router.oneshot(request).await.map_err(|never: Infallible| match never {})
         }
     });
-    Client::new(Impatient::new(Gated::new(Named(service), gate), within), "default")
+    Client::new(Impatient::new(Gated::new(Counted::new(Named(service), IN_PROCESS), gate), within), "default")
 }
 
 /// Says in each request who sends it.

@@ -20,6 +20,8 @@ use crate::{Env, Queue};
 pub enum Outcome {
     /// Nothing more to do until something changes.
     Done,
+    /// It ended in an error that trying again does not mend, and that is reported in the object; nothing more to do until something changes.
+    Blocked,
     /// To be looked at again after a while, whatever happens.
     After(Duration),
     /// It did not come to its end for a reason that is reported in the object; tried again with back-off (OLM1-CTRL-09).
@@ -31,6 +33,7 @@ impl Outcome {
     fn name(&self) -> &'static str {
         match self {
             Self::Done => "success",
+            Self::Blocked => "error",
             Self::After(_) => "requeue_after",
             Self::Retry => "requeue",
         }
@@ -62,7 +65,8 @@ where
     R: Future<Output = Result<Outcome, E>> + Send + 'static,
 {
     let counted = queue.clone();
-    let _shown = env.metrics().show_queue(name, move || counted.counts());
+    let _shown = env.metrics().show_queue(name, move || counted.figures());
+    env.metrics().show_controller(name, workers.max(1));
     let reconcile = Arc::new(move |key: K| reconcile(key).boxed());
     let places = Arc::new(Semaphore::new(workers.max(1)));
     let beside = Arc::new(Semaphore::new(BESIDE));
@@ -116,16 +120,19 @@ where
     let span = span(name, key);
     // A reconcile that panics must not take its key with it.
     let Ok(outcome) = AssertUnwindSafe(work).catch_unwind().instrument(span.clone()).await else {
-        measured.ended("error");
+        measured.panicked();
         let wait = queue.retry(key.clone(), env.fraction());
         span.in_scope(|| tracing::error!(retry_in = ?wait, "reconcile panicked"));
         queue.done(key);
         return;
     };
     span.in_scope(|| tracing::debug!(outcome = outcome.as_ref().map_or("error", Outcome::name), "reconciled"));
-    measured.ended(outcome.as_ref().map_or("error", Outcome::name));
+    match &outcome {
+        Ok(Outcome::Blocked) => measured.failed_for_good(),
+        outcome => measured.ended(outcome.as_ref().map_or("error", Outcome::name)),
+    }
     match outcome {
-        Ok(Outcome::Done) => queue.succeeded(key),
+        Ok(Outcome::Done | Outcome::Blocked) => queue.succeeded(key),
         Ok(Outcome::After(wait)) => {
             queue.succeeded(key);
             queue.add_after(key.clone(), wait);

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::{Gate, Moment, Slot};
+use crate::metrics::leads;
 
 /// How long giving a Lease back may take at the end; it runs out by itself.
 const RESIGN: Duration = Duration::from_secs(5);
@@ -99,6 +100,7 @@ pub fn identity(host: &str) -> String {
 impl Candidate {
     /// A candidate for a Lease.
     pub fn new(client: kube::Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
+        leads(name, false);
         Self {
             leases: Api::namespaced(client, namespace),
             name: name.to_owned(),
@@ -147,6 +149,7 @@ impl Candidate {
             match turn {
                 Ok(Ok(true)) => {
                     tracing::info!(lease = self.name, identity = self.identity, "elected");
+                    leads(&self.name, true);
                     return true;
                 }
                 Ok(Ok(false)) => {}
@@ -183,6 +186,7 @@ impl Candidate {
 
     /// Nothing is written any more.
     fn lost(&self) {
+        leads(&self.name, false);
         if let Some(slot) = &self.slot {
             slot.lost();
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -14,20 +14,27 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::Counts;
+use crate::queue::Figures;
 
 mod format;
 mod process;
+mod shared;
 mod sizes;
 
 pub use format::Format;
+pub(crate) use shared::{Sent, leads};
 pub use sizes::Size;
 
 use process::Process;
 use sizes::Sizes;
 
-/// controller-runtime's buckets, in seconds, without every second one.
-const SECONDS: [f64; 16] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0];
+/// controller-runtime's buckets, in seconds.
+const SECONDS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0,
+    3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+];
+/// How a reconcile may end.
+const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {
@@ -48,6 +55,14 @@ struct Reporter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Named {
     name: &'static str,
+    controller: &'static str,
+}
+
+impl Named {
+    /// A queue is named as the controller that it is for.
+    fn of(name: &'static str) -> Self {
+        Self { name, controller: name }
+    }
 }
 
 /// The figures of one process.
@@ -57,6 +72,9 @@ pub struct Metrics {
     sizes: Arc<Sizes>,
     reconciled: Family<Reconciled, Counter>,
     failed: Family<Controller, Counter>,
+    failed_for_good: Family<Controller, Counter>,
+    panicked: Family<Controller, Counter>,
+    workers: Family<Controller, Gauge>,
     seconds: Family<Controller, Histogram, fn() -> Histogram>,
     active: Family<Controller, Gauge>,
     events_dropped: Family<Reporter, Counter>,
@@ -71,6 +89,9 @@ impl Default for Metrics {
             sizes: Arc::default(),
             reconciled: Family::default(),
             failed: Family::default(),
+            failed_for_good: Family::default(),
+            panicked: Family::default(),
+            workers: Family::default(),
             seconds: Family::new_with_constructor(seconds),
             active: Family::default(),
             events_dropped: Family::default(),
@@ -78,10 +99,17 @@ impl Default for Metrics {
         metrics.register(|registry| {
             registry.register("controller_runtime_reconcile", "Reconciles by controller and how they ended", metrics.reconciled.clone());
             registry.register("controller_runtime_reconcile_errors", "Reconciles that ended in an error", metrics.failed.clone());
+            let terminal = "Reconciles that ended in an error that trying again does not mend";
+            registry.register("controller_runtime_terminal_reconcile_errors", terminal, metrics.failed_for_good.clone());
+            registry.register("controller_runtime_reconcile_panics", "Reconciles that panicked", metrics.panicked.clone());
+            let workers = "Reconciles that may run at a time";
+            registry.register("controller_runtime_max_concurrent_reconciles", workers, metrics.workers.clone());
             registry.register("controller_runtime_reconcile_time_seconds", "How long reconciles took", metrics.seconds.clone());
             registry.register("controller_runtime_active_workers", "Workers that reconcile right now", metrics.active.clone());
             let dropped = "Events that were not written because too many waited";
             registry.register("mainstay_events_dropped", dropped, metrics.events_dropped.clone());
+            registry.register("rest_client_requests", "Requests to API servers by code, method and host", shared::REQUESTS.clone());
+            registry.register("leader_election_master_status", "1 where this process holds the Lease, else 0", shared::LEADING.clone());
             registry.register_collector(Box::new(metrics.queues.clone()));
             registry.register_collector(Box::new(metrics.sizes.clone()));
             registry.register_collector(Box::new(Process { begun: SystemTime::now() }));
@@ -111,9 +139,9 @@ impl Metrics {
     }
 
     /// Shows a queue for as long as the answer lives.
-    pub(crate) fn show_queue(&self, name: &'static str, counts: impl Fn() -> Counts + Send + Sync + 'static) -> Shown {
+    pub(crate) fn show_queue(&self, name: &'static str, figures: impl Fn() -> Figures + Send + Sync + 'static) -> Shown {
         let id = self.queues.next.fetch_add(1, Ordering::Relaxed);
-        self.queues.all().push(Queue { id, name, counts: Box::new(counts) });
+        self.queues.all().push(Queue { id, name, figures: Box::new(figures) });
         Shown { queues: self.queues.clone(), id }
     }
 
@@ -125,6 +153,19 @@ impl Metrics {
     /// An event of a controller was not written because too many waited.
     pub fn event_dropped(&self, controller: &str) {
         self.events_dropped.get_or_create(&Reporter { controller: controller.to_owned() }).inc();
+    }
+
+    /// Shows a controller before its first reconcile, with how many of them may run at a time.
+    pub(crate) fn show_controller(&self, controller: &'static str, workers: usize) {
+        let of = Controller { controller };
+        self.workers.get_or_create(&of).set(i64::try_from(workers).unwrap_or(i64::MAX));
+        drop(self.active.get_or_create(&of));
+        for counter in [&self.failed, &self.failed_for_good, &self.panicked] {
+            drop(counter.get_or_create(&of));
+        }
+        for result in RESULTS {
+            drop(self.reconciled.get_or_create(&Reconciled { controller, result }));
+        }
     }
 
     /// A reconcile begins.
@@ -142,6 +183,18 @@ pub(crate) struct Measured<'a> {
 }
 
 impl Measured<'_> {
+    /// It ended in an error that trying again does not mend.
+    pub(crate) fn failed_for_good(&self) {
+        self.metrics.failed_for_good.get_or_create(&Controller { controller: self.controller }).inc();
+        self.ended("error");
+    }
+
+    /// It panicked.
+    pub(crate) fn panicked(&self) {
+        self.metrics.panicked.get_or_create(&Controller { controller: self.controller }).inc();
+        self.ended("error");
+    }
+
     /// It ended like this.
     pub(crate) fn ended(&self, result: &'static str) {
         let controller = self.controller;
@@ -174,9 +227,6 @@ impl Drop for Shown {
     }
 }
 
-/// One of the sums of a queue.
-type Sum = fn(&Counts) -> u64;
-
 #[derive(Default)]
 struct Queues {
     next: AtomicU64,
@@ -186,7 +236,7 @@ struct Queues {
 struct Queue {
     id: u64,
     name: &'static str,
-    counts: Box<dyn Fn() -> Counts + Send + Sync>,
+    figures: Box<dyn Fn() -> Figures + Send + Sync>,
 }
 
 impl fmt::Debug for Queues {
@@ -203,26 +253,34 @@ impl Queues {
 
 impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut counts: Vec<(&'static str, Counts)> = self.all().iter().map(|queue| (queue.name, (queue.counts)())).collect();
+        let mut figures: Vec<(&'static str, Figures)> = self.all().iter().map(|queue| (queue.name, (queue.figures)())).collect();
         // Two queues of one name would make two series of one name.
-        counts.sort_by_key(|(name, _)| *name);
-        counts.dedup_by_key(|(name, _)| *name);
-        let mut depth = encoder.encode_descriptor("workqueue_depth", "Keys that wait to be worked on", None, MetricType::Gauge)?;
-        for (name, counts) in &counts {
-            let value = i64::try_from(counts.ready).unwrap_or(i64::MAX);
-            ConstGauge::new(value).encode(depth.encode_family(&Named { name })?)?;
-        }
-        let sums: [(&str, &str, Sum); 2] = [
-            ("workqueue_adds", "Keys that were added", |counts| counts.added),
-            ("workqueue_retries", "Keys that were added again after a failure", |counts| counts.retried),
-        ];
-        for (metric, help, value) in sums {
-            let mut family = encoder.encode_descriptor(metric, help, None, MetricType::Counter)?;
-            for (name, counts) in &counts {
-                ConstCounter::new(value(counts)).encode(family.encode_family(&Named { name })?)?;
-            }
-        }
-        Ok(())
+        figures.sort_by_key(|(name, _)| *name);
+        figures.dedup_by_key(|(name, _)| *name);
+        let mut add = |metric: &str, help: &str, of: MetricType, encode: &dyn Fn(&Figures, MetricEncoder<'_>) -> fmt::Result| {
+            let mut family = encoder.encode_descriptor(metric, help, None, of)?;
+            figures.iter().try_for_each(|(name, figures)| encode(figures, family.encode_family(&Named::of(name))?))
+        };
+        let (gauge, counter, histogram) = (MetricType::Gauge, MetricType::Counter, MetricType::Histogram);
+        add("workqueue_depth", "Keys that wait to be worked on", gauge, &|figures, to| {
+            ConstGauge::new(i64::try_from(figures.counts.ready).unwrap_or(i64::MAX)).encode(to)
+        })?;
+        add("workqueue_adds", "Keys that were added", counter, &|figures, to| ConstCounter::new(figures.counts.added).encode(to))?;
+        add("workqueue_retries", "Keys that were added again after a failure", counter, &|figures, to| {
+            ConstCounter::new(figures.counts.retried).encode(to)
+        })?;
+        add("workqueue_queue_duration_seconds", "How long keys waited to be worked on", histogram, &|figures, to| {
+            figures.waited.encode(to)
+        })?;
+        add("workqueue_work_duration_seconds", "How long keys were worked on", histogram, &|figures, to| figures.worked.encode(to))?;
+        let unfinished = "How long the keys that are worked on now have been so, together";
+        add("workqueue_unfinished_work_seconds", unfinished, gauge, &|figures, to| {
+            ConstGauge::new(figures.unfinished.as_secs_f64()).encode(to)
+        })?;
+        let longest = "How long the key that is worked on longest has been so";
+        add("workqueue_longest_running_processor_seconds", longest, gauge, &|figures, to| {
+            ConstGauge::new(figures.longest.as_secs_f64()).encode(to)
+        })
     }
 }
 
@@ -230,30 +288,63 @@ impl Collector for Queues {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::time::Duration;
+
     use super::*;
     use crate::Queue as Work;
 
     /// MS-OPS-01: the names of controller-runtime, a queue as long as it is there, and the process.
-    #[test]
-    fn the_page_has_the_names_of_controller_runtime() {
+    #[tokio::test(start_paused = true)]
+    async fn the_page_has_the_names_of_controller_runtime() {
         let metrics = Metrics::default();
         let queue: Work<&str> = Work::default();
-        queue.add("a");
-        queue.add("a");
+        for key in ["a", "a", "b", "c"] {
+            queue.add(key);
+        }
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!((queue.next().await, queue.next().await), (Some("a"), Some("b")));
+        tokio::time::advance(Duration::from_secs(20)).await;
+        queue.done(&"a");
         let counted = queue.clone();
-        let shown = metrics.show_queue("widgets", move || counted.counts());
+        let shown = metrics.show_queue("widgets", move || counted.figures());
+        metrics.show_controller("widgets", 4);
+        Sent::new("PATCH", "there:6443").answered("409");
+        drop(Sent::new("GET", "there:6443"));
+        leads("some-lease", true);
+        leads("other-lease", false);
         let running = metrics.reconcile("widgets");
         running.ended("success");
         metrics.reconcile("widgets").ended("error");
+        metrics.reconcile("widgets").failed_for_good();
+        metrics.reconcile("widgets").panicked();
         let page = metrics.page().unwrap();
         for line in [
             "controller_runtime_reconcile_total{controller=\"widgets\",result=\"success\"} 1\n",
-            "controller_runtime_reconcile_time_seconds_count{controller=\"widgets\"} 2\n",
-            "controller_runtime_reconcile_errors_total{controller=\"widgets\"} 1\n",
+            "controller_runtime_reconcile_total{controller=\"widgets\",result=\"requeue_after\"} 0\n",
+            "controller_runtime_reconcile_time_seconds_count{controller=\"widgets\"} 4\n",
+            "controller_runtime_reconcile_time_seconds_bucket{le=\"0.15\",controller=\"widgets\"} 4\n",
+            "controller_runtime_reconcile_errors_total{controller=\"widgets\"} 3\n",
+            "controller_runtime_terminal_reconcile_errors_total{controller=\"widgets\"} 1\n",
+            "controller_runtime_reconcile_panics_total{controller=\"widgets\"} 1\n",
+            "controller_runtime_max_concurrent_reconciles{controller=\"widgets\"} 4\n",
             "controller_runtime_active_workers{controller=\"widgets\"} 1\n",
-            "workqueue_depth{name=\"widgets\"} 1\n",
-            "workqueue_adds_total{name=\"widgets\"} 1\n",
-            "workqueue_retries_total{name=\"widgets\"} 0\n",
+            "workqueue_depth{name=\"widgets\",controller=\"widgets\"} 1\n",
+            "workqueue_adds_total{name=\"widgets\",controller=\"widgets\"} 3\n",
+            "workqueue_retries_total{name=\"widgets\",controller=\"widgets\"} 0\n",
+            "# TYPE workqueue_queue_duration_seconds histogram\n",
+            "workqueue_queue_duration_seconds_bucket{le=\"1.0\",name=\"widgets\",controller=\"widgets\"} 0\n",
+            "workqueue_queue_duration_seconds_sum{name=\"widgets\",controller=\"widgets\"} 6.0\n",
+            "workqueue_queue_duration_seconds_count{name=\"widgets\",controller=\"widgets\"} 2\n",
+            "workqueue_work_duration_seconds_sum{name=\"widgets\",controller=\"widgets\"} 20.0\n",
+            "workqueue_work_duration_seconds_count{name=\"widgets\",controller=\"widgets\"} 1\n",
+            "workqueue_unfinished_work_seconds{name=\"widgets\",controller=\"widgets\"} 20.0\n",
+            "workqueue_longest_running_processor_seconds{name=\"widgets\",controller=\"widgets\"} 20.0\n",
+            "rest_client_requests_total{code=\"409\",method=\"PATCH\",host=\"there:6443\"} 1\n",
+            "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"there:6443\"} 1\n",
+            "leader_election_master_status{name=\"some-lease\"} 1\n",
+            "leader_election_master_status{name=\"other-lease\"} 0\n",
+            "process_virtual_memory_bytes ",
+            "process_max_fds ",
             "process_cpu_seconds_total ",
             "process_resident_memory_bytes ",
             "process_open_fds ",

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -49,12 +50,17 @@ struct Inner<K> {
     backoff: Backoff,
     started: AtomicU64,
     retried: AtomicU64,
+    waited: Histogram,
+    worked: Histogram,
 }
 
 struct State<K> {
     ready: VecDeque<K>,
     waiting: HashSet<K>,
-    working: HashSet<K>,
+    /// Since when each key is worked on.
+    working: HashMap<K, Instant>,
+    /// Since when each key waits to be worked on, or to be worked on again.
+    since: HashMap<K, Instant>,
     again: HashSet<K>,
     later: BTreeMap<(Instant, u64), K>,
     /// Each key's place in `later`: it waits there once, for the earliest of its times.
@@ -106,6 +112,25 @@ pub struct Counts {
     pub later: usize,
 }
 
+/// What a queue has handed out and what it holds, with times, for metrics.
+pub(crate) struct Figures {
+    /// Keys.
+    pub(crate) counts: Counts,
+    /// How long keys waited until they were handed out.
+    pub(crate) waited: Histogram,
+    /// How long keys were worked on.
+    pub(crate) worked: Histogram,
+    /// How long the keys that are worked on now have been so, together.
+    pub(crate) unfinished: Duration,
+    /// How long the longest of them.
+    pub(crate) longest: Duration,
+}
+
+/// client-go's buckets of both times: from 10 ns, each ten times the one before.
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(10e-9, 10.0, 12))
+}
+
 impl<K: Clone + Eq + Hash + Send + 'static> Default for Queue<K> {
     fn default() -> Self {
         Self::new(Backoff::default())
@@ -118,7 +143,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         let state = State {
             ready: VecDeque::new(),
             waiting: HashSet::new(),
-            working: HashSet::new(),
+            working: HashMap::new(),
+            since: HashMap::new(),
             again: HashSet::new(),
             later: BTreeMap::new(),
             due: HashMap::new(),
@@ -129,7 +155,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             limit: None,
         };
         let (started, retried) = Default::default();
-        Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: Notify::new(), backoff, started, retried }) }
+        let (waited, worked) = (seconds(), seconds());
+        Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: Notify::new(), backoff, started, retried, waited, worked }) }
     }
 
     /// Hands out at most `per_second` keys a second over time, and `burst` at once.
@@ -207,7 +234,10 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
                     Ok(()) => {
                         if let Some(key) = state.ready.pop_front() {
                             state.waiting.remove(&key);
-                            state.working.insert(key.clone());
+                            if let Some(since) = state.since.remove(&key) {
+                                self.inner.waited.observe(now.saturating_duration_since(since).as_secs_f64());
+                            }
+                            state.working.insert(key.clone(), now);
                             if !state.ready.is_empty() {
                                 self.inner.wake.notify_one();
                             }
@@ -234,7 +264,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     /// The key is not worked on any more.
     pub fn done(&self, key: &K) {
         let mut state = self.state();
-        state.working.remove(key);
+        if let Some(since) = state.working.remove(key) {
+            self.inner.worked.observe(since.elapsed().as_secs_f64());
+        }
         if state.again.remove(key) {
             state.add(key.clone());
             drop(state);
@@ -268,6 +300,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         }
     }
 
+    /// The same, with times.
+    pub(crate) fn figures(&self) -> Figures {
+        let counts = self.counts();
+        let now = Instant::now();
+        let running: Vec<Duration> = self.state().working.values().map(|since| now.saturating_duration_since(*since)).collect();
+        let (unfinished, longest) = (running.iter().sum(), running.iter().max().copied().unwrap_or_default());
+        Figures { counts, waited: self.inner.waited.clone(), worked: self.inner.worked.clone(), unfinished, longest }
+    }
+
     fn state(&self) -> MutexGuard<'_, State<K>> {
         // Nothing panics while the lock is held; a poisoned state is still whole.
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -276,7 +317,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn add(&mut self, key: K) {
-        let new = if self.working.contains(&key) {
+        self.since.entry(key.clone()).or_insert_with(Instant::now);
+        let new = if self.working.contains_key(&key) {
             self.again.insert(key)
         } else if self.waiting.insert(key.clone()) {
             self.ready.push_back(key);

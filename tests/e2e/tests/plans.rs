@@ -260,3 +260,80 @@ fn objects_of_a_file() {
     let nothing = plan(&cluster, &["-f", file.to_str().unwrap()]);
     assert_eq!(nothing["steps"][0]["kind"], "Nothing", "{nothing:#}");
 }
+
+/// OLM1-CRD-07, MS-PLAN-01: an upgrade that changes a CRD unsafely is refused; it goes on when somebody says so, after the plan has named the
+/// custom resources that lose data, and for the bundles of that plan alone.
+#[test]
+fn unsafe_definitions_are_accepted_knowingly() {
+    let Some(()) = need_kubectl() else { return };
+    let registry = Registry::ours();
+    let cluster = Cluster::up(&[]);
+    let folder = cluster.folder().join("bundles");
+    for version in ["1.0.0", "1.1.0"] {
+        let mut toy = Toy::new("gadget", version);
+        if version == "1.0.0" {
+            toy.spec_schema["properties"]["weight"] = json!({"type": "integer"});
+        }
+        toy.write(&folder);
+    }
+    let reference = publish(&registry, &folder.join("gadget"), cluster.folder(), "latest");
+    cluster.apply(&bundles::catalog("toys", &reference, None));
+    until_serving(&cluster, "toys");
+    cluster.mainstay(&["install", "gadget", "--version", "1.0.0", "--yes"]).ok();
+    let resource = json!({"apiVersion": "gadgets.example.com/v1", "kind": "Gadget", "metadata": {"name": "one", "namespace": "default"},
+        "spec": {"size": 1, "weight": 7}});
+    cluster.apply(&resource.to_string());
+
+    let refused = cluster.mainstay(&["upgrade", "gadget", "--yes"]).exits(4);
+    assert!(refused.contains("removed field : v1.^.spec.weight"), "{refused}");
+    assert!(refused.contains("hint: mainstay upgrade gadget --crd-safety warn"), "{refused}");
+    let warn = ["upgrade", "gadget", "--crd-safety", "warn"];
+    let planned = cluster.mainstay(&[&["plan"], &warn[..], &["--no-sizes"]].concat()).ok();
+    assert!(planned.contains("unsafe: v1: ^.spec.weight") || planned.contains("removed field : v1.^.spec.weight"), "{planned}");
+    assert!(planned.contains("default/one") && planned.contains("1 custom resource would lose data"), "{planned}");
+    assert!(planned.contains("unsafe changes of CRDs are accepted for gadget.v1.1.0, and for no other bundle"), "{planned}");
+    cluster.mainstay(&[&warn[..], &["--yes"]].concat()).ok();
+    let installed = until_installed(&cluster, "gadget", "1.1.0");
+    let annotation = "lifecycle.mainstay.dev/crd-upgrade-safety";
+    assert_eq!(installed["metadata"]["annotations"][annotation], "Warn:gadget.v1.1.0");
+
+    let nothing = cluster.mainstay(&[&["plan"], &warn[..], &["--no-sizes"]].concat()).ok();
+    assert!(nothing.contains("it finds nothing to accept"), "{nothing}");
+    cluster.mainstay(&["upgrade", "gadget", "--crd-safety", "strict", "--yes"]).ok();
+    assert_eq!(cluster.get(&["clusterextension", "gadget"]).unwrap()["metadata"]["annotations"][annotation], Value::Null);
+}
+
+/// OLM1-INST-15, MS-RB-02: what the extension asks to keep is shown before and stays, with the least permissions of its account, and an install
+/// under the same name takes it up again.
+#[test]
+fn what_is_to_stay_stays() {
+    let Some(()) = need_kubectl() else { return };
+    let (cluster, _registry) = world();
+    cluster.mainstay(&["install", "gadget", "--version", "1.0.0", "--yes"]).ok();
+    let resource = json!({"apiVersion": "gadgets.example.com/v1", "kind": "Gadget", "metadata": {"name": "one", "namespace": "default"}, "spec": {"size": 1}});
+    cluster.apply(&resource.to_string());
+    let deployment = ["deployment", "gadget", "-n", "gadget-system"];
+    let before = cluster.get(&deployment).unwrap();
+    cluster.kubectl(&["annotate", "clusterextension", "gadget", "lifecycle.mainstay.dev/on-delete=Orphan"]).ok();
+
+    let refused = cluster.mainstay(&["uninstall", "gadget", "--delete-crds", "--yes"]).exits(4);
+    assert!(refused.contains("the extension asks that they stay"), "{refused}");
+    let refused = cluster.mainstay(&["plan", "uninstall", "gadget", "--delete-crds"]).exits(4);
+    assert!(refused.contains("the extension asks that they stay"), "{refused}");
+    let planned = plan(&cluster, &["uninstall", "gadget"]);
+    assert!(changes(&planned["steps"][0], "Deleted").is_empty(), "{planned:#}");
+    assert!(changes(&planned["steps"][0], "Kept").contains(&"Deployment gadget".to_owned()), "{planned:#}");
+
+    let done = cluster.mainstay(&["uninstall", "gadget", "--yes"]).ok();
+    assert!(done.contains("everything that it installed was kept"), "{done}");
+    assert!(cluster.get(&["clusterextension", "gadget"]).is_none());
+    let left = cluster.get(&deployment).unwrap();
+    assert_eq!((&left["metadata"]["uid"], &left["metadata"]["ownerReferences"]), (&before["metadata"]["uid"], &Value::Null));
+    assert!(cluster.get(&["gadgets.gadgets.example.com", "one"]).is_some());
+
+    cluster.mainstay(&["install", "gadget", "--version", "1.0.0", "--yes"]).ok();
+    let again = until_installed(&cluster, "gadget", "1.0.0");
+    let taken = cluster.get(&deployment).unwrap();
+    assert_eq!(taken["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(taken["metadata"]["ownerReferences"][0]["uid"], again["metadata"]["uid"]);
+}

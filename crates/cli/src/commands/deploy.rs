@@ -78,7 +78,8 @@ Components, each in its own namespace:
 The image is what `mainstay image build --push REF` writes. Each program is a Deployment with an account of its own that has the rights it
 needs and no more; operator-controller is no cluster-admin, extensions are installed by the accounts that they name. It may act as those
 accounts alone: mainstay install grants it each, and so does the output of mainstay rbac; this command does it for extensions that are there.
---any-service-account lets it act as every account of the cluster, cluster-admin's among them. With --combined
+--any-service-account lets it act as every account of the cluster, cluster-admin's among them; --create-namespaces lets it make the
+namespaces of extensions that ask for that (annotation lifecycle.mainstay.dev/missing-namespace: Create). With --combined
 catalogd and operator-controller are one Deployment that runs `mainstay run olm-v1`, with one account that has the rights of both.
 
 Running the command again brings the components that it names to what the flags say: what an earlier run made of them and this one does
@@ -122,6 +123,9 @@ pub struct Arguments {
     /// A Secret with credentials for every pull
     #[arg(long, value_name = "NAMESPACE/NAME")]
     global_pull_secret: Option<String>,
+    /// A pull secret of one catalog, in the controllers' namespace, that catalogd may read; can be repeated
+    #[arg(long, value_name = "NAME")]
+    catalog_pull_secret: Vec<String>,
     /// Gates: NAME=true|false,...
     #[arg(long, value_name = "LIST", default_value = "")]
     feature_gates: String,
@@ -129,6 +133,9 @@ pub struct Arguments {
     /// of them; without this it may act as the accounts of extensions alone, each of which is granted to it
     #[arg(long)]
     any_service_account: bool,
+    /// Let operator-controller look at namespaces and make them, for extensions that ask for theirs
+    #[arg(long)]
+    create_namespaces: bool,
     /// Install extensions as operator-controller, which becomes cluster-admin for that, and ignore the accounts that they name
     #[arg(long)]
     use_own_service_account: bool,
@@ -217,9 +224,11 @@ fn chosen(arguments: &Arguments) -> Result<BTreeSet<Component>, Failure> {
     for (flag, is_given) in [
         ("--combined", arguments.combined),
         ("--global-pull-secret", arguments.global_pull_secret.is_some()),
+        ("--catalog-pull-secret", !arguments.catalog_pull_secret.is_empty()),
         ("--feature-gates", !arguments.feature_gates.is_empty()),
         ("--use-own-service-account", arguments.use_own_service_account),
         ("--any-service-account", arguments.any_service_account),
+        ("--create-namespaces", arguments.create_namespaces),
         ("--delete-crds", arguments.delete_crds),
     ] {
         if is_given && !chosen.contains(&Component::OlmV1) {
@@ -237,9 +246,11 @@ fn shape(arguments: &Arguments) -> Result<Shape, Failure> {
     let olm_v1 = OlmV1 {
         combined: arguments.combined,
         pull_secret: pull_secret.transpose()?,
+        catalog_pull_secrets: arguments.catalog_pull_secret.clone(),
         feature_gates: arguments.feature_gates.clone(),
         own_service_account: arguments.use_own_service_account,
         any_service_account: arguments.any_service_account,
+        create_namespaces: arguments.create_namespaces,
         extensions: Vec::new(),
     };
     Ok(Shape { system_namespace: arguments.namespace.clone(), olm_v1 })

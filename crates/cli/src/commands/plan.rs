@@ -39,7 +39,7 @@ use super::install::WishArguments;
 use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format};
-use crate::plans::{self, Change, Planned, Rights, Saved};
+use crate::plans::{self, Change, CrdSafety, Planned, Rights, Saved};
 use crate::progress::Progress;
 use crate::runtime;
 
@@ -94,6 +94,9 @@ enum Operation {
         /// The rights of the account, also of one that install did not make
         #[arg(long, value_enum)]
         grant: Option<Rights>,
+        /// Whether CRDs may change although existing objects may lose data
+        #[arg(long, value_enum)]
+        crd_safety: Option<CrdSafety>,
         #[command(flatten)]
         common: Common,
     },
@@ -184,8 +187,9 @@ impl Operation {
     fn read(&self) -> (Change, &Common) {
         match self {
             Self::Install { wish, common } => (Change::Install(wish.read()), common),
-            Self::Upgrade { name, version, channel, grant, common } => {
-                (Change::Upgrade { name: name.clone(), version: version.clone(), channels: channel.clone(), grant: *grant }, common)
+            Self::Upgrade { name, version, channel, grant, crd_safety, common } => {
+                let (name, version, channels) = (name.clone(), version.clone(), channel.clone());
+                (Change::Upgrade { name, version, channels, grant: *grant, crd_safety: *crd_safety }, common)
             }
             Self::Rollback { name, to_revision, force, common } => {
                 (Change::Rollback { name: name.clone(), to_revision: *to_revision, force: *force }, common)

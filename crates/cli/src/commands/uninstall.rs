@@ -7,6 +7,7 @@ use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL}
 use mainstay_apply::{Expect, ObjectRef, Patch, Propagation, Until};
 use mainstay_diagnostics::counted;
 use mainstay_olm_v1::extension::owned::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Tie};
+use mainstay_olm_v1::extension::plan::Stays;
 use mainstay_olm_v1::extension::preview::{self, Problem};
 use mainstay_olm_v1::extension::removal::{Definition, Preview};
 use serde_json::{Value, json};
@@ -119,10 +120,11 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
         preview.kept.retain(|kept| *kept != namespace);
         preview.deleted.push(format!("{namespace}, with everything else in it"));
     }
+    let keeps = arguments.keep_crds || found.staying.is_some();
     if arguments.dry_run {
-        return show_preview(arguments, &preview);
+        return show_preview(arguments, keeps, &preview);
     }
-    note_drawn(plans::painted_lines(lines(arguments, &preview)));
+    note_drawn(plans::painted_lines(lines(arguments, keeps, &preview)));
     guard(arguments, &found, &preview)?;
     arguments.consent.ask(&format!("uninstall {name}?"))?;
 
@@ -135,17 +137,20 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
     };
     let timeout = arguments.patience.limit();
     let failed = |error: mainstay_apply::WriteError| not_written(&error);
-    if arguments.keep_crds {
+    if keeps {
         hold(session, &extension, true).await?;
     }
     progress.doing("delete the clusterextension");
     let this = Expect { uid: extension.metadata.uid.clone(), ..Expect::default() };
     session.writer.delete(&place, &this, Propagation::Background).await.map_err(failed)?;
-    if arguments.keep_crds {
+    if keeps {
         // Only when the controller has let go of the extension does nobody put the owner back.
         progress.doing("wait until the controller has let go of the extension");
         released(session, &place, timeout).await?;
-        keep_definitions(session, &extension, &mut progress).await?;
+        keep_definitions(session, &extension, found.staying, &mut progress).await?;
+        if found.staying == Some(Stays::Everything) {
+            keep_objects(session, &extension, &found, &mut progress).await?;
+        }
         if let Some(extension) = extensions::find(session, name).await? {
             hold(session, &extension, false).await?;
         }
@@ -160,7 +165,7 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
     }
     for object in &found.objects {
         let kept = object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
-        if kept || arguments.keep_crds && object["kind"] == "CustomResourceDefinition" {
+        if kept || found.staying == Some(Stays::Everything) || keeps && object["kind"] == "CustomResourceDefinition" {
             continue;
         }
         let place = ObjectRef::of(object).map_err(|error| Failure::failed(named(object), &error))?;
@@ -176,7 +181,11 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
         session.writer.wait(&namespace, &Until::Gone, timeout.saturating_sub(begun.elapsed())).await.map_err(failed)?;
     }
     drop(progress);
-    let kept = if arguments.keep_crds && !preview.definitions.is_empty() { "; its CRDs and custom resources were kept" } else { "" };
+    let kept = match found.staying {
+        Some(Stays::Everything) => "; everything that it installed was kept",
+        _ if keeps && !preview.definitions.is_empty() => "; its CRDs and custom resources were kept",
+        _ => "",
+    };
     output::line(format!("clusterextension {name} uninstalled in {:.1} s{kept}", begun.elapsed().as_secs_f64()))
 }
 
@@ -184,12 +193,19 @@ async fn uninstall(session: &Session, arguments: &Arguments) -> Result<(), Failu
 fn guard(arguments: &Arguments, found: &Found, preview: &Preview) -> Result<(), Failure> {
     let name = &arguments.name;
     let subject = || format!("clusterextension {name}");
-    let said = arguments.delete_crds || arguments.keep_crds;
+    let said = arguments.delete_crds || arguments.keep_crds || found.staying.is_some();
+    if arguments.delete_crds && found.staying.is_some() {
+        return Err(refusal(&subject(), preview::asked_to_stay(name)));
+    }
+    if arguments.delete_namespace && found.staying == Some(Stays::Everything) {
+        let message = format!("what it installed in namespace {} is to stay, and would be deleted with it", found.namespace);
+        return Err(Failure::new(Exit::Impossible, subject(), message).hint("without --delete-namespace it stays"));
+    }
     if let Err(problem) = &found.definitions {
         warn(&subject(), &format!("which custom resource definitions it owns is not known: {problem}"));
     }
     let through = |(definition, tie): &(Value, Tie)| match tie {
-        Tie::Through(holder) if arguments.keep_crds => {
+        Tie::Through(holder) if arguments.keep_crds || found.staying.is_some() => {
             Some(preview::not_ours_to_keep(definition["metadata"]["name"].as_str().unwrap_or_default(), holder))
         }
         _ => None,
@@ -204,7 +220,7 @@ fn guard(arguments: &Arguments, found: &Found, preview: &Preview) -> Result<(), 
         let failure = preview.used().fold(failure, |failure, definition| failure.because(in_words(definition)));
         return Err(failure.hint("--keep-crds keeps the definitions and the custom resources").hint("--delete-crds deletes both"));
     }
-    if arguments.delete_namespace && arguments.keep_crds {
+    if arguments.delete_namespace && (arguments.keep_crds || found.staying.is_some()) {
         let inside = |definition: &&Definition| definition.instances.is_none() || definition.namespaces.contains_key(&found.namespace);
         let lost: Vec<String> = preview.definitions.iter().filter(inside).map(in_words).collect();
         if !lost.is_empty() {
@@ -246,7 +262,7 @@ fn namespace(extension: &ClusterExtension) -> ObjectRef {
 }
 
 /// The preview as text.
-fn lines(arguments: &Arguments, preview: &Preview) -> Vec<String> {
+fn lines(arguments: &Arguments, keeps: bool, preview: &Preview) -> Vec<String> {
     let mut lines = vec!["to be deleted:".to_owned(), format!("  ClusterExtension {}", arguments.name)];
     let count = |what: &str| {
         let definition = preview.definitions.iter().find(|definition| what == format!("CustomResourceDefinition {}", definition.name));
@@ -257,7 +273,7 @@ fn lines(arguments: &Arguments, preview: &Preview) -> Vec<String> {
     lines.push("to be kept:".to_owned());
     lines.extend(preview.kept.iter().map(|what| count(what)));
     if !preview.operands.is_empty() {
-        lines.push(format!("made for its custom resources, and {} with them:", if arguments.keep_crds { "kept" } else { "deleted" }));
+        lines.push(format!("made for its custom resources, and {} with them:", if keeps { "kept" } else { "deleted" }));
         for operands in &preview.operands {
             let place = if operands.namespace.is_empty() { String::new() } else { format!(" in namespace {}", operands.namespace) };
             lines.push(format!("  {} {}{place}", operands.count, operands.kind));
@@ -274,9 +290,9 @@ fn lines(arguments: &Arguments, preview: &Preview) -> Vec<String> {
     lines
 }
 
-fn show_preview(arguments: &Arguments, preview: &Preview) -> Result<(), Failure> {
+fn show_preview(arguments: &Arguments, keeps: bool, preview: &Preview) -> Result<(), Failure> {
     if arguments.shown.format.is_table() {
-        return output::drawn(&format!("{}\n", plans::painted_lines(lines(arguments, preview))));
+        return output::drawn(&format!("{}\n", plans::painted_lines(lines(arguments, keeps, preview))));
     }
     let mut document = serde_json::to_value(preview).map_err(|error| Failure::failed("preview", &error))?;
     document["kind"] = "RemovalPreview".into();
@@ -345,11 +361,18 @@ async fn hold(session: &Session, extension: &ClusterExtension, on: bool) -> Resu
 }
 
 /// Takes the extension off every CRD that is its own now, and looks again: one that still is would be lost.
-async fn keep_definitions(session: &Session, extension: &ClusterExtension, progress: &mut Progress) -> Result<(), Failure> {
+async fn keep_definitions(
+    session: &Session,
+    extension: &ClusterExtension,
+    staying: Option<Stays>,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
     const TRIES: usize = 20;
     let mut tries = 0;
     loop {
-        let owned = ownership::definitions(session, extension).await?;
+        let mut owned = ownership::definitions(session, extension).await?;
+        // Where the extension itself asks for it, its controller has taken the owner off, and the labels are to stay (OLM1-INST-15).
+        owned.retain(|(_, tie)| staying.is_none() || *tie != Tie::Mark);
         if owned.is_empty() {
             return Ok(());
         }
@@ -366,6 +389,27 @@ async fn keep_definitions(session: &Session, extension: &ClusterExtension, progr
             disown(session, extension, definition).await?;
         }
     }
+}
+
+/// Takes the extension off whatever its controller has not let go of: one that does not know the annotation.
+async fn keep_objects(session: &Session, extension: &ClusterExtension, found: &Found, progress: &mut Progress) -> Result<(), Failure> {
+    const TRIES: usize = 20;
+    for object in found.objects.iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
+        let place = ObjectRef::of(object).map_err(|error| Failure::failed(named(object), &error))?;
+        let mut tries = 0;
+        loop {
+            let live = session.writer.get(&place).await.map_err(|error| not_written(&error))?;
+            let Some(live) = live.filter(|live| ownership::identity(extension).tie(live, &[]) == Some(Tie::Reference)) else { break };
+            tries += 1;
+            if tries > TRIES {
+                return Err(Failure::new(Exit::Impossible, named(&live), "cannot be kept: somebody puts the owner back")
+                    .because(format!("finalizer {KEEPER} holds the extension, so that nothing was lost")));
+            }
+            progress.doing(&format!("keep {}", named(&live)));
+            disown(session, extension, &live).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Takes the extension off an object; other owners stay.

@@ -8,7 +8,7 @@ use super::list;
 use crate::cluster::ClusterArgs;
 use crate::errors::Failure;
 use crate::extensions;
-use crate::plans::{Change, Planned, Rights};
+use crate::plans::{Change, CrdSafety, Planned, Rights};
 use crate::runtime;
 
 pub use crate::plans::Granted;
@@ -21,6 +21,7 @@ Examples:
   mainstay upgrade beacon --version 1.1.x      to a version in this range; later ones in it follow by themselves
   mainstay upgrade beacon --channel candidate
   mainstay upgrade beacon --dry-run            only the plan
+  mainstay upgrade beacon --crd-safety warn    although a CRD changes unsafely; the plan names what loses data
   mainstay upgrade beacon -w                   and then every change of it, as mainstay list -w shows them
 
 Without --version a version that is pinned is let go. Rights that the new version needs beyond the present ones are shown and granted to
@@ -37,6 +38,9 @@ pub struct Arguments {
     /// The rights of the account, also of one that install did not make
     #[arg(long, value_enum)]
     pub grant: Option<Rights>,
+    /// Whether CRDs may change although existing objects may lose data
+    #[arg(long, value_enum)]
+    pub crd_safety: Option<CrdSafety>,
     /// Only show the plan (exit code 4 where it is not doable)
     #[arg(long)]
     pub dry_run: bool,
@@ -66,6 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             version: arguments.version.clone(),
             channels: arguments.channel.clone(),
             grant: arguments.grant,
+            crd_safety: arguments.crd_safety,
         };
         if arguments.dry_run {
             return dry_run(&session, &change, &arguments.carrying.shown.format).await;

@@ -22,6 +22,9 @@ pub enum Change {
         /// The rights that the account is to have; none leaves an account of the user's alone.
         #[serde(default)]
         grant: Option<Rights>,
+        /// Whether CRDs may change although objects may lose data; none leaves it as the extension says.
+        #[serde(default)]
+        crd_safety: Option<CrdSafety>,
     },
     /// Back to an earlier revision.
     #[serde(rename_all = "camelCase")]
@@ -90,6 +93,16 @@ pub enum Rights {
     Minimal,
     /// Everything
     Admin,
+}
+
+/// What becomes of CRD changes through which existing objects may lose data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CrdSafety {
+    /// They stop the upgrade
+    Strict,
+    /// The plan names them and the objects, and the upgrade goes on, for these bundles and no later ones
+    Warn,
 }
 
 impl Change {

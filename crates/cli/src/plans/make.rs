@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, Role};
 use kube::api::{Api, ListParams};
+use mainstay_api::lifecycle::CRD_UPGRADE_SAFETY;
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL, WATCH_NAMESPACE};
 use mainstay_apply::ObjectRef;
 use mainstay_bundle::rights::{Grant, Installer, Scope, manifests, missing};
@@ -10,7 +11,7 @@ use mainstay_merge::merge_patch;
 use mainstay_olm_v1::extension::dependencies;
 use mainstay_olm_v1::extension::facts::Fact;
 use mainstay_olm_v1::extension::owned::Tie;
-use mainstay_olm_v1::extension::plan::account_name;
+use mainstay_olm_v1::extension::plan::{WARN, account_name};
 use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::preview::{self, Kind, Preview, Problem};
 use mainstay_olm_v1::extension::record::History;
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use super::choices::{self, Choice};
 use super::facts::instances;
 use super::world::{Depth, Rights as Counted, Walked, World, objects};
-use super::{Change, InstallWish, Planned, Rights, Write, advice};
+use super::{Change, CrdSafety, InstallWish, Planned, Rights, Write, advice};
 use crate::cluster::{Session, refused};
 use crate::commands::rollback;
 use crate::errors::{Exit, Failure};
@@ -41,8 +42,9 @@ pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mu
     let mut making = Making { world: Box::pin(World::open(session, progress)).await?, depth, progress };
     match change {
         Change::Install(wish) => Box::pin(making.install(change, wish)).await,
-        Change::Upgrade { name, version, channels, grant } => {
-            Box::pin(making.upgrade(change, name, version.as_deref(), channels, *grant)).await
+        Change::Upgrade { name, version, channels, grant, crd_safety } => {
+            let wish = UpgradeWish { version: version.as_deref(), channels, grant: *grant, crd_safety: *crd_safety };
+            Box::pin(making.upgrade(change, name, wish)).await
         }
         Change::Rollback { name, to_revision, force } => Box::pin(making.rollback(change, name, *to_revision, *force)).await,
         Change::Uninstall { name, keep_crds, even_if_needed } => {
@@ -50,6 +52,14 @@ pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mu
         }
         Change::Object { extension, with } => Box::pin(making.object(change, extension, with)).await,
     }
+}
+
+/// What an upgrade is asked for.
+struct UpgradeWish<'a> {
+    version: Option<&'a str>,
+    channels: &'a [String],
+    grant: Option<Rights>,
+    crd_safety: Option<CrdSafety>,
 }
 
 /// What an install writes.
@@ -280,22 +290,41 @@ impl Making<'_, '_> {
         Ok(Some(missing(&[], &grants)))
     }
 
-    async fn upgrade(
-        &mut self,
-        change: &Change,
-        name: &str,
-        version: Option<&str>,
-        channels: &[String],
-        grant: Option<Rights>,
-    ) -> Result<Planned, Failure> {
+    async fn upgrade(&mut self, change: &Change, name: &str, wish: UpgradeWish<'_>) -> Result<Planned, Failure> {
+        let UpgradeWish { version, channels, grant, crd_safety } = wish;
         let live = self.existing(name).await?;
         if live.pointer("/spec/source/catalog").is_none() {
             return Err(Failure::new(Exit::Impossible, format!("clusterextension {name}"), "has no catalog as its source"));
         }
         let kept = live.pointer("/spec/source/catalog/channels").cloned().unwrap_or_default();
         let channels = if channels.is_empty() { kept } else { Value::from(channels.to_vec()) };
-        let patch = json!({"spec": {"source": {"catalog": {"version": version, "channels": channels}}}});
-        self.patched(change, live, patch, grant).await
+        let mut patch = json!({"spec": {"source": {"catalog": {"version": version, "channels": channels}}}});
+        let mut choices = Vec::new();
+        match crd_safety {
+            None => {}
+            Some(CrdSafety::Strict) => patch["metadata"] = json!({"annotations": {CRD_UPGRADE_SAFETY: null}}),
+            Some(CrdSafety::Warn) => {
+                let accepted = self.unsafe_bundles(&live, &patch).await?;
+                if accepted.is_empty() {
+                    choices.push("the check of CRDs stays as it is: it finds nothing to accept".to_owned());
+                } else {
+                    patch["metadata"] = json!({"annotations": {CRD_UPGRADE_SAFETY: format!("{WARN}:{}", accepted.join(","))}});
+                    choices.push(format!("unsafe changes of CRDs are accepted for {}, and for no other bundle", accepted.join(", ")));
+                }
+            }
+        }
+        let mut planned = self.patched(change, live, patch, grant).await?;
+        planned.choices.extend(choices);
+        Ok(planned)
+    }
+
+    /// The bundles of the path that change CRDs in a way that the check refuses.
+    async fn unsafe_bundles(&mut self, live: &Value, patch: &Value) -> Result<Vec<String>, Failure> {
+        let mut wanted = merged(live.clone(), patch);
+        wanted["metadata"]["annotations"][CRD_UPGRADE_SAFETY] = WARN.into();
+        let path = self.world.walk(&read(&wanted)?, &Counted::All, Depth::Plan, self.progress).await?;
+        let finds = |walked: &&Walked| walked.step.custom_resource_definitions.iter().any(|crd| !crd.findings.is_empty());
+        Ok(path.iter().filter(finds).filter_map(|walked| Some(walked.step.bundle.as_ref()?.name.clone())).collect())
     }
 
     async fn rollback(&mut self, change: &Change, name: &str, to: Option<u32>, force: bool) -> Result<Planned, Failure> {

@@ -11,7 +11,7 @@ use mainstay_apply::{ObjectRef, WriteError};
 use mainstay_bundle::Bundle;
 use mainstay_oci::Client;
 use mainstay_olm_v1::cluster_operator::compat::Platform;
-use mainstay_olm_v1::extension::facts::{Answer, Fact, Lifecycle, Live, PullFailure, Snapshot};
+use mainstay_olm_v1::extension::facts::{Answer, BundleImage, Fact, Lifecycle, Live, PullFailure, Snapshot};
 use mainstay_olm_v1::extension::lifecycle;
 use mainstay_olm_v1::extension::observe::{BundleSource, Observer, PolicySource};
 use mainstay_olm_v1::extension::plan::{self, Action, Plan, Verdict, account_name};
@@ -345,9 +345,9 @@ impl<'s> World<'s> {
                 Fact::Live(target) if self.live.contains_key(target) => {
                     snapshot.known.live.insert(target.clone(), self.live[target].clone());
                 }
-                Fact::Bundle(reference) => {
-                    if !self.bundles.holds(reference) {
-                        progress.doing(&format!("pull {reference}"));
+                Fact::Bundle(image) => {
+                    if !self.bundles.holds(&image.reference) {
+                        progress.doing(&format!("pull {}", image.reference));
                     }
                     missing.push(fact);
                 }
@@ -542,7 +542,8 @@ impl Pulled {
 
 #[async_trait]
 impl BundleSource for Pulled {
-    async fn bundle(&self, _extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure> {
+    async fn bundle(&self, _extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure> {
+        let reference = image.reference.as_str();
         if let Some(bundle) = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(reference) {
             return Ok(bundle.clone());
         }

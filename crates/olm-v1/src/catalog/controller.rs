@@ -6,6 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use kube::ResourceExt;
+use kube::api::DynamicObject;
+use mainstay_api::lifecycle::PULL_SECRET;
 use mainstay_api::olm_v1::ClusterCatalog;
 use mainstay_apply::{WriteError, Writer};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoreError, StoredCatalog};
@@ -16,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::plan::{FINALIZER, Plan, Stored, plan};
 use super::shelf::{Held, Shelf};
 use super::status::{Outcome, status};
+use crate::catalog_secrets::{CatalogSecrets, pull_secret};
 use crate::events::Events;
 use crate::extension::facts::PullFailure;
 use crate::jobs::{Asked, Jobs, Terms, origin};
@@ -24,7 +27,8 @@ use crate::jobs::{Asked, Jobs, Terms, origin};
 #[async_trait]
 pub trait CatalogImages: Send + Sync {
     /// Resolves a reference, and unpacks and stores its content unless it is there; returns the reference by digest and the content.
-    async fn unpack(&self, name: &str, reference: &str) -> Result<(String, StoredCatalog), PullFailure>;
+    /// `secret` is the catalog's own pull secret.
+    async fn unpack(&self, name: &str, reference: &str, secret: Option<&str>) -> Result<(String, StoredCatalog), PullFailure>;
 
     /// Drops what is kept of a catalog's images.
     async fn forget(&self, name: &str) -> Result<(), String>;
@@ -50,6 +54,8 @@ pub struct Catalogs {
     pub events: Events,
     /// Pulls that run.
     pub pulls: Pulls,
+    /// Pull secrets of single catalogs.
+    pub secrets: Arc<CatalogSecrets>,
 }
 
 /// What a pull of a catalog gives: the reference by digest, and the content.
@@ -117,6 +123,11 @@ pub async fn run(catalogs: Arc<Catalogs>, stop: CancellationToken) {
         if let Some(object) = change.object() {
             woken.add(Key::of(object));
         }
+    });
+    let (woken, objects) = (queue.clone(), cache.clone());
+    catalogs.secrets.wake_by(move |secret| {
+        let names = |object: &DynamicObject| object.annotations().get(PULL_SECRET).is_some_and(|name| name == secret);
+        objects.all().iter().filter(|object| names(object)).for_each(|object| woken.add(Key::of(object)));
     });
     let (worker, objects) = (catalogs.clone(), cache.clone());
     let reconcile = move |key: Key| {
@@ -219,9 +230,11 @@ impl Catalogs {
         tracing::debug!(catalog = name, reference, reason, "unpacking");
         let now = self.env.now_seconds();
         let before = self.shelf.get(&name);
+        let secret = pull_secret(catalog);
+        let job = format!("{name} {reference} {}", secret.as_deref().unwrap_or_default());
         let (images, pulled) = (self.images.clone(), (name.clone(), reference.to_owned()));
-        let pull = move || async move { images.unpack(&pulled.0, &pulled.1).await };
-        let pulled = match self.pulls.ask(&format!("{name} {reference}"), origin(reference), &Key::new("", &*name), pull).await {
+        let pull = move || async move { images.unpack(&pulled.0, &pulled.1, secret.as_deref()).await };
+        let pulled = match self.pulls.ask(&job, origin(reference), &Key::new("", &*name), pull).await {
             Asked::Ended(pulled) => pulled,
             // Woken when it ends; until then it is said that it takes long.
             Asked::Running(since) => {
@@ -266,7 +279,7 @@ impl Catalogs {
                 let failed = Outcome::Failed { problem: &failure.message, terminal: failure.terminal, serving: before.is_some() };
                 self.write_status(catalog, &failed).await?;
                 self.events.warning(catalog, if failure.terminal { "Blocked" } else { "UnpackFailed" }, &failure.message);
-                Ok(if failure.terminal { Looked::Done } else { Looked::Retry })
+                Ok(if failure.terminal { Looked::Blocked } else { Looked::Retry })
             }
         }
     }

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 use super::{Frame, METRICS, Mount, Program, catalog_webhook, labelled, port, service};
 use crate::deployment::Serving;
-use crate::manifests::{Accounts, CATALOGD, COMBINED, OPERATOR_CONTROLLER, any_account, manifests_for, own_namespace, token_access};
+use crate::manifests::{
+    Accounts, CATALOGD, COMBINED, OPERATOR_CONTROLLER, any_account, make_namespaces, manifests_for, own_namespace, read_pull_secrets,
+    token_access,
+};
 
 /// The Service of catalogd.
 pub const CATALOGD_SERVICE: &str = "catalogd-service";
@@ -28,12 +31,16 @@ pub struct OlmV1 {
     pub combined: bool,
     /// `NAMESPACE` and `NAME` of a Secret with credentials for every pull.
     pub pull_secret: Option<(String, String)>,
+    /// The pull secrets of single catalogs, in the controllers' namespace, that catalogd may read.
+    pub catalog_pull_secrets: Vec<String>,
     /// The value of `--feature-gates`.
     pub feature_gates: String,
     /// Whether operator-controller installs as itself, for which it becomes cluster-admin (OLM1-API-07).
     pub own_service_account: bool,
     /// Whether operator-controller may act as every account of the cluster.
     pub any_service_account: bool,
+    /// Whether operator-controller may make the namespaces of extensions that ask for that.
+    pub create_namespaces: bool,
     /// The extensions that are there, with the namespace and the name of their account: operator-controller may act as these.
     pub extensions: Vec<(String, (String, String))>,
 }
@@ -165,6 +172,12 @@ impl OlmV1 {
             let access =
                 |(extension, (namespace, name)): &(String, (String, String))| token_access(extension, (namespace, name), controller);
             objects.extend(self.extensions.iter().flat_map(access));
+        }
+        if !self.catalog_pull_secrets.is_empty() {
+            objects.extend(read_pull_secrets(home, self.accounts(), &self.catalog_pull_secrets));
+        }
+        if self.create_namespaces {
+            objects.extend(make_namespaces(home, self.accounts()));
         }
         if self.own_service_account {
             objects.push(json!({

@@ -144,6 +144,43 @@ fn accounts_are_lent_one_by_one() {
     assert_eq!((any.len(), &any[0]["kind"]), (1, &json!("ClusterRole")));
 }
 
+/// OLM1-API-02, OLM1-GEN-11: namespaces are made only where the deployment says so, and none is changed or deleted.
+#[test]
+fn namespaces_are_made_on_demand() {
+    let rules = |objects: &[Value]| -> Vec<Value> {
+        let all = objects
+            .iter()
+            .filter(|object| object["kind"] == "ClusterRole")
+            .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
+        all.filter(|rule| rule["resources"].to_string().contains("namespaces")).collect()
+    };
+    assert_eq!(rules(&objects(&OlmV1::default())), Vec::<Value>::new());
+    for combined in [false, true] {
+        let all = objects(&OlmV1 { combined, create_namespaces: true, ..OlmV1::default() });
+        assert_eq!(rules(&all), [json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]})]);
+    }
+}
+
+/// OLM1-CAT-20, OLM1-GEN-11: catalogd reads the pull secrets that are named, and no other Secret.
+#[test]
+fn pull_secrets_of_catalogs_are_read_by_name() {
+    let readable = |objects: &[Value]| -> Vec<Value> {
+        let bound = |role: &Value| {
+            let to = |binding: &&Value| {
+                binding["roleRef"]["name"] == role["metadata"]["name"] && binding["subjects"][0]["name"] == "catalogd-controller-manager"
+            };
+            objects.iter().any(|object| to(&object))
+        };
+        let roles = objects.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("Role")) && bound(object));
+        let rules = roles.flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
+        rules.filter(|rule| rule["resources"].to_string().contains("secrets")).collect()
+    };
+    assert_eq!(readable(&objects(&OlmV1::default())), Vec::<Value>::new());
+    let named = OlmV1 { catalog_pull_secrets: vec!["private".to_owned()], ..OlmV1::default() };
+    let rule = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["private"], "verbs": ["get", "list", "watch"]});
+    assert_eq!(readable(&objects(&named)), [rule]);
+}
+
 /// MS-CLI-04, OLM1-GEN-10: the service CA makes certificates by annotations; the pull secret can be read, and nothing beside it.
 #[test]
 fn choices() {

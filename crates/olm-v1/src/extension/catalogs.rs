@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::facts::{CatalogContent, CatalogFact};
 use super::observe::{CatalogSource, Stocked};
 use crate::catalog::controller::{STILL_PULLED, digest_of};
+use crate::catalog_secrets::pull_secret;
 use crate::jobs::{Asked, Jobs, Terms};
 use crate::registries::authorities;
 use crate::setup::SetupError;
@@ -268,7 +269,8 @@ impl CatalogSource for CatalogCache {
                 }
             };
             let name = catalog.metadata.name.clone().unwrap_or_default();
-            stocked.catalogs.push(CatalogFact { name, labels: labels(catalog), priority: catalog.spec.priority, content });
+            let (labels, priority, pull_secret) = (labels(catalog), catalog.spec.priority, pull_secret(catalog));
+            stocked.catalogs.push(CatalogFact { name, labels, priority, pull_secret, content });
         }
         stocked
     }

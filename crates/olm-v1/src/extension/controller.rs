@@ -2,6 +2,7 @@
 
 mod decide;
 mod execute;
+mod release;
 mod wake;
 
 use std::sync::Arc;

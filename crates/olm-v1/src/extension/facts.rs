@@ -23,8 +23,10 @@ use crate::gates::FeatureGates;
 pub enum Fact {
     /// Whether the installer's account exists.
     Account,
+    /// The extension's namespace, as the controller sees it.
+    Namespace,
     /// The content of a bundle image.
-    Bundle(String),
+    Bundle(BundleImage),
     /// The cluster's roles and bindings.
     Policy,
     /// A live object.
@@ -33,6 +35,15 @@ pub enum Fact {
     Instances(ObjectRef),
     /// Every API that the server serves, and whose it is.
     Apis,
+}
+
+/// A bundle image, and how it is pulled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BundleImage {
+    /// The reference.
+    pub reference: String,
+    /// The pull secret of the catalog that it was chosen from, where that has one of its own.
+    pub pull_secret: Option<String>,
 }
 
 /// A plan, or what is needed to make one.
@@ -75,6 +86,8 @@ pub struct CatalogFact {
     pub labels: BTreeMap<String, String>,
     /// Its priority.
     pub priority: i32,
+    /// The pull secret of its own, for its image and those of its bundles.
+    pub pull_secret: Option<String>,
     /// Its content.
     pub content: CatalogContent,
 }
@@ -121,6 +134,8 @@ pub struct Snapshot {
 pub struct Known {
     /// See [`Fact::Account`]: there, not there, or why nobody can tell.
     pub account: Option<Result<bool, String>>,
+    /// See [`Fact::Namespace`].
+    pub namespace: Option<Live>,
     /// See [`Fact::Bundle`].
     pub bundles: HashMap<String, Result<Arc<Bundle>, PullFailure>>,
     /// See [`Fact::Policy`].

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::api::{Api, ApiResource, ListParams};
@@ -19,7 +19,7 @@ use mainstay_runtime::{Key, KindError};
 use tokio::time::Instant;
 
 use super::dependencies::ApiFact;
-use super::facts::{CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
+use super::facts::{BundleImage, CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
 use super::object;
 use super::plan::account_name;
 use super::record::{EXTENSION_LABEL, History};
@@ -31,7 +31,7 @@ use crate::text::chain;
 #[async_trait]
 pub trait BundleSource: Send + Sync {
     /// The content of an image, pulled and unpacked where it is not yet.
-    async fn bundle(&self, extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure>;
+    async fn bundle(&self, extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure>;
 
     /// Drops what was unpacked for an extension.
     async fn forget(&self, extension: &str) -> Result<(), String>;
@@ -108,11 +108,12 @@ impl Observer<'_> {
         for fact in facts {
             match fact {
                 Fact::Account => snapshot.known.account = Some(self.account_exists(&snapshot.extension).await),
+                Fact::Namespace => snapshot.known.namespace = Some(self.namespace(&snapshot.extension.spec.namespace).await),
                 Fact::Policy => snapshot.known.policy = Some(self.policy.index().await),
-                Fact::Bundle(reference) => {
+                Fact::Bundle(image) => {
                     let name = snapshot.extension.metadata.name.clone().unwrap_or_default();
-                    let bundle = self.bundles.bundle(&name, &reference).await;
-                    snapshot.known.bundles.insert(reference, bundle);
+                    let bundle = self.bundles.bundle(&name, &image).await;
+                    snapshot.known.bundles.insert(image.reference, bundle);
                 }
                 Fact::Live(target) => live.push(target),
                 Fact::Apis => snapshot.known.apis = Some(self.apis().await),
@@ -133,6 +134,18 @@ impl Observer<'_> {
     async fn account_exists(&self, extension: &ClusterExtension) -> Result<bool, String> {
         let api: Api<ServiceAccount> = Api::namespaced(self.own.clone(), &extension.spec.namespace);
         api.get_metadata_opt(account_name(extension)).await.map(|found| found.is_some()).map_err(|error| chain(&error))
+    }
+
+    async fn namespace(&self, name: &str) -> Live {
+        let api: Api<Namespace> = Api::all(self.own.clone());
+        match api.get_metadata_opt(name).await {
+            Ok(Some(found)) => match serde_json::to_value(&found) {
+                Ok(found) => Live::Present(Arc::new(found)),
+                Err(error) => Live::Unreadable(chain(&error)),
+            },
+            Ok(None) => Live::Absent,
+            Err(error) => Live::Unreadable(chain(&error)),
+        }
     }
 
     async fn instances(&self, kind: &ObjectRef) -> Instances {

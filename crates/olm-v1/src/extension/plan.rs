@@ -3,8 +3,11 @@
 mod checks;
 mod choice;
 mod consent;
+mod crd_safety;
 mod health;
 mod hold;
+mod home;
+mod release;
 mod steps;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
@@ -21,8 +24,10 @@ use super::record::Record;
 use health::Outlook;
 
 pub use choice::{candidate, request};
+pub use crd_safety::{CrdFindings, WARN, crd_findings};
 pub use health::{Gate, HEALTHY_WITHIN, ON_UNHEALTHY, ROLL_BACK};
 pub use hold::{hold, unheld};
+pub use release::{Stays, release, stays, unreleased};
 pub use steps::GATED;
 
 /// The finalizers, in the order in which they are added (OLM1-CTRL-07).
@@ -34,6 +39,8 @@ pub const FINALIZERS: [&str; 2] =
 pub struct Plan {
     /// What kind of change it is.
     pub action: Action,
+    /// The extension's namespace, which the controller itself makes before everything else; nothing where it need not (OLM1-API-02).
+    pub namespace: Option<Value>,
     /// The changes, in order.
     pub steps: Vec<Planned>,
     /// Which bundle was chosen, and why; absent where the plan ends before.
@@ -149,7 +156,13 @@ impl Planner<'_> {
             Ok(history) => history,
             Err(problem) => return Err(self.stop(Verdict::Unreadable(problem.clone()))),
         };
-        self.account(extension)?;
+        let homeless = match self.account(extension) {
+            Err(Stop::Plan(plan)) if matches!(plan.verdict, Verdict::NoAccount { .. }) && self.lacks_namespace()? => {
+                return self.namespace_alone(history, plan.verdict);
+            }
+            Err(stop) => return Err(stop),
+            Ok(()) => snapshot.ignore_service_account && self.lacks_namespace()?,
+        };
         let (wish, complaint) = self.healthy_within().map_or_else(|complaint| (None, Some(complaint)), |wish| (wish, None));
         let (gate, stuck) = match self.outlook(history, wish.as_ref())? {
             Outlook::Back(back) => return self.back(history, *back),
@@ -181,7 +194,12 @@ impl Planner<'_> {
             .extend(reports.filter_map(|report| Some(format!("catalog {} is left out: {}", report.catalog, report.left_out.as_ref()?))));
         let at_gate = steps::stands_at_gate(history, &record);
         let steps = steps::steps(&action, &record, &gone, &live, &self.owner(), at_gate);
-        let plan = Plan { action, steps, record: Some(record), warnings, ..self.report(verdict) };
+        let namespace = homeless.then(|| {
+            let (namespace, problems) = self.namespace(&bundle);
+            warnings.extend(problems);
+            namespace
+        });
+        let plan = Plan { action, namespace, steps, record: Some(record), warnings, ..self.report(verdict) };
         self.consented(plan, history, &live)
     }
 
@@ -231,6 +249,7 @@ impl Planner<'_> {
     fn report(&self, verdict: Verdict) -> Plan {
         Plan {
             action: Action::Report,
+            namespace: None,
             steps: Vec::new(),
             resolution: self.resolution.clone(),
             record: None,

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use mainstay_apply::{ObjectRef, Owner};
 use mainstay_bundle::RenderError;
 use mainstay_resolver::RefusalKind;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::dependencies::{following, satisfiable};
 use super::explain::{Cause, made_by, providers, retired};
@@ -47,7 +47,7 @@ pub(super) use instances::hold;
 pub use revisions::{Revision, moved, rendering, revisions};
 pub use served::{Cluster, Served, Told, told};
 pub use summary::summary;
-pub use uninstall::{applied, needed, not_ours_to_keep, uninstall, unknown_definitions};
+pub use uninstall::{applied, asked_to_stay, needed, not_ours_to_keep, uninstall, unknown_definitions};
 pub use writes::write;
 
 /// The owner of an object that no extension manages, in the document.
@@ -111,6 +111,7 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     } else {
         (rights_gained, rights_lost) = rights::delta(looked.before(), looked.wanted());
     }
+    objects.splice(0..0, plan.namespace.as_ref().map(objects::made));
     let problem = problem(snapshot, plan);
     let mut warnings = warnings::warnings(snapshot, plan, extra);
     warnings.retain(|warning| problem.as_ref().is_none_or(|problem| !problem.causes.contains(warning)));
@@ -229,11 +230,11 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
             },
         },
         Cause::Crds(_) => {
-            let off = json!({"spec": {"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}});
             let name = snapshot.extension.metadata.name.as_deref().unwrap_or_default();
             if snapshot.history.as_ref().is_ok_and(|history| history.installed().is_some()) {
                 problem.hints.push(format!(
-                    "kubectl patch clusterextension {name} --type merge -p '{off}' switches the check off for this extension: custom resources may lose fields or become invalid"
+                    "mainstay upgrade {name} --crd-safety warn goes on all the same: its plan names the custom resources that would lose data \
+                     or become invalid, and it asks first"
                 ));
             }
         }

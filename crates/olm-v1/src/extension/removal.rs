@@ -22,6 +22,8 @@ pub struct Facts<'a> {
     pub package: &'a str,
     /// Whether its CRDs are to be kept.
     pub keep_definitions: bool,
+    /// Whether everything is to be kept.
+    pub keep_everything: bool,
     /// The custom resources of each CRD, by its name: the namespace of each, empty for cluster-wide ones; or why they cannot be told.
     pub instances: BTreeMap<String, Result<Vec<String>, String>>,
     /// Objects of others that may have been made for custom resources: whatever has an owner.
@@ -96,7 +98,7 @@ impl Preview {
 pub fn preview(facts: &Facts<'_>) -> Preview {
     let crds: Vec<&Value> = facts.objects.iter().filter(|object| is_crd(object)).collect();
     let asks_to_stay = |object: &Value| object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
-    let stays = |object: &Value| asks_to_stay(object) || facts.keep_definitions && is_crd(object);
+    let stays = |object: &Value| facts.keep_everything || asks_to_stay(object) || facts.keep_definitions && is_crd(object);
     let mut deleted: Vec<ObjectRef> = facts.objects.iter().filter(|object| !stays(object)).map(object::place).collect();
     delete_order(&mut deleted);
     let mut kept: Vec<String> = vec![format!("Namespace {}", facts.namespace)];

@@ -18,10 +18,13 @@ use wire::{Answer, Fault};
 use world::{Left, Schedule, World};
 
 const UNDISTURBED: Schedule =
-    Schedule { seed: 0, install: Fault::None, upgrade: Fault::None, removal: Fault::None, clocks: [Clocks::RIGHT; 2] };
+    Schedule { seed: 0, install: Fault::None, upgrade: Fault::None, removal: Fault::None, stays: false, clocks: [Clocks::RIGHT; 2] };
 
 /// How many writes the largest change has, and some to spare.
 const WRITES: usize = 22;
+
+/// How many writes a removal has from which everything stays: each object, the finalizers, an Event, and some to spare.
+const RELEASE_WRITES: usize = 12;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
@@ -34,7 +37,7 @@ fn schedule(seed: u64) -> Schedule {
     let skew = || [0, 0, 0, 86_400, -86_400, 5][below(6)];
     let clocks = || Clocks { off: skew(), jump: (below(40), skew()) };
     let fault = |writes: usize| fault(&below, writes);
-    Schedule { seed, install: fault(WRITES), upgrade: fault(WRITES), removal: fault(3), clocks: [clocks(), clocks()] }
+    Schedule { seed, install: fault(WRITES), upgrade: fault(WRITES), removal: fault(3), stays: false, clocks: [clocks(), clocks()] }
 }
 
 /// A tale from its seed alone.
@@ -115,9 +118,19 @@ fn taken<'a, T>(all: &'a [T], next: &std::sync::atomic::AtomicUsize) -> Option<&
 }
 
 fn run(schedules: &[Schedule]) {
+    run_like(&UNDISTURBED, schedules);
+}
+
+/// Runs schedules that leave what this one leaves.
+fn run_like(undisturbed: &Schedule, schedules: &[Schedule]) {
     run_in_clusters(async |next| {
         let world = World::start().await;
-        let wanted = world.run(&UNDISTURBED).await;
+        let wanted = world.run(undisturbed).await;
+        if undisturbed.stays {
+            let owned = |object: &serde_json::Value| object["metadata"]["ownerReferences"].as_array().is_some_and(|all| !all.is_empty());
+            assert!(wanted[1].objects.iter().all(owned) && !wanted[2].objects.iter().any(owned), "{wanted:?}");
+            assert_eq!(wanted[1].objects.len(), wanted[2].objects.len());
+        }
         while let Some(schedule) = taken(schedules, next) {
             tracing::info!(?schedule, "begins");
             let _told = Told(format!("{schedule:?}"), schedule.seed);
@@ -180,6 +193,15 @@ fn a_kill_at_every_write_is_mended() {
         ]
     };
     run(&(0..WRITES).flat_map(kills).collect::<Vec<_>>());
+}
+
+/// MS-OPS-03, OLM1-INST-15: the process ends before and after every single write of a removal from which everything stays; nothing has an
+/// owner afterwards, and nothing is missing.
+#[test]
+fn a_kill_at_every_write_of_a_release_is_mended() {
+    let released = |removal: Fault, at: usize| Schedule { seed: at as u64, removal, stays: true, ..UNDISTURBED };
+    let kills = |at: usize| [released(Fault::KilledBefore(at), at), released(Fault::KilledAfter(at), at)];
+    run_like(&released(Fault::None, 0), &(0..RELEASE_WRITES).flat_map(kills).collect::<Vec<_>>());
 }
 
 /// MS-OPS-03, OLM1-CTRL-11: a leader is replaced in the middle of an installation, and another version is wanted and installed before its

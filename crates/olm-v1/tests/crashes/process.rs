@@ -47,9 +47,22 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(settings: Setup) -> Self {
+    /// What a process that was killed in the middle was doing on a thread for blocking work goes on, as a real kill would not have it: files that
+    /// vanish while its caches are looked at are looked at again.
+    pub fn start(settings: impl Fn() -> Setup) -> Self {
         let stop = CancellationToken::new();
-        Self { running: tokio::spawn(settings.open().unwrap().run(stop.clone())), stop }
+        let mut tries = 0;
+        let ready = loop {
+            match settings().open() {
+                Ok(ready) => break ready,
+                Err(error) => {
+                    tries += 1;
+                    assert!(tries < 1_000 && mainstay_olm_v1::text::chain(&error).contains("No such file"), "{error:?}");
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+            }
+        };
+        Self { running: tokio::spawn(ready.run(stop.clone())), stop }
     }
 
     pub async fn end(self) {

@@ -150,17 +150,19 @@ impl Stage {
 
     fn process(&self, tale: &Tale, wire: Option<&Wire>, number: usize) -> Process {
         let router = self.api.server.router();
-        let mut settings = setup(&self.api, wire.map_or_else(|| router.clone(), |wire| wire.over(router.clone())));
-        settings.operator_controller = settings.operator_controller.answering_within(PATIENCE);
-        if let (Some(wire), mainstay_runtime::Cluster::Embedded { router, .. }) = (wire, &mut settings.catalogd) {
-            *router = wire.over(router.clone());
-        }
-        settings.catalogd = settings.catalogd.answering_within(PATIENCE);
-        settings.gc_interval = Duration::from_secs(1);
         let process = self.started.fetch_add(1, Ordering::SeqCst);
         let clocks = tale.clocks.get(number).copied().unwrap_or(Clocks::RIGHT);
-        settings.env = env(clocks, (tale.seed << 32) | process);
-        Process::start(settings)
+        Process::start(|| {
+            let mut settings = setup(&self.api, wire.map_or_else(|| router.clone(), |wire| wire.over(router.clone())));
+            settings.operator_controller = settings.operator_controller.answering_within(PATIENCE);
+            if let (Some(wire), mainstay_runtime::Cluster::Embedded { router, .. }) = (wire, &mut settings.catalogd) {
+                *router = wire.over(router.clone());
+            }
+            settings.catalogd = settings.catalogd.answering_within(PATIENCE);
+            settings.gc_interval = Duration::from_secs(1);
+            settings.env = env(clocks, (tale.seed << 32) | process);
+            settings
+        })
     }
 
     fn reference(&self) -> String {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_apply::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1::extension::plan::FINALIZERS;
@@ -24,6 +25,8 @@ pub struct Schedule {
     pub install: Fault,
     pub upgrade: Fault,
     pub removal: Fault,
+    /// Whether everything is to stay when the extension is removed.
+    pub stays: bool,
     /// The clocks of the two processes of each change.
     pub clocks: [Clocks; 2],
 }
@@ -84,10 +87,10 @@ impl World {
 
     /// Goes through a life with these faults; what is left after install, upgrade and removal.
     pub async fn run(&self, schedule: &Schedule) -> [Left; 3] {
-        self.wish("1.0.0").await;
+        self.wish("1.0.0", schedule).await;
         self.change(schedule.install, schedule, &|found| reached(found, "1.0.0")).await;
         let installed = self.left().await;
-        self.wish("1.1.0").await;
+        self.wish("1.1.0", schedule).await;
         self.change(schedule.upgrade, schedule, &|found| reached(found, "1.1.0")).await;
         let upgraded = self.left().await;
         self.api.delete(&extension("widgets")).await;
@@ -112,17 +115,23 @@ impl World {
     /// A leader is replaced at this write of the installation, and another version is wanted then: what the first one writes late is not of
     /// that version. What is left after the next reconcile.
     pub async fn overtaken(&self, at: usize) -> Left {
-        let schedule =
-            Schedule { seed: at as u64, install: Fault::None, upgrade: Fault::None, removal: Fault::None, clocks: [Clocks::RIGHT; 2] };
+        let schedule = Schedule {
+            seed: at as u64,
+            install: Fault::None,
+            upgrade: Fault::None,
+            removal: Fault::None,
+            stays: false,
+            clocks: [Clocks::RIGHT; 2],
+        };
         let target = extension("widgets");
-        self.wish("1.0.0").await;
+        self.wish("1.0.0", &schedule).await;
         let wire = Wire::new(Fault::Replaced { at });
         let first = self.controllers(Some(&wire), 2, &schedule);
         tokio::select! {
             () = wire.over.notified() => {}
             _ = self.api.until(&target, |found| reached(found, "1.0.0")) => {}
         }
-        self.wish("1.1.0").await;
+        self.wish("1.1.0", &schedule).await;
         let second = self.controllers(None, 2, &schedule);
         let found = self.api.until(&target, |found| reached(found, "1.1.0")).await;
         wire.release();
@@ -143,8 +152,11 @@ impl World {
         self.api.close().await;
     }
 
-    async fn wish(&self, version: &str) {
+    async fn wish(&self, version: &str, schedule: &Schedule) {
         let mut object = extension_object("widgets", "widgets", "work");
+        if schedule.stays {
+            object["metadata"]["annotations"] = json!({ON_DELETE: "Orphan"});
+        }
         object["spec"]["source"]["catalog"]["version"] = json!(version);
         self.api.apply(object).await;
     }
@@ -206,12 +218,14 @@ impl World {
     /// The controllers of a process that follows so many others, on a wire if need be. A third one has a right clock.
     fn controllers(&self, wire: Option<&Wire>, number: usize, schedule: &Schedule) -> Process {
         let router = self.api.server.router();
-        let mut settings = setup(&self.api, wire.map_or_else(|| router.clone(), |wire| wire.over(router.clone())));
-        settings.operator_controller = settings.operator_controller.answering_within(PATIENCE);
         let process = self.started.fetch_add(1, Ordering::SeqCst);
         let clocks = schedule.clocks.get(number).copied().unwrap_or(Clocks::RIGHT);
-        settings.env = env(clocks, (schedule.seed << 32) | process);
-        Process::start(settings)
+        Process::start(|| {
+            let mut settings = setup(&self.api, wire.map_or_else(|| router.clone(), |wire| wire.over(router.clone())));
+            settings.operator_controller = settings.operator_controller.answering_within(PATIENCE);
+            settings.env = env(clocks, (schedule.seed << 32) | process);
+            settings
+        })
     }
 
     async fn list(&self, path: &str, selector: &str) -> Vec<Value> {

@@ -175,6 +175,7 @@ pub fn catalog(name: &str, text: &str) -> CatalogFact {
         name: name.to_owned(),
         labels: [("olm.operatorframework.io/metadata.name".to_owned(), name.to_owned())].into(),
         priority: 0,
+        pull_secret: None,
         content: CatalogContent::Held(Arc::new(ModelSource::new(content))),
     }
 }
@@ -188,6 +189,7 @@ pub struct Scene {
     pub catalogs: Vec<CatalogFact>,
     pub history: Result<History, String>,
     pub account: Result<bool, String>,
+    pub namespace: Live,
     pub bundles: HashMap<String, Result<Arc<Bundle>, PullFailure>>,
     pub policy: PolicyIndex,
     pub live: HashMap<ObjectRef, Live>,
@@ -227,6 +229,7 @@ impl Scene {
             catalogs: vec![catalog("main", STABLE)],
             history: Ok(History::default()),
             account: Ok(true),
+            namespace: Live::Absent,
             bundles: HashMap::new(),
             policy: everything(),
             live: HashMap::new(),
@@ -281,7 +284,8 @@ impl Scene {
             asked.push(match &facts[..] {
                 [Fact::Live(_), ..] => format!("{} live objects", facts.len()),
                 [Fact::Account] => "account".to_owned(),
-                [Fact::Bundle(image)] => format!("bundle {image}"),
+                [Fact::Namespace] => "namespace".to_owned(),
+                [Fact::Bundle(image)] => format!("bundle {}", image.reference),
                 [Fact::Instances(kind)] => format!("all of {}", kind.kind),
                 [Fact::Policy] => "roles and bindings".to_owned(),
                 [Fact::Apis] => "APIs".to_owned(),
@@ -290,11 +294,12 @@ impl Scene {
             for fact in facts {
                 match fact {
                     Fact::Account => snapshot.known.account = Some(self.account.clone()),
+                    Fact::Namespace => snapshot.known.namespace = Some(self.namespace.clone()),
                     Fact::Apis => snapshot.known.apis = Some(self.apis.clone()),
                     Fact::Policy => snapshot.known.policy = Some(Arc::new(self.policy.clone())),
                     Fact::Bundle(image) => {
-                        let bundle = self.bundles[&image].clone();
-                        snapshot.known.bundles.insert(image, bundle);
+                        let bundle = self.bundles[&image.reference].clone();
+                        snapshot.known.bundles.insert(image.reference, bundle);
                     }
                     Fact::Instances(kind) => {
                         let found = self.instances.get(&kind.kind).cloned().unwrap_or(Instances::Known(Vec::new()));
@@ -359,6 +364,9 @@ impl Scene {
         let (asked, plan, snapshot) = self.decide();
         let mut text = format!("asks for: {}\n", if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") });
         let _ = writeln!(text, "action: {:?}", plan.action);
+        if let Some(namespace) = &plan.namespace {
+            let _ = writeln!(text, "  the controller makes {namespace}");
+        }
         for planned in &plan.steps {
             let line = match planned.change {
                 Change::Wait => format!("wait for {}", planned.target),

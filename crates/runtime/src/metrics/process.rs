@@ -26,8 +26,14 @@ impl Collector for Process {
         };
         let begun = self.begun.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         gauge("process_start_time_seconds", "When the process began, in seconds since 1970", begun)?;
-        if let Some(bytes) = resident() {
+        if let Some(bytes) = memory("VmRSS:") {
             gauge("process_resident_memory_bytes", "Memory that the process has", bytes)?;
+        }
+        if let Some(bytes) = memory("VmSize:") {
+            gauge("process_virtual_memory_bytes", "Addresses that the process has", bytes)?;
+        }
+        if let Some(most) = most_fds() {
+            gauge("process_max_fds", "Files that may be open at a time", most)?;
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
             gauge("process_open_fds", "Open files", open.count() as f64)?;
@@ -45,9 +51,16 @@ impl Collector for Process {
     }
 }
 
-fn resident() -> Option<f64> {
+fn most_fds() -> Option<f64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    // Without a limit there is no number.
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn memory(which: &str) -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which))?;
     Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
 }
 

@@ -164,9 +164,12 @@ fn leaders_change_in_the_middle() {
     let (_, page) = get_secure(&world, &format!("127.0.0.1:{}", catalogd[serving].metrics), "/metrics").unwrap();
     for figure in [
         "controller_runtime_reconcile_total{controller=\"clustercatalog\",result=",
-        "workqueue_depth{name=\"clustercatalog\"}",
+        "workqueue_depth{name=\"clustercatalog\",controller=\"clustercatalog\"}",
         "catalogd_http_request_duration_seconds_count{code=\"200\"}",
         "process_resident_memory_bytes",
+        "leader_election_master_status{name=\"catalogd-operator-lock\"} 1",
+        "rest_client_requests_total{code=\"200\",method=\"GET\",host=\"127.0.0.1:",
+        "controller_runtime_max_concurrent_reconciles{controller=\"clustercatalog\"} 4",
     ] {
         assert!(page.contains(figure), "{figure} is missing: {page}");
     }

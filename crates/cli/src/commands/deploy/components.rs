@@ -86,7 +86,14 @@ impl Component {
     pub fn everything(self, system_namespace: &str) -> Vec<Value> {
         let mut all: Vec<Value> = Vec::new();
         for combined in [true, false] {
-            let olm_v1 = OlmV1 { combined, own_service_account: true, any_service_account: true, ..OlmV1::default() };
+            let olm_v1 = OlmV1 {
+                combined,
+                own_service_account: true,
+                any_service_account: true,
+                create_namespaces: true,
+                catalog_pull_secrets: vec![String::new()],
+                ..OlmV1::default()
+            };
             let shape = Shape { system_namespace: system_namespace.to_owned(), olm_v1 };
             let pairs = self.serving(&shape).into_iter().map(|serving| (serving.secret, Default::default())).collect();
             for certificates in [Certificates::Given { authorities: String::new(), pairs }, Certificates::CertManager] {

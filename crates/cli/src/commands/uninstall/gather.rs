@@ -9,6 +9,7 @@ use mainstay_api::lifecycle::LifecyclePolicy;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::ObjectRef;
 use mainstay_olm_v1::extension::owned::Tie;
+use mainstay_olm_v1::extension::plan::{Stays, stays};
 use mainstay_olm_v1::extension::preview::unknown_definitions;
 use mainstay_olm_v1::extension::record::History;
 use mainstay_olm_v1::extension::removal::{self, Facts, Preview};
@@ -54,6 +55,8 @@ pub(super) struct Found {
     pub neighbours: Vec<String>,
     /// What could not be looked at.
     pub notes: Vec<String>,
+    /// What the extension asks to keep.
+    pub staying: Option<Stays>,
 }
 
 /// Looks at the records, and at what the extension owns on the cluster: the second decides about CRDs, the first may be incomplete.
@@ -105,7 +108,9 @@ pub(super) async fn found(session: &Session, arguments: &Arguments, extension: &
     }
     let namespace = extension.spec.namespace.clone();
     let neighbours = if arguments.delete_namespace { neighbours(session, extension).await? } else { Vec::new() };
-    Ok(Found { objects, remaining, definitions, namespace, neighbours, notes })
+    let staying =
+        stays(extension).map_err(|problem| Failure::new(Exit::Impossible, format!("clusterextension {}", arguments.name), problem))?;
+    Ok(Found { objects, remaining, definitions, namespace, neighbours, notes, staying })
 }
 
 /// Who else is in the extension's namespace.
@@ -191,7 +196,8 @@ pub(super) async fn preview(
         objects: &found.objects,
         remaining: &found.remaining,
         package: extensions::package(extension),
-        keep_definitions: arguments.keep_crds,
+        keep_definitions: arguments.keep_crds || found.staying.is_some(),
+        keep_everything: found.staying == Some(Stays::Everything),
         instances,
         operands: &operands,
         needed_by: &needed_by,

@@ -21,11 +21,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::act::FIELD_MANAGER;
-use super::super::facts::{Answer, PullFailure, Snapshot};
+use super::super::facts::{Answer, BundleImage, PullFailure, Snapshot};
 use super::super::lifecycle::LifecycleObjects;
 use super::super::object;
 use super::super::observe::{BundleSource, Observer};
-use super::super::plan::{Action, Plan, Verdict, account_name, finalizing, hold, plan};
+use super::super::plan::{Action, Plan, Verdict, account_name, finalizing, hold, plan, stays};
 use super::super::record::{History, Record};
 use super::super::watches::{Identity, Watches};
 use super::{BundlePulls, ExtensionError, Extensions};
@@ -33,7 +33,7 @@ use crate::jobs::{Asked, origin};
 use crate::text::chain;
 
 /// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
-const ROUNDS: usize = 12;
+pub(super) const ROUNDS: usize = 12;
 /// How long a plan may be thought about.
 const THINKING: Duration = Duration::from_secs(60);
 /// From when on it is told that something is on its way. What comes sooner would only make conditions flicker.
@@ -84,6 +84,17 @@ impl Extensions {
             serde_json::from_value(live.clone()).map_err(|source| ExtensionError::Form { name: key.name.clone(), source })?;
         // Neither needs anything of anybody: what goes waits for nothing.
         if let Some(action) = finalizing(&extension) {
+            let own = matches!(&action, Action::Finalize(present) if !present.is_empty());
+            // What is to stay is let go of first, each object by itself, so that it can be left at any moment; everything else needs neither
+            // account nor records.
+            if own && stays(&extension) != Ok(None) {
+                let Some(released) = ending.run_until_cancelled(Box::pin(self.release(&live, Arc::new(extension)))).await else {
+                    return Ok(Outcome::Done);
+                };
+                if let Some(outcome) = released? {
+                    return Ok(outcome);
+                }
+            }
             return self.finalizers(&live, key, &action, watches).await;
         }
         // Gathering facts changes nothing, and may wait for what comes no more once the process is to end; acting is finished.
@@ -204,7 +215,7 @@ impl Extensions {
     }
 
     /// The identity that touches the extension's objects (OLM1-PERM-01, OLM1-API-07).
-    async fn account(&self, extension: &ClusterExtension) -> Result<Writer, AccountError> {
+    pub(super) async fn account(&self, extension: &ClusterExtension) -> Result<Writer, AccountError> {
         if self.ignore_service_account {
             return Ok(self.writer.clone());
         }
@@ -251,10 +262,12 @@ impl Asking<'_> {
 
 #[async_trait]
 impl BundleSource for Asking<'_> {
-    async fn bundle(&self, extension: &str, reference: &str) -> Result<Arc<Bundle>, PullFailure> {
-        let (bundles, names) = (self.bundles.clone(), (extension.to_owned(), reference.to_owned()));
+    async fn bundle(&self, extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure> {
+        let BundleImage { reference, pull_secret } = image;
+        let (bundles, names) = (self.bundles.clone(), (extension.to_owned(), image.clone()));
         let pull = move || async move { bundles.bundle(&names.0, &names.1).await };
-        match self.pulls.ask(&format!("{extension} {reference}"), origin(reference), self.who, pull).await {
+        let job = format!("{extension} {reference} {}", pull_secret.as_deref().unwrap_or_default());
+        match self.pulls.ask(&job, origin(reference), self.who, pull).await {
             Asked::Ended(pulled) => pulled,
             Asked::Running(since) => {
                 *self.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(since);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 use mainstay_api::lifecycle::ChangePlanPhase;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::Writer;
+use mainstay_apply::{Reason, Writer};
 use mainstay_runtime::{Key, Outcome};
 use serde_json::Value;
 
@@ -62,8 +62,13 @@ impl Extensions {
         let plan = self.consented(&snapshot, plan).await?;
         let Snapshot { history, .. } = &snapshot;
         let mut history = history.clone();
-        let (verdict, applied) = match (&mut history, &account) {
-            (Ok(history), Some(account)) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
+        let homeless = match &plan.namespace {
+            Some(namespace) => self.make_namespace(extension, namespace).await.err(),
+            None => None,
+        };
+        let (verdict, applied) = match (&mut history, &account, homeless) {
+            (_, _, Some(problem)) => (Verdict::Retrying(with_bundle(&problem, plan.resolution.as_ref())), false),
+            (Ok(history), Some(account), None) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
             _ => (plan.verdict.clone(), false),
         };
         let problem = held.problem.filter(|_| !applied);
@@ -91,9 +96,23 @@ impl Extensions {
             Verdict::Reached | Verdict::Blocked(_) if plan.gate.until.is_some() => Outcome::After(self.left(&plan)),
             // The attempt waits for its workloads; their watch wakes it, and so does the end of their time.
             Verdict::Retrying(_) if applied && plan.gate.until.is_some() => Outcome::After(self.left(&plan).min(LOOK)),
-            Verdict::Reached | Verdict::Blocked(_) => Outcome::Done,
+            Verdict::Reached => Outcome::Done,
+            Verdict::Blocked(_) => Outcome::Blocked,
             Verdict::Retrying(_) | Verdict::NoAccount { .. } | Verdict::Unreadable(_) => Outcome::Retry,
         })
+    }
+
+    /// Makes the extension's namespace, as the controller; one that somebody made meanwhile is as good.
+    async fn make_namespace(&self, extension: &ClusterExtension, namespace: &Value) -> Result<(), String> {
+        let name = &extension.spec.namespace;
+        match self.writer.create(namespace).await {
+            Ok(_) => {
+                self.events.normal(extension, "NamespaceMade", &format!("namespace {name}"));
+                Ok(())
+            }
+            Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok(()),
+            Err(error) => Err(format!("namespace {name:?} could not be made: {}", chain(&error))),
+        }
     }
 
     /// Puts right what is installed; why it could not, where it could not.
@@ -174,7 +193,7 @@ impl Extensions {
         }
     }
 
-    async fn report(
+    pub(super) async fn report(
         &self,
         live: &Value,
         extension: &ClusterExtension,

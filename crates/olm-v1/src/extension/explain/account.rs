@@ -24,7 +24,10 @@ pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
     let mut action = Action::new("Make the account, with the rights that this package needs:");
     let mut answer =
         held(facts, "account-missing", format!("the ServiceAccount {account} does not exist in namespace {namespace}")).because(why);
-    if facts.namespace_exists == Some(false) {
+    let makes = facts.plan.as_ref().is_ok_and(|plan| plan.namespace.is_some());
+    if facts.namespace_exists == Some(false) && makes {
+        answer = answer.because(format!("namespace {namespace} does not exist either; the controller makes it, as the extension asks"));
+    } else if facts.namespace_exists == Some(false) {
         answer = answer.because(format!("namespace {namespace} does not exist either"));
         action = Action::new("Make the namespace, and the account with the rights that this package needs:");
     }

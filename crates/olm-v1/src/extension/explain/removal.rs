@@ -1,6 +1,9 @@
 //! Being removed: what holds it.
 
-use super::super::plan::FINALIZERS;
+use mainstay_api::lifecycle::ON_DELETE;
+
+use super::super::plan::{FINALIZERS, stays};
+use super::conditions::Conditions;
 use super::{Action, Evidence, Explanation, Facts, State, extension_subject, listed, name};
 
 pub(super) fn explain(facts: &Facts) -> Explanation {
@@ -26,6 +29,9 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
                 .warns("whatever the finalizer was to clean up stays behind"),
         );
     }
+    if !own.is_empty() && stays(extension) != Ok(None) {
+        return staying(facts, answer);
+    }
     if !own.is_empty() {
         answer.waits_for = Some("the controller, to clean up".to_owned());
         return answer.then(
@@ -36,4 +42,37 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
         answer.waits_for = Some(listed(leaving.iter().map(String::as_str), 3));
     }
     answer.then(Action::new("Wait; the garbage collector removes its objects."))
+}
+
+/// Something is to stay, and is not let go of yet.
+fn staying(facts: &Facts, mut answer: Explanation) -> Explanation {
+    let extension = &*facts.snapshot.extension;
+    let name = name(extension);
+    answer.situation = "removal-keeps";
+    let off = Action::new("Or let everything go with the extension:")
+        .command(format!("kubectl annotate clusterextension {name} {ON_DELETE}-"))
+        .warns("its CRDs are deleted, and with them all custom resources");
+    if let Err(problem) = stays(extension) {
+        answer.waits_for = Some("somebody who says what is to stay".to_owned());
+        return answer
+            .because(problem)
+            .then(
+                Action::new("Say that everything is to stay, or OrphanCRDs instead:")
+                    .command(format!("kubectl annotate clusterextension {name} {ON_DELETE}=Orphan --overwrite")),
+            )
+            .or(off);
+    }
+    answer.waits_for = Some("the controller, to let go of what is to stay".to_owned());
+    match Conditions::of(extension).problem() {
+        Some(problem) => answer
+            .because(problem.to_owned())
+            .then(
+                Action::new("The account needs to be there, and to be allowed to patch what it installed; see what it lacks:")
+                    .command(format!("mainstay rbac {name} | kubectl apply --server-side -f -")),
+            )
+            .or(off),
+        None => answer.then(
+            Action::new("This takes a moment. If it stays so, the controller does not run; see what does:").command("mainstay status"),
+        ),
+    }
 }

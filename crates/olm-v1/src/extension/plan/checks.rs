@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use mainstay_api::olm_v1::Enforcement;
 use mainstay_apply::ObjectRef;
 use mainstay_rbac::UserInfo;
 use serde_json::{Value, json};
@@ -10,8 +9,9 @@ use serde_json::{Value, json};
 use super::super::facts::{Fact, Live};
 use super::super::record::{History, Record, State};
 use super::super::{object, permissions};
+use super::crd_safety::{compared, crd_findings};
 use super::steps::vanished;
-use super::{Action, Planner, Stop, account_name};
+use super::{Action, Planner, Stop, Verdict, account_name};
 
 impl Planner<'_> {
     pub(super) fn permitted(&self, objects: &[Value]) -> Result<(), Stop> {
@@ -39,7 +39,8 @@ impl Planner<'_> {
     /// (OLM1-OWN-03), and CRDs change without losing data (OLM1-CRD-01). Returns warnings.
     pub(super) fn checked(&self, action: &Action, record: &Record, live: &LiveObjects<'_>) -> Result<Vec<String>, Stop> {
         let owner = self.owner();
-        let mut unsafe_changes = Vec::new();
+        let (findings, complaint) = crd_findings(&self.snapshot.extension, &record.bundle.name);
+        let (mut warnings, mut unsafe_changes): (Vec<String>, Vec<String>) = (complaint.into_iter().collect(), Vec::new());
         for object in &record.objects {
             let target = object::place(object);
             match live.get(&target) {
@@ -61,18 +62,17 @@ impl Planner<'_> {
                     {
                         return Err(self.fail(&refusal.to_string()));
                     }
-                    if target.kind == "CustomResourceDefinition"
-                        && matches!(action, Action::Install | Action::Upgrade)
-                        && self.strict()
-                        && let Err(problem) = crate::crd_safety(found, object)
-                    {
-                        unsafe_changes.push(problem);
+                    if target.kind == "CustomResourceDefinition" && matches!(action, Action::Install | Action::Upgrade) {
+                        match compared(findings, found, object) {
+                            Ok(told) => warnings.extend(told),
+                            Err(problem) => unsafe_changes.push(problem),
+                        }
                     }
                 }
             }
         }
         if !unsafe_changes.is_empty() {
-            return Err(self.fail(&unsafe_changes.join("\n")));
+            return Err(self.advised(Verdict::Retrying(self.with_bundle(&unsafe_changes.join("\n"))), warnings));
         }
         let lost = |target: &ObjectRef| target.kind == "CustomResourceDefinition";
         let history = self.snapshot.history.as_ref().ok();
@@ -88,11 +88,9 @@ impl Planner<'_> {
                 return Err(self.fail(problem));
             }
         }
-        Ok(gone
-            .iter()
-            .filter(|target| lost(target))
-            .map(|target| format!("{target} is not in the new bundle and is deleted with all its custom resources"))
-            .collect())
+        let deleted = |target: &ObjectRef| format!("{target} is not in the new bundle and is deleted with all its custom resources");
+        warnings.extend(gone.iter().filter(|target| lost(target)).map(deleted));
+        Ok(warnings)
     }
 
     /// Whether other extensions have to bring something first; their CRDs come with them.
@@ -104,11 +102,6 @@ impl Planner<'_> {
     pub(super) fn was_applied(&self, target: &ObjectRef, found: &Value) -> bool {
         let installed = self.snapshot.history.as_ref().ok().and_then(History::installed);
         object::lost_its_marks(found) && installed.is_some_and(|revision| revision.record.holds(target))
-    }
-
-    pub(super) fn strict(&self) -> bool {
-        let preflight = self.snapshot.extension.spec.install.as_ref().and_then(|install| install.preflight.as_ref());
-        preflight.is_none_or(|preflight| preflight.crd_upgrade_safety.enforcement == Enforcement::Strict)
     }
 }
 

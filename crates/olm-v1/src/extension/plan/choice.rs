@@ -10,7 +10,7 @@ use mainstay_resolver::{
 use serde_json::json;
 
 use super::super::dependencies::{joins, together, wanting};
-use super::super::facts::{CatalogContent, CatalogFact, Fact, Snapshot};
+use super::super::facts::{BundleImage, CatalogContent, CatalogFact, Fact, Snapshot};
 use super::super::record::{InstalledBundle, Revision};
 use super::{Plan, Planner, Stop, Verdict};
 
@@ -56,7 +56,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn advised(&self, verdict: Verdict, warnings: Vec<String>) -> Stop {
+    /// The plan that ends with this verdict, and with what helps.
+    pub(super) fn advised(&self, verdict: Verdict, warnings: Vec<String>) -> Stop {
         Stop::Plan(Box::new(Plan { warnings, ..self.report(verdict) }))
     }
 
@@ -79,7 +80,11 @@ impl Planner<'_> {
             gates::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(&refusal.to_string()))?;
         }
         match self.snapshot.known.bundles.get(&choice.image) {
-            None => Err(Stop::Need(vec![Fact::Bundle(choice.image.clone())])),
+            None => {
+                let catalog = self.snapshot.catalogs.iter().find(|catalog| catalog.name == choice.catalog);
+                let pull_secret = catalog.and_then(|catalog| catalog.pull_secret.clone());
+                Err(Stop::Need(vec![Fact::Bundle(BundleImage { reference: choice.image.clone(), pull_secret })]))
+            }
             Some(Ok(bundle)) => Ok(bundle.clone()),
             Some(Err(failure)) if failure.terminal => Err(self.stop(Verdict::Blocked(self.with_bundle(&failure.message)))),
             Some(Err(failure)) => Err(self.fail(&failure.message)),

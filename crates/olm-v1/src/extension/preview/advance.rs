@@ -38,6 +38,9 @@ pub fn advance(mut snapshot: Snapshot, plan: &Plan) -> Option<Snapshot> {
     }
     let record = plan.record.clone()?;
     let history = snapshot.history.as_mut().ok()?;
+    if let Some(namespace) = &plan.namespace {
+        snapshot.known.namespace = Some(Live::Present(Arc::new(namespace.clone())));
+    }
     for target in plan.steps.iter().filter(|planned| planned.change == plan::Change::Delete).map(|planned| &planned.target) {
         snapshot.known.live.insert(target.clone(), Live::Absent);
     }

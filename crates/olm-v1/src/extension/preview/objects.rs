@@ -119,6 +119,18 @@ fn intended(snapshot: &Snapshot, plan: &Plan) -> Vec<Value> {
     bundle.and_then(|bundle| plan::rendered(snapshot, &bundle).ok()).unwrap_or_default()
 }
 
+/// The namespace that the controller makes.
+pub(super) fn made(namespace: &Value) -> Object {
+    let entries = |what: &str| {
+        let all = namespace["metadata"][what].as_object().into_iter().flatten();
+        all.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let labels = entries("labels");
+    let labels = if labels.is_empty() { String::new() } else { format!(", labelled {}", labels.join(", ")) };
+    let note = format!("made by operator-controller{labels}; it stays when the extension is removed");
+    Object { change: Change::Created, note, ..named(&object::place(namespace)) }
+}
+
 pub(super) fn named(target: &ObjectRef) -> Object {
     let ObjectRef { api_version, kind, namespace, name } = target.clone();
     Object { api_version, kind, namespace, name, ..Object::default() }

@@ -1,12 +1,13 @@
 //! What removing an extension does (MS-PLAN-01, MS-RB-02): everything that it owns goes by owner references (OLM1-INST-15).
 
+use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_diagnostics::counted;
-
 use serde_json::Value;
 
 use super::super::facts::{Live, Snapshot};
 use super::super::object;
 use super::super::owned::Tie;
+use super::super::plan::{Stays, stays};
 use super::super::record::History;
 use super::objects::{api_extensions, named, restarts};
 use super::{Bundle, Change, CrdChange, Existing, Extra, Kind, NOT_ASKED, Object, Problem, Step, owner, rights};
@@ -17,6 +18,19 @@ use super::{Bundle, Change, CrdChange, Existing, Extra, Kind, NOT_ASKED, Object,
 pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bool>) -> Step {
     let name = snapshot.extension.metadata.name.clone().unwrap_or_default();
     let mut step = Step { kind: Kind::Uninstall, ..Step::default() };
+    let staying = match stays(&snapshot.extension) {
+        Ok(staying) => staying,
+        Err(problem) => {
+            step.problem = Some(Problem { message: problem, hints: vec![lets_go(&name)], ..Problem::default() });
+            return step;
+        }
+    };
+    if staying.is_some() && keep_definitions == Some(false) {
+        step.problem = Some(asked_to_stay(&name));
+        return step;
+    }
+    let keep_definitions = staying.map(|_| true).or(keep_definitions);
+    let everything = staying == Some(Stays::Everything);
     let none = History::default();
     let history = match (&snapshot.history, &extra.owned) {
         (Ok(history), _) => history,
@@ -63,6 +77,8 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
         let controlled = found["metadata"]["ownerReferences"].as_array().is_some_and(|all| !all.is_empty());
         let (change, note) = if !owner(snapshot).owns(found) || !controlled {
             (Change::Kept, "it has no owner that goes")
+        } else if everything {
+            (Change::Kept, "it stays, as the extension asks")
         } else if is_definition && keep_definitions == Some(true) {
             (Change::Kept, "CRDs and their custom resources are kept")
         } else {
@@ -81,6 +97,7 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
                 step.problem = Some(not_ours_to_keep(&target.name, holder));
                 (Change::Deleted, format!("{holder} controls it"))
             }
+            Tie::Reference if everything => (Change::Kept, "it stays, as the extension asks".to_owned()),
             _ if is_definition && keep_definitions == Some(true) => (Change::Kept, "CRDs and their custom resources are kept".to_owned()),
             Tie::Mark if !is_definition => (Change::Kept, "it has no owner that goes".to_owned()),
             _ => (Change::Deleted, String::new()),
@@ -123,6 +140,21 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
     step.restarts = restarts(&step.objects);
     step.api_extensions = api_extensions(&step.objects);
     step
+}
+
+/// Why a removal is not doable that would delete what the extension asks to keep.
+pub fn asked_to_stay(name: &str) -> Problem {
+    Problem {
+        message: "its CRDs are to be deleted, and the extension asks that they stay".to_owned(),
+        causes: vec![format!("annotation {ON_DELETE} of clusterextension {name}")],
+        hints: vec![lets_go(name)],
+        ..Problem::default()
+    }
+}
+
+/// The command after which everything goes.
+fn lets_go(name: &str) -> String {
+    format!("kubectl annotate clusterextension {name} {ON_DELETE}- takes the annotation off; everything goes with the extension then")
 }
 
 /// Why a removal is not doable whose losses nobody can tell.

@@ -1,0 +1,69 @@
+//! Letting go of what stays, before an extension goes (OLM1-INST-15).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_runtime::{AccountError, Outcome};
+use serde_json::Value;
+
+use super::super::facts::Answer;
+use super::super::observe::Observer;
+use super::super::plan::{Plan, Verdict, release, unreleased};
+use super::decide::ROUNDS;
+use super::{ExtensionError, Extensions};
+use crate::text::chain;
+
+impl Extensions {
+    /// Lets go of what is to stay. Nothing is left to do when there is no answer; until then the finalizers hold the extension.
+    pub(super) async fn release(&self, live: &Value, extension: Arc<ClusterExtension>) -> Result<Option<Outcome>, ExtensionError> {
+        let name = extension.name_any();
+        let account = self.account(&extension).await;
+        let observer = Observer {
+            own: self.writer.client(),
+            account: account.as_ref().ok(),
+            bundles: &*self.bundles,
+            policy: &self.policy,
+            system_namespace: &self.system_namespace,
+        };
+        let mut snapshot = observer.begin(extension.clone(), self.gates.clone(), self.ignore_service_account, Vec::new()).await;
+        if let Err(error) = &account
+            && !matches!(error, AccountError::NotFound { .. })
+        {
+            snapshot.known.account = Some(Err(chain(error)));
+        }
+        let mut rounds = 0;
+        let plan = loop {
+            match release(&snapshot) {
+                Answer::Ready(plan) => break plan,
+                Answer::Need(_) if rounds == ROUNDS => return Err(ExtensionError::Endless { name }),
+                Answer::Need(facts) => observer.fetch(&mut snapshot, facts).await,
+            }
+            rounds += 1;
+        };
+        if plan.verdict == Verdict::Reached && plan.steps.is_empty() {
+            return Ok(None);
+        }
+        let (outcome, verdict) = match (&plan.verdict, &account) {
+            (Verdict::Reached, Ok(account)) => {
+                let steps: Vec<_> = plan.steps.iter().map(|planned| planned.step.clone()).collect();
+                match account.execute(&steps, |_| {}).await {
+                    Ok(done) => {
+                        self.events.normal(&*extension, "Released", &format!("{} objects stay", done.len()));
+                        // Looked at again: what was made meanwhile is let go of, too.
+                        return Ok(Some(Outcome::After(Duration::ZERO)));
+                    }
+                    Err(failed) => (Outcome::Retry, Verdict::Retrying(unreleased(&chain(&failed.error)))),
+                }
+            }
+            (Verdict::Reached, Err(error)) => (Outcome::Retry, Verdict::Retrying(unreleased(&chain(error)))),
+            // Only another annotation helps, and that wakes it.
+            (verdict @ Verdict::Blocked(_), _) => (Outcome::Blocked, verdict.clone()),
+            (verdict, _) => (Outcome::Retry, verdict.clone()),
+        };
+        let plan = Plan { verdict: verdict.clone(), ..plan };
+        self.report(live, &extension, &plan, &verdict, snapshot.history.as_ref().map_err(String::as_str)).await?;
+        Ok(Some(outcome))
+    }
+}

@@ -1,0 +1,104 @@
+//! The extension's namespace, made where it is missing and the extension asks for that (OLM1-API-02).
+//!
+//! ```text
+//!   account there ──────────────────────► the plan, as without the annotation
+//!   account missing, namespace there ───► the account is missing
+//!   account missing, namespace missing ─► which bundle? ─► the namespace as that bundle wants it; then the account is missing
+//!   no account needed ──────────────────► the plan, with the namespace before everything else
+//! ```
+//!
+//! The controller makes it itself, since an account is in the namespace or nowhere. It belongs to nobody: what people put into it is lost with no
+//! extension.
+
+use std::collections::BTreeMap;
+
+use mainstay_api::lifecycle::{Approval, MADE_FOR, MISSING_NAMESPACE};
+use mainstay_bundle::Bundle;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::facts::{Fact, Live};
+use super::super::policies::ruling;
+use super::super::record::History;
+use super::{Plan, Planner, Stop, Verdict};
+
+/// The only value of [`MISSING_NAMESPACE`].
+const CREATE: &str = "Create";
+/// The annotation of a ClusterServiceVersion with the namespace that its operator wants, as JSON.
+const TEMPLATE: &str = "operatorframework.io/suggested-namespace-template";
+
+/// What counts of [`TEMPLATE`]: the name is the extension's choice.
+#[derive(Debug, Default, Deserialize)]
+struct Template {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+impl Planner<'_> {
+    /// Whether the namespace is missing and to be made.
+    pub(super) fn lacks_namespace(&self) -> Result<bool, Stop> {
+        let extension = &*self.snapshot.extension;
+        let name = &extension.spec.namespace;
+        match extension.metadata.annotations.as_ref().and_then(|all| all.get(MISSING_NAMESPACE)).map(String::as_str) {
+            None => return Ok(false),
+            Some(CREATE) => {}
+            Some(other) => {
+                let problem = format!("annotation {MISSING_NAMESPACE}: expected {CREATE}, found {other:?}");
+                return Err(self.stop(Verdict::Blocked(problem)));
+            }
+        }
+        match &self.snapshot.known.namespace {
+            None => Err(Stop::Need(vec![Fact::Namespace])),
+            Some(Live::Absent) => Ok(true),
+            Some(Live::Present(found)) if found["metadata"]["deletionTimestamp"].is_null() => Ok(false),
+            Some(Live::Present(_)) => Err(self.stop(Verdict::Retrying(format!("namespace {name:?} is being deleted")))),
+            Some(Live::Unreadable(problem)) => {
+                let needs = "mainstay deploy --create-namespaces lets operator-controller look at namespaces and make them";
+                Err(self.stop(Verdict::Retrying(format!("whether namespace {name:?} exists cannot be told: {problem}; {needs}"))))
+            }
+            Some(Live::NotServed) => Err(self.stop(Verdict::Retrying("the server serves no namespaces".to_owned()))),
+        }
+    }
+
+    /// The plan that makes the namespace and nothing else, since without it there is no account to act as.
+    pub(super) fn namespace_alone(&mut self, history: &History, verdict: Verdict) -> Result<Plan, Stop> {
+        let lifecycle = &self.snapshot.known.lifecycle;
+        if lifecycle.problem.is_some() || ruling(&self.snapshot.extension, &lifecycle.policies).approval == Approval::Always {
+            let namespace = &self.snapshot.extension.spec.namespace;
+            let why = format!(
+                "namespace {namespace} is not made: the install may need an approval, which can be asked for only with the account there"
+            );
+            return Ok(Plan { warnings: vec![why], ..self.report(verdict) });
+        }
+        self.choose(history.installed())?;
+        let bundle = self.bundle()?;
+        let (namespace, warnings) = self.namespace(&bundle);
+        Ok(Plan { namespace: Some(namespace), warnings, ..self.report(verdict) })
+    }
+
+    /// The namespace as the bundle wants it, and what is wrong with its wish.
+    pub(super) fn namespace(&self, bundle: &Bundle) -> (Value, Vec<String>) {
+        let extension = &*self.snapshot.extension;
+        let template = bundle.csv.annotations.get(TEMPLATE).map(|text| serde_json::from_str::<Template>(text));
+        let (template, warning) = match template {
+            None => (Template::default(), None),
+            Some(Ok(template)) => (template, None),
+            Some(Err(error)) => {
+                let warning = format!("annotation {TEMPLATE} of {} is no namespace, and does not count: {error}", bundle.csv.name);
+                (Template::default(), Some(warning))
+            }
+        };
+        let Metadata { labels, mut annotations } = template.metadata;
+        annotations.insert(MADE_FOR.to_owned(), extension.metadata.name.clone().unwrap_or_default());
+        let metadata = json!({"name": extension.spec.namespace, "labels": labels, "annotations": annotations});
+        (json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}), warning.into_iter().collect())
+    }
+}
