@@ -122,7 +122,7 @@ fn hint(change: &Change, exists: bool, action: &Action) -> Option<(String, Strin
 fn does(remedy: &Remedy) -> String {
     match remedy {
         Remedy::Wish(_) | Remedy::Package(_) => "asks for something else".to_owned(),
-        Remedy::UncheckedCrds => "switches the check of CRD upgrades off for this extension".to_owned(),
+        Remedy::AcceptedCrds => "goes on all the same; its plan names the custom resources that would lose data, and it asks first".to_owned(),
         Remedy::Watch(Some(namespace)) => format!("lets it watch namespace {namespace}"),
         Remedy::Watch(None) => "lets it watch all namespaces".to_owned(),
         Remedy::Account(account) => format!("names the account {account}"),
@@ -144,7 +144,7 @@ fn does(remedy: &Remedy) -> String {
 /// Whether it changes the extension itself, which has to be there.
 fn concerns_extension(remedy: &Remedy) -> bool {
     match remedy {
-        Remedy::Wish(_) | Remedy::UncheckedCrds | Remedy::Watch(_) | Remedy::Account(_) | Remedy::Grant { .. } => true,
+        Remedy::Wish(_) | Remedy::AcceptedCrds | Remedy::Watch(_) | Remedy::Account(_) | Remedy::Grant { .. } => true,
         // Another flag of install stands for it.
         Remedy::FollowDependencies => true,
         Remedy::All(all) => all.iter().any(concerns_extension),
@@ -173,6 +173,9 @@ fn worded(change: &Change, remedy: &Remedy) -> Option<String> {
         (Change::Install(wish), Remedy::Watch(namespace)) => {
             Some(InstallWish { watch_namespace: namespace.clone(), ..wish.clone() }.command())
         }
+        (Change::Upgrade { name, version, channels, .. }, Remedy::AcceptedCrds) => {
+            Some(format!("{} --crd-safety warn", upgrade(name, version.as_deref(), channels)))
+        }
         (Change::Upgrade { name, version, channels, .. }, Remedy::Wish(patch)) => {
             let (mut version, mut channels) = (version.clone(), channels.clone());
             for (key, value) in patch.as_object()? {
@@ -183,15 +186,19 @@ fn worded(change: &Change, remedy: &Remedy) -> Option<String> {
                     _ => return None,
                 }
             }
-            let mut command = format!("mainstay upgrade {}", shell_word(name));
-            flag(&mut command, "version", version.as_deref());
-            for channel in &channels {
-                flag(&mut command, "channel", Some(channel));
-            }
-            Some(command)
+            Some(upgrade(name, version.as_deref(), &channels))
         }
         _ => None,
     }
+}
+
+fn upgrade(name: &str, version: Option<&str>, channels: &[String]) -> String {
+    let mut command = format!("mainstay upgrade {}", shell_word(name));
+    flag(&mut command, "version", version);
+    for channel in channels {
+        flag(&mut command, "channel", Some(channel));
+    }
+    command
 }
 
 fn words(value: &Value) -> Vec<String> {

@@ -186,8 +186,8 @@ pub(super) fn unsafe_crds(facts: &Facts, crds: &[(String, Vec<UpgradeFinding>)])
         None => answer.because("the CRD is left from an earlier install"),
     };
     answer
-        .or(Action::new("Change the CRD all the same: switch the check off for this extension")
-            .by(extension, Remedy::UncheckedCrds)
+        .or(Action::new("Change the CRD all the same, and be told what is unsafe about it:")
+            .by(extension, Remedy::AcceptedCrds)
             .warns("objects that exist may become invalid, and what they hold in removed fields is lost"))
         .first()
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mainstay_api::lifecycle::LifecyclePolicySpec;
+use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, LifecyclePolicySpec};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL, WATCH_NAMESPACE};
 use mainstay_apply::ObjectRef;
 use mainstay_rbac::PolicyIndex;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::super::dependencies::following;
 use super::super::facts::{CatalogContent, Live, Snapshot};
 use super::super::object;
-use super::super::plan::account_name;
+use super::super::plan::{WARN, account_name};
 use super::super::policies::PolicyFact;
 use super::name;
 
@@ -29,8 +29,8 @@ pub enum Remedy {
     Wish(Value),
     /// Another package is installed instead: the package of an extension cannot be changed.
     Package(String),
-    /// The check of CRD upgrades is switched off for the extension.
-    UncheckedCrds,
+    /// Unsafe changes of CRDs are told, and made, for the extension.
+    AcceptedCrds,
     /// The extension watches this namespace; none is all.
     Watch(Option<String>),
     /// The extension names this account.
@@ -111,11 +111,9 @@ impl Remedy {
             Self::Package(near) => {
                 return vec![format!("mainstay uninstall {}", shell_word(own)), format!("mainstay install {}", shell_word(near))];
             }
-            Self::UncheckedCrds => patched(
-                "clusterextension",
-                own,
-                &json!({"spec": {"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}}),
-            ),
+            Self::AcceptedCrds => {
+                format!("kubectl annotate clusterextension {} {CRD_UPGRADE_SAFETY}={WARN} --overwrite", shell_word(own))
+            }
             Self::Watch(namespace) if in_field => {
                 patched("clusterextension", own, &json!({"spec": {"config": {"inline": {"watchNamespace": namespace}}}}))
             }
@@ -183,9 +181,7 @@ impl Remedy {
         match self {
             Self::Wish(wish) => patch(snapshot, &json!({"spec": {"source": {"catalog": wish}}})),
             Self::Package(near) => patch(snapshot, &json!({"spec": {"source": {"catalog": {"packageName": near}}}})),
-            Self::UncheckedCrds => {
-                patch(snapshot, &json!({"spec": {"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}}))
-            }
+            Self::AcceptedCrds => patch(snapshot, &json!({"metadata": {"annotations": {CRD_UPGRADE_SAFETY: WARN}}})),
             Self::Watch(namespace) if watches_by_field(&snapshot.extension) => {
                 patch(snapshot, &json!({"spec": {"config": {"inline": {"watchNamespace": namespace}}}}))
             }
