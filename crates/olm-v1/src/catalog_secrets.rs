@@ -37,13 +37,16 @@ pub struct CatalogSecretError {
     pub problem: String,
 }
 
+/// Who is told the name of a Secret that changed.
+type Wake = Box<dyn Fn(&str) + Send + Sync>;
+
 /// The pull secrets of all catalogs.
 pub struct CatalogSecrets {
     client: Client,
     namespace: String,
     /// The Secrets that are followed, by name.
     followed: Mutex<HashMap<String, Cache>>,
-    wake: Arc<OnceLock<Box<dyn Fn(&str) + Send + Sync>>>,
+    wake: Arc<OnceLock<Wake>>,
     stop: CancellationToken,
     _ended: DropGuard,
 }

@@ -242,6 +242,11 @@ impl Images {
         Ok((digest, folder))
     }
 
+    /// Whether the image was unpacked for this extension.
+    fn is_here(&self, extension: &str, reference: &Reference) -> bool {
+        reference.digest().is_some_and(|digest| self.bundles.get(extension, digest).is_ok_and(|folder| folder.is_some()))
+    }
+
     /// The turn to read or unpack a content. What is given up by those who waited for it may go on for a while on its thread: until it ends,
     /// nobody begins the same again, so that a content without end costs one thread and no more.
     async fn turn(&self, digest: &Digest) -> tokio::sync::OwnedMutexGuard<()> {
@@ -297,8 +302,15 @@ impl CatalogImages for Images {
 impl BundleSource for Images {
     async fn bundle(&self, extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure> {
         let reference = Reference::parse_familiar(&image.reference).map_err(|error| failure(&error))?;
-        let unusable = |problem| PullFailure { message: problem, terminal: false };
-        let own = self.credentials(image.pull_secret.as_deref()).await.map_err(unusable)?;
+        let own = match self.credentials(image.pull_secret.as_deref()).await {
+            Ok(own) => own,
+            // What was pulled for this extension is used without its registry.
+            Err(problem) if self.is_here(extension, &reference) => {
+                tracing::debug!(extension, problem, "the catalog's pull secret cannot be used, and is not needed");
+                None
+            }
+            Err(message) => return Err(PullFailure { message, terminal: false }),
+        };
         let own = own.as_ref();
         if let Some(digest) = reference.digest()
             && let Some(bundle) = self.remembered(digest)

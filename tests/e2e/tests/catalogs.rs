@@ -1,11 +1,38 @@
 //! Catalogs and extensions of our own examples, by the command line and by kubectl.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::time::Duration;
+
 use mainstay_e2e::bundles::{
     self, Toy, catalog, condition, extension, offline, publish, push_catalog, until_installed, until_said, until_serving, write,
 };
-use mainstay_e2e::{Cluster, Options, Registry, need_embedded, need_kubectl};
+use mainstay_e2e::{Cluster, Options, Registry, eventually, need_embedded, need_kubectl};
 use serde_json::{Value, json};
+
+/// OLM1-CAT-20, MS-CLI-05: a catalog with a pull secret of its own waits for that Secret, says what is wrong with it, and serves once it is there.
+#[test]
+fn a_pull_secret_of_its_own() {
+    let Some(()) = need_kubectl() else { return };
+    let cluster = Cluster::up(&[]);
+    let registry = Registry::ours();
+    let bundles = cluster.folder().join("bundles");
+    Toy::new("gadget", "1.0.0").write(&bundles);
+    let reference = publish(&registry, &bundles, cluster.folder(), "latest");
+    cluster.mainstay(&["catalog", "add", "team", "--ref", &reference, "--pull-secret", "team-registry", "--no-wait"]).ok();
+    eventually("the Secret is missed", Duration::from_secs(120), || {
+        let live = cluster.get(&["clustercatalog", "team"]).unwrap();
+        let message = condition(&live, "Progressing")["message"].as_str().unwrap_or_default().to_owned();
+        let told = message.contains("secret olmv1-system/team-registry, which annotation") && message.contains("does not exist");
+        if told { Ok(()) } else { Err(message) }
+    });
+    let server = format!("--docker-server={}", reference.split('/').next().unwrap());
+    let create =
+        ["create", "secret", "docker-registry", "team-registry", "-n", "olmv1-system", "--docker-username=u", "--docker-password=p"];
+    cluster.kubectl(&[&create[..], &[&server]].concat()).ok();
+    until_serving(&cluster, "team");
+    let shown = cluster.mainstay(&["catalog", "show", "team"]).ok();
+    assert!(shown.contains("Secret:     team-registry"), "{shown}");
+}
 
 /// CATLG-68, OLM1-BUILD-10, OLM1-CAT-01..05, OLM1-CAT-08..09, OLM1-CAT-13..15, MS-CLI-02, MS-CLI-05, MS-CLI-06: a catalog is added, shown, searched, moved by its tag, disabled, removed.
 #[test]

@@ -26,6 +26,7 @@ const CATALOGD_METRICS_PORT: u16 = 7443;
 
 /// How both controllers are deployed.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of whoever deploys")]
 pub struct OlmV1 {
     /// Whether both are one program with one account.
     pub combined: bool,

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use kube::api::{Api, DeleteParams, ListParams};
 use mainstay_api::condition;
+use mainstay_api::lifecycle::PULL_SECRET;
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_apply::{Expect, ObjectRef, Until};
 use mainstay_oci::{ErrorKind, Reference};
 use mainstay_olm_v1::catalog::REMOVED_APIS;
+use mainstay_olm_v1::catalog_secrets::pull_secret;
 use mainstay_olm_v1::cluster_operator::catalogs::description;
 use serde_json::{Value, json};
 
@@ -32,7 +34,8 @@ const LOOK: Duration = Duration::from_millis(150);
 #[command(after_help = "\
 Examples:
   mainstay catalog add examples --ref localhost:5000/examples/catalog:latest
-  mainstay catalog add team --ref REGISTRY/CATALOG:TAG --poll 10m --priority 10")]
+  mainstay catalog add team --ref REGISTRY/CATALOG:TAG --poll 10m --priority 10
+  mainstay catalog add team --ref REGISTRY/CATALOG:TAG --pull-secret team-registry")]
 pub struct Add {
     /// What the catalog is called on the cluster
     name: String,
@@ -45,6 +48,9 @@ pub struct Add {
     /// Which catalog is preferred: the one with the highest number
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
+    /// A Secret of the controllers' namespace with credentials for its image and the images of its bundles
+    #[arg(long, value_name = "NAME")]
+    pull_secret: Option<String>,
     /// Do not wait until it serves
     #[arg(long, conflicts_with = "timeout")]
     no_wait: bool,
@@ -103,12 +109,15 @@ pub fn add(arguments: &Add) -> Result<(), Failure> {
             Some(minutes) => json!({"ref": arguments.reference, "pollIntervalMinutes": minutes}),
             None => json!({"ref": arguments.reference}),
         };
-        let object = json!({
+        let mut object = json!({
             "apiVersion": API_VERSION, "kind": "ClusterCatalog",
             // With it nobody asks the webhook that sets it (OLM1-CAT-03), which may not be served yet.
             "metadata": {"name": arguments.name, "labels": {NAME_LABEL: arguments.name}},
             "spec": {"priority": arguments.priority, "source": {"type": "Image", "image": image}},
         });
+        if let Some(secret) = &arguments.pull_secret {
+            object["metadata"]["annotations"] = json!({PULL_SECRET: secret});
+        }
         let (_, effect) = session.writer.apply(&object, true, &Expect::default()).await.map_err(|error| not_written(&error))?;
         if arguments.no_wait {
             return output::line(format!(
@@ -264,6 +273,7 @@ pub fn show(arguments: &Show) -> Result<(), Failure> {
             return output::value(&arguments.output, &object);
         }
         let reference = catalog.spec.source.image.as_ref().map(|image| image.reference.clone()).unwrap_or_default();
+        let secret = pull_secret(&catalog);
         let status = catalog.status.unwrap_or_default();
         output::line(format!("Name:       {}", arguments.name))?;
         if let Some(description) = description(&arguments.name) {
@@ -273,6 +283,9 @@ pub fn show(arguments: &Show) -> Result<(), Failure> {
         let resolved = status.resolved_source.map(|source| source.image.reference).unwrap_or_default();
         output::line(format!("Resolved:   {}", printable_line(&resolved)))?;
         output::line(format!("Priority:   {}", catalog.spec.priority))?;
+        if let Some(secret) = secret {
+            output::line(format!("Secret:     {}", printable_line(&secret)))?;
+        }
         output::line("Conditions:")?;
         let mut table = Table::new(&["TYPE", "STATUS", "REASON", "MESSAGE"]);
         for condition in &status.conditions {
