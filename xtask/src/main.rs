@@ -33,6 +33,8 @@ enum Command {
         #[arg(required = true)]
         modules: Vec<PathBuf>,
     },
+    /// Record README's first five minutes into docs/first-five-minutes.cast, with the program that is built (MAINSTAY_BIN, else the debug one).
+    Record,
     /// Print requirement, test and result, and the holes.
     Requirements {
         /// Only requirements whose ID begins so.
@@ -55,6 +57,17 @@ fn main() -> anyhow::Result<()> {
         Command::Protobuf { modules } => {
             protobuf::run(&modules, &root.join("crates/kinds/facts/resources.json"), &root.join("crates/protobuf/facts"))
         }
+        Command::Record => record(&root),
         Command::Requirements { prefix, results, holes } => requirements::print(&root, &prefix, results.as_deref(), holes),
     }
+}
+
+/// The test that compares the recording writes it, where it is told to.
+fn record(root: &Path) -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let test = ["test", "--package", "mainstay-e2e", "--test", "recording"];
+    let status = std::process::Command::new(cargo).args(test).env("MAINSTAY_RECORD", "1").current_dir(root).status()?;
+    anyhow::ensure!(status.success(), "the recording was not made: {status}");
+    println!("docs/first-five-minutes.cast is written");
+    Ok(())
 }

@@ -42,6 +42,9 @@ pub struct Global {
     /// Logs on stderr: off, error, warn, info, debug, trace, and COMPONENT=LEVEL,...; mainstay log-level --help lists the components
     #[arg(long, global = true, env = "MAINSTAY_LOG", value_name = "LEVELS", help_heading = "Global options")]
     pub log_level: Option<String>,
+    /// No progress on stderr, neither spinner nor lines
+    #[arg(long, global = true, env = "MAINSTAY_QUIET", value_parser = clap::builder::FalseyValueParser::new(), help_heading = "Global options")]
+    pub quiet: bool,
 }
 
 /// The commands as `mainstay --help` groups them.

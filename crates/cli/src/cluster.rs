@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kube::Client;
 use kube::config::Kubeconfig;
-use mainstay_apply::{Reason, WriteError, Writer};
+use mainstay_apply::{ObjectRef, Reason, WriteError, Writer};
 use mainstay_runtime::{Cluster, Kinds};
 
 use crate::errors::{Exit, Failure, note};
@@ -82,6 +82,9 @@ impl ClusterArgs {
             Place::InCluster => (Cluster::in_cluster().map_err(|error| Failure::failed("cluster", &error))?, "in-cluster".to_owned()),
             Place::Kubeconfig(file) => {
                 let subject = file.as_ref().map_or_else(|| "kubeconfig".to_owned(), |file| format!("kubeconfig {}", file.display()));
+                if file.as_deref().is_some_and(|file| !file.exists()) {
+                    return Err(Failure::new(Exit::Failed, subject, "no such file or directory"));
+                }
                 let opened = Cluster::from_kubeconfig(file.as_deref(), self.context.as_deref(), self.act_as.as_deref()).await;
                 let cluster = opened.map_err(|error| Failure::failed(&subject, &error))?;
                 (cluster, self.context.clone().map_or_else(|| current_context(file.as_deref()), Ok)?)
@@ -136,7 +139,9 @@ fn choose(arguments: &ClusterArgs, around: &Surroundings) -> Result<Place, Failu
         return Ok(Place::InCluster);
     }
     match (around.running.as_slice(), &around.default_kubeconfig) {
-        ([], None) => Err(Failure::new(Exit::NotFound, "cluster", "there is none; mainstay up starts one")),
+        ([], None) => Err(Failure::new(Exit::NotFound, "cluster", "not found")
+            .because("no embedded cluster is running, and no kubeconfig is there")
+            .hint("mainstay up starts one")),
         ([], Some(path)) => Ok(Place::Kubeconfig(Some(path.clone()))),
         (running, None) => the_embedded(running),
         (running, Some(path)) => {
@@ -183,7 +188,13 @@ pub fn refused(subject: impl Into<String>, error: &kube::Error) -> Failure {
                 408 | 504 => Exit::TimedOut,
                 _ => Exit::Failed,
             };
-            let failure = Failure::new(exit, subject, status.message.clone());
+            // The subject names the object; the API would name it once more, with its resource and group.
+            let named = format!("{:?} not found", subject.split_once(' ').map_or("", |(_, name)| name));
+            let message = if status.message.ends_with(&named) { "not found".to_owned() } else { status.message.clone() };
+            if let Some((_, why)) = message.split_once(" is forbidden: ") {
+                return Failure::new(exit, subject, "forbidden").because(why);
+            }
+            let failure = Failure::new(exit, subject, message);
             if status.code == 404 && status.message.contains("could not find the requested resource") {
                 return failure
                     .because("the cluster does not serve this kind: OLM v1 is not installed on it")
@@ -212,7 +223,17 @@ pub fn not_written(error: &WriteError) -> Failure {
         WriteError::TimedOut { .. } => Exit::TimedOut,
         _ => Exit::Failed,
     };
-    Failure::of(exit, "cluster", error)
+    match error {
+        // The object first; the server's message says the rest.
+        WriteError::Refused { object, message, .. } => {
+            Failure::new(exit, format!("{} {}", object.kind.to_lowercase(), placed(object)), message.clone())
+        }
+        _ => Failure::of(exit, "cluster", error),
+    }
+}
+
+fn placed(object: &ObjectRef) -> String {
+    if object.namespace.is_empty() { object.name.clone() } else { format!("{}/{}", object.namespace, object.name) }
 }
 
 #[cfg(test)]

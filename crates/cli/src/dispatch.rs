@@ -13,7 +13,7 @@ use crate::args::{Cli, ColorWhen, Command};
 use crate::cobra::{Groups, Outcome};
 use crate::errors::{Exit, Failure};
 use crate::screen::{self, Kind};
-use crate::{args, cobra, commands, logging, output, private};
+use crate::{args, cobra, commands, logging, output, private, progress};
 
 /// Runs the command that the arguments name.
 pub fn run(argv: Vec<OsString>) -> ExitCode {
@@ -50,6 +50,9 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
             };
         }
     };
+    if cli.global.quiet {
+        progress::be_quiet();
+    }
     match cli.global.color {
         ColorWhen::Auto => {}
         ColorWhen::Always => anstream::ColorChoice::Always.write_global(),

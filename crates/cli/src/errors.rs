@@ -143,7 +143,7 @@ impl Failure {
             return;
         }
         // A finding's text is escaped already, and only what it says itself stands at the beginning of a line.
-        for line in printable::finding(&self.finding).to_text().lines() {
+        for line in printable::finding(&said_once(&self.finding)).to_text().lines() {
             let line = if let Some(rest) = line.strip_prefix("error:") {
                 format!("{}{rest}\n", "error:".red().bold())
             } else if let Some(rest) = line.strip_prefix("hint:") {
@@ -154,6 +154,44 @@ impl Failure {
             screen::err(&line, Kind::Drawn);
         }
     }
+}
+
+/// Errors of the operating system as this program says them; Rust's begin with a capital letter and end with a number.
+const SYSTEM: [&str; 6] =
+    ["No such file or directory", "Permission denied", "Is a directory", "Not a directory", "Connection refused", "File exists"];
+
+/// The finding with everything said once and in one wording: its message does not repeat the object that the subject names, and no cause repeats
+/// the message.
+fn said_once(finding: &Finding) -> Finding {
+    let mut once = finding.clone();
+    once.message = in_one_wording(&finding.message);
+    let object = finding.subject.split_once(' ').map_or(finding.subject.as_str(), |(_, object)| object);
+    for name in [finding.subject.as_str(), object] {
+        if let Some(rest) = once.message.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).filter(|_| !name.is_empty()) {
+            once.message = rest.to_owned();
+        }
+    }
+    fn reworded(cause: &mut Cause) {
+        cause.message = in_one_wording(&cause.message);
+        cause.causes.iter_mut().for_each(reworded);
+    }
+    once.causes.iter_mut().for_each(reworded);
+    let message = once.message.clone();
+    once.causes.retain(|cause| !cause.causes.is_empty() || !message.contains(&cause.message));
+    once
+}
+
+fn in_one_wording(text: &str) -> String {
+    let mut text = text.to_owned();
+    for words in SYSTEM {
+        let (first, rest) = words.split_at(1);
+        text = text.replace(words, &format!("{}{rest}", first.to_lowercase()));
+    }
+    while let Some(at) = text.find(" (os error ") {
+        let Some(end) = text[at..].find(')') else { break };
+        text.replace_range(at..=at + end, "");
+    }
+    text
 }
 
 /// A warning on stderr.
@@ -185,4 +223,32 @@ fn one_line(cause: &Cause) -> String {
     let mut out = String::new();
     write(cause, &mut out);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MS-CLI-06: the object once, the system's words in one form, no cause that repeats the message.
+    #[test]
+    fn everything_is_said_once() {
+        let told = |subject: &str, message: &str, causes: &[&str]| {
+            let failure = causes.iter().fold(Failure::new(Exit::Failed, subject, message), |failure, cause| failure.because(*cause));
+            said_once(&failure.finding).to_text()
+        };
+        for (subject, message, causes, wanted) in [
+            ("/x", "/x: no such file or directory", &[][..], "error: /x: no such file or directory"),
+            ("bundle /x", "/x: No such file or directory (os error 2)", &[], "error: bundle /x: no such file or directory"),
+            (
+                "file /x",
+                "cannot be read",
+                &["Permission denied (os error 13)"],
+                "error: file /x: cannot be read\n  because permission denied",
+            ),
+            ("image a", "registry answered 404: gone", &["registry answered 404"], "error: image a: registry answered 404: gone"),
+            ("cluster", "not found", &[], "error: cluster: not found"),
+        ] {
+            assert_eq!(told(subject, message, causes).trim_end(), wanted);
+        }
+    }
 }

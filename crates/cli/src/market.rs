@@ -148,7 +148,7 @@ impl Market {
             // A package that nobody has is not found; everything else is impossible as asked.
             let nobody =
                 matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
-            if nobody { failure.exits(Exit::NotFound) } else { failure }
+            if nobody { failure.exits(Exit::NotFound).hint("mainstay catalog search shows the packages that there are") } else { failure }
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,18 @@ use crate::printable::printable_line;
 /// Transfers that end sooner are not worth a line.
 const SHORT: Duration = Duration::from_millis(500);
 
+/// Whether no progress is told, for the whole process.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Tells no progress from now on.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+fn quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
 /// What is being done, step by step.
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -25,7 +38,7 @@ pub struct Progress {
 impl Progress {
     /// Begins.
     pub fn start() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = (std::io::stderr().is_terminal() && !quiet()).then(|| {
             let bar = spinner();
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
@@ -44,7 +57,7 @@ impl Progress {
     /// Something is going on; the same text again is not said again.
     pub fn doing(&mut self, what: &str) {
         let what = what.lines().next().unwrap_or_default();
-        if self.last == what {
+        if self.last == what || quiet() {
             return;
         }
         what.clone_into(&mut self.last);
@@ -73,7 +86,7 @@ fn spinner() -> ProgressBar {
 
 /// The same client that shows long transfers on a terminal, while they last; elsewhere the very same.
 pub fn shown(client: Client) -> Client {
-    if !std::io::stderr().is_terminal() {
+    if !std::io::stderr().is_terminal() || quiet() {
         return client;
     }
     let line = Mutex::new(Line::default());

@@ -61,7 +61,7 @@ fn a_cluster_in_the_background() {
     home.run(&["down"], 3);
     let alone = home.run(&["version"], 0);
     assert_eq!(alone.stdout, format!("Client Version: v{}\n", env!("CARGO_PKG_VERSION")));
-    assert_eq!(alone.stderr, "cluster: there is none; mainstay up starts one\n");
+    assert_eq!(alone.stderr, "cluster: not found: no embedded cluster is running, and no kubeconfig is there\n");
     home.up("one");
     let both: Value = serde_json::from_str(&home.run(&["version", "-o", "json"], 0).stdout).unwrap();
     let server = both["serverVersion"]["gitVersion"].as_str().unwrap();
@@ -238,7 +238,29 @@ fn an_administrators_binding_stays() {
         let missing = home.run(&["install", "beacon", "--catalog", catalog, "--dry-run"], 3).stderr;
         assert!(missing.contains("the cluster has no catalog of this name") && missing.contains(said), "{missing}");
     }
+    // What is not there is said in one way, and what was probably meant is named.
+    for verb in
+        [&["describe", "nope"][..], &["history", "nope"], &["upgrade", "nope", "--yes"], &["uninstall", "nope", "--yes"], &["wait", "nope"]]
+    {
+        let missing = home.run(verb, 3).stderr;
+        assert!(missing.contains("error: clusterextension nope: not found\nhint: mainstay list shows "), "{verb:?}: {missing}");
+    }
+    let meant = home.run(&["install", "becon", "--yes"], 3).stderr;
+    assert!(meant.contains("hint: mainstay install beacon installs beacon, if that is what is meant\n"), "{meant}");
+    let unknown = home.run(&["install", "zzz", "--yes"], 3).stderr;
+    assert!(unknown.ends_with("hint: mainstay catalog search shows the packages that there are\n"), "{unknown}");
+    let forbidden = home.run(&["describe", "nope", "--as", "stranger"], 4).stderr;
+    assert!(
+        forbidden.starts_with("error: clusterextension nope: forbidden\n  because User \"stranger\" cannot get resource"),
+        "{forbidden}"
+    );
+
     home.run(&["install", "beacon", "--version", "1.0.x", "--grant", "admin", "--yes"], 0);
+    // The nearest version that can be applied, as a call of the command that was refused; what it names, works.
+    for verb in [&["upgrade", "beacon", "--version", "9.x", "--yes"][..], &["plan", "upgrade", "beacon", "--version", "9.x"]] {
+        let refused = home.run(verb, 4).stderr;
+        assert!(refused.contains("hint: mainstay upgrade beacon leads to beacon 1."), "{verb:?}: {refused}");
+    }
     for words in [&["upgrade", "beacon", "--grant", "minimal", "--yes"][..], &["plan", "upgrade", "beacon", "--grant", "minimal"]] {
         let refused = home.run(words, 4).stderr;
         assert!(

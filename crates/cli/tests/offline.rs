@@ -300,3 +300,25 @@ fn generating_in_place_keeps_the_manifests() {
     assert!(folder.path().join("metadata/annotations.yaml").is_file());
     assert_eq!(std::fs::read(manifests.join("csv.yaml")).unwrap(), written);
 }
+
+/// MS-CLI-06: a path that is not there is said once, in one wording, by every command that takes one.
+#[test]
+fn missing_paths_are_said_once() {
+    for (args, exit) in [
+        (&["resolve", "beacon", "--catalog", "/no/such"][..], 1),
+        (&["graph", "beacon", "--catalog", "/no/such"], 1),
+        (&["catalog", "lint", "/no/such"], 1),
+        (&["catalog", "diff", "/no/such", "/no/such"], 1),
+        (&["catalog", "build", "/no/such", "--push", "127.0.0.1:1/a"], 1),
+        (&["bundle", "validate", "/no/such"], 1),
+        (&["bundle", "diff", "/no/such", "/no/such"], 1),
+        (&["crd", "check", "/no/such", "/no/such"], 1),
+        (&["plan", "-f", "/no/such", "--kubeconfig", "/no/such"], 1),
+        (&["list", "--kubeconfig", "/no/such"], 1),
+        (&["apply-plan", "/no/such", "--kubeconfig", "/no/such"], 3),
+    ] {
+        let told = check(args, exit).stderr;
+        assert_eq!(told.matches("/no/such").count(), 1, "{args:?}: {told}");
+        assert!(told.starts_with("error: ") && told.ends_with("/no/such: no such file or directory\n"), "{args:?}: {told}");
+    }
+}

@@ -304,6 +304,14 @@ fn obey(scene: &mut Scene, line: &str) -> bool {
             let gate = gate.strip_prefix("--feature-gates=").and_then(|gate| gate.strip_suffix("=true")).unwrap();
             scene.gates = scene.gates.with(gate).unwrap();
         }
+        [["mainstay", "graph", package]] => {
+            let has = |catalog: &CatalogFact| match &catalog.content {
+                CatalogContent::Held(source) => source.package(package).is_some(),
+                _ => false,
+            };
+            assert!(scene.catalogs.iter().any(has), "{line}: no catalog has the package");
+            return false;
+        }
         [["mainstay", verb, ..]] => {
             assert!(["explain", "describe", "graph", "catalog", "list", "status", "history", "approve"].contains(verb), "{line}");
             assert!(*verb != "catalog" || ["search", "list", "add", "mirror"].iter().any(|word| line.contains(word)), "{line}");

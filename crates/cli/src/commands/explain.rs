@@ -147,11 +147,14 @@ async fn package(session: &Session, name: &str, guessed: bool, progress: &mut Pr
     if answer.situation != "unknown-package" {
         return Ok(answer);
     }
-    let what = if guessed { "there is no extension and no package of this name" } else { "no catalog has it" };
+    let what = if guessed { "no extension and no package has this name" } else { "no catalog has it" };
     let failure = Failure::new(Exit::NotFound, if guessed { name.to_owned() } else { format!("package {name}") }, what);
     let failure = match &answer.next {
+        Some(next) if next.commands.is_empty() => failure.hint(next.text.as_str()),
         Some(next) => {
-            failure.hint(std::iter::once(next.text.as_str()).chain(next.commands.iter().map(String::as_str)).collect::<Vec<_>>().join(" "))
+            let text = next.text.trim_end_matches(':');
+            let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+            failure.hint(format!("{}: {}{rest}", next.commands.join(" && "), first.to_lowercase()))
         }
         None => failure,
     };

@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                     return output::line(format!("{subject}: {said}"));
                 }
                 Look::Absent => {
-                    return Err(Failure::new(Exit::NotFound, subject, "does not exist")
+                    return Err(Failure::new(Exit::NotFound, subject, "not found")
                         .hint("mainstay list shows the extensions, mainstay catalog list the catalogs"));
                 }
                 Look::Never(why) => {

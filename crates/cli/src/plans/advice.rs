@@ -87,6 +87,14 @@ pub async fn hints(
     let answer = answer.weighed(&facts, &outcomes);
     let works = answer.next.iter().chain(&answer.alternatives).filter(|action| action.remedy.is_some() && action.works());
     let mut hints: Vec<(String, String)> = Vec::new();
+    // What was probably meant is worth being told although something else is in its way.
+    let meant = answer.alternatives.iter().filter(|action| action.refused.is_some()).find_map(|action| match &action.remedy {
+        Some(Remedy::Package(near)) => Some(near),
+        _ => None,
+    });
+    hints.extend(
+        meant.map(|near| (format!("mainstay explain package {}", shell_word(near)), format!("shows {near}, if that is what is meant"))),
+    );
     for hint in works.filter_map(|action| hint(change, exists, action)) {
         if !hints.contains(&hint) && hints.len() < HINTS {
             hints.push(hint);
@@ -112,6 +120,7 @@ fn hint(change: &Change, exists: bool, action: &Action) -> Option<(String, Strin
     let what = match (remedy, &action.leads_to) {
         (Remedy::Package(near), _) => format!("installs {near}, if that is what is meant"),
         (_, Some(leads_to)) => format!("leads to {leads_to}"),
+        (Remedy::Grant { .. }, None) if !exists => "makes an account with the permissions that are needed".to_owned(),
         (remedy, None) => does(remedy),
     };
     let warning = action.warning.as_ref().map(|warning| format!(" ({warning})")).unwrap_or_default();
@@ -166,6 +175,9 @@ fn worded(change: &Change, remedy: &Remedy) -> Option<String> {
                 }
             }
             Some(wish.command())
+        }
+        (Change::Install(wish), Remedy::Grant { .. }) if wish.service_account.is_some() => {
+            Some(InstallWish { service_account: None, ..wish.clone() }.command())
         }
         (Change::Install(wish), Remedy::Package(near)) => {
             Some(InstallWish { package: near.clone(), name: near.clone(), ..wish.clone() }.command())

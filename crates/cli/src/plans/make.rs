@@ -190,7 +190,7 @@ impl Making<'_, '_> {
         };
         Err(match nearest(name, catalogs.iter().map(|catalog| catalog.name.as_str())) {
             Some(near) => failure.hint(format!("did you mean {near}?")),
-            None => failure.hint("mainstay catalog list"),
+            None => failure.hint("mainstay catalog list shows the catalogs"),
         })
     }
 
@@ -510,8 +510,7 @@ impl Making<'_, '_> {
     async fn existing(&mut self, name: &str) -> Result<Value, Failure> {
         let found = self.world.look(&place(name)).await?;
         found.ok_or_else(|| {
-            Failure::new(Exit::NotFound, format!("clusterextension {name}"), "there is none of this name")
-                .hint("mainstay list shows what is installed")
+            Failure::new(Exit::NotFound, format!("clusterextension {name}"), "not found").hint("mainstay list shows what is installed")
         })
     }
 
@@ -572,6 +571,9 @@ impl Making<'_, '_> {
         let shows = |hint: &String| hint.starts_with("mainstay graph ");
         let install = matches!(change, Change::Install(_));
         problem.hints.retain(|hint| (install && *hint == policy) || (hints.is_empty() && shows(hint)));
+        if problem.unknown_package && hints.is_empty() {
+            problem.hints.push("mainstay catalog search shows the packages that there are".to_owned());
+        }
         problem.hints.extend(hints.iter().map(|(command, what)| format!("{command} {what}")));
         problem.tried = hints;
     }

@@ -60,7 +60,7 @@ impl Saved {
         let subject = || format!("plan {}", path.display());
         let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed(subject(), error);
         let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::new(Exit::NotFound, subject(), "there is no such file"),
+            std::io::ErrorKind::NotFound => Failure::new(Exit::NotFound, subject(), "no such file or directory"),
             _ => failed(&error),
         })?;
         if metadata.len() > BYTES {

@@ -33,6 +33,7 @@ mod words;
 use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use mainstay_resolver::{CandidateCatalog, CatalogState};
 
 use super::facts::Snapshot;
 use super::plan::{Plan, Verdict};
@@ -203,6 +204,20 @@ fn name(extension: &ClusterExtension) -> &str {
 
 fn package(extension: &ClusterExtension) -> &str {
     extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name)
+}
+
+/// The command that shows what there is of the package; where no catalog that can be asked has it, the one that shows the catalogs.
+fn overview(facts: &Facts) -> String {
+    let package = package(&facts.snapshot.extension);
+    let has = |catalog: &CandidateCatalog<'_>| match catalog.state {
+        CatalogState::Content(source) => source.package(package).is_some(),
+        _ => false,
+    };
+    if candidates(&facts.snapshot.catalogs).iter().any(has) {
+        format!("mainstay graph {}", shell_word(package))
+    } else {
+        "mainstay catalog list".to_owned()
+    }
 }
 
 fn extension_subject(name: &str) -> String {

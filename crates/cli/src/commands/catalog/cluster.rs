@@ -319,7 +319,7 @@ pub fn search(arguments: &super::search::Arguments, only: Option<&str>) -> Resul
             return output::value(&arguments.output, &Value::Array(found));
         }
         if found.is_empty() {
-            return Err(Failure::new(Exit::NotFound, format!("packages like {:?}", arguments.text), "there are none")
+            return Err(Failure::new(Exit::NotFound, format!("packages like {:?}", arguments.text), "not found")
                 .hint("mainstay catalog search without a text shows all"));
         }
         package_table(&found).print()

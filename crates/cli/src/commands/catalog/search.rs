@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     if found.is_empty() {
-        return Err(Failure::new(Exit::NotFound, format!("packages like {:?}", arguments.text), "there are none")
+        return Err(Failure::new(Exit::NotFound, format!("packages like {:?}", arguments.text), "not found")
             .hint("mainstay catalog search --catalog CATALOG without a text shows all"));
     }
     table(&found, arguments.text.is_empty()).print()

@@ -18,7 +18,7 @@ use crate::output::{self, Format, Table};
 pub(super) async fn show(session: &Session, name: &str, format: Option<&Format>) -> Result<(), Failure> {
     let Some(known) = Known::read(session, name).await? else {
         return Err(
-            Failure::new(Exit::NotFound, format!("clusterextension {name}"), "does not exist").hint("mainstay list shows the extensions")
+            Failure::new(Exit::NotFound, format!("clusterextension {name}"), "not found").hint("mainstay list shows the extensions")
         );
     };
     let Some(installed) = known.installed() else {

@@ -6,7 +6,7 @@ use mainstay_bundle::{Bundle, Refusal, RenderError};
 use super::super::facts::PullFailure;
 use super::super::plan::ContentError;
 use super::words::{certificate, dated, first_line, held};
-use super::{Action, Explanation, Facts, Remedy, name, package};
+use super::{Action, Explanation, Facts, Remedy, name, overview};
 
 pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explanation {
     let text = failure.message.to_lowercase();
@@ -37,8 +37,7 @@ pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explana
 pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let (name, bundle_name) = (name(extension), &bundle.csv.name);
-    let other =
-        || Action::new("Ask for a version that does without, if there is one:").command(format!("mainstay graph {}", package(extension)));
+    let other = || Action::new("Ask for a version that does without, if there is one:").command(overview(facts));
     let gate = |gate: &'static str| Action::new("Turn the feature on where the controller is started:").by(extension, Remedy::Gate(gate));
     let unsupported = |summary: String| held(facts, "unsupported-bundle", summary);
     match error {
@@ -84,10 +83,7 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> E
         }
         ContentError::Render(error) => held(facts, "invalid-bundle", format!("the content of {bundle_name} is not in order"))
             .because(first_line(&error.to_string()).to_owned())
-            .then(
-                Action::new("The bundle is at fault: ask for another version, and tell whoever makes it.")
-                    .command(format!("mainstay graph {}", package(extension))),
-            )
+            .then(Action::new("The bundle is at fault: ask for another version, and tell whoever makes it.").command(overview(facts)))
             .or_nearby(facts),
     }
 }

@@ -15,7 +15,7 @@ use super::cause::{candidates, providers};
 use super::remedy::resource;
 use super::retired::retired;
 use super::words::held;
-use super::{Action, Explanation, Facts, Remedy, installed, listed, name, package, shell_word};
+use super::{Action, Explanation, Facts, Remedy, installed, listed, name, overview, package, shell_word};
 
 /// OLM1-OWN-04.
 pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
@@ -224,8 +224,7 @@ pub(super) fn not_served(facts: &Facts, target: &ObjectRef) -> Explanation {
                 target.kind, target.api_version
             ))
             .then(
-                Action::new("This version is for older clusters. Look for one that does without, and ask for it:")
-                    .command(format!("mainstay graph {}", package(&facts.snapshot.extension))),
+                Action::new("This version is for older clusters. Look for one that does without, and ask for it:").command(overview(facts)),
             )
             .or_nearby(facts);
     }

@@ -114,7 +114,7 @@ fn refused(facts: &PackageFacts, subject: String, refusal: &Refusal) -> Explanat
                 None if facts.catalogs.is_empty() => answer.then(
                     Action::new("The cluster has no catalog. Add one:").command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"),
                 ),
-                None => answer.then(Action::new("Look for the right name:").command(format!("mainstay catalog search {package}"))),
+                None => answer.then(Action::new("Look for the right name:").command("mainstay catalog search")),
             }
         }
         RefusalKind::CatalogFailed { catalog, reason, .. } => {

@@ -7,7 +7,7 @@
 use super::super::facts::Snapshot;
 use super::super::plan::{Plan, Verdict};
 use super::words::first_line;
-use super::{Action, Cause, Explanation, Facts, Remedy, name, objects, package};
+use super::{Action, Cause, Explanation, Facts, Remedy, name, objects, overview, shell_word};
 
 /// What came of planning a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,9 +88,11 @@ impl Explanation {
             let guessed = self.next.as_ref().is_some_and(|next| next.guess);
             let said = |action: &Action| guessed && action.remedy.is_none();
             let better = better.or_else(|| self.alternatives.iter().position(said).map(|at| self.alternatives.remove(at)));
-            let better = better.unwrap_or_else(|| {
-                Action::new("What was tried leads only to versions that would be refused. Look at what there is:")
-                    .command(format!("mainstay graph {}", package(&facts.snapshot.extension)))
+            let better = better.unwrap_or_else(|| match self.next.as_ref().and_then(|next| next.remedy.as_ref()) {
+                Some(Remedy::Package(near)) => Action::new(format!("Did you mean {near}? See what is in its way:"))
+                    .command(format!("mainstay explain package {}", shell_word(near))),
+                _ => Action::new("What was tried leads only to versions that would be refused. Look at what there is:")
+                    .command(overview(facts)),
             });
             self.alternatives.extend(self.next.replace(better).filter(|next| !next.guess));
         }

@@ -10,14 +10,13 @@ use serde_json::{Map, Value, json};
 use super::super::dependencies::satisfiable;
 use super::catalog::trouble;
 use super::cause::candidates;
-use super::{Action, Explanation, Facts, Remedy, State, listed, package, shell_word, words};
+use super::{Action, Explanation, Facts, Remedy, State, listed, overview, package, words};
 
 /// How many versions or names are listed.
 const LISTED: usize = 8;
 
 pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
     let extension = &*facts.snapshot.extension;
-    let package = package(extension);
     let mut answer = match &refusal.kind {
         RefusalKind::NoSingleBundle { tied, .. } if !tied.is_empty() => tie(facts, tied),
         RefusalKind::NoSingleBundle { .. } if refusal.catalogs.iter().all(|report| !report.package_found) => unknown(facts, refusal),
@@ -50,7 +49,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
                 .because(reason.clone())
                 .then(
                     Action::new("The catalog is at fault: tell whoever makes it. Until then, ask for another version of the package:")
-                        .command(format!("mainstay graph {package}")),
+                        .command(overview(facts)),
                 )
         }
         RefusalKind::UnsupportedDependency { bundle, property } => dependency(facts, bundle, property),
@@ -60,7 +59,7 @@ pub(super) fn explain(facts: &Facts, refusal: &Refusal) -> Explanation {
     if is_away(facts, refusal) {
         return away(facts, refusal, answer);
     }
-    with_hints(&mut answer, extension, &refusal.hints);
+    with_hints(facts, &mut answer, &refusal.hints);
     answer
 }
 
@@ -173,7 +172,7 @@ fn unknown(facts: &Facts, refusal: &Refusal) -> Explanation {
         Some(near) => Action::new(format!("Did you mean {near}? The package of an extension cannot be changed, so make a new one:"))
             .by(extension, Remedy::Package(near.clone())),
         None => Action::new("Look for the right name, or add a catalog that has the package:")
-            .command(format!("mainstay catalog search {}", shell_word(package)))
+            .command("mainstay catalog search")
             .command("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG"),
     })
 }
@@ -292,8 +291,8 @@ fn needs(facts: &Facts, bundle: &str) -> Vec<String> {
 }
 
 /// What was tried and works: the mildest first.
-fn with_hints(answer: &mut Explanation, extension: &ClusterExtension, hints: &[Hint]) {
-    let package = package(extension);
+fn with_hints(facts: &Facts, answer: &mut Explanation, hints: &[Hint]) {
+    let extension = &*facts.snapshot.extension;
     let mut actions: Vec<(u8, Action)> =
         hints.iter().filter_map(|hint| action(extension, hint).map(|(forced, action)| (cost(hint, forced), action))).collect();
     actions.sort_by_key(|(cost, _)| *cost);
@@ -305,7 +304,7 @@ fn with_hints(answer: &mut Explanation, extension: &ClusterExtension, hints: &[H
     if answer.next.is_none() {
         answer.next = Some(
             Action::new("Nothing that was tried leads to a version. Look at what there is, and how one version follows another:")
-                .command(format!("mainstay graph {package}")),
+                .command(overview(facts)),
         );
     }
 }
