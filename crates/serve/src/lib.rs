@@ -12,12 +12,14 @@
 //! ```
 
 mod error;
+pub mod fair;
 mod files;
 mod gzip;
 mod places;
 mod sent;
 mod server;
 mod stalled;
+mod steps;
 mod tls;
 
 pub use error::Error;
