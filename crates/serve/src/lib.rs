@@ -14,6 +14,7 @@
 mod error;
 pub mod fair;
 mod files;
+pub mod fuzz;
 mod gzip;
 mod places;
 mod sent;
