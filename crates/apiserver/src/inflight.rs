@@ -19,10 +19,10 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 use mainstay_rbac::UserInfo;
 use mainstay_serve::Place;
+use mainstay_serve::fair::{Asked, Fair, Full, Rules, Share};
 
 use crate::api::TrustedIdentity;
 use crate::error::{ApiError, Result};
-use crate::fair::{Asked, Fair, Full, Rules, Share};
 use crate::request::{Query, RequestInfo};
 use crate::respond::Answer;
 use crate::turns::Turns;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use mainstay_serve::fair::{Asked, Fair, Rules, Share};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-use crate::fair::{Asked, Fair, Rules, Share};
 use crate::inflight::Caller;
 
 /// How many may wait for a turn: more than there are requests, which are bounded elsewhere.

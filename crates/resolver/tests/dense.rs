@@ -1,5 +1,5 @@
 //! Many packages that contradict each other, each with almost every other one.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod language;
 
@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use language::World;
 use mainstay_resolver::joint::{Component, Problem, solve};
+use serde_json::json;
 
 const PACKAGES: usize = 50;
 const VERSIONS: usize = 4;
@@ -69,4 +70,45 @@ fn one_wish_is_asked_about() {
     assert!(told(&one).is_some_and(|text| text.contains("requires package")), "{:?}", told(&one));
     let others = one.iter().filter(|component| !component.subjects.contains(about));
     assert!(others.filter_map(|component| component.outcome.as_ref().err()).all(|conflict| conflict.facts.len() == 1));
+}
+
+/// More pigeons than holes: `root` and `also` require packages of which each requires a version of its own of one of too few others. Nothing but
+/// trying shows that there is no way.
+fn pigeons(holes: usize) -> World {
+    let mut text = "catalog main\nhealthy 1.0.0 @stable package=other:\">=1.0.0\"\nother 1.0.0 @stable\n".to_owned();
+    let requires: String = (0..=holes).map(|pigeon| format!(" package=pigeon{pigeon}:\"1.0.0\"")).collect();
+    for root in ["root", "also"] {
+        writeln!(text, "{root} 1.0.0 @stable{requires}").unwrap();
+    }
+    for pigeon in 0..=holes {
+        let package =
+            |hole: usize| json!({"package": {"packageName": format!("hole{hole}"), "versionRange": format!("{}.0.0", pigeon + 1)}});
+        let any = json!({"failureMessage": "none", "any": {"constraints": (0..holes).map(package).collect::<Vec<_>>()}});
+        writeln!(text, "pigeon{pigeon} 1.0.0 @stable constraint={any}").unwrap();
+        for hole in 0..holes {
+            writeln!(text, "hole{hole} {}.0.0 @stable", pigeon + 1).unwrap();
+        }
+    }
+    text.push_str("add-missing\nwish first root\nwish second healthy\nwish third also\n");
+    World::read(&text)
+}
+
+/// MS-EXPL-05: requirements that take for ever to be tried are given up with words for it, every time in the same way, and stand in
+/// nobody's way; those that can be tried are explained.
+#[test]
+fn requirements_that_take_for_ever_are_given_up() {
+    for (holes, told) in [(3, "requires package"), (12, "too many combinations to try them all")] {
+        let world = pigeons(holes);
+        let catalogs = world.candidates();
+        let components = solve(&world.problem(&catalogs));
+        for component in &components {
+            match (&component.subjects[..], &component.outcome) {
+                ([one], Ok(solution)) if one.ends_with("second") => assert_eq!(solution.added.len(), 1),
+                ([one], Err(conflict)) if !one.ends_with("second") => assert!(conflict.to_string().contains(told), "{holes}: {conflict}"),
+                other => panic!("{holes}: {other:?}"),
+            }
+        }
+        assert_eq!(components.len(), 3);
+        assert_eq!(format!("{components:?}"), format!("{:?}", solve(&world.problem(&catalogs))));
+    }
 }

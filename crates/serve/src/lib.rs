@@ -12,12 +12,15 @@
 //! ```
 
 mod error;
+pub mod fair;
 mod files;
+pub mod fuzz;
 mod gzip;
 mod places;
 mod sent;
 mod server;
 mod stalled;
+mod steps;
 mod tls;
 
 pub use error::Error;

@@ -45,6 +45,8 @@ struct Owner {
 pub(crate) struct Seat {
     id: u64,
     remote: IpAddr,
+    /// As whom it shares the processor until it is known who uses it.
+    address: Arc<str>,
     owner: Mutex<Option<Owner>>,
     /// Requests whose answers have not been sent to their end.
     active: AtomicUsize,
@@ -72,6 +74,14 @@ impl Seat {
 
     fn owner(&self) -> Option<Owner> {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// As whom it shares the processor; `None` where its place is reserved, and it waits for nobody.
+    pub fn sharer(&self) -> Option<Arc<str>> {
+        match &*self.owner.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(owner) => (!owner.reserved).then(|| owner.name.clone()),
+            None => Some(self.address.clone()),
+        }
     }
 
     /// A request begins.
@@ -213,6 +223,7 @@ impl Places {
         let seat = Seat {
             id,
             remote,
+            address: remote.to_string().into(),
             owner: Mutex::default(),
             active: AtomicUsize::new(0),
             last: AtomicU64::new(0),
@@ -243,7 +254,6 @@ impl Places {
     }
 
     /// Bytes of answers that are held and not taken.
-    #[cfg(test)]
     pub fn held(&self) -> usize {
         self.all.held.load(Ordering::Relaxed)
     }
@@ -284,6 +294,11 @@ impl Places {
     /// How many are open.
     pub fn len(&self) -> usize {
         self.with(|open| open.len())
+    }
+
+    /// How many of them have reserved places.
+    pub fn reserved(&self) -> usize {
+        self.with(|open| open.values().filter(|seat| seat.owner().is_some_and(|owner| owner.reserved)).count())
     }
 
     /// Ends connections on which nothing happens: those of strangers soon, others later.

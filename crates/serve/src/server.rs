@@ -21,6 +21,7 @@ use tower::ServiceExt as _;
 use crate::places::{Place, Places, Seat};
 use crate::sent::Answering;
 use crate::stalled::Stalled;
+use crate::steps::{Portion, Portioned, Steps};
 use crate::{Error, Tls};
 
 /// What a request can know of its connection; found in the request's extensions.
@@ -102,6 +103,30 @@ pub trait Observer: Send + Sync + 'static {
     fn handshake_failed(&self) {}
 }
 
+/// Does something in a task of its own, which ends with whoever waits for it; a panic goes on there.
+async fn apart<F>(work: F) -> F::Output
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let mut task = AbortOnDrop(tokio::spawn(work));
+    match (&mut task.0).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // It is aborted with this alone, or with the whole runtime.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 struct Unobserved;
 
 impl Observer for Unobserved {}
@@ -181,8 +206,7 @@ impl Server {
         let tls = tls.map(|tls| if http2 { tls } else { tls.without_http2() });
         let places = Places::new(limits.connections, limits.unsent_bytes);
         let mut connections = JoinSet::new();
-        let context =
-            Arc::new(Context { acceptor: tls.map(|tls| TlsAcceptor::from(tls.config)), limits, http2, observer, router, shutdown });
+        let context = Arc::new(Context { http2, observer, ..Context::new(tls, limits, router, shutdown) });
         let sweeping = tokio::spawn(sweep(places.clone(), context.limits.clone()));
         loop {
             let accepted = tokio::select! {
@@ -266,29 +290,44 @@ async fn goodbye(seat: &Seat) {
     }
 }
 
-struct Context {
+/// What the connections of a listener have in common.
+pub(crate) struct Context {
     acceptor: Option<TlsAcceptor>,
     limits: Limits,
     http2: bool,
     observer: Arc<dyn Observer>,
     router: Router,
     shutdown: CancellationToken,
+    steps: Steps,
 }
 
 impl Context {
+    /// Everything that is not said otherwise: HTTP/2 beside HTTP/1.1, nobody told about connections.
+    pub(crate) fn new(tls: Option<Tls>, limits: Limits, router: Router, shutdown: CancellationToken) -> Self {
+        let acceptor = tls.map(|tls| TlsAcceptor::from(tls.config));
+        Self { acceptor, limits, http2: true, observer: Arc::new(Unobserved), router, shutdown, steps: Steps::default() }
+    }
+
     async fn connection(&self, stream: TcpStream, remote: SocketAddr, place: Place) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%remote, %error, "connection without nodelay");
         }
         let Ok(local) = stream.local_addr() else { return };
-        let plain = Connection { remote, local, encrypted: false, certificates: Arc::from([]) };
+        self.greet(stream, Connection { remote, local, encrypted: false, certificates: Arc::from([]) }, place).await;
+    }
+
+    /// The handshake, where there is one, and all that follows.
+    pub(crate) async fn greet<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S, plain: Connection, place: Place) {
+        let remote = plain.remote;
         let Some(acceptor) = &self.acceptor else {
             self.serve(stream, plain, place).await;
             return;
         };
+        let (seat, portion) = (place.seat().clone(), Portion::default());
+        let handshake = std::pin::pin!(acceptor.accept(stream));
         let handshake = tokio::select! {
             () = self.shutdown.cancelled() => return,
-            handshake = tokio::time::timeout(self.limits.handshake, acceptor.accept(stream)) => handshake,
+            handshake = tokio::time::timeout(self.limits.handshake, self.steps.take(&seat, &portion, handshake)) => handshake,
         };
         match handshake {
             Ok(Ok(stream)) => {
@@ -317,8 +356,13 @@ impl Context {
             request.extensions_mut().insert(connection.clone());
             request.extensions_mut().insert(place.clone());
             let answering = Answering::begin(place.clone());
+            let beside = request.version() < http::Version::HTTP_2;
             let answer = router.clone().oneshot(request);
-            async move { answer.await.map(|response| response.map(|body| answering.send(body))) }
+            async move {
+                // The requests of HTTP/2 have tasks of their own; one of HTTP/1.1 must not take its time in a step of its connection.
+                let answer = if beside { apart(answer).await } else { answer.await };
+                answer.map(|response| response.map(|body| answering.send(body)))
+            }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         if !self.http2 {
@@ -337,18 +381,20 @@ impl Context {
             .max_local_error_reset_streams(Some(RESETS))
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(Duration::from_secs(20));
-        let served = builder.serve_connection_with_upgrades(TokioIo::new(Stalled::new(stream, self.limits.write_stall)), service);
+        let portion = Arc::new(Portion::default());
+        let stream = Portioned::new(Stalled::new(stream, self.limits.write_stall), portion.clone());
+        let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         tokio::pin!(served);
         let ended = tokio::select! {
-            ended = served.as_mut() => ended,
+            ended = self.steps.take(&seat, &portion, served.as_mut()) => ended,
             () = self.shutdown.cancelled() => {
                 served.as_mut().graceful_shutdown();
-                served.await
+                self.steps.take(&seat, &portion, served).await
             }
             () = close.cancelled() => {
                 served.as_mut().graceful_shutdown();
                 tokio::select! {
-                    ended = served.as_mut() => ended,
+                    ended = self.steps.take(&seat, &portion, served) => ended,
                     () = goodbye(&seat) => return,
                 }
             }

@@ -6,6 +6,7 @@
 
 use std::io::Write as _;
 
+use crate::choices::Choices;
 use crate::images::hold;
 
 /// Entries and layers of one image.
@@ -32,32 +33,17 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What is still to be read of the bytes.
-struct Choices<'a>(&'a [u8]);
-
-impl Choices<'_> {
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
+/// A path of a few parts; some are long, or deep.
+fn some_path(choices: &mut Choices<'_>) -> String {
+    let count = choices.number();
+    if count >= 250 {
+        return format!("a/{}", PARTS[count % 4].repeat(count * 8));
     }
-
-    fn number(&mut self) -> usize {
-        self.next().map_or(0, usize::from)
+    if count >= 245 {
+        return "b/".repeat(count);
     }
-
-    fn path(&mut self) -> String {
-        let count = self.number();
-        // A few are long, or deep.
-        if count >= 250 {
-            return format!("a/{}", PARTS[count % 4].repeat(count * 8));
-        }
-        if count >= 245 {
-            return "b/".repeat(count);
-        }
-        let parts: Vec<&str> = (0..=(count % 5)).map(|_| PARTS[self.number() % PARTS.len()]).collect();
-        parts.join("/")
-    }
+    let parts: Vec<&str> = (0..=(count % 5)).map(|_| choices.of(&PARTS)).collect();
+    parts.join("/")
 }
 
 /// The blobs of the layers, each compressed in its way.
@@ -82,17 +68,17 @@ fn layers(data: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn append(archive: &mut tar::Builder<Vec<u8>>, what: u8, choices: &mut Choices<'_>) {
-    let path = choices.path();
+    let path = some_path(choices);
     let mut header = tar::Header::new_gnu();
     header.set_mode(0o7777 & (choices.number() as u32 * 37));
     let (kind, target, size) = match what {
         0 => (tar::EntryType::Regular, String::new(), choices.number() << (choices.number() % 11)),
         1 => (tar::EntryType::Directory, String::new(), 0),
         2 => {
-            let target = choices.path();
+            let target = some_path(choices);
             (tar::EntryType::Symlink, if choices.number().is_multiple_of(3) { format!("/{target}") } else { target }, 0)
         }
-        3 => (tar::EntryType::Link, choices.path(), 0),
+        3 => (tar::EntryType::Link, some_path(choices), 0),
         4 => return sparse(archive, &path, (choices.number() as u64) << (choices.number() % 14)),
         5 => (tar::EntryType::Continuous, String::new(), choices.number()),
         6 => return append_named(archive, header, &format!("{path}/.wh.{}", PARTS[choices.number() % 4]), "", 0),

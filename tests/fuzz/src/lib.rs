@@ -5,13 +5,17 @@
 #![allow(clippy::panic, reason = "a panic is how a target says that it found something")]
 
 mod bodies;
+mod bundle_folders;
 mod bundles;
 mod catalogs;
+mod choices;
+mod connections;
 mod credentials;
 mod curators;
 mod databases;
 mod drawings;
 mod expressions;
+mod http2_frames;
 mod image_entries;
 mod images;
 mod indexes;
@@ -40,6 +44,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "applies", run: patches::applies, seeds: patches::apply_seeds },
     Target { name: "selectors", run: requests::selectors, seeds: requests::selector_seeds },
     Target { name: "urls", run: requests::urls, seeds: requests::url_seeds },
+    Target { name: "http2_frames", run: http2_frames::frames, seeds: http2_frames::frame_seeds },
+    Target { name: "connections", run: connections::connections, seeds: connections::connection_seeds },
     Target { name: "columns", run: expressions::columns, seeds: expressions::column_seeds },
     Target { name: "cel", run: expressions::cel, seeds: expressions::cel_seeds },
     Target { name: "variables", run: expressions::variables, seeds: expressions::variable_seeds },
@@ -55,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "catalog_looks", run: curators::looks, seeds: curators::look_seeds },
     Target { name: "bundles", run: bundles::bundles, seeds: bundles::bundle_seeds },
     Target { name: "bundle_annotations", run: bundles::annotations, seeds: bundles::annotation_seeds },
+    Target { name: "bundle_folders", run: bundle_folders::folders, seeds: bundle_folders::folder_seeds },
     Target { name: "update_graphs", run: drawings::graphs, seeds: drawings::graph_seeds },
     Target { name: "databases", run: databases::databases, seeds: databases::database_seeds },
     Target { name: "image_entries", run: image_entries::images, seeds: image_entries::seeds },

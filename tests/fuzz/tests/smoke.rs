@@ -117,6 +117,10 @@ smoke! {
     selectors,
     /// KAPI-REST-01: paths and queries are read or refused.
     urls,
+    /// KAPI-SRV-06: whatever frames a client sends, its connection ends with it, and nothing of it is kept.
+    http2_frames,
+    /// KAPI-SRV-06: whatever becomes of connections, somebody new has a place, and nothing is kept of those that are gone.
+    connections,
     /// KAPI-CRD-01: printer columns show what their paths find, or nothing.
     columns,
     /// KAPI-CRD-02: CEL compiles or not, and runs within its limit.
@@ -147,6 +151,8 @@ smoke! {
     bundles,
     /// CATLG-48: annotations read back as they were written, selectors are read or refused.
     bundle_annotations,
+    /// CATLG-32, OLM0-BUNDLE-02: whatever a folder holds, reading it ends, and what came from an image tells nothing of its host.
+    bundle_folders,
     /// MS-EXPL-03: the graphs of whatever a catalog says can be drawn in every form, and no box is lost.
     update_graphs,
     /// CATLG-63: index databases read as catalogs that can be written and read again, or are refused.

@@ -59,6 +59,8 @@ pub enum FactKind {
     Stays,
     /// Nobody asks for a package, and it may not be added.
     NotAsked,
+    /// Whether there is an answer was not found out with the work that one problem may take.
+    Undecided,
 }
 
 /// A change that leads to an answer.
@@ -84,6 +86,18 @@ impl Conflict {
     pub(super) fn untold(subject: &str, package: &str) -> Self {
         let text = format!("{subject} can not have a bundle of package {package} together with the others");
         Self { facts: vec![Fact { kind: FactKind::Wanted, subject: Some(subject.to_owned()), text }], hints: Vec::new() }
+    }
+
+    /// Of a wish about which the solver gave up.
+    pub(super) fn undecided(subject: &str, package: &str) -> Self {
+        let text = format!(
+            "{subject} is not given a bundle of package {package}: what it requires can be met in too many combinations to try them all"
+        );
+        Self { facts: vec![Fact { kind: FactKind::Undecided, subject: Some(subject.to_owned()), text }], hints: Vec::new() }
+    }
+
+    pub(super) fn is_undecided(&self) -> bool {
+        self.facts.iter().any(|fact| fact.kind == FactKind::Undecided)
     }
 
     pub(super) fn of_refusal(subject: &str, refusal: &Refusal) -> Self {

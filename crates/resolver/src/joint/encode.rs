@@ -1,19 +1,22 @@
 //! The universe as a question for the solver of Boolean formulas: its rules. Nothing outside of this module knows of the solver.
 
 mod blame;
+mod effort;
 mod take;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use batsat::{BasicSolver, Lit, SolverInterface, lbool};
+use batsat::{Lit, Solver, SolverInterface, SolverOpts, lbool};
 
 use self::blame::Witnesses;
+use self::effort::Effort;
+pub(super) use self::effort::{Asked, Undecided};
 use super::pool::NeedId;
 use super::universe::{Key, Kind, Role, Universe};
 
 /// A set of bundles to look for.
 pub(super) struct Encoding {
-    solver: BasicSolver,
+    solver: Solver<Effort>,
     /// By entity: it is there.
     lits: Vec<Lit>,
     guards: BTreeMap<Key, Lit>,
@@ -31,7 +34,7 @@ impl Encoding {
     /// All rules over a universe. In a wide one each rule depends on the fact behind it.
     pub(super) fn of(universe: &mut Universe<'_>) -> Self {
         let mut encoding = Self {
-            solver: BasicSolver::default(),
+            solver: Solver::new(SolverOpts::default(), Effort::default()),
             lits: Vec::new(),
             guards: BTreeMap::new(),
             guarded: universe.wide,

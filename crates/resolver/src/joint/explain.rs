@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use mainstay_diagnostics::counted;
 
 use super::conflict::{Conflict, Fact, FactKind};
-use super::encode::Encoding;
+use super::encode::{Encoding, Undecided};
 use super::needs::{Rule, Targets};
 use super::pool::{ItemId, NeedId};
 use super::search::Answer;
@@ -31,7 +31,10 @@ impl<'p> Explainer<'p> {
     pub(super) fn conflict(&mut self, input: &Input<'p>, wish: usize, wanted: &BTreeSet<usize>, questions: &mut usize) -> Conflict {
         // The narrow universe had no answer, and the wide one with all its facts is the same; the wish alone stands for a core that is
         // not there.
-        let core: BTreeSet<Key> = self.encoding.blame(wanted, questions).unwrap_or_else(|| vec![Key::Wanted(wish)]).into_iter().collect();
+        let core = match self.encoding.blame(wanted, questions) {
+            Ok(core) => core.unwrap_or_else(|| vec![Key::Wanted(wish)]).into_iter().collect(),
+            Err(Undecided) => return Conflict::untold(&input.problem.wishes[wish].subject, input.package(wish)),
+        };
         let telling = Telling { input, universe: &mut self.universe, core: &core };
         Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }
     }
@@ -52,8 +55,10 @@ impl<'p> Explainer<'p> {
             let telling = Telling { input, universe, core: &core };
             Conflict { facts: telling.chain(input.package(wish)), hints: Vec::new() }.to_string()
         };
-        if let Some(core) = self.encoding.blame_with(&wanted, &[at], questions) {
-            return format!("{name} is held back: {}", told(&mut self.universe, core));
+        match self.encoding.blame_with(&wanted, &[at], questions) {
+            Ok(Some(core)) => return format!("{name} is held back: {}", told(&mut self.universe, core)),
+            Ok(None) => {}
+            Err(Undecided) => return held_back_together(&name),
         }
         // It could be had, if wishes that go before this one had something worse.
         let before = answer.there.iter().filter_map(|at| match answer.universe.entities[*at].role {
@@ -64,10 +69,16 @@ impl<'p> Explainer<'p> {
         let same = (0..self.universe.entities.len()).filter(|at| before.contains(&self.universe.entities[*at].role));
         let taken: Vec<usize> = std::iter::once(at).chain(same).collect();
         match self.encoding.blame_with(&wanted, &taken, questions) {
-            Some(core) => format!("{name} is held back by what goes before it: {}", told(&mut self.universe, core)),
-            None => format!("{name} is held back, so that nothing more must be added"),
+            Ok(Some(core)) => format!("{name} is held back by what goes before it: {}", told(&mut self.universe, core)),
+            Ok(None) => format!("{name} is held back, so that nothing more must be added"),
+            Err(Undecided) => held_back_together(&name),
         }
     }
+}
+
+/// That a bundle is held back, when nothing more is known.
+pub(super) fn held_back_together(name: &str) -> String {
+    format!("{name} is held back by what has to go together")
 }
 
 /// What is told of a core.

@@ -60,7 +60,7 @@ fn each(world: &language::World, mut show: impl FnMut(&Input<'_>, &BTreeSet<usiz
         order.sort_by_key(|wish| (problem.wishes[*wish].request.installed.is_none(), *wish));
         for wish in order {
             wanted.insert(wish);
-            let Some(core) = explainer.encoding.blame(&wanted, &mut usize::MAX.clone()) else { continue };
+            let Ok(Some(core)) = explainer.encoding.blame(&wanted, &mut usize::MAX.clone()) else { continue };
             explained += 1;
             show(&input, &fixed, &wanted, &core);
             let told = Explainer::new(&input, &fixed).conflict(&input, wish, &wanted, &mut usize::MAX.clone());

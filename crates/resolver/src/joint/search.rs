@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::conflict::Conflict;
-use super::encode::Encoding;
-use super::explain::Explainer;
+use super::encode::{Asked, Encoding};
+use super::explain::{Explainer, held_back_together};
 use super::pool::ItemId;
 use super::universe::{Group, Input, Role, Universe};
 use super::{Added, Component, Problem, Solution, hints};
@@ -47,7 +47,8 @@ pub(super) fn solve(problem: &Problem<'_>) -> Vec<Component> {
     }
     for (wish, conflict) in std::mem::take(&mut answer.blamed) {
         let Some(mut conflict) = conflict else { continue };
-        if told(wish) {
+        // What was too much work once is not done again for each hint.
+        if told(wish) && !conflict.is_undecided() {
             conflict.hints = hints::find(&input, wish, &unmet, &conflict, &mut effort);
         }
         components.push((wish, Component { subjects: vec![subject(&wish)], outcome: Err(Box::new(conflict)) }));
@@ -91,7 +92,7 @@ impl Answer<'_> {
 pub(super) fn together(input: &Input<'_>, wanted: &BTreeSet<usize>) -> (bool, usize) {
     let refused = (0..input.asked.len()).filter(|wish| input.asked[*wish].is_err());
     let mut universe = Universe::build(input, &refused.collect(), false);
-    (Encoding::of(&mut universe).possible(wanted), universe.entities.len())
+    (Encoding::of(&mut universe).possible(wanted) == Asked::Possible, universe.entities.len())
 }
 
 /// Of which wishes it is explained why they can not be met, and with how many questions.
@@ -109,30 +110,39 @@ pub(super) fn answer<'p>(input: &Input<'p>, mut explain: Option<Explaining<'_>>)
         let mut universe = Universe::build(input, &fixed, false);
         let mut encoding = Encoding::of(&mut universe);
         let open: BTreeSet<usize> = universe.candidates.keys().copied().collect();
-        if encoding.possible(&open) {
-            encoding.demand(&open);
-            best(&universe, &mut encoding);
-            return Answer { there: encoding.there(), universe, blamed };
+        let mut accepted = BTreeSet::new();
+        if encoding.possible(&open) == Asked::Possible {
+            accepted.clone_from(&open);
         }
         // What is installed goes before what is not yet, then the order of the wishes.
-        let mut order: Vec<usize> = open.into_iter().collect();
+        let mut order: Vec<usize> = open.difference(&accepted).copied().collect();
         order.sort_by_key(|wish| (input.problem.wishes[*wish].request.installed.is_none(), *wish));
-        let mut accepted = BTreeSet::new();
         let mut explainer = None;
         for wish in order {
             accepted.insert(wish);
-            if encoding.possible(&accepted) {
+            let possible = encoding.possible(&accepted);
+            if possible == Asked::Possible {
                 continue;
             }
             let conflict = explain.as_mut().map(|Explaining { told, questions }| {
+                let (subject, package) = (&input.problem.wishes[wish].subject, input.package(wish));
                 if !told(wish) {
-                    return Conflict::untold(&input.problem.wishes[wish].subject, input.package(wish));
+                    return Conflict::untold(subject, package);
+                }
+                if possible == Asked::Undecided {
+                    return Conflict::undecided(subject, package);
                 }
                 let explainer = explainer.get_or_insert_with(|| Explainer::new(input, &fixed));
                 explainer.conflict(input, wish, &accepted, questions)
             });
             accepted.remove(&wish);
             blamed.insert(wish, conflict);
+        }
+        // One by one they can be met even if the question about all of them was given up.
+        if accepted == open {
+            encoding.demand(&open);
+            best(&universe, &mut encoding);
+            return Answer { there: encoding.there(), universe, blamed };
         }
         fixed.extend(blamed.keys());
     }
@@ -239,7 +249,7 @@ struct Reasons<'r, 'p> {
 impl<'p> Reasons<'_, 'p> {
     fn held_back(&mut self, input: &Input<'p>, answer: &Answer<'p>, wish: usize, best: ItemId) -> String {
         if self.left == 0 || !(self.told)(wish) {
-            return format!("{} is held back by what has to go together", answer.universe.pool.item(best).label);
+            return held_back_together(&answer.universe.pool.item(best).label);
         }
         self.left -= 1;
         let fixed = (0..input.asked.len()).filter(|wish| !answer.universe.candidates.contains_key(wish)).collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use batsat::{Lit, SolverInterface, lbool};
 
 use super::super::universe::Key;
-use super::Encoding;
+use super::{Asked, Encoding, Undecided};
 
 /// Answers in which all but one fact of an explanation hold, by the fact that was left out. One fact is often needed by many wishes in the
 /// same way, and what was found for the first of them shows it for the others without a search.
@@ -18,12 +18,17 @@ impl Encoding {
     ///
     /// Each fact costs a question to the solver, which `questions` counts down. When there are none left, the facts that the solver used
     /// are the answer: they can not all hold either, but one or the other may be needless.
-    pub(in super::super) fn blame(&mut self, wanted: &BTreeSet<usize>, questions: &mut usize) -> Option<Vec<Key>> {
+    pub(in super::super) fn blame(&mut self, wanted: &BTreeSet<usize>, questions: &mut usize) -> Result<Option<Vec<Key>>, Undecided> {
         self.least(wanted, &[], questions)
     }
 
     /// The same, with entities taken.
-    pub(in super::super) fn blame_with(&mut self, wanted: &BTreeSet<usize>, entities: &[usize], questions: &mut usize) -> Option<Vec<Key>> {
+    pub(in super::super) fn blame_with(
+        &mut self,
+        wanted: &BTreeSet<usize>,
+        entities: &[usize],
+        questions: &mut usize,
+    ) -> Result<Option<Vec<Key>>, Undecided> {
         let taken: Vec<Lit> = entities.iter().map(|at| self.lits[*at]).collect();
         self.least(wanted, &taken, questions)
     }
@@ -33,13 +38,13 @@ impl Encoding {
     pub(in super::super) fn possible_without(&mut self, wanted: &BTreeSet<usize>, left_out: impl Fn(&Key) -> bool) -> bool {
         let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
         let assumed: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key) && !left_out(key)).map(|(_, lit)| *lit).collect();
-        self.solver.solve_limited(&assumed) == lbool::TRUE
+        Asked::from(self.solver.solve_limited(&assumed)) == Asked::Possible
     }
 
-    fn least(&mut self, wanted: &BTreeSet<usize>, taken: &[Lit], questions: &mut usize) -> Option<Vec<Key>> {
+    fn least(&mut self, wanted: &BTreeSet<usize>, taken: &[Lit], questions: &mut usize) -> Result<Option<Vec<Key>>, Undecided> {
         let asked = |key: &Key| !matches!(key, Key::Wanted(wish) if !wanted.contains(wish));
         let facts: Vec<Lit> = self.guards.iter().filter(|(key, _)| asked(key)).map(|(_, lit)| *lit).collect();
-        let mut core = self.core(&facts, taken)?;
+        let Some(mut core) = self.core(&facts, taken)? else { return Ok(None) };
         // The wishes come first in the order and are tried first: what is left explains itself without them.
         let mut at = 0;
         while at < core.len() && *questions > 0 {
@@ -50,16 +55,19 @@ impl Encoding {
                 continue;
             }
             *questions -= 1;
-            if let Some(smaller) = self.core(&fewer, taken) {
-                core = smaller;
-            } else {
-                let model = self.solver.get_model().to_vec();
-                self.witnesses.0.entry(left_out).or_default().push(model);
-                at += 1;
+            match self.core(&fewer, taken) {
+                Ok(Some(smaller)) => core = smaller,
+                Ok(None) => {
+                    let model = self.solver.get_model().to_vec();
+                    self.witnesses.0.entry(left_out).or_default().push(model);
+                    at += 1;
+                }
+                // It may be needless, and stays.
+                Err(Undecided) => at += 1,
             }
         }
         let core: HashSet<Lit> = core.into_iter().collect();
-        Some(self.guards.iter().filter(|(_, lit)| core.contains(lit)).map(|(key, _)| key.clone()).collect())
+        Ok(Some(self.guards.iter().filter(|(_, lit)| core.contains(lit)).map(|(key, _)| key.clone()).collect()))
     }
 
     /// Whether what is taken and the facts hold in an answer that was found when the same fact was left out.
@@ -74,18 +82,19 @@ impl Encoding {
     }
 
     /// Those of the facts, in their order, that the solver used to find that they can not all hold; none when they can.
-    fn core(&mut self, facts: &[Lit], taken: &[Lit]) -> Option<Vec<Lit>> {
+    fn core(&mut self, facts: &[Lit], taken: &[Lit]) -> Result<Option<Vec<Lit>>, Undecided> {
         let assumed: Vec<Lit> = taken.iter().chain(facts).copied().collect();
-        if self.solver.solve_limited(&assumed) == lbool::TRUE {
-            return None;
+        match Asked::from(self.solver.solve_limited(&assumed)) {
+            Asked::Possible => Ok(None),
+            Asked::Impossible => Ok(Some(facts.iter().copied().filter(|lit| self.solver.unsat_core_contains_var(lit.var())).collect())),
+            Asked::Undecided => Err(Undecided),
         }
-        Some(facts.iter().copied().filter(|lit| self.solver.unsat_core_contains_var(lit.var())).collect())
     }
 
     /// Whether facts can all hold.
     #[cfg(test)]
     pub(in super::super) fn all_hold(&mut self, keys: &[Key]) -> bool {
         let facts: Vec<Lit> = keys.iter().map(|key| self.guards[key]).collect();
-        self.core(&facts, &[]).is_none()
+        self.core(&facts, &[]) == Ok(None)
     }
 }

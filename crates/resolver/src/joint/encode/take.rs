@@ -5,21 +5,26 @@ use std::collections::BTreeSet;
 use batsat::{Lit, SolverInterface, lbool};
 
 use super::super::universe::Key;
-use super::Encoding;
+use super::{Asked, Encoding};
 
 impl Encoding {
     /// Whether the wishes can all have a bundle, with whatever was demanded before.
-    pub(in super::super) fn possible(&mut self, wanted: &BTreeSet<usize>) -> bool {
+    pub(in super::super) fn possible(&mut self, wanted: &BTreeSet<usize>) -> Asked {
         let wanted: Vec<Lit> = wanted.iter().filter_map(|wish| self.guard(Key::Wanted(*wish))).collect();
-        self.ask(&wanted)
+        self.question(&wanted)
     }
 
-    fn ask(&mut self, assumed: &[Lit]) -> bool {
-        if self.solver.solve_limited(assumed) != lbool::TRUE {
-            return false;
+    fn question(&mut self, assumed: &[Lit]) -> Asked {
+        let found = Asked::from(self.solver.solve_limited(assumed));
+        if found == Asked::Possible {
+            self.model = self.lits.iter().map(|lit| self.solver.value_lit(*lit) == lbool::TRUE).collect();
         }
-        self.model = self.lits.iter().map(|lit| self.solver.value_lit(*lit) == lbool::TRUE).collect();
-        true
+        found
+    }
+
+    /// Whether something better can be had. What was given up cannot: the last answer, in which it is not, holds all the same.
+    fn ask(&mut self, assumed: &[Lit]) -> bool {
+        self.question(assumed) == Asked::Possible
     }
 
     /// Whether what was taken already leaves a literal out, which needs no search to know.
