@@ -131,7 +131,9 @@ fn hint(change: &Change, exists: bool, action: &Action) -> Option<(String, Strin
 fn does(remedy: &Remedy) -> String {
     match remedy {
         Remedy::Wish(_) | Remedy::Package(_) => "asks for something else".to_owned(),
-        Remedy::AcceptedCrds => "goes on all the same; its plan names the custom resources that would lose data, and it asks first".to_owned(),
+        Remedy::AcceptedCrds => {
+            "goes on all the same; its plan names the custom resources that would lose data, and it asks first".to_owned()
+        }
         Remedy::Watch(Some(namespace)) => format!("lets it watch namespace {namespace}"),
         Remedy::Watch(None) => "lets it watch all namespaces".to_owned(),
         Remedy::Account(account) => format!("names the account {account}"),
