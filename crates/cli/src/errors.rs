@@ -171,14 +171,15 @@ fn said_once(finding: &Finding) -> Finding {
             once.message = rest.to_owned();
         }
     }
-    fn reworded(cause: &mut Cause) {
-        cause.message = in_one_wording(&cause.message);
-        cause.causes.iter_mut().for_each(reworded);
-    }
     once.causes.iter_mut().for_each(reworded);
     let message = once.message.clone();
     once.causes.retain(|cause| !cause.causes.is_empty() || !message.contains(&cause.message));
     once
+}
+
+fn reworded(cause: &mut Cause) {
+    cause.message = in_one_wording(&cause.message);
+    cause.causes.iter_mut().for_each(reworded);
 }
 
 fn in_one_wording(text: &str) -> String {

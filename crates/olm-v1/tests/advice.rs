@@ -31,9 +31,9 @@ type Situation = (&'static str, fn(&mut Scene));
 
 const CRD: &str = "widgets.example.com";
 
-fn crd_of(scene: &mut Scene, metadata: Value) {
+fn crd_of(scene: &mut Scene, metadata: &Value) {
     let mut object = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": CRD}});
-    merge_patch(&mut object["metadata"], &metadata);
+    merge_patch(&mut object["metadata"], metadata);
     scene.see(object);
 }
 
@@ -117,14 +117,14 @@ const SITUATIONS: [Situation; 39] = [
         let content = Content { fields: vec![("size", json!({"type": "string"}))], required: vec!["colour"], ..Content::default() };
         scene.offer("2.0.0", &content);
     }),
-    ("CRD of another extension", |scene| crd_of(scene, controlled("ClusterExtension", "olm.operatorframework.io/v1", "first"))),
-    ("CRD of OLM classic", |scene| crd_of(scene, controlled("ClusterServiceVersion", "operators.coreos.com/v1alpha1", "widgets.v1"))),
+    ("CRD of another extension", |scene| crd_of(scene, &controlled("ClusterExtension", "olm.operatorframework.io/v1", "first"))),
+    ("CRD of OLM classic", |scene| crd_of(scene, &controlled("ClusterServiceVersion", "operators.coreos.com/v1alpha1", "widgets.v1"))),
     ("CRD of Helm", |scene| {
         let annotations = json!({"meta.helm.sh/release-name": "w", "meta.helm.sh/release-namespace": "tools"});
-        crd_of(scene, json!({"labels": null, "ownerReferences": null, "annotations": annotations}));
+        crd_of(scene, &json!({"labels": null, "ownerReferences": null, "annotations": annotations}));
     }),
     ("CRD by hand", |scene| {
-        crd_of(scene, json!({"labels": null, "ownerReferences": null, "managedFields": [{"manager": "kubectl-create"}]}));
+        crd_of(scene, &json!({"labels": null, "ownerReferences": null, "managedFields": [{"manager": "kubectl-create"}]}));
     }),
     ("kind not served", |scene| brings(scene, "monitoring.coreos.com/v1", "ServiceMonitor")),
     ("kind not served, and to be had", |scene| {
@@ -339,7 +339,7 @@ fn refusal(plan: &Plan) -> Option<String> {
 fn fault(scene: &Scene, facts: &Facts, action: &Action, first: bool) -> Option<String> {
     let before = refusal(facts.plan.as_ref().unwrap());
     let mut after = scene.clone();
-    let changes = action.commands.iter().map(|line| obey(&mut after, line)).fold(false, |all, one| all || one);
+    let changes = action.commands.iter().filter(|line| obey(&mut after, line)).count() > 0;
     let Some(remedy) = &action.remedy else {
         return changes.then(|| format!("{:?} changes something and was not tried", action.commands));
     };

@@ -228,7 +228,7 @@ impl Server {
                         context.observer.opened();
                         let cut = place.seat().cut.clone();
                         // What is left of it ends with its task.
-                        let _ended = cut.run_until_cancelled(context.connection(stream, remote, place)).await;
+                        let _ended = cut.run_until_cancelled(Box::pin(context.connection(stream, remote, place))).await;
                         context.observer.closed();
                     });
                 }

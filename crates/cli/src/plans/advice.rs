@@ -139,8 +139,7 @@ fn does(remedy: &Remedy) -> String {
         Remedy::Account(account) => format!("names the account {account}"),
         Remedy::Grant { .. } => "grants the account what this version needs, and no more".to_owned(),
         Remedy::Switch { catalog, on: true } => format!("switches catalog {catalog} on"),
-        Remedy::Switch { catalog, on: false } => format!("goes on without catalog {catalog}"),
-        Remedy::RemoveCatalog(catalog) => format!("goes on without catalog {catalog}"),
+        Remedy::Switch { catalog, on: false } | Remedy::RemoveCatalog(catalog) => format!("goes on without catalog {catalog}"),
         Remedy::Prefer(catalog) => format!("lets catalog {catalog} go before the others, for all extensions"),
         Remedy::HandOver(target) => format!("hands {} {} over to the extension", target.kind, target.name),
         Remedy::Delete(target) => format!("deletes {} {}, if it is not needed", target.kind, target.name),
@@ -155,9 +154,13 @@ fn does(remedy: &Remedy) -> String {
 /// Whether it changes the extension itself, which has to be there.
 fn concerns_extension(remedy: &Remedy) -> bool {
     match remedy {
-        Remedy::Wish(_) | Remedy::AcceptedCrds | Remedy::Watch(_) | Remedy::Account(_) | Remedy::Grant { .. } => true,
-        // Another flag of install stands for it.
-        Remedy::FollowDependencies => true,
+        // For dependencies another flag of install stands.
+        Remedy::Wish(_)
+        | Remedy::AcceptedCrds
+        | Remedy::Watch(_)
+        | Remedy::Account(_)
+        | Remedy::Grant { .. }
+        | Remedy::FollowDependencies => true,
         Remedy::All(all) => all.iter().any(concerns_extension),
         _ => false,
     }
@@ -230,7 +233,7 @@ fn catalog(selector: &Value) -> Option<Option<String>> {
 
 fn flag(command: &mut String, name: &str, value: Option<&str>) {
     if let Some(value) = value {
-        command.push_str(&format!(" --{name} {}", shell_word(value)));
+        command.extend([" --", name, " ", &shell_word(value)]);
     }
 }
 

@@ -133,6 +133,7 @@ impl<'s> World<'s> {
             notes.push(format!("the platform's version is not known: {problem}"));
             None
         });
+        let nodes_known = nodes.is_ok();
         let nodes = nodes.unwrap_or_else(|problem| {
             notes.push(format!("whether nodes take the pods was not checked: {problem}"));
             Vec::new()
@@ -140,7 +141,10 @@ impl<'s> World<'s> {
         let (simulation, unanswered) = match simulation {
             Ok((simulation, unanswered)) => (Some(simulation), unanswered),
             Err(problem) => {
-                notes.push(format!("whether webhooks have simulated pods was not checked: {problem}"));
+                // That nodes cannot be read is said already.
+                if nodes_known {
+                    notes.push(format!("whether webhooks have simulated pods was not checked: {problem}"));
+                }
                 (None, Vec::new())
             }
         };
