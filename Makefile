@@ -30,12 +30,14 @@ test: ## Everything that proves the project
 		cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(TARGET)/test.log || failed=1; \
 		scripts/summary $(TARGET)/test.log; exit $$failed
 
-soak: ## The long proofs: power cuts, kills, faults and histories, for hours
+soak: ## The long proofs: power cuts, kills, faults, histories and attacks, for hours
 	cargo build --workspace --bins
+	cargo build --profile demo -p mainstay-cli # attacks are as large as they were found, and so is what meets them
 	for round in {1..20}; do PROPTEST_CASES=20000 cargo test --no-fail-fast $(PROPERTIES) -- --quiet; done
 	MAINSTAY_SOAK=1 cargo test -p mainstay-store --lib power_cut -- --show-output
 	MAINSTAY_SOAK=1 cargo test -p mainstay-olm-v1 --test crashes -- --show-output
 	MAINSTAY_SOAK=1 MAINSTAY_BIN="$(abspath $(TARGET))/debug/mainstay" cargo test -p mainstay-e2e --test crash --test history -- --show-output
+	for seed in {1..20}; do MAINSTAY_SOAK=1 SEED=$$seed MAINSTAY_BIN="$(abspath $(TARGET))/demo/mainstay" cargo test -p mainstay-e2e --test hostile -- --show-output; done
 
 setup: ## Get what is needed beside Rust, into .cache
 	@scripts/setup all

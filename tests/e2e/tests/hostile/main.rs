@@ -10,9 +10,12 @@
 mod raw;
 mod scene;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_e2e::need_embedded;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
 use raw::{Raw, Request};
 use scene::{Scene, soak, within};
 use serde_json::json;
@@ -36,7 +39,7 @@ fn documents_that_nobody_reads() {
             raw.flush().await;
             held.push(raw);
         }
-        scene.endure(25).await;
+        scene.endure().await;
     });
 }
 
@@ -68,7 +71,7 @@ fn lists_that_nobody_reads() {
             raw.flush().await;
             held.push(raw);
         }
-        scene.endure(25).await;
+        scene.endure().await;
     });
 }
 
@@ -90,7 +93,7 @@ fn bodies_that_never_end() {
             raw.flush().await;
             held.push(raw);
         }
-        scene.endure(25).await;
+        scene.endure().await;
     });
 }
 
@@ -114,7 +117,7 @@ fn connections_that_do_nothing() {
             greeted.push(scene.secure().await);
         }
         eprintln!("{} connections without a handshake, {} with one", bare.len(), greeted.len());
-        scene.endure(25).await;
+        scene.endure().await;
         // A new administrator comes in, too.
         scene.again().await;
     });
@@ -143,7 +146,7 @@ fn bodies_of_many_fields() {
             let body = bytes::Bytes::from(body.clone());
             held.push(tokio::spawn(async move { sender.ask("POST", &path, "application/json", body).await.map(|(status, _)| status) }));
         }
-        scene.endure(25).await;
+        scene.endure().await;
         for task in held {
             let status = task.await.unwrap();
             eprintln!("  answered: {status:?}");
@@ -171,7 +174,7 @@ fn watches_that_nobody_reads() {
             held.push(raw);
             scene.admin("PUT", &format!("{maps}/large"), &large(n + 1)).await;
         }
-        scene.endure(25).await;
+        scene.endure().await;
     });
 }
 
@@ -199,7 +202,7 @@ fn floods_of_requests() {
                 }
             }));
         }
-        scene.endure(25).await;
+        scene.endure().await;
         floods.iter().for_each(tokio::task::JoinHandle::abort);
     });
 }
@@ -222,7 +225,72 @@ fn floods_of_frames() {
                 }
             }));
         }
-        scene.endure(25).await;
+        scene.endure().await;
         floods.iter().for_each(tokio::task::JoinHandle::abort);
     });
+}
+
+/// KAPI-SRV-06: everything at once and in any order, by a seed: connections that are half made, that ask for what they do not read, begin
+/// what they do not end, reset what they began, flood, idle and come back. `SEED` chooses another one.
+#[test]
+fn mixtures_of_attacks() {
+    let Some(()) = need_embedded() else { return };
+    mainstay_serve::raise_file_limit();
+    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().expect("SEED is a number"));
+    within(async {
+        let scene = Arc::new(Scene::begin("mixtures_of_attacks").await);
+        let connections = soak(60, 1_000);
+        // All of them together send about 100 MB a minute.
+        let pace = Duration::from_millis(3 * connections as u64);
+        let attackers: Vec<_> = (0..connections as u64)
+            .map(|number| {
+                let (scene, mut dice) = (scene.clone(), StdRng::seed_from_u64(seed << 32 | number));
+                tokio::spawn(async move {
+                    loop {
+                        // A connection that is ended has had its answer.
+                        let _ = attack(&scene, &mut dice, pace).await;
+                    }
+                })
+            })
+            .collect();
+        scene.endure().await;
+        attackers.iter().for_each(tokio::task::JoinHandle::abort);
+        scene.again().await;
+    });
+}
+
+/// One connection of an attacker, from its begin to its end.
+async fn attack(scene: &Scene, dice: &mut StdRng, pace: Duration) -> std::io::Result<()> {
+    const PATHS: [&str; 6] =
+        ["/openapi/v2", "/apis", "/api/v1/secrets", "/api/v1/namespaces/default/configmaps?watch=true", "/version", "/%zz"];
+    tokio::time::sleep(pace.mul_f64(dice.random())).await;
+    if dice.random_ratio(1, 8) {
+        let bare = scene.dial().await?;
+        tokio::time::sleep(pace * 10).await;
+        drop(bare);
+        return Ok(());
+    }
+    let mut raw = Raw::try_open(scene, [0, 1, 65_535, 0x7fff_ffff][dice.random_range(0..4)]).await?;
+    for _ in 0..dice.random_range(1..40) {
+        match dice.random_range(0..8) {
+            0 | 1 => {
+                let request = Request::get(PATHS[dice.random_range(0..PATHS.len())]).token(&scene.stranger);
+                for _ in 0..dice.random_range(1..40) {
+                    raw.request(&request);
+                }
+            }
+            2 | 3 => {
+                let length = [5, 100, 3_000_000][dice.random_range(0..3)].to_string();
+                let stream = raw.request(&Request::post(REVIEWS).token(&scene.stranger).header("content-length", &length));
+                raw.data(stream, &vec![b' '; dice.random_range(0..8_000)], dice.random());
+            }
+            4 => raw.frames(dice.random_range(0..7), dice.random_range(1..300), &scene.stranger),
+            5 => raw.reset(dice.random_range(0..40)),
+            6 => raw.data(1, b"", false),
+            _ => tokio::time::sleep(pace * dice.random_range(0..10)).await,
+        }
+        raw.try_flush().await?;
+        tokio::time::sleep(pace).await;
+    }
+    Ok(())
 }

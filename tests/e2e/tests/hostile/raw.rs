@@ -84,14 +84,19 @@ pub struct Raw {
 impl Raw {
     /// Opens a connection whose streams may be sent this many bytes each.
     pub async fn open(scene: &Scene, window: u32) -> Self {
-        let stream = scene.secure().await;
+        Self::try_open(scene, window).await.unwrap()
+    }
+
+    /// The same; the server may have ended it for others.
+    pub async fn try_open(scene: &Scene, window: u32) -> io::Result<Self> {
+        let stream = scene.try_secure().await?;
         let mut raw = Self { stream, out: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), next: 1 };
         let mut settings = vec![0, 4];
         settings.extend(window.to_be_bytes());
         raw.frame(SETTINGS, 0, 0, &settings);
         raw.frame(SETTINGS, 1, 0, &[]);
         raw.flush().await;
-        raw
+        Ok(raw)
     }
 
     fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
@@ -120,7 +125,8 @@ impl Raw {
         let _ = self.try_flush().await;
     }
 
-    async fn try_flush(&mut self) -> io::Result<()> {
+    /// The same, and whether the connection is still there.
+    pub async fn try_flush(&mut self) -> io::Result<()> {
         let out = std::mem::take(&mut self.out);
         self.stream.write_all(&out).await?;
         self.stream.flush().await?;
@@ -139,13 +145,25 @@ impl Raw {
         }
     }
 
+    /// Gives up one of the last requests.
+    pub fn reset(&mut self, back: u32) {
+        let stream = self.next.saturating_sub(2 * back + 2).max(1);
+        self.frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+    }
+
     /// A thousand frames of a sort.
     pub async fn nuisance(&mut self, sort: usize, token: &str) -> io::Result<()> {
+        self.frames(sort, 1_000, token);
+        self.try_flush().await
+    }
+
+    /// Frames of a sort.
+    pub fn frames(&mut self, sort: usize, count: u32, token: &str) {
         let stream = match sort {
             2 | 4 | 5 => Some(self.request(&Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").token(token))),
             _ => None,
         };
-        for n in 0..1_000_u32 {
+        for n in 0..count {
             match (sort, stream) {
                 (0, _) => self.frame(PING, 0, 0, &[7; 8]),
                 (1, _) => self.frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0xff, 0xff]),
@@ -165,6 +183,5 @@ impl Raw {
                 }
             }
         }
-        self.try_flush().await
     }
 }

@@ -40,7 +40,11 @@ pub fn within(attack: impl Future<Output = ()>) {
 /// What an attack meets.
 pub struct Scene {
     name: &'static str,
+    /// Where somebody works.
     cluster: Cluster,
+    /// What is attacked, when that is another one: then the attack takes nothing but processor time from whoever works, and how long that one
+    /// waits is what an attack costs that shares the machine and not the server.
+    elsewhere: Option<Cluster>,
     address: String,
     tls: TlsConnector,
     admin: tokio::sync::Mutex<Connection>,
@@ -65,16 +69,19 @@ impl Scene {
     /// Starts a cluster with two accounts, and measures what is usual there.
     pub async fn begin(name: &'static str) -> Self {
         let cluster = Cluster::up(&["--components", "none"]);
-        let target = Target::read(cluster.kubeconfig()).unwrap();
-        let mut admin = target.connect().await.unwrap();
-        let (stranger, worker) = (account(&mut admin, "stranger").await, account(&mut admin, "worker").await);
+        let elsewhere = std::env::var_os("MAINSTAY_ATTACK_ELSEWHERE").map(|_| Cluster::up(&["--components", "none"]));
+        let mut admin = Target::read(cluster.kubeconfig()).unwrap().connect().await.unwrap();
+        let worker = account(&mut admin, "worker").await;
         let binding = json!({
             "metadata": {"name": "worker"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"kind": "ServiceAccount", "name": "worker", "namespace": "default"}],
         });
         admin.json("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await.unwrap();
-        let config = mainstay_yaml::parse(&std::fs::read_to_string(cluster.kubeconfig()).unwrap()).unwrap();
+        let attacked = elsewhere.as_ref().unwrap_or(&cluster);
+        let mut admin = Target::read(attacked.kubeconfig()).unwrap().connect().await.unwrap();
+        let stranger = account(&mut admin, "stranger").await;
+        let config = mainstay_yaml::parse(&std::fs::read_to_string(attacked.kubeconfig()).unwrap()).unwrap();
         let authority = config["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap();
         let authority = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, authority).unwrap();
         let mut roots = rustls::RootCertStore::empty();
@@ -83,16 +90,9 @@ impl Scene {
         }
         let mut tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![b"h2".to_vec()];
-        let with_token = |name: &str, token: &str| {
-            let mut config = config.clone();
-            config["users"][0]["user"] = json!({"token": token});
-            let path = cluster.folder().join(format!("kubeconfig-{name}"));
-            std::fs::write(&path, mainstay_yaml::to_string(&config)).unwrap();
-            Target::read(&path).unwrap()
-        };
-        let (worker, strangers) = (with_token("worker", &worker), with_token("stranger", &stranger));
-        limit_space(cluster.pid());
-        let address = cluster.server().trim_start_matches("https://").to_owned();
+        let (worker, strangers) = (with_token(&cluster, "worker", &worker), with_token(attacked, "stranger", &stranger));
+        limit_space(attacked.pid());
+        let address = attacked.server().trim_start_matches("https://").to_owned();
         let (peak, watched) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(true)));
         let mut scene = Self {
             name,
@@ -107,9 +107,10 @@ impl Scene {
             peak: peak.clone(),
             watched: watched.clone(),
             cluster,
+            elsewhere,
         };
-        scene.usual = p99(&mut scene.work(25).await);
-        let pid = scene.cluster.pid();
+        scene.usual = p99(&mut scene.work(soak(25, 250)).await);
+        let pid = scene.attacked().pid();
         scene.memory = resident_memory(pid).unwrap();
         // Memory is looked at all the time, from a thread of its own.
         std::thread::spawn(move || {
@@ -119,6 +120,10 @@ impl Scene {
             }
         });
         scene
+    }
+
+    fn attacked(&self) -> &Cluster {
+        self.elsewhere.as_ref().unwrap_or(&self.cluster)
     }
 
     /// The user's name of the stranger.
@@ -151,7 +156,12 @@ impl Scene {
 
     /// A connection after its handshake, for HTTP/2.
     pub async fn secure(&self) -> TlsStream<TcpStream> {
-        self.tls.connect(ServerName::try_from("localhost").unwrap(), self.dial().await.unwrap()).await.unwrap()
+        self.try_secure().await.unwrap()
+    }
+
+    /// The same; the server may have ended it for others.
+    pub async fn try_secure(&self) -> std::io::Result<TlsStream<TcpStream>> {
+        self.tls.connect(ServerName::try_from("localhost").unwrap(), self.dial().await?).await
     }
 
     /// A connection of the stranger, for HTTP/1.1.
@@ -176,7 +186,8 @@ impl Scene {
     }
 
     /// Somebody works while the attack goes on; in the end everything is as it should be.
-    pub async fn endure(&self, rounds: usize) {
+    pub async fn endure(&self) {
+        let rounds = soak(25, 250);
         let ready = async {
             let mut connection = self.worker.connect().await.unwrap();
             let mut worst = Duration::ZERO;
@@ -189,11 +200,12 @@ impl Scene {
             worst
         };
         let (mut took, ready) = tokio::join!(self.work(rounds), ready);
-        let peak = self.peak.load(Ordering::Relaxed).max(resident_memory(self.cluster.pid()).unwrap());
+        let peak = self.peak.load(Ordering::Relaxed).max(resident_memory(self.attacked().pid()).unwrap());
         let grown = peak.saturating_sub(self.memory);
         eprintln!(
-            "{}: memory {} MiB, at most {} MiB (+{}); p99 of another account {:.1} ms, usually {:.1} ms; /readyz at most {:.1} ms",
+            "{}{}: memory {} MiB, at most {} MiB (+{}); p99 of another account {:.1} ms, usually {:.1} ms; /readyz at most {:.1} ms",
             self.name,
+            if self.elsewhere.is_some() { " of another server" } else { "" },
             self.memory >> 10,
             peak >> 10,
             grown >> 10,
@@ -207,11 +219,20 @@ impl Scene {
     /// The administrator comes anew, and is let in.
     pub async fn again(&self) {
         let coming = async {
-            let mut admin = Target::read(self.cluster.kubeconfig())?.connect().await?;
+            let mut admin = Target::read(self.attacked().kubeconfig())?.connect().await?;
             admin.must("GET", "/api/v1/namespaces", JSON, Bytes::new()).await
         };
         tokio::time::timeout(STOPPED, coming).await.expect("the administrator is let in").unwrap();
     }
+}
+
+/// A kubeconfig with this token instead of its user's certificate.
+fn with_token(cluster: &Cluster, name: &str, token: &str) -> Target {
+    let mut config = mainstay_yaml::parse(&std::fs::read_to_string(cluster.kubeconfig()).unwrap()).unwrap();
+    config["users"][0]["user"] = json!({"token": token});
+    let path = cluster.folder().join(format!("kubeconfig-{name}"));
+    std::fs::write(&path, mainstay_yaml::to_string(&config)).unwrap();
+    Target::read(&path).unwrap()
 }
 
 /// A ServiceAccount, and a token of it.
