@@ -93,7 +93,10 @@ fn make(root: &Path, data: &[u8]) -> usize {
             5 | 6 => symlink(target(&mut choices), &path),
             _ => {
                 let other = root.join(inner(&mut choices));
-                if is_outside(root, &other) { continue } else { fs::hard_link(other, &path) }
+                if is_outside(root, &other) {
+                    continue;
+                }
+                fs::hard_link(other, &path)
             }
         };
     }

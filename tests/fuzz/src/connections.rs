@@ -123,9 +123,9 @@ fn router(overdue: CancellationToken) -> Router {
             "/end/{way}",
             get(|Path(way): Path<String>, Extension(place): Extension<Place>| async move {
                 if way == "cut" {
-                    place.cut()
+                    place.cut();
                 } else {
-                    place.close()
+                    place.close();
                 }
                 "going"
             }),
