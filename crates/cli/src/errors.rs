@@ -168,7 +168,7 @@ fn said_once(finding: &Finding) -> Finding {
     let object = finding.subject.split_once(' ').map_or(finding.subject.as_str(), |(_, object)| object);
     for name in [finding.subject.as_str(), object] {
         if let Some(rest) = once.message.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).filter(|_| !name.is_empty()) {
-            once.message = rest.to_owned();
+            rest.clone_into(&mut once.message);
         }
     }
     once.causes.iter_mut().for_each(reworded);
