@@ -144,32 +144,35 @@ pub fn in_process(api: Arc<Api>, user: Arc<UserInfo>) -> Router {
 }
 
 async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
-    let begun = Instant::now();
     let (parts, mut body) = request.into_parts();
-    let Some(path) = decode_path(parts.uri.path()) else {
-        drain(body).await;
-        return malformed();
-    };
+    // Boxed: while the rest of a refused body is awaited, the request holds no more than its answer.
+    let response = Box::pin(respond(&api, parts, &mut body)).await;
+    drain(body).await;
+    response
+}
+
+async fn respond(api: &Arc<Api>, parts: Parts, body: &mut Body) -> Response<Body> {
+    let begun = Instant::now();
+    let Some(path) = decode_path(parts.uri.path()) else { return malformed() };
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::new(&parts.method, &path, &query);
     if info.is_unfinished {
-        drain(body).await;
         let words =
             format!("Internal Server Error: {path:?}: failed to create RequestInfo: unable to determine kind and namespace from url");
         return Answer::text(StatusCode::INTERNAL_SERVER_ERROR, words).into_response(false, Hold::default());
     }
-    let series = Series::of(&api, &info, &parts);
+    let series = Series::of(api, &info, &parts);
     let gzip = negotiate::accepts_gzip(&parts.headers);
     let head = parts.method == Method::HEAD;
     let error_format = negotiate::agree(&parts.headers, None, negotiate::has_protobuf(&info)).map_or(Format::Json, |agreed| agreed.format);
     let mut hold = Hold::default();
     let answered = if inflight::long_running(&info) {
-        run(&api, parts, &mut body, query, info, &mut hold).await
+        run(api, parts, body, query, info, &mut hold).await
     } else {
         match inflight::patience(&query) {
             Err(error) => Err(error),
             Ok(patience) => {
-                let running = run(&api, parts, &mut body, query, info, &mut hold);
+                let running = run(api, parts, body, query, info, &mut hold);
                 tokio::time::timeout(patience, running).await.unwrap_or_else(|_| {
                     api.metrics.terminated(&series);
                     Err(inflight::out_of_time())
@@ -178,7 +181,6 @@ async fn serve(api: Arc<Api>, request: Request<Body>) -> Response<Body> {
         }
     };
     let answer = answered.unwrap_or_else(|error| Answer::from_error(&error, error_format));
-    drain(body).await;
     api.metrics.answered(series, answer.status, begun.elapsed());
     let mut response =
         if gzip && answer.is_large() { aside(|| answer.into_response(gzip, hold)) } else { answer.into_response(gzip, hold) };
