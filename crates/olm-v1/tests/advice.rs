@@ -265,12 +265,11 @@ fn obey(scene: &mut Scene, line: &str) -> bool {
         }
         [["kubectl", "annotate", "clusterextension", "widgets", annotation, rest @ ..]] => {
             assert!(rest.is_empty() || rest == ["--overwrite"], "{line}");
-            match annotation.split_once('=') {
-                Some((key, value)) => scene.extension["metadata"]["annotations"][key] = json!(value),
-                None => {
-                    let key = annotation.strip_suffix('-').unwrap();
-                    scene.extension["metadata"]["annotations"].as_object_mut().unwrap().remove(key);
-                }
+            if let Some((key, value)) = annotation.split_once('=') {
+                scene.extension["metadata"]["annotations"][key] = json!(value);
+            } else {
+                let key = annotation.strip_suffix('-').unwrap();
+                scene.extension["metadata"]["annotations"].as_object_mut().unwrap().remove(key);
             }
         }
         [["kubectl", "label", resource, name, rest @ ..]] => {
