@@ -167,8 +167,9 @@ fn said_once(finding: &Finding) -> Finding {
     once.message = in_one_wording(&finding.message);
     let object = finding.subject.split_once(' ').map_or(finding.subject.as_str(), |(_, object)| object);
     for name in [finding.subject.as_str(), object] {
-        if let Some(rest) = once.message.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).filter(|_| !name.is_empty()) {
-            rest.clone_into(&mut once.message);
+        let rest = once.message.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).filter(|_| !name.is_empty());
+        if let Some(rest) = rest.map(str::to_owned) {
+            once.message = rest;
         }
     }
     once.causes.iter_mut().for_each(reworded);
