@@ -76,7 +76,7 @@ fn one_wish_is_asked_about() {
 /// trying shows that there is no way.
 fn pigeons(holes: usize) -> World {
     let mut text = "catalog main\nhealthy 1.0.0 @stable package=other:\">=1.0.0\"\nother 1.0.0 @stable\n".to_owned();
-    let requires: String = (0..=holes).map(|pigeon| format!(" package=pigeon{pigeon}:\"1.0.0\"")).collect();
+    let requires: String = (0..=holes).map(|pigeon| format!(" package=pigeon{pigeon}:\"1.0.0\"")).collect::<Vec<_>>().concat();
     for root in ["root", "also"] {
         writeln!(text, "{root} 1.0.0 @stable{requires}").unwrap();
     }
