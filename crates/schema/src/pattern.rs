@@ -2,13 +2,15 @@
 //!
 //! Schemas are written for Go's `regexp`. Rust's `regex` is close, but `\d`, `\w`, `\s` and `\b` mean Unicode there, a `{` that begins no repetition is an error, and sets know
 //! operators (`&&`, `--`, nesting). [`Pattern::compile`] rewrites the expression, refuses what Go refuses with Go's words, and keeps what was compiled, since a schema asks the same few
-//! expressions again and again.
+//! expressions again and again. What an expression costs is known before it is compiled ([`Pattern::check`]).
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use regex::Regex;
+use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_syntax::utf8::Utf8Sequences;
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
@@ -29,14 +31,26 @@ impl Pattern {
         compiled.result
     }
 
+    /// The cost of compiling an expression, in byte sequences that its compiled form tells apart, without compiling it. Errors are those of
+    /// [`Pattern::compile`]: what passes here is compiled.
+    pub fn check(expression: &str) -> Result<u64, String> {
+        parse(expression).map(|(_, cost)| cost).map_err(refused)
+    }
+
     /// Whether the expression matches anywhere in the text.
     pub fn matches(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
 }
 
-/// Sizes that a compiled expression may have, in bytes. The smallest that does is what it counts as: its true size is not told.
-const SIZES: [usize; 5] = [8 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20];
+/// The highest cost of an expression. One takes about a microsecond and up to [`BYTES`] bytes.
+const COST: u64 = 220_000;
+/// What a unit of cost takes at the most, in bytes, where there are many of them: measured with sets of letters, which are large, and with literals.
+const BYTES: usize = 84;
+/// What the compiled form of the smallest expression may take, in bytes.
+const SMALL: usize = 32 << 10;
+/// Sizes that a compiled expression may have, in bytes, from the smallest on that may do: its true size is not told.
+const SIZES: [usize; 5] = [SMALL, 256 << 10, 2 << 20, 8 << 20, 32 << 20];
 /// What matching may keep beside the compiled form.
 const STATES: usize = 32 << 10;
 /// The most that compiled expressions may take that are used now; as much again were used before.
@@ -84,29 +98,69 @@ impl Cache {
     }
 }
 
+/// The expression in the words of crate `regex`, and its cost.
+fn parse(expression: &str) -> Result<(String, u64), String> {
+    let translated = (Translator { rest: expression, whole: expression, out: String::new() }).run()?;
+    // What the translator did not foresee; the last line of the report says what is wrong.
+    let parsed = regex_syntax::parse(&translated).map_err(|error| {
+        let text = error.to_string();
+        format!("{}: `{expression}`", text.lines().last().unwrap_or_default().trim_start_matches("error: "))
+    })?;
+    match cost(&parsed) {
+        cost if cost > COST => Err(too_large(expression)),
+        cost => Ok((translated, cost)),
+    }
+}
+
+fn refused(problem: String) -> String {
+    format!("error parsing regexp: {problem}")
+}
+
+fn too_large(expression: &str) -> String {
+    format!("expression too large: `{expression}`")
+}
+
+/// Byte sequences that the compiled form tells apart: repetitions are written out, and a set of letters is as many as its ranges have in UTF-8. The
+/// depth is bounded by the parser.
+fn cost(parsed: &Hir) -> u64 {
+    let sum = |parts: &[Hir]| parts.iter().map(cost).fold(0, u64::saturating_add);
+    match parsed.kind() {
+        HirKind::Empty | HirKind::Look(_) | HirKind::Class(Class::Bytes(_)) => 1,
+        HirKind::Literal(literal) => literal.0.len() as u64,
+        HirKind::Class(Class::Unicode(set)) => {
+            set.ranges().iter().map(|range| Utf8Sequences::new(range.start(), range.end()).count() as u64).sum::<u64>().max(1)
+        }
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or_else(|| repetition.min.saturating_add(1)).max(1);
+            cost(&repetition.sub).saturating_mul(u64::from(times))
+        }
+        HirKind::Capture(capture) => cost(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => sum(parts),
+    }
+}
+
 fn compile(expression: &str) -> Compiled {
     let fail = |problem: String| {
-        let problem = format!("error parsing regexp: {problem}");
+        let problem = refused(problem);
         Compiled { bytes: problem.len(), result: Err(problem) }
     };
-    let translated = match (Translator { rest: expression, whole: expression, out: String::new() }).run() {
-        Ok(translated) => translated,
+    let (translated, cost) = match parse(expression) {
+        Ok(parsed) => parsed,
         Err(problem) => return fail(problem),
     };
-    for size in SIZES {
+    // At most COST.
+    let bytes = usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(BYTES).saturating_add(SMALL);
+    for size in SIZES.into_iter().filter(|size| *size >= bytes / 3) {
         match regex::RegexBuilder::new(&translated).size_limit(size).dfa_size_limit(STATES).build() {
             // Expressions are compiled in both directions.
-            Ok(regex) => return Compiled { bytes: 2 * size + STATES + translated.len(), result: Ok(Pattern(Arc::new(regex))) },
-            Err(regex::Error::CompiledTooBig(_)) => {}
-            // What the translator did not foresee; the last line of the report says what is wrong.
-            Err(error) => {
-                let text = error.to_string();
-                let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                return fail(format!("{last}: `{expression}`"));
+            Ok(regex) => {
+                return Compiled { bytes: 2 * size.min(bytes) + STATES + translated.len(), result: Ok(Pattern(Arc::new(regex))) };
             }
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(error) => return fail(format!("{error}: `{expression}`")),
         }
     }
-    fail(format!("expression too large: `{expression}`"))
+    fail(too_large(expression))
 }
 
 /// Rewrites Go's syntax into that of crate `regex`, from left to right.
@@ -409,7 +463,7 @@ mod tests {
         let mut cache = Cache::default();
         let kept = |cache: &Cache| cache.newer.iter().chain(&cache.older).map(|(text, found)| text.len() + found.bytes).sum::<usize>();
         let large = compile("^(\\pL{1,20}){1,3}$");
-        assert!(large.result.is_ok() && large.bytes > 2 * SIZES[0], "{}", large.bytes);
+        assert!(large.result.is_ok() && large.bytes > 2 * SMALL, "{}", large.bytes);
         cache.insert("used", compile("^used$"));
         for number in 0..2_000 {
             // Compiled once: what is tested is what is kept.
@@ -424,6 +478,29 @@ mod tests {
         }
         let error = Pattern::compile("(x{1000}){1000}").unwrap_err();
         assert!(error.contains("expression too large") || error.contains("repeat"), "{error}");
+    }
+
+    /// KAPI-CRD-02: what passes the check is compiled within the size that is counted for it; what is too large is known without compiling it.
+    #[test]
+    fn costs_are_known_before() {
+        for (expression, fits) in [
+            ("^$", true),
+            ("", true),
+            ("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$", true),
+            ("^((a{1,50}|\\pL{1,20}){1,10})7$", true),
+            ("^\\pL{1,253}$", true),
+            ("^[\\pL\\pN_-]{1,128}$", true),
+            ("(a{1000}){200}", true),
+            ("^[^/]{1,1000}$", true),
+            ("^(?:[^\\x00-\\x1f]{1,1000}){1,10}$", true),
+            ("^(?i)(\\pL{1,50}){2}$", true),
+            ("^\\pL{1,1000}$", false),
+            ("((a{1000}){1000}){1000}", false),
+        ] {
+            let cost = Pattern::check(expression);
+            assert_eq!(cost.is_ok(), fits, "{expression}: {cost:?}");
+            assert_eq!(compile(expression).result.is_ok(), fits, "{expression}: {cost:?}");
+        }
     }
 
     /// KAPI-CRD-02: patterns have RE2's syntax and Go's meaning.

@@ -2,6 +2,8 @@
 //!
 //! These checks work on the JSON as it came, since much of what they forbid has no place in [`Schema`](crate::Schema).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::field::{Error, Path};
@@ -15,11 +17,35 @@ enum Level {
     Field,
 }
 
+/// The highest cost of all patterns of a schema: they fit into what is kept of compiled ones, and take less than a second.
+const PATTERNS: u64 = 480_000;
+
+/// The patterns of a schema, each once.
+fn patterns(schema: &Value) -> BTreeSet<&str> {
+    let (mut found, mut rest) = (BTreeSet::new(), vec![schema]);
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("pattern").and_then(Value::as_str));
+                rest.extend(members.values());
+            }
+            Value::Array(items) => rest.extend(items),
+            _ => {}
+        }
+    }
+    found
+}
+
 /// Findings, sorted by their text.
 pub(super) fn validate(schema: &Value, path: &Path) -> Vec<Error> {
     let mut errors = Vec::new();
     invariants(schema, Level::Root, path, &mut errors);
     complete(schema, Some(schema), path, path, &mut errors);
+    let cost = patterns(schema).into_iter().filter_map(|pattern| Pattern::check(pattern).ok()).fold(0, u64::saturating_add);
+    if cost > PATTERNS {
+        let words = format!("its patterns cost {cost} to compile, {PATTERNS} at most: repeat large sets less often");
+        errors.push(Error::forbidden(path, words));
+    }
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
@@ -178,7 +204,7 @@ fn values(schema: &Value, skip: Skip, path: &Path, errors: &mut Vec<Error>) {
         nested(not, Skip::default(), path.child("not"), errors);
     }
     if let Some(pattern) = filled(schema, "pattern").and_then(Value::as_str)
-        && let Err(problem) = Pattern::compile(pattern)
+        && let Err(problem) = Pattern::check(pattern)
     {
         errors.push(Error::invalid(&path.child("pattern"), pattern, format!("must be a valid regular expression, but isn't: {problem}")));
     }
