@@ -34,7 +34,7 @@ impl Pattern {
     /// The cost of compiling an expression, in byte sequences that its compiled form tells apart, without compiling it. Errors are those of
     /// [`Pattern::compile`]: what passes here is compiled.
     pub fn check(expression: &str) -> Result<u64, String> {
-        parse(expression).map(|(_, cost)| cost).map_err(refused)
+        parse(expression).map(|(_, cost)| cost).map_err(|problem| refused(&problem))
     }
 
     /// Whether the expression matches anywhere in the text.
@@ -112,7 +112,7 @@ fn parse(expression: &str) -> Result<(String, u64), String> {
     }
 }
 
-fn refused(problem: String) -> String {
+fn refused(problem: &str) -> String {
     format!("error parsing regexp: {problem}")
 }
 
@@ -141,7 +141,7 @@ fn cost(parsed: &Hir) -> u64 {
 
 fn compile(expression: &str) -> Compiled {
     let fail = |problem: String| {
-        let problem = refused(problem);
+        let problem = refused(&problem);
         Compiled { bytes: problem.len(), result: Err(problem) }
     };
     let (translated, cost) = match parse(expression) {
