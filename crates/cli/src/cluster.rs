@@ -288,6 +288,6 @@ mod tests {
         assert_eq!(exit(choose(&embedded, &home)), Exit::NotFound);
         let nothing = choose(&plain, &none).unwrap_err();
         assert_eq!(nothing.exit, Exit::NotFound);
-        assert!(nothing.message().contains("mainstay up"));
+        assert!(nothing.hints()[0].as_str().contains("mainstay up"));
     }
 }
