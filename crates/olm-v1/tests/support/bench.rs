@@ -50,10 +50,15 @@ impl Bench {
 
     /// The controllers end and begin anew; `between` is given the folder of their caches.
     pub async fn restart(&mut self, between: impl FnOnce(&std::path::Path)) {
+        self.restart_with(|settings| between(&settings.cache)).await;
+    }
+
+    /// The same with other settings.
+    pub async fn restart_with(&mut self, change: impl FnOnce(&mut Setup)) {
         self.stop.cancel();
         self.running.take().unwrap().await.unwrap();
-        let settings = setup(&self.api, self.api.server.router());
-        between(&settings.cache);
+        let mut settings = setup(&self.api, self.api.server.router());
+        change(&mut settings);
         self.stop = CancellationToken::new();
         let ready = settings.open().unwrap();
         self.router = ready.router.clone();
