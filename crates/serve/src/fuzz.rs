@@ -1,4 +1,4 @@
-//! Doors for `tests/fuzz`: connections that come over no socket. Nobody else comes in here.
+//! Doors for `tests/fuzz`: connections without a socket. Nothing else uses them.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

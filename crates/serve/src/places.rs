@@ -45,7 +45,7 @@ struct Owner {
 pub(crate) struct Seat {
     id: u64,
     remote: IpAddr,
-    /// As whom it shares the processor until it is known who uses it.
+    /// The name under which it shares the processor until its user is known.
     address: Arc<str>,
     owner: Mutex<Option<Owner>>,
     /// Requests whose answers have not been sent to their end.
@@ -76,7 +76,7 @@ impl Seat {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// As whom it shares the processor; `None` where its place is reserved, and it waits for nobody.
+    /// The name under which it shares the processor; `None` if its place is reserved, so that it never waits.
     pub fn sharer(&self) -> Option<Arc<str>> {
         match &*self.owner.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(owner) => (!owner.reserved).then(|| owner.name.clone()),

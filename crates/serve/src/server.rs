@@ -103,7 +103,7 @@ pub trait Observer: Send + Sync + 'static {
     fn handshake_failed(&self) {}
 }
 
-/// Does something in a task of its own, which ends with whoever waits for it; a panic goes on there.
+/// Runs work in a task of its own, which ends when its caller stops waiting; a panic goes on in the caller.
 async fn apart<F>(work: F) -> F::Output
 where
     F: Future<Output: Send> + Send + 'static,
@@ -302,7 +302,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Everything that is not said otherwise: HTTP/2 beside HTTP/1.1, nobody told about connections.
+    /// The defaults: HTTP/2 beside HTTP/1.1, no observer of connections.
     pub(crate) fn new(tls: Option<Tls>, limits: Limits, router: Router, shutdown: CancellationToken) -> Self {
         let acceptor = tls.map(|tls| TlsAcceptor::from(tls.config));
         Self { acceptor, limits, http2: true, observer: Arc::new(Unobserved), router, shutdown, steps: Steps::default() }

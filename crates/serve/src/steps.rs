@@ -1,9 +1,9 @@
 //! The processor, shared between those whose connections it works on.
 //!
 //! A step of a connection decrypts what its socket has, takes it apart into requests or frames, and writes answers. Each step takes a turn.
-//! While there are as many turns as steps, nobody waits; beyond that, turns go round between users, and between the addresses of those who
-//! are not known yet. So a thousand connections of one user wait for each other, and somebody else's for one step of theirs. A step reads a
-//! bounded number of bytes, so that it is short whatever frames they are. Those who have reserved places wait for nobody.
+//! While there are as many turns as steps, no connection waits; beyond that, turns go round between users, and between the addresses of
+//! users that are not known yet. So a thousand connections of one user wait for each other, and another user's for one step of theirs. A step
+//! reads a bounded number of bytes, so that every kind of frames makes a short step. Connections with reserved places never wait.
 
 use std::io;
 use std::pin::Pin;
@@ -97,7 +97,7 @@ impl<F: Future> Future for InSteps<'_, F> {
                         return Poll::Pending;
                     }
                 },
-                // There are more connections than places: whoever comes now is not kept out.
+                // There are more connections than places: a new one is not kept out.
                 Asked::Full => {}
             }
         }
