@@ -22,6 +22,7 @@ mod extensions;
 mod images;
 mod logging;
 mod market;
+mod named;
 mod operations;
 mod output;
 mod ownership;

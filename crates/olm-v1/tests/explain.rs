@@ -868,7 +868,7 @@ fn removed_apis_are_not_to_be_installed() {
         let answer = case.explain_weighed();
         assert_eq!(answer.situation, "kind-not-served", "{answer:?}");
         assert!(answer.why.iter().any(|why| why.contains(&format!("Kubernetes {release} removed"))), "{answer:?}");
-        assert_eq!(answer.next.unwrap().leads_to.as_deref(), Some("widgets 1.1.0"));
+        assert_eq!(answer.next.unwrap().leads_to.map(|to| to.to_string()).as_deref(), Some("widgets 1.1.0"));
         // Where no other version does without it, none is named.
         let lacking: Vec<String> = ["1.0.0", "1.1.0"].map(str::to_owned).into();
         for version in lacking {

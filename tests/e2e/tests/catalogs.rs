@@ -65,6 +65,15 @@ fn a_catalog_from_beginning_to_end() {
     assert!(shown.contains("gadget"), "{shown}");
     assert!(shown.contains("an operator that uses a removed API stops working on a platform version without it"), "{shown}");
 
+    // A catalog is not changed by the way.
+    cluster.mainstay(&["catalog", "add", "team", "--ref", &reference]).ok();
+    let other = cluster.mainstay(&["catalog", "add", "team", "--ref", &reference, "--priority", "7", "--poll", "10m"]);
+    assert!(other.stderr.contains("is there already") && other.stderr.contains("priority: 0, not 7"), "{other}");
+    other.exits(4);
+    cluster.mainstay(&["catalog", "add", "team", "--ref", &reference, "--priority", "7", "--replace"]).ok();
+    assert_eq!(cluster.get(&["clustercatalog", "team"]).unwrap()["spec"]["priority"], 7);
+    cluster.mainstay(&["catalog", "add", "Team", "--ref", &reference]).exits(2);
+
     // The tag moves; the next poll sees it. Switching off and on asks at once.
     Toy::new("gadget", "1.1.0").write(&bundles);
     publish(&registry, &bundles, cluster.folder(), "latest");

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::cluster::{ClusterArgs, not_written};
 use crate::errors::{Exit, Failure, note};
 use crate::up::components::SYSTEM_NAMESPACE;
-use crate::{output, runtime};
+use crate::{named, output, runtime};
 
 use components::{Component, Shape};
 
@@ -103,7 +103,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     components: Vec<Name>,
     /// Where both controllers of OLM v1 live
-    #[arg(short, long, value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = named::namespace, default_value = SYSTEM_NAMESPACE)]
     namespace: String,
     /// The image of this program
     #[arg(long, value_name = "REF", required_unless_present = "uninstall")]

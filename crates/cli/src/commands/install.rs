@@ -8,6 +8,7 @@ use super::flags::{Carrying, goes_on};
 use crate::cluster::{ClusterArgs, Session, not_written};
 use crate::errors::{Exit, Failure, note_drawn};
 use crate::extensions::API_VERSION;
+use crate::named;
 use crate::output::{self, Format};
 use crate::plans::{self, Change, InstallWish, Planned, Rights};
 use crate::progress::Progress;
@@ -61,16 +62,16 @@ pub struct WishArguments {
     #[arg(long, value_name = "NAME")]
     pub catalog: Option<String>,
     /// The operator's namespace; made if missing [default: what the bundle suggests, else PACKAGE-system]
-    #[arg(long, short, value_name = "NAMESPACE")]
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = named::namespace)]
     pub namespace: Option<String>,
     /// The only namespace that the operator watches [default: what the bundle is made for]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = named::namespace)]
     pub watch_namespace: Option<String>,
     /// The extension's name [default: the package]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = named::object)]
     pub name: Option<String>,
     /// An account that exists, to install with
-    #[arg(long, value_name = "NAME", conflicts_with = "grant")]
+    #[arg(long, value_name = "NAME", value_parser = named::object, conflicts_with = "grant")]
     pub service_account: Option<String>,
     /// The rights of the account that is made
     #[arg(long, value_enum, default_value_t = Rights::Minimal)]

@@ -80,7 +80,13 @@ pub async fn hints(
         now: Timestamp::now(),
     };
     let Some(answer) = explain_refusal(&facts) else { return Vec::new() };
-    let sayable = |action: &Action| hint(change, exists, action).is_some();
+    let installed = facts.snapshot.history.as_ref().ok().and_then(|history| history.installed()).map(|revision| &revision.record.bundle);
+    let stays = |action: &Action| {
+        let leads_to = action.leads_to.as_ref().zip(installed);
+        leads_to.is_some_and(|(to, installed)| to.package == installed.package && to.version == installed.version)
+    };
+    let hint = |action: &Action| if stays(action) { None } else { hint(change, exists, action) };
+    let sayable = |action: &Action| hint(action).is_some();
     let remedies = answer.next.iter().chain(&answer.alternatives).filter(|action| sayable(action));
     let remedies: Vec<Remedy> = remedies.filter_map(|action| action.remedy.clone()).collect();
     let outcomes = outcomes(world, &facts.snapshot, &plan, remedies, progress).await;
@@ -95,7 +101,7 @@ pub async fn hints(
     hints.extend(
         meant.map(|near| (format!("mainstay explain package {}", shell_word(near)), format!("shows {near}, if that is what is meant"))),
     );
-    for hint in works.filter_map(|action| hint(change, exists, action)) {
+    for hint in works.filter_map(hint) {
         if !hints.contains(&hint) && hints.len() < HINTS {
             hints.push(hint);
         }

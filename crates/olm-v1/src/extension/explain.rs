@@ -41,7 +41,7 @@ use super::webhooks::Simulation;
 use crate::cluster_operator::compat::Platform;
 use conditions::Conditions;
 
-pub use answer::{Action, Evidence, Explanation, Newer, State};
+pub use answer::{Action, Destination, Evidence, Explanation, Newer, State};
 pub use catalog::{CatalogFacts, explain_catalog};
 pub use cause::{Cause, candidates, providers};
 pub use health::{Observed, pod_problem};

@@ -20,6 +20,7 @@ use crate::durations;
 use crate::errors::{Exit, Failure, note};
 use crate::images;
 use crate::market::{Market, Unavailable};
+use crate::named;
 use crate::output::{self, Format, Table};
 use crate::printable::printable_line;
 use crate::progress::{Progress, confirm};
@@ -35,9 +36,11 @@ const LOOK: Duration = Duration::from_millis(150);
 Examples:
   mainstay catalog add examples --ref localhost:5000/examples/catalog:latest
   mainstay catalog add team --ref REGISTRY/CATALOG:TAG --poll 10m --priority 10
-  mainstay catalog add team --ref REGISTRY/CATALOG:TAG --pull-secret team-registry")]
+  mainstay catalog add team --ref REGISTRY/CATALOG:TAG --pull-secret team-registry
+  mainstay catalog add team --ref REGISTRY/CATALOG:NEW-TAG --replace")]
 pub struct Add {
     /// What the catalog is called on the cluster
+    #[arg(value_parser = named::object)]
     name: String,
     /// The catalog image
     #[arg(long = "ref", value_name = "REF")]
@@ -49,7 +52,7 @@ pub struct Add {
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
     /// A Secret of the controllers' namespace with credentials for its image and the images of its bundles
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = named::object)]
     pull_secret: Option<String>,
     /// Do not wait until it serves
     #[arg(long, conflicts_with = "timeout")]
@@ -60,8 +63,29 @@ pub struct Add {
     /// Write the catalog, and leave it, also when its registry does not have the image
     #[arg(long)]
     keep: bool,
+    /// Change the catalog of that name, if there is one already
+    #[arg(long)]
+    replace: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
+}
+
+impl Add {
+    /// What a catalog on the cluster has otherwise than asked, one line each.
+    fn differences(&self, live: &ClusterCatalog) -> Vec<String> {
+        let image = live.spec.source.image.as_ref();
+        let poll = |minutes: Option<i64>| minutes.map_or_else(|| "never".to_owned(), |minutes| format!("every {minutes} min"));
+        let secret = |secret: Option<&str>| secret.map_or_else(|| "none".to_owned(), str::to_owned);
+        let has = live.metadata.annotations.as_ref().and_then(|annotations| annotations.get(PULL_SECRET));
+        let parts = [
+            ("image", image.map(|image| image.reference.clone()).unwrap_or_default(), self.reference.clone()),
+            ("priority", live.spec.priority.to_string(), self.priority.to_string()),
+            ("polled", poll(image.and_then(|image| image.poll_interval_minutes)), poll(self.poll)),
+            ("pull secret", secret(has.map(String::as_str)), secret(self.pull_secret.as_deref())),
+        ];
+        let differ = parts.into_iter().filter(|(_, has, wanted)| has != wanted);
+        differ.map(|(part, has, wanted)| format!("{part}: {}, not {wanted}", printable_line(&has))).collect()
+    }
 }
 
 /// Arguments of `catalog list`.
@@ -102,6 +126,11 @@ pub struct Remove {
 pub fn add(arguments: &Add) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open_to_change().await?;
+        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+        if !arguments.replace {
+            let live = api.get_opt(&arguments.name).await.map_err(|error| refused(format!("clustercatalog {}", arguments.name), &error))?;
+            not_another(arguments, live.as_ref())?;
+        }
         if !arguments.keep {
             exists(&arguments.name, &arguments.reference).await?;
         }
@@ -141,7 +170,6 @@ pub fn add(arguments: &Add) -> Result<(), Failure> {
             && effect == mainstay_apply::Effect::Created
             && !arguments.keep
         {
-            let api: Api<ClusterCatalog> = Api::all(session.client.clone());
             api.delete(&arguments.name, &DeleteParams::default())
                 .await
                 .map_err(|error| refused(format!("clustercatalog {}", arguments.name), &error))?;
@@ -150,6 +178,17 @@ pub fn add(arguments: &Add) -> Result<(), Failure> {
         let took = waited?;
         output::line(format!("clustercatalog {} serves after {:.1} s", arguments.name, took.as_secs_f64()))
     })
+}
+
+/// Refuses to change a catalog that is there under this name with something else in it.
+fn not_another(arguments: &Add, live: Option<&ClusterCatalog>) -> Result<(), Failure> {
+    let differences = live.map(|live| arguments.differences(live)).unwrap_or_default();
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::new(Exit::Impossible, format!("clustercatalog {}", arguments.name), "is there already, with other content");
+    let failure = differences.into_iter().fold(failure, Failure::because);
+    Err(failure.hint("--replace changes it; another name adds a second catalog"))
 }
 
 /// How long it is asked for an image before the cluster is left to find out.

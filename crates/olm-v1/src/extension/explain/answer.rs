@@ -1,5 +1,7 @@
 //! The answer: documented, for programs as it is (`-o json`), for people through [`super::text`].
 
+use std::fmt;
+
 use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_resolver::ObstacleKind;
@@ -95,10 +97,25 @@ pub struct Action {
     pub remedy: Option<Remedy>,
     /// The package and version that it leads to.
     #[serde(skip)]
-    pub leads_to: Option<String>,
+    pub leads_to: Option<Destination>,
     /// Whether it is only said when it was tried and works.
     #[serde(skip)]
     pub guess: bool,
+}
+
+/// A version of a package, as an action leads to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The package.
+    pub package: String,
+    /// The version.
+    pub version: String,
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {}", self.package, self.version)
+    }
 }
 
 /// A newer version that is not installed.

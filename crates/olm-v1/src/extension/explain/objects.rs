@@ -15,7 +15,7 @@ use super::cause::{candidates, providers};
 use super::remedy::resource;
 use super::retired::retired;
 use super::words::held;
-use super::{Action, Explanation, Facts, Remedy, installed, listed, name, overview, package, shell_word};
+use super::{Action, Destination, Explanation, Facts, Remedy, installed, listed, name, overview, package, shell_word};
 
 /// OLM1-OWN-04.
 pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
@@ -165,7 +165,7 @@ pub(super) fn nearby(facts: &Facts, answer: Explanation) -> Explanation {
         resolve(&Request { version: Some(text.clone()), ..request.clone() }, &catalogs).is_ok_and(|found| found.choice.version == *text)
     });
     reached.take(TRIED).fold(answer, |answer, version| {
-        let leads_to = format!("{package} {version}");
+        let leads_to = Destination { package: package.to_owned(), version: version.clone() };
         let action = Action::new(format!("Ask for version {version}; that leads to {leads_to}:"));
         let action = action.by(extension, Remedy::Wish(json!({"version": version}))).if_it_works();
         answer.or(Action { leads_to: Some(leads_to), ..action })

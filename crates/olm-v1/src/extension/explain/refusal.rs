@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::super::dependencies::satisfiable;
 use super::catalog::trouble;
 use super::cause::candidates;
-use super::{Action, Explanation, Facts, Remedy, State, listed, overview, package, words};
+use super::{Action, Destination, Explanation, Facts, Remedy, State, listed, overview, package, words};
 
 /// How many versions or names are listed.
 const LISTED: usize = 8;
@@ -346,7 +346,7 @@ pub(super) fn changes(extension: &ClusterExtension, changes: &[Change], version:
     if wish.is_empty() {
         return None;
     }
-    let leads_to = format!("{} {version}", package(extension));
+    let leads_to = Destination { package: package(extension).to_owned(), version: version.to_owned() };
     let action =
         Action::new(format!("{}; that leads to {leads_to}:", words.join(" and "))).by(extension, Remedy::Wish(Value::Object(wish)));
     let action = Action { leads_to: Some(leads_to), ..action };

@@ -1,0 +1,32 @@
+//! Names on the command line, checked as the API would before anything is asked of a cluster.
+
+use mainstay_schema::names;
+
+/// A namespace: a DNS label of RFC 1123.
+pub fn namespace(text: &str) -> Result<String, String> {
+    checked(text, names::dns1123_label(text))
+}
+
+/// An object: a DNS subdomain of RFC 1123.
+pub fn object(text: &str) -> Result<String, String> {
+    checked(text, names::dns1123_subdomain(text))
+}
+
+fn checked(text: &str, wrong: Vec<String>) -> Result<String, String> {
+    if wrong.is_empty() { Ok(text.to_owned()) } else { Err(wrong.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{namespace, object};
+
+    /// MS-CLI-02: what the API would refuse is refused at once, in its words.
+    #[test]
+    fn names_are_checked_as_by_the_api() {
+        assert_eq!(namespace("team-a").as_deref(), Ok("team-a"));
+        assert!(namespace("team.a").unwrap_err().starts_with("a lowercase RFC 1123 label must consist of"));
+        assert!(namespace("Bad NS").is_err() && namespace("").is_err() && namespace(&"a".repeat(64)).is_err());
+        assert_eq!(object("team.a").as_deref(), Ok("team.a"));
+        assert!(object("Team").unwrap_err().starts_with("a lowercase RFC 1123 subdomain must consist of"));
+    }
+}
