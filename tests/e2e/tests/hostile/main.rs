@@ -178,17 +178,33 @@ fn watches_that_nobody_reads() {
     });
 }
 
-/// KAPI-SRV-06: requests without end on many connections, for documents, reviews and what is forbidden.
+/// KAPI-SRV-06: many connections with 100 MB of requests a minute, for documents, reviews and what is forbidden.
 #[test]
 fn floods_of_requests() {
+    // A request is 1.2 kB long, most of which is the token.
+    requests("floods_of_requests", |connections| Some(Duration::from_micros(720 * connections)));
+}
+
+/// KAPI-SRV-06: the same, as fast as they are answered.
+#[test]
+fn requests_without_end() {
+    requests("requests_without_end", |_| None);
+}
+
+fn requests(name: &'static str, pace: impl Fn(u64) -> Option<Duration>) {
     let Some(()) = need_embedded() else { return };
     within(async {
-        let scene = Scene::begin("floods_of_requests").await;
+        let scene = Scene::begin(name).await;
         let mut floods = Vec::new();
-        for n in 0..soak(40, 1_000) {
+        let connections = soak(40, 1_000);
+        let pace = pace(connections as u64);
+        for n in 0..connections {
             let mut sender = scene.stranger_connection().await;
             floods.push(tokio::spawn(async move {
                 for round in n.. {
+                    if let Some(pace) = pace {
+                        tokio::time::sleep(pace).await;
+                    }
                     let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}).to_string();
                     let asked = match round % 4 {
                         0 => sender.ask("GET", "/apis", "application/json", bytes::Bytes::new()).await,

@@ -169,37 +169,48 @@ impl Scene {
         self.strangers.connect().await.unwrap()
     }
 
-    /// Somebody works: how long each write and read took.
+    /// The other account works: the duration of each of its writes and reads. It has a thread of its own, so that it waits for the server and
+    /// not for the tasks of the attack, which share a runtime.
     async fn work(&self, rounds: usize) -> Vec<Duration> {
-        let mut took = Vec::new();
-        let mut connection = self.worker.connect().await.unwrap();
-        for _ in 0..rounds {
-            let map = json!({"metadata": {"generateName": "work-"}, "data": {"a": "b"}});
-            for (method, path, body) in [("POST", MAPS, map), ("GET", "/api/v1/namespaces/default", Value::Null)] {
-                let begun = Instant::now();
-                let done = tokio::time::timeout(STOPPED, connection.json(method, path, &body)).await;
-                done.unwrap_or_else(|_| panic!("{}: {method} was stopped", self.name)).unwrap();
-                took.push(begun.elapsed());
+        let (name, worker) = (self.name, self.worker.clone());
+        apart(async move {
+            let mut took = Vec::new();
+            let mut connection = worker.connect().await.unwrap();
+            for _ in 0..rounds {
+                let map = json!({"metadata": {"generateName": "work-"}, "data": {"a": "b"}});
+                for (method, path, body) in [("POST", MAPS, map), ("GET", "/api/v1/namespaces/default", Value::Null)] {
+                    let begun = Instant::now();
+                    let done = tokio::time::timeout(STOPPED, connection.json(method, path, &body)).await;
+                    done.unwrap_or_else(|_| panic!("{name}: {method} was stopped")).unwrap();
+                    took.push(begun.elapsed());
+                }
             }
-        }
-        took
+            took
+        })
+        .await
+    }
+
+    /// How long the server's readiness takes to be answered at most.
+    async fn readiness(&self) -> Duration {
+        let (name, worker) = (self.name, self.worker.clone());
+        apart(async move {
+            let mut connection = worker.connect().await.unwrap();
+            let mut worst = Duration::ZERO;
+            for _ in 0..5 {
+                let begun = Instant::now();
+                let answered = tokio::time::timeout(STOPPED, connection.must("GET", "/readyz", JSON, Bytes::new())).await;
+                answered.unwrap_or_else(|_| panic!("{name}: /readyz does not answer")).unwrap();
+                worst = worst.max(begun.elapsed());
+            }
+            worst
+        })
+        .await
     }
 
     /// Somebody works while the attack goes on; in the end everything is as it should be.
     pub async fn endure(&self) {
         let rounds = soak(25, 250);
-        let ready = async {
-            let mut connection = self.worker.connect().await.unwrap();
-            let mut worst = Duration::ZERO;
-            for _ in 0..5 {
-                let begun = Instant::now();
-                let answered = tokio::time::timeout(STOPPED, connection.must("GET", "/readyz", JSON, Bytes::new())).await;
-                answered.unwrap_or_else(|_| panic!("{}: /readyz does not answer", self.name)).unwrap();
-                worst = worst.max(begun.elapsed());
-            }
-            worst
-        };
-        let (mut took, ready) = tokio::join!(self.work(rounds), ready);
+        let (mut took, ready) = tokio::join!(self.work(rounds), self.readiness());
         let peak = self.peak.load(Ordering::Relaxed).max(resident_memory(self.attacked().pid()).unwrap());
         let grown = peak.saturating_sub(self.memory);
         eprintln!(
@@ -223,6 +234,20 @@ impl Scene {
             admin.must("GET", "/api/v1/namespaces", JSON, Bytes::new()).await
         };
         tokio::time::timeout(STOPPED, coming).await.expect("the administrator is let in").unwrap();
+    }
+}
+
+/// Runs something on a thread and a runtime of its own.
+async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let (sender, done) = tokio::sync::oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // Whoever no longer waits needs no answer.
+        let _ = sender.send(runtime.block_on(work));
+    });
+    match done.await {
+        Ok(answer) => answer,
+        Err(_) => std::panic::resume_unwind(thread.join().unwrap_err()),
     }
 }
 
