@@ -7,8 +7,9 @@
 //!       └──── woken ◄─────┘ takes longer   ─► `Running`: the worker goes on with others; whoever asked is woken at the end
 //! ```
 //!
-//! So a registry that stalls or a content without end holds no worker: it costs a moment of one, then a place in its own lane, for at most
-//! the deadline. Removals and repairs of the same object go on meanwhile.
+//! So a registry that stalls or a content without end holds no worker: it costs a moment of one, then one of the few places of its own lane
+//! until it counts as slow, then one of the many for slow jobs, for at most the deadline. So repositories of one registry do not wait for
+//! those among them that stall. Removals and repairs of the same object go on meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -22,8 +23,12 @@ use tokio::time::Instant;
 
 /// How long whoever begins a job waits for it before it goes on with something else. What is near, or here already, is there by then.
 const MOMENT: Duration = Duration::from_millis(300);
-/// Jobs of one origin that run at a time.
+/// Jobs of one origin that run at a time, slow ones apart.
 const LANE: usize = 8;
+/// A job that has run this long is slow: it leaves its place in the lane to others.
+const SLOW: Duration = Duration::from_secs(2);
+/// Slow jobs of one origin that run at a time; those beyond keep their places in the lane.
+const SLOW_LANE: usize = 64;
 /// How long results are kept that nobody fetches.
 const KEPT: Duration = Duration::from_secs(600);
 
@@ -59,7 +64,13 @@ struct Inner<T> {
 
 struct State<T> {
     jobs: HashMap<String, Job<T>>,
-    lanes: HashMap<String, Weak<Semaphore>>,
+    lanes: HashMap<String, Weak<Lane>>,
+}
+
+/// Places of the jobs of one origin.
+struct Lane {
+    places: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
 }
 
 struct Job<T> {
@@ -131,22 +142,30 @@ impl<T: Clone + Send + Sync + 'static> Jobs<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let places = state.lane(lane);
+        let lane = state.lane(lane);
         let (done, result) = watch::channel(None);
         let since = Instant::now();
         let (inner, name_of) = (self.inner.clone(), name.to_owned());
         let task = tokio::spawn(async move {
-            let _place = places.acquire_owned().await;
-            let Terms { deadline, .. } = inner.terms;
+            let mut place = lane.places.clone().acquire_owned().await;
+            let end = Instant::now() + inner.terms.deadline;
             // In a task of its own, so that a panic is an end like any other.
             let mut running = AbortOnDrop(tokio::spawn(work));
-            let found = match tokio::time::timeout(deadline, &mut running.0).await {
+            let mut ended = tokio::time::timeout(SLOW.min(inner.terms.deadline), &mut running.0).await;
+            if ended.is_err() {
+                if let Ok(slow) = lane.slow.clone().try_acquire_owned() {
+                    place = Ok(slow);
+                }
+                ended = tokio::time::timeout_at(end, &mut running.0).await;
+            }
+            drop(place);
+            let found = match ended {
                 Ok(Ok(found)) => found,
                 Ok(Err(error)) => {
                     tracing::error!(job = name_of, %error, "a job ended abnormally");
                     (inner.overdue)(since.elapsed())
                 }
-                Err(_) => (inner.overdue)(deadline),
+                Err(_) => (inner.overdue)(inner.terms.deadline),
             };
             let woken: Vec<Key> = {
                 let mut state = inner.state();
@@ -203,12 +222,12 @@ impl<T> State<T> {
         });
     }
 
-    fn lane(&mut self, name: &str) -> Arc<Semaphore> {
+    fn lane(&mut self, name: &str) -> Arc<Lane> {
         self.lanes.retain(|_, lane| lane.strong_count() > 0);
         if let Some(lane) = self.lanes.get(name).and_then(Weak::upgrade) {
             return lane;
         }
-        let lane = Arc::new(Semaphore::new(LANE));
+        let lane = Arc::new(Lane { places: Arc::new(Semaphore::new(LANE)), slow: Arc::new(Semaphore::new(SLOW_LANE)) });
         self.lanes.insert(name.to_owned(), Arc::downgrade(&lane));
         lane
     }

@@ -60,12 +60,41 @@ async fn what_never_ends_is_given_up() {
     assert_eq!(jobs.ask("good", "good", &who("good"), || after(0, "fine")).await, Asked::Ended("fine".to_owned()));
     let panics = || async { if true { panic!("as the test wants it") } else { String::new() } };
     assert_eq!(jobs.ask("panics", "good", &who("good"), panics).await, Asked::Ended("overdue".to_owned()));
-    // Eight at a time, a minute each.
-    tokio::time::sleep(Duration::from_secs(61)).await;
-    assert_eq!(woken.lock().unwrap().len(), 8);
-    tokio::time::sleep(Duration::from_secs(121)).await;
+    // Eight begin at a time, and leave their places when they count as slow.
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    assert_eq!(woken.lock().unwrap().len(), 0);
+    tokio::time::sleep(Duration::from_secs(18)).await;
     assert_eq!((woken.lock().unwrap().len(), jobs.running()), (20, 0));
     assert_eq!(jobs.ask("stall-3", "bad", &who("stall-3"), std::future::pending).await, Asked::Ended("overdue".to_owned()));
+}
+
+/// OLM1-CTRL-09: jobs that stall do not hold up others of the same origin, unless there are very many, and then for one deadline.
+#[tokio::test(start_paused = true)]
+async fn slow_jobs_leave_the_lane() {
+    let (jobs, woken) = jobs(TERMS);
+    let stall = async |range: std::ops::Range<usize>| {
+        for at in range {
+            let name = format!("stall-{at}");
+            assert!(matches!(jobs.ask(&name, "r", &who(&name), std::future::pending).await, Asked::Running(_)));
+        }
+    };
+    let good = async |name: &'static str, limit: u64| {
+        let begun = Instant::now();
+        if let Asked::Ended(found) = jobs.ask(name, "r", &who(name), || after(0, "fine")).await {
+            assert_eq!(found, "fine");
+            return;
+        }
+        while !woken.lock().unwrap().iter().any(|key| key == name) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(limit), "{name}: {took:?}");
+        assert_eq!(jobs.ask(name, "r", &who(name), || after(0, "again")).await, Asked::Ended("fine".to_owned()));
+    };
+    stall(0..16).await;
+    good("beside few", 5).await;
+    stall(16..90).await;
+    good("beside many", 82).await;
 }
 
 /// Who is gone waits for nothing, and what nobody waits for ends; a result may be good for all for a while.
