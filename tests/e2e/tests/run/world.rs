@@ -49,7 +49,10 @@ impl Drop for Replica {
 
 /// A port that was free a moment ago.
 pub fn free() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    // A port that was given is not listened on yet, and must not be given twice.
+    static GIVEN: std::sync::Mutex<std::collections::BTreeSet<u16>> = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    std::iter::repeat_with(port).find(|port| GIVEN.lock().unwrap().insert(*port)).unwrap()
 }
 
 /// A cluster without OLM, into which it was deployed; certificates for the processes.

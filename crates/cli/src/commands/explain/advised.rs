@@ -63,7 +63,11 @@ fn problem(words: &[String]) -> Option<String> {
     let (program, rest) = words.split_first()?;
     match program.as_str() {
         "mainstay" => {
-            let error = args::command().try_get_matches_from(words).err()?;
+            // A word in capitals stands for a name of the user's.
+            let named = words
+                .iter()
+                .map(|word| if word.chars().all(|letter| letter.is_ascii_uppercase()) { word.to_lowercase() } else { word.clone() });
+            let error = args::command().try_get_matches_from(named).err()?;
             (error.kind() != ErrorKind::DisplayHelp).then(|| error.to_string())
         }
         "kubectl" => {
