@@ -210,7 +210,7 @@ async fn pods_that_fit_nowhere_say_why() {
         "spec": {"nodeSelector": {"disk": "fast"}, "containers": [{"name": "main", "image": "app:1"}]}});
     up.post(&format!("{CORE}/pods"), pod).await;
     let path = format!("{CORE}/pods/p");
-    // The scheduler may learn late that a taint is gone, and then says it anew.
+    // The scheduler may learn late that a taint is gone, and then updates its message.
     let said = "0/3 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, \
                 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
     up.until(&path, |pod| pod["status"]["conditions"][0]["message"] == said).await;

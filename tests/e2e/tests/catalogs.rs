@@ -65,10 +65,10 @@ fn a_catalog_from_beginning_to_end() {
     assert!(shown.contains("gadget"), "{shown}");
     assert!(shown.contains("an operator that uses a removed API stops working on a platform version without it"), "{shown}");
 
-    // A catalog is not changed by the way.
+    // An existing catalog is changed only on request.
     cluster.mainstay(&["catalog", "add", "team", "--ref", &reference]).ok();
     let other = cluster.mainstay(&["catalog", "add", "team", "--ref", &reference, "--priority", "7", "--poll", "10m"]);
-    assert!(other.stderr.contains("is there already") && other.stderr.contains("priority: 0, not 7"), "{other}");
+    assert!(other.stderr.contains("exists already") && other.stderr.contains("priority: 0, not 7"), "{other}");
     other.exits(4);
     cluster.mainstay(&["catalog", "add", "team", "--ref", &reference, "--priority", "7", "--replace"]).ok();
     assert_eq!(cluster.get(&["clustercatalog", "team"]).unwrap()["spec"]["priority"], 7);

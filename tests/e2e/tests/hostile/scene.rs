@@ -169,7 +169,7 @@ impl Scene {
         self.strangers.connect().await.unwrap()
     }
 
-    /// The other account works: the duration of each of its writes and reads. It has a thread of its own, so that it waits for the server and
+    /// Durations of the other account's writes and reads. It has a thread of its own, so that it waits for the server and
     /// not for the tasks of the attack, which share a runtime.
     async fn work(&self, rounds: usize) -> Vec<Duration> {
         let (name, worker) = (self.name, self.worker.clone());
@@ -190,7 +190,7 @@ impl Scene {
         .await
     }
 
-    /// How long the server's readiness takes to be answered at most.
+    /// Longest time to an answer of `/readyz`.
     async fn readiness(&self) -> Duration {
         let (name, worker) = (self.name, self.worker.clone());
         apart(async move {
@@ -207,7 +207,10 @@ impl Scene {
         .await
     }
 
-    /// Somebody works while the attack goes on; in the end everything is as it should be.
+    /// Measures the other account and the memory while the attack goes on.
+    ///
+    /// # Panics
+    /// A request is stopped, or memory grows beyond its limit.
     pub async fn endure(&self) {
         let rounds = soak(25, 250);
         let (mut took, ready) = tokio::join!(self.work(rounds), self.readiness());
@@ -242,7 +245,7 @@ async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static
     let (sender, done) = tokio::sync::oneshot::channel();
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // Whoever no longer waits needs no answer.
+        // A caller that stopped waiting needs no answer.
         let _ = sender.send(runtime.block_on(work));
     });
     match done.await {

@@ -71,7 +71,7 @@ pub struct Add {
 }
 
 impl Add {
-    /// What a catalog on the cluster has otherwise than asked, one line each.
+    /// Settings of the live catalog that differ from those asked for, one line each.
     fn differences(&self, live: &ClusterCatalog) -> Vec<String> {
         let image = live.spec.source.image.as_ref();
         let poll = |minutes: Option<i64>| minutes.map_or_else(|| "never".to_owned(), |minutes| format!("every {minutes} min"));
@@ -129,7 +129,7 @@ pub fn add(arguments: &Add) -> Result<(), Failure> {
         let api: Api<ClusterCatalog> = Api::all(session.client.clone());
         if !arguments.replace {
             let live = api.get_opt(&arguments.name).await.map_err(|error| refused(format!("clustercatalog {}", arguments.name), &error))?;
-            not_another(arguments, live.as_ref())?;
+            refuse_change(arguments, live.as_ref())?;
         }
         if !arguments.keep {
             exists(&arguments.name, &arguments.reference).await?;
@@ -180,13 +180,13 @@ pub fn add(arguments: &Add) -> Result<(), Failure> {
     })
 }
 
-/// Refuses to change a catalog that is there under this name with something else in it.
-fn not_another(arguments: &Add, live: Option<&ClusterCatalog>) -> Result<(), Failure> {
+/// Refuses to change a catalog that exists with other settings.
+fn refuse_change(arguments: &Add, live: Option<&ClusterCatalog>) -> Result<(), Failure> {
     let differences = live.map(|live| arguments.differences(live)).unwrap_or_default();
     if differences.is_empty() {
         return Ok(());
     }
-    let failure = Failure::new(Exit::Impossible, format!("clustercatalog {}", arguments.name), "is there already, with other content");
+    let failure = Failure::new(Exit::Impossible, format!("clustercatalog {}", arguments.name), "exists already, with other settings");
     let failure = differences.into_iter().fold(failure, Failure::because);
     Err(failure.hint("--replace changes it; another name adds a second catalog"))
 }
