@@ -8,7 +8,7 @@
 //! ```
 //!
 //! So a registry that stalls or a content without end holds no worker: it costs a moment of one, then one of the few places of its own lane
-//! until it counts as slow, then one of the many for slow jobs, for at most the deadline. So repositories of one registry do not wait for
+//! until it counts as slow, then one of those for slow jobs, for at most the deadline. So repositories of one registry do not wait for
 //! those among them that stall. Removals and repairs of the same object go on meanwhile.
 
 use std::collections::{HashMap, HashSet};
@@ -27,8 +27,9 @@ const MOMENT: Duration = Duration::from_millis(300);
 const LANE: usize = 8;
 /// A job that has run this long is slow: it leaves its place in the lane to others.
 const SLOW: Duration = Duration::from_secs(2);
-/// Slow jobs of one origin that run at a time; those beyond keep their places in the lane.
-const SLOW_LANE: usize = 64;
+/// Slow jobs of one origin that run at a time; those beyond keep their places in the lane. A large catalog that is being indexed is slow,
+/// too, and takes memory and a share of the line: so they are not many.
+const SLOW_LANE: usize = 24;
 /// How long results are kept that nobody fetches.
 const KEPT: Duration = Duration::from_secs(600);
 

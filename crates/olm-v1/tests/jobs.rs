@@ -68,7 +68,7 @@ async fn what_never_ends_is_given_up() {
     assert_eq!(jobs.ask("stall-3", "bad", &who("stall-3"), std::future::pending).await, Asked::Ended("overdue".to_owned()));
 }
 
-/// OLM1-CTRL-09: jobs that stall do not hold up others of the same origin, unless there are very many, and then for one deadline.
+/// OLM1-CTRL-09: jobs that stall do not hold up others of the same origin, unless they are many, and then for one deadline.
 #[tokio::test(start_paused = true)]
 async fn slow_jobs_leave_the_lane() {
     let (jobs, woken) = jobs(TERMS);
@@ -93,8 +93,8 @@ async fn slow_jobs_leave_the_lane() {
     };
     stall(0..16).await;
     good("beside few", 5).await;
-    stall(16..90).await;
-    good("beside many", 82).await;
+    stall(16..40).await;
+    good("beside many", 61).await;
 }
 
 /// Who is gone waits for nothing, and what nobody waits for ends; a result may be good for all for a while.
