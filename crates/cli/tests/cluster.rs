@@ -265,6 +265,11 @@ fn an_administrators_binding_stays() {
     home.run(&["upgrade", "beacon", "--version", "1.x", "--yes"], 0);
     let older = home.run(&["upgrade", "beacon", "--version", "1.0.0", "--yes"], 4).stderr;
     assert!(!older.contains("leads to"), "{older}");
+    // An earlier revision is a rollback's; the command that is named works.
+    let earlier = home.run(&["upgrade", "beacon", "--version", "1.0.x", "--yes"], 4).stderr;
+    let hint = "hint: mainstay rollback beacon --to-version 1.0.1 --dry-run shows whether it can go back to beacon 1.0.1\n";
+    assert!(earlier.contains(hint), "{earlier}");
+    home.run(&["rollback", "beacon", "--to-version", "1.0.1", "--dry-run"], 0);
     for words in [&["upgrade", "beacon", "--grant", "minimal", "--yes"][..], &["plan", "upgrade", "beacon", "--grant", "minimal"]] {
         let refused = home.run(words, 4).stderr;
         assert!(

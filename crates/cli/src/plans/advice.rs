@@ -8,6 +8,8 @@ use mainstay_api::olm_v1::NAME_LABEL;
 use mainstay_olm_v1::extension::explain::{Action, Facts, Outcome, Remedy, explain_refusal, judge, shell_word};
 use mainstay_olm_v1::extension::facts::Snapshot;
 use mainstay_olm_v1::extension::plan::Plan;
+use mainstay_olm_v1::extension::record::History;
+use mainstay_versions::{ExtensionRange, Version};
 use serde_json::Value;
 
 use super::world::World;
@@ -80,7 +82,8 @@ pub async fn hints(
         now: Timestamp::now(),
     };
     let Some(answer) = explain_refusal(&facts) else { return Vec::new() };
-    let installed = facts.snapshot.history.as_ref().ok().and_then(|history| history.installed()).map(|revision| &revision.record.bundle);
+    let history = facts.snapshot.history.as_ref().ok();
+    let installed = history.and_then(|history| history.installed()).map(|revision| &revision.record.bundle);
     let stays = |action: &Action| {
         let leads_to = action.leads_to.as_ref().zip(installed);
         leads_to.is_some_and(|(to, installed)| to.package == installed.package && to.version == installed.version)
@@ -106,7 +109,21 @@ pub async fn hints(
             hints.push(hint);
         }
     }
+    hints.extend(history.and_then(|history| earlier(change, history)));
     hints
+}
+
+/// The rollback to an earlier revision whose version an upgrade asks for: update edges lead forward, and going back has a verdict of its own.
+fn earlier(change: &Change, history: &History) -> Option<(String, String)> {
+    let Change::Upgrade { name, version: Some(wanted), .. } = change else { return None };
+    let wanted = ExtensionRange::parse(wanted).ok()?;
+    let installed = history.installed()?;
+    let fits =
+        |version: &str| version != installed.record.bundle.version && Version::parse(version).is_ok_and(|version| wanted.matches(&version));
+    let mut earlier = history.revisions.iter().rev().filter(|revision| revision.number < installed.number && revision.was_deployed());
+    let bundle = &earlier.find(|revision| fits(&revision.record.bundle.version))?.record.bundle;
+    let command = format!("mainstay rollback {} --to-version {} --dry-run", shell_word(name), shell_word(&bundle.version));
+    Some((command, format!("shows whether it can go back to {} {}", bundle.package, bundle.version)))
 }
 
 /// An action in the words of a change: a command, and what it does. Nothing where the change cannot say it, or where it would undo what is asked
