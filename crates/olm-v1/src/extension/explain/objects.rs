@@ -14,7 +14,7 @@ use super::super::record::History;
 use super::cause::{candidates, providers};
 use super::remedy::resource;
 use super::retired::retired;
-use super::words::held;
+use super::words::{REMOVED_CRDS, held};
 use super::{Action, Destination, Explanation, Facts, Remedy, installed, listed, name, overview, package, shell_word};
 
 /// OLM1-OWN-04.
@@ -26,7 +26,6 @@ pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
         let command = format!("kubectl get {} {}{namespaced} -o yaml", resource(target), shell_word(&target.name));
         Action::new("See who made it:").command(command)
     };
-    let removed = "CRDs of the removed extension go with all their custom resources";
     match &refusal.owner {
         Some((kind, owner)) if kind == "ClusterExtension" && owner == name => {
             held(facts, "object-owned", format!("{target} belongs to an earlier extension of the same name that is still being removed"))
@@ -35,8 +34,9 @@ pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {
         Some((kind, owner)) if kind == "ClusterExtension" => {
             let answer = held(facts, "object-owned", format!("{target} belongs to clusterextension {owner}"));
             let answer = answer.because("two extensions cannot share an object, and a CRD can be installed once on a cluster");
-            let others =
-                Action::new(format!("Keep {name} instead: remove {owner}")).by(extension, Remedy::Uninstall(owner.clone())).warns(removed);
+            let others = Action::new(format!("Keep {name} instead: remove {owner}"))
+                .by(extension, Remedy::Uninstall(owner.clone()))
+                .warns(REMOVED_CRDS);
             match installed(facts) {
                 None => answer
                     .then(

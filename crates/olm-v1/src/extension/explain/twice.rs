@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mainstay_api::olm_v1::ClusterExtension;
 
-use super::words::held;
+use super::words::{REMOVED_CRDS, held};
 use super::{Action, Explanation, Facts, Remedy, installed, name, package};
 
 /// The explanation, where the planner's words are about it.
@@ -28,7 +28,7 @@ pub(super) fn explain(facts: &Facts, text: &str) -> Option<Explanation> {
     });
     let removes = |name: &str, has: bool| {
         let action = Action::new(String::new()).by(extension, Remedy::Uninstall(name.to_owned()));
-        if has { action.warns("CRDs of the removed extension go with all their custom resources") } else { action }
+        if has { action.warns(REMOVED_CRDS) } else { action }
     };
     let this =
         Action { text: format!("Keep one of the two. {other} goes first, so remove {own}:"), ..removes(own, installed(facts).is_some()) };

@@ -5,6 +5,9 @@ use super::{
     Action, Cause, Explanation, Facts, State, account, attempt, content, extension_subject, installed, name, objects, refusal, twice,
 };
 
+/// Warning of an advice to remove an extension: the guard of custom resources asks for a choice, and the command does not make it.
+pub(super) const REMOVED_CRDS: &str = "its CRDs go with it; where custom resources exist, add --keep-crds or --delete-crds";
+
 impl Explanation {
     /// Adds a reason.
     #[must_use]
