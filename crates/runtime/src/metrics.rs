@@ -78,6 +78,8 @@ pub struct Metrics {
     seconds: Family<Controller, Histogram, fn() -> Histogram>,
     active: Family<Controller, Gauge>,
     events_dropped: Family<Reporter, Counter>,
+    certificates_read: Counter,
+    certificates_failed: Counter,
 }
 
 impl Default for Metrics {
@@ -95,6 +97,8 @@ impl Default for Metrics {
             seconds: Family::new_with_constructor(seconds),
             active: Family::default(),
             events_dropped: Family::default(),
+            certificates_read: Counter::default(),
+            certificates_failed: Counter::default(),
         };
         metrics.register(|registry| {
             registry.register("controller_runtime_reconcile", "Reconciles by controller and how they ended", metrics.reconciled.clone());
@@ -108,6 +112,10 @@ impl Default for Metrics {
             registry.register("controller_runtime_active_workers", "Workers that reconcile right now", metrics.active.clone());
             let dropped = "Events that were not written because too many waited";
             registry.register("mainstay_events_dropped", dropped, metrics.events_dropped.clone());
+            let read = "Readings of serving certificates from their files";
+            registry.register("certwatcher_read_certificate", read, metrics.certificates_read.clone());
+            let failed = "Readings of serving certificates that failed";
+            registry.register("certwatcher_read_certificate_errors", failed, metrics.certificates_failed.clone());
             registry.register("rest_client_requests", "Requests to API servers by code, method and host", shared::REQUESTS.clone());
             registry.register("leader_election_master_status", "1 where this process holds the Lease, else 0", shared::LEADING.clone());
             registry.register_collector(Box::new(metrics.queues.clone()));
@@ -153,6 +161,14 @@ impl Metrics {
     /// An event of a controller was not written because too many waited.
     pub fn event_dropped(&self, controller: &str) {
         self.events_dropped.get_or_create(&Reporter { controller: controller.to_owned() }).inc();
+    }
+
+    /// A serving certificate was read from its files, or could not be.
+    pub fn certificate_read(&self, succeeded: bool) {
+        self.certificates_read.inc();
+        if !succeeded {
+            self.certificates_failed.inc();
+        }
     }
 
     /// Shows a controller before its first reconcile, with how many of them may run at a time.
@@ -312,6 +328,8 @@ mod tests {
         drop(Sent::new("GET", "there:6443"));
         leads("some-lease", true);
         leads("other-lease", false);
+        metrics.certificate_read(true);
+        metrics.certificate_read(false);
         let running = metrics.reconcile("widgets");
         running.ended("success");
         metrics.reconcile("widgets").ended("error");
@@ -341,6 +359,8 @@ mod tests {
             "workqueue_longest_running_processor_seconds{name=\"widgets\",controller=\"widgets\"} 20.0\n",
             "rest_client_requests_total{code=\"409\",method=\"PATCH\",host=\"there:6443\"} 1\n",
             "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"there:6443\"} 1\n",
+            "certwatcher_read_certificate_total 2\n",
+            "certwatcher_read_certificate_errors_total 1\n",
             "leader_election_master_status{name=\"some-lease\"} 1\n",
             "leader_election_master_status{name=\"other-lease\"} 0\n",
             "process_virtual_memory_bytes ",

@@ -60,10 +60,18 @@ impl Certificates {
         self.0.borrow().cert.clone()
     }
 
-    /// Reads the files anew whenever their content changed, looking every `interval`, until cancelled. A pair that can not be used
-    /// (half written, say) is reported and the old one stays.
-    pub async fn follow_files(self, chain: std::path::PathBuf, key: std::path::PathBuf, interval: Duration, cancel: CancellationToken) {
+    /// Reads the files every `interval` until cancelled, and takes the pair over when it changed. A pair that cannot be used (half
+    /// written, say) is reported and the old one stays. `on_read` hears of each reading whether it succeeded.
+    pub async fn follow_files(
+        self,
+        chain: std::path::PathBuf,
+        key: std::path::PathBuf,
+        interval: Duration,
+        cancel: CancellationToken,
+        on_read: impl Fn(bool),
+    ) {
         let mut known = read_pair(&chain, &key).ok();
+        let mut usable = true;
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -72,15 +80,22 @@ impl Certificates {
                 _ = ticks.tick() => {}
             }
             match read_pair(&chain, &key) {
-                Ok(pair) if known.as_ref() != Some(&pair) => {
-                    match self.replace(&pair.0, &pair.1) {
-                        Ok(()) => tracing::info!(file = %chain.display(), "serving certificate reloaded"),
-                        Err(error) => tracing::warn!(file = %chain.display(), %error, "serving certificate not reloaded"),
+                Ok(pair) => {
+                    if known.as_ref() != Some(&pair) {
+                        let replaced = self.replace(&pair.0, &pair.1);
+                        match &replaced {
+                            Ok(()) => tracing::info!(file = %chain.display(), "serving certificate reloaded"),
+                            Err(error) => tracing::warn!(file = %chain.display(), %error, "serving certificate not reloaded"),
+                        }
+                        usable = replaced.is_ok();
+                        known = Some(pair);
                     }
-                    known = Some(pair);
+                    on_read(usable);
                 }
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "serving certificate not reloaded"),
+                Err(error) => {
+                    tracing::warn!(%error, "serving certificate not reloaded");
+                    on_read(false);
+                }
             }
         }
     }

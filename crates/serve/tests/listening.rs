@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::routing::get;
@@ -256,7 +257,12 @@ async fn old_and_plain_clients_are_refused_and_files_are_followed() {
     put(&first);
     let certificates = Certificates::from_files(&chain, &key).unwrap();
     let stop = CancellationToken::new();
-    tokio::spawn(certificates.clone().follow_files(chain.clone(), key.clone(), Duration::from_millis(5), stop.clone()));
+    let failed = Arc::new(AtomicU64::new(0));
+    let count = failed.clone();
+    let on_read = move |succeeded: bool| {
+        count.fetch_add(u64::from(!succeeded), Ordering::Relaxed);
+    };
+    tokio::spawn(certificates.clone().follow_files(chain.clone(), key.clone(), Duration::from_millis(5), stop.clone(), on_read));
     let server = Server::bind(ANY_PORT).await.unwrap().tls(Tls::new(&certificates, ClientCertificates::Ignored).unwrap());
     let address = server.address();
     tokio::spawn(server.run(router(), stop.clone()));
@@ -287,9 +293,12 @@ async fn old_and_plain_clients_are_refused_and_files_are_followed() {
         tokio::task::yield_now().await;
     }
     assert!(!shown(&first).await, "the one before is not shown any more");
-    // Half a pair is not taken: what was read before stays.
+    // Half a pair is not taken: what was read before stays, and each reading counts as failed.
     std::fs::write(&key, "half").unwrap();
-    tokio::task::yield_now().await;
+    let before = failed.load(Ordering::Relaxed);
+    while failed.load(Ordering::Relaxed) < before + 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     assert!(shown(&second).await);
     stop.cancel();
 }

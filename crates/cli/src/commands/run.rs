@@ -138,7 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let session = arguments.cluster.open().await?;
         note(format!("cluster: {} ({})", session.context, session.server));
         let (env, health, stop) = (Env::system(), Arc::new(Health::default()), CancellationToken::new());
-        let certificates = listeners::certificates("--tls-cert, --tls-key", plan.tls.as_ref(), &stop)?;
+        let certificates = listeners::certificates("--tls-cert, --tls-key", plan.tls.as_ref(), &env, &stop)?;
         // Whoever has lost a Lease may go on for a while before it is told to end; it writes nothing.
         let gate = Gate::default();
         let work = work::open(&plan, &session.cluster.clone().guarded(&gate), &env)?;
@@ -149,7 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let reviews = Arc::new(Reviews::new(session.client.clone()));
         let routes = operations::of_run(env.metrics().clone(), reviews);
         listeners::operations(plan.metrics.as_ref(), certificates.clone(), routes, &listening).await?;
-        listeners::webhook(plan.webhook.as_ref(), certificates.as_ref(), env.metrics(), &listening).await?;
+        listeners::webhook(plan.webhook.as_ref(), certificates.as_ref(), &env, &listening).await?;
         let identity = leader::identity(&host());
         let candidates: Vec<Candidate> = plan
             .leases

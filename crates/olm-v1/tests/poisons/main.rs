@@ -230,10 +230,6 @@ async fn are_not_done(bench: &Bench, packages: &[(String, Vec<Value>)], catalogs
 /// put right and removed as if those were not there, and so are they themselves; the same after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn poisoned_objects_hold_up_nobody() {
-    if std::env::var_os("MAINSTAY_SOAK").is_none() {
-        eprintln!("skipped: poisoned objects of every kind are tried by `make soak`; the usual ones by the suite `starving`");
-        return;
-    }
     let mut bench = Bench::with(through).await;
     let silent = silence().await;
     let registry = Registry::start(&silent).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use mainstay_runtime::metrics::Metrics;
+use mainstay_runtime::Env;
 use mainstay_serve::{Certificates, ClientCertificates, Limits, Server, Tls};
 use tokio_util::sync::CancellationToken;
 
@@ -27,11 +27,15 @@ const CALLERS: usize = 128;
 pub fn certificates(
     flags: &'static str,
     files: Option<&(PathBuf, PathBuf)>,
+    env: &Env,
     stop: &CancellationToken,
 ) -> Result<Option<Certificates>, Failure> {
     let Some((chain, key)) = files else { return Ok(None) };
     let certificates = Certificates::from_files(chain, key).map_err(|error| Failure::of(crate::errors::Exit::Usage, flags, &error))?;
-    tokio::spawn(certificates.clone().follow_files(chain.clone(), key.clone(), LOOK, stop.clone()));
+    env.metrics().certificate_read(true);
+    let env = env.clone();
+    let on_read = move |succeeded| env.metrics().certificate_read(succeeded);
+    tokio::spawn(certificates.clone().follow_files(chain.clone(), key.clone(), LOOK, stop.clone(), on_read));
     Ok(Some(certificates))
 }
 
@@ -59,18 +63,13 @@ pub async fn operations(
 }
 
 /// Serves the webhook of catalogs (OLM1-CAT-03); `usual` is the certificate of everything else.
-pub async fn webhook(
-    wanted: Option<&Webhook>,
-    usual: Option<&Certificates>,
-    metrics: &Metrics,
-    stop: &CancellationToken,
-) -> Result<(), Failure> {
+pub async fn webhook(wanted: Option<&Webhook>, usual: Option<&Certificates>, env: &Env, stop: &CancellationToken) -> Result<(), Failure> {
     let Some(Webhook { address, tls }) = wanted else { return Ok(()) };
-    let own = certificates("--webhook-tls-cert, --webhook-tls-key", tls.as_ref(), stop)?;
+    let own = certificates("--webhook-tls-cert, --webhook-tls-key", tls.as_ref(), env, stop)?;
     let server = secured(bind("--webhook-server-port", *address).await?, own.as_ref().or(usual))?;
     tracing::info!(address = %server.address(), "the webhook of catalogs is served");
     let limits = Limits { connections: CALLERS, write_stall: WRITE, ..reading() };
-    let router = mainstay_olm_v1::catalog::webhook::router(metrics);
+    let router = mainstay_olm_v1::catalog::webhook::router(env.metrics());
     tokio::spawn(server.without_http2().limits(limits).run(router, stop.clone()));
     Ok(())
 }
