@@ -1,9 +1,7 @@
 //! The built-in admission plugins at the server, beyond what the recorded answers show.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
-use common::{Answer, Cluster, config, send};
+use crate::common::{self, Answer, Cluster, config, send};
 use http::StatusCode;
 use mainstay_apiserver::Server;
 use mainstay_apiserver::admission::Plugins;

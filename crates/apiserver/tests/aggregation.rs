@@ -1,20 +1,16 @@
 //! An aggregated API server behind this one, over real TLS: availability, discovery, requests, watches, changed protocols.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
+use crate::common::{Answer, Cluster, config, send};
+use crate::peer::Peer;
 use axum::Router;
 use axum::body::Body;
-use common::{Answer, Cluster, config, send};
 use futures::StreamExt as _;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
 use mainstay_apiserver::Server;
 use mainstay_rbac::UserInfo;
-use peer::Peer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

@@ -1,19 +1,15 @@
 //! What admission notes for auditors: events of the target `audit`, with key and text as upstream's audit annotations have them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
+use crate::common::Cluster;
+use crate::peer::Peer;
 use axum::routing::post;
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::Cluster;
-use peer::Peer;
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

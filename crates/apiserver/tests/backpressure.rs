@@ -1,14 +1,12 @@
 //! Too many requests, slow ones, watchers that do not read, and bodies that are no objects.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-
 use std::convert::Infallible;
 
+use crate::common::{Answer, Cluster, MAPS, config, map, send};
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use common::{Answer, Cluster, MAPS, config, map, send};
 use futures::StreamExt as _;
 use http::StatusCode;
 use mainstay_apiserver::Server;

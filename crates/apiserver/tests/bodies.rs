@@ -1,10 +1,8 @@
 //! Bodies that are too large or too deep, over a real connection: the client gets its answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-
+use crate::common::{Cluster, MAPS, map};
 use bytes::Bytes;
-use common::{Cluster, MAPS, map};
 use futures::StreamExt as _;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Either, Full, StreamBody};

@@ -1,18 +1,15 @@
 //! Conversion webhooks, with a real HTTPS converter: `spec.n` of v1 is `spec.count` of v2.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::Cluster;
+use crate::peer;
+use crate::peer::Peer;
 use axum::routing::post;
 use axum::{Json, Router};
-use common::Cluster;
 use http::StatusCode;
-use peer::Peer;
 use serde_json::{Value, json};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -1,9 +1,7 @@
 //! Custom resources: establishing, validation, pruning, defaulting, rules, columns, the end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-
-use common::Cluster;
+use crate::common::Cluster;
 use http::StatusCode;
 use serde_json::json;
 

@@ -1,20 +1,16 @@
 //! `dryRun=All`: everything but the write.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
 use std::sync::{Arc, Mutex};
 
+use crate::common::{Cluster, MAPS, map};
+use crate::peer::Peer;
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Cluster, MAPS, map};
 use http::StatusCode;
-use peer::Peer;
 use serde_json::{Value, json};
 
 /// The `dryRun` of every review, in order.

@@ -1,12 +1,10 @@
 //! What the rest of the process answers below `/mainstay/`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
+use crate::common::{config, send};
 use axum::body::Body;
 use axum::routing::put;
 use axum::{Extension, Router};
-use common::{config, send};
 use http::StatusCode;
 use mainstay_apiserver::{Config, Server, TrustedIdentity};
 use mainstay_rbac::UserInfo;

@@ -1,9 +1,7 @@
 //! Lists in pages whose history goes while they are read.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-
-use common::{Cluster, MAPS, map};
+use crate::common::{Cluster, MAPS, map};
 use http::StatusCode;
 use serde_json::{Value, json};
 

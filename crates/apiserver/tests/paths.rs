@@ -1,17 +1,13 @@
 //! Paths that clients write in many ways are one path for authorization, for routing, and for the aggregated API server behind.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
+use crate::common::{Cluster, config, send};
+use crate::peer::Peer;
 use axum::Router;
 use axum::body::Body;
-use common::{Cluster, config, send};
 use http::Request;
 use mainstay_apiserver::Server;
 use mainstay_rbac::UserInfo;
-use peer::Peer;
 use serde_json::json;
 
 const GROUP: &str = "metrics.example.com";

@@ -1,14 +1,12 @@
 //! Permissions against the ways to write a request, as kube-apiserver answers them: `data/permissions.json.gz`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
+use crate::common::{Cluster, open};
 use axum::Router;
 use axum::body::Body;
-use common::{Cluster, open};
 use futures::StreamExt as _;
 use http::Request;
 use http_body_util::BodyExt as _;

@@ -1,9 +1,8 @@
 //! ValidatingAdmissionPolicies and their bindings.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::Cluster;
+use crate::common;
+use crate::common::Cluster;
 use serde_json::{Value, json};
 
 const API: &str = "/apis/admissionregistration.k8s.io/v1";

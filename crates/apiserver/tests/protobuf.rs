@@ -1,10 +1,8 @@
 //! Protobuf bodies and answers, as typed clients send and ask for them.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
+use crate::common::{Cluster, MAPS, map};
 use axum::body::Body;
-use common::{Cluster, MAPS, map};
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use mainstay_protobuf::{Limits, MEDIA_TYPE, decode, encode};

@@ -1,9 +1,7 @@
 //! ResourceQuota at the server: hard limits hold against many writers, and what is not stored is given back.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
-use common::{Cluster, map};
+use crate::common::{self, Cluster, map};
 use http::StatusCode;
 use serde_json::{Value, json};
 

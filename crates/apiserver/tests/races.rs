@@ -1,20 +1,16 @@
 //! Writers that are faster: a webhook that writes what is being written, before the writer gets there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::common::{Cluster, MAPS, map, send};
+use crate::peer::Peer;
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
-use common::{Cluster, MAPS, map, send};
 use http::StatusCode;
 use mainstay_rbac::UserInfo;
-use peer::Peer;
 use serde_json::{Value, json};
 
 /// Whoever is asked about a write by somebody else, and writes first.

@@ -1,22 +1,18 @@
 //! Calls of other processes: whom, over which certificates, and what is said when it fails.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::{Cluster, config};
+use crate::peer::Peer;
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::post;
-use common::{Cluster, config};
 use http::StatusCode;
 use mainstay_apiserver::Server;
 use mainstay_apiserver::remote::ClientConfig;
-use peer::Peer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

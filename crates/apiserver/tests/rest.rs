@@ -1,10 +1,8 @@
 //! Create, read, update, delete, lists and their options, over the router in process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-
+use crate::common::{Cluster, MAPS, map};
 use base64::Engine as _;
-use common::{Cluster, MAPS, map};
 use http::StatusCode;
 use serde_json::{Value, json};
 

@@ -1,14 +1,10 @@
 //! Watches that go on where an earlier one ended, past what the watch cache remembers; over both engines.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "../../store/tests/common/etcd.rs"]
-mod etcd;
-
 use std::time::Duration;
 
-use common::{Cluster, Events, MAPS, map};
-use etcd::EtcdProcess;
+use crate::common::{Cluster, Events, MAPS, map};
+use crate::etcd_process::EtcdProcess;
 use mainstay_apiserver::{Config, Server, Storage};
 use mainstay_rbac::UserInfo;
 use mainstay_store::etcd::{Options, Prefix};

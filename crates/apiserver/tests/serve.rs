@@ -1,10 +1,8 @@
 //! The server as a whole: start, pages, discovery, identities, the end, and a real client over the router.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-
+use crate::common::{Cluster, MAPS, map, open, send};
 use axum::body::Body;
-use common::{Cluster, MAPS, map, open, send};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};

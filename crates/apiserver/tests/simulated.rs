@@ -1,9 +1,7 @@
 //! Webhooks whose pods are simulated: nothing leaves for their addresses.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{Cluster, config};
+use crate::common::{Cluster, config};
 use mainstay_apiserver::{Config, Server};
 use serde_json::{Value, json};
 

@@ -1,18 +1,15 @@
 //! Owners of fields in several versions of a kind, beside what kube-apiserver answers to the same writes (see `data/README.md`).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 
+use crate::common::Cluster;
+use crate::peer;
+use crate::peer::Peer;
 use axum::routing::post;
 use axum::{Json, Router};
-use common::Cluster;
 use http::StatusCode;
-use peer::Peer;
 use serde_json::{Value, json};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

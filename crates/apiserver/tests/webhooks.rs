@@ -1,19 +1,16 @@
 //! Admission webhooks that are real processes as far as the server can tell: HTTPS, a certificate authority of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-#[path = "common/peer.rs"]
-mod peer;
-
+use crate::common;
 use std::sync::{Arc, Mutex};
 
+use crate::common::{Answer, Cluster};
+use crate::peer::Peer;
 use axum::extract::{RawQuery, State};
 use axum::routing::post;
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Answer, Cluster};
-use peer::Peer;
 use serde_json::{Value, json};
 
 /// What a webhook was asked, in order.

@@ -1,15 +1,13 @@
 //! Watches over websockets, with a client on the other end of a real connection.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{Cluster, MAPS, map, send};
 use axum::Router;
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use common::{Cluster, MAPS, map, send};
 use futures::{SinkExt as _, StreamExt as _};
 use http::{Request, StatusCode};
 use mainstay_rbac::UserInfo;

@@ -1,11 +1,9 @@
 //! Patches, server-side apply, and admission.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Cluster, MAPS, map};
+use crate::common::{self, Cluster, MAPS, map};
 use http::StatusCode;
 use mainstay_apiserver::admission::{AdmissionStep, Request, Steps};
 use mainstay_apiserver::{Config, Server};

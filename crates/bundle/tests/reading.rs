@@ -1,13 +1,11 @@
 //! Reading bundles: broken ones as `opm render` reads them, and trees of any sort.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod broken;
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use broken::{edit, example, golden};
+use crate::broken::{edit, example, golden};
+use crate::common;
 use mainstay_bundle::validators::{self, Manifests, Options, Selection};
 use mainstay_bundle::{Bundle, Content, diff};
 use proptest::prelude::*;

@@ -1,12 +1,11 @@
 //! All real bundles of the test data: reading, facts, rights.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Read as _;
 
+use crate::common;
 use mainstay_bundle::rights::{self, ExtensionRef, Installer, Scope};
 use mainstay_bundle::{Bundle, Content, RenderOptions, render};
 use mainstay_rbac::{PolicyRule, breakdown, covers};

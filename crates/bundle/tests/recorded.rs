@@ -1,8 +1,7 @@
 //! The recorded answers of upstream's renderer and of `opm render`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
+use crate::common;
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use serde_json::{Value, json};
 

@@ -1,11 +1,10 @@
 //! What every real bundle renders to, in all modes and with all certificate providers: kept as digests, since the content is not ours.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::common;
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use serde_json::Value;
 

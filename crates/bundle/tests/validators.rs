@@ -1,13 +1,11 @@
 //! The validators beside upstream's own answers (`upstream/README.md` says how those were asked).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
-mod broken;
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use broken::{edit, example, golden};
+use crate::broken::{edit, example, golden};
+use crate::common;
 use mainstay_bundle::validators::{self, Finding, Level, Manifests, Options, Selection};
 use serde_json::Value;
 

@@ -1,12 +1,10 @@
 //! The cache of `opm serve`. The texts were compared with those of upstream's `opm serve` v1.65.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use common::{bundle, catalog, source};
+use crate::common::{bundle, catalog, source};
 use mainstay_catalog_serve::cache::Cache;
 use serde_json::json;
 

@@ -1,14 +1,12 @@
 //! catalogd's HTTP interface, without a socket.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::io::Read as _;
 use std::sync::Arc;
 
+use crate::common::{catalog, stored};
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
-use common::{catalog, stored};
 use http_body_util::BodyExt as _;
 use mainstay_catalog_serve::content::{Catalogs, Queries, router};
 use mainstay_catalog_store::StoredCatalog;

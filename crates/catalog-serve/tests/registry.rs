@@ -1,9 +1,7 @@
 //! `api.Registry` over a connection. What is expected was compared with what upstream's `opm serve` v1.65 answers for the same catalogs.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
-use common::{catalog, data, serve};
+use crate::common::{self, catalog, data, serve};
 use futures::TryStreamExt as _;
 use mainstay_catalog_serve::grpc::DESCRIPTORS;
 use mainstay_catalog_serve::grpc::api::experimental_registry_client::ExperimentalRegistryClient;

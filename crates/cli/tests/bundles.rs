@@ -1,13 +1,11 @@
 //! `mainstay bundle` and `opm alpha bundle`, end to end.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Run, command, run, workspace};
+use crate::common::{Run, command, run, workspace};
 use k8s_openapi::api::core::v1::ConfigMap;
 use mainstay_oci::registry::Registry;
 use serde_json::{Value, json};

@@ -1,13 +1,11 @@
 //! The commands that speak to a cluster, against one of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Run, command, run};
+use crate::common::{Run, command, run};
 use serde_json::Value;
 
 /// A home directory of its own, and whatever cluster is started in it.

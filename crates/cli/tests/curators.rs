@@ -1,11 +1,9 @@
 //! Golden runs of what curators ask of catalogs: diff, lint, filter, search, why, compose, ci.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Run, command, gunzipped, run};
+use crate::common::{self, Run, command, gunzipped, run};
 use mainstay_oci::registry::Registry;
 use serde_json::Value;
 use snapbox::{assert_data_eq, str};

@@ -1,11 +1,9 @@
 //! `mainstay resolve --resolve-dependencies`: what is needed besides, offline.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::path::Path;
 
-use common::{Run, lines, mainstay};
+use crate::common::{Run, lines, mainstay};
 use serde_json::{Value, json};
 use snapbox::{assert_data_eq, str};
 

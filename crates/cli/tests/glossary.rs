@@ -1,9 +1,7 @@
 //! The words of OLM, and where they are used.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
-use common::{mainstay, workspace};
+use crate::common::{mainstay, workspace};
 
 /// The terms of OLM1-GEN-13.
 const TERMS: [&str; 17] = [

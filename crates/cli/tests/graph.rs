@@ -1,9 +1,7 @@
 //! `mainstay graph` and `opm alpha render-graph`, offline.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
-use common::{Run, mainstay};
+use crate::common::{Run, mainstay};
 use serde_json::{Value, json};
 use snapbox::{assert_data_eq, str};
 

@@ -2,14 +2,12 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Run, run};
+use crate::common::{Run, run};
 use mainstay_oci::registry::Registry;
 use mainstay_oci::{BlobStore, Client, ClientConfig, ImageBuilder, Reference};
 use mainstay_sqlite_index::IndexDatabase;

@@ -1,12 +1,10 @@
 //! `catalog build` and `catalog mirror` against registries in this process.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use common::{Run, command, run};
+use crate::common::{self, Run, command, run};
 use mainstay_oci::registry::Registry;
 use mainstay_oci::{
     BlobStore, Client, ClientConfig, ErrorKind, Image, ImageBuilder, ImageFile, ImageIndex, Layer, Platform, Reference, Registries,

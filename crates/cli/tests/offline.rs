@@ -1,9 +1,7 @@
 //! Golden runs of the commands that need no cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
-use common::{Run, command, lines, mainstay, run, workspace};
+use crate::common::{Run, command, lines, mainstay, run, workspace};
 use serde_json::{Value, json};
 use snapbox::{assert_data_eq, str};
 

@@ -1,14 +1,12 @@
 //! opm by its own name: a script of its users, its command line, its files.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Run, run, workspace};
+use crate::common::{self, Run, run, workspace};
 use mainstay_oci::registry::Registry;
 use snapbox::{assert_data_eq, str};
 use tokio::runtime::Runtime;

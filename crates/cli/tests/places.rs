@@ -1,12 +1,10 @@
 //! Places of catalogs and bundles: every command that takes one takes it wherever it lies, and says the same of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::io::Write as _;
 use std::path::Path;
 
-use common::{Run, command, run};
+use crate::common::{Run, command, run};
 use tokio::runtime::Runtime;
 
 const CATALOG: &str = "examples/catalog";

@@ -1,11 +1,9 @@
 //! Names, paths and texts of others on the screen: every command over a catalog and folders that try to be obeyed by a terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::path::Path;
 
-use common::{command, run};
+use crate::common::{command, run};
 use serde_json::{Value, json};
 
 /// Clears the screen, sets a title, colours by C1, turns the direction, hides, and rings.

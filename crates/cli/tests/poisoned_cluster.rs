@@ -1,16 +1,14 @@
 //! Texts of a cluster, of a registry and of a catalog on the screen: a server that answers as any of them and tries to be obeyed by a terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::net::SocketAddr;
 use std::path::Path;
 
+use crate::common::{Run, command, run};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use common::{Run, command, run};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 

@@ -1,11 +1,9 @@
 //! The recorded answers of upstream's programs, asked through the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::fmt::Write as _;
 
-use common::{data, lines, mainstay, unpacked};
+use crate::common::{data, lines, mainstay, unpacked};
 use serde_json::{Value, json};
 use sha2::Digest as _;
 

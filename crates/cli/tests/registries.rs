@@ -1,16 +1,14 @@
 //! Registries as the surroundings of a user say: programs that keep passwords, proxies, short names.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use crate::common::{self, Run, command, run};
 use axum::extract::Request;
 use axum::middleware::Next;
-use common::{Run, command, run};
 use mainstay_oci::registry::{Access, Options, Registry};
 use tokio::runtime::Runtime;
 

@@ -1,12 +1,10 @@
 //! `opm validate` as a curator and their scripts meet it.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{Run, mainstay};
+use crate::common::{Run, mainstay};
 use serde_json::{Value, json};
 
 const GOOD: &str = "---\nschema: olm.package\nname: p\ndefaultChannel: c\n---\nschema: olm.channel\npackage: p\nname: c\nentries:\n- name: p.v1\n---\n\

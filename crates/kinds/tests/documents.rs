@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::xtask_facts::newer;
 use mainstay_kinds::{discovery, openapi, registry};
 use serde_json::{Value, json};
-
-#[path = "../../../xtask/src/newer.rs"]
-mod newer;
 
 fn recorded(file: &str) -> Option<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");

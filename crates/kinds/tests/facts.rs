@@ -3,9 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-#[allow(dead_code, reason = "xtask uses all of it, this test only the generation")]
-#[path = "../../../xtask/src/facts.rs"]
-mod facts;
+use crate::xtask_facts;
 
 fn shared() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -23,9 +21,9 @@ fn facts_are_those_of_the_recorded_documents() {
     let Some(data) = shared() else { return };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("facts");
     if std::env::var_os("UPDATE_FACTS").is_some() {
-        facts::run(&data, &folder).unwrap();
+        xtask_facts::run(&data, &folder).unwrap();
     }
-    for (name, text) in facts::generate(&data).unwrap() {
+    for (name, text) in xtask_facts::generate(&data).unwrap() {
         let kept = std::fs::read_to_string(folder.join(name)).unwrap();
         assert!(kept == text, "facts/{name} is out of date: run `cargo xtask facts`");
     }

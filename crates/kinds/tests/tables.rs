@@ -1,9 +1,7 @@
 //! The recorded tables of a real API server, asked of this crate.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::steps;
+use crate::common::steps;
 use mainstay_kinds::{Context, Gvk, Requester, default, prepare_create, registry, row, table};
 use serde_json::{Value, json};
 

@@ -4,9 +4,7 @@
 //! but for what only a server with admission, an allocator and a clock knows.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{normal, pointers_of, steps};
+use crate::common::{normal, pointers_of, steps};
 use mainstay_kinds::{Context, Gvk, Requester, default, prepare_create, registry};
 use serde_json::Value;
 

@@ -1,11 +1,9 @@
 //! The recorded changes of built-in objects, asked of this crate: strategy and validation of updates.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::{normal, pointers_of, steps};
+use crate::common::{normal, pointers_of, steps};
 use mainstay_kinds::{
     AllocationError, Allocator, Context, Gvk, Requester, allocate_service, default, prepare_create, prepare_update, registry,
     validate_create, validate_update,

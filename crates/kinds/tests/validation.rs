@@ -1,9 +1,7 @@
 //! The recorded refusals of a real API server, asked of this crate.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::steps;
+use crate::common::steps;
 use mainstay_kinds::{Context, Gvk, Requester, default, prepare_create, prepare_update, registry, validate_create, validate_update};
 use mainstay_schema::field::Error;
 use serde_json::{Value, json};

@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod plain;
-
+use crate::plain::ownership::{Owners, Refused, World, decoded, shown, stored, timeless};
+use crate::plain::types::{Keys, Type, filled, kind, kind_of, of_schema, unordered};
 use mainstay_merge::managed::{Conflicts, keep_times};
 use mainstay_merge::{ApplyError, FieldSet, Write, apply, update};
 use mainstay_schema::Schema;
-use plain::ownership::{Owners, Refused, World, decoded, shown, stored, timeless};
-use plain::types::{Keys, Type, filled, kind, kind_of, of_schema, unordered};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,9 +1,7 @@
 //! Images on a base, for several platforms, as archives, and as Docker has them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{Running, client, image, store};
+use crate::common::{Running, client, image, store};
 use mainstay_oci::registry::Access;
 use mainstay_oci::{
     BlobStore, ClientConfig, Compression, ErrorKind, Format, Image, ImageBuilder, ImageFile, ImageIndex, Layer, Layout, Platform,

@@ -1,15 +1,13 @@
 //! Registries that misbehave: what is tried again, what is resumed, and how precisely the rest is told.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::faults::{Act, Faulty, status};
+use crate::common::{client, store};
 use axum::extract::Request;
-use common::faults::{Act, Faulty, status};
-use common::{client, store};
 use http::Method;
 use mainstay_oci::{BlobCache, BlobStore, Client, ClientConfig, Compression, ErrorKind, Image, ImageBuilder, Retry};
 

@@ -1,18 +1,16 @@
 //! Registries that mean harm: slow ones, endless ones, and those that lead to where only we can go.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::store;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use common::store;
 use futures::StreamExt as _;
 use mainstay_oci::{Client, ClientConfig, Digest, Error, ErrorKind, Pace, Reference, Retry};
 

@@ -1,16 +1,14 @@
 //! Registries that send their clients elsewhere: where credentials go, and what counts as written.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
+use crate::common::faults::{Act, Faulty, status};
+use crate::common::{client, image, store};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use common::faults::{Act, Faulty, status};
-use common::{client, image, store};
 use http::Method;
 use mainstay_oci::{Client, ClientConfig, Credential, Credentials, ErrorKind, Retry};
 

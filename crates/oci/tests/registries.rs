@@ -1,11 +1,9 @@
 //! Pulling and pushing against registries in this process, and Debian's docker-registry where it is installed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{Running, client, image, store};
+use crate::common::{Running, client, image, store};
 use mainstay_oci::registry::{Access, Registry};
 use mainstay_oci::{
     BlobStore, Client, ClientConfig, Credential, Credentials, Digest, Error, ErrorKind, Layer, Layout, Platform, Reference, Registries,

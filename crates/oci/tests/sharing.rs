@@ -1,11 +1,9 @@
 //! The cache of blobs, credentials that programs keep, and authorities of single registries.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::time::{Duration, SystemTime};
 
-use common::{Running, client, image};
+use crate::common::{self, Running, client, image};
 use mainstay_oci::registry::Access;
 use mainstay_oci::{BlobCache, BlobStore, ClientConfig, Digest, ImageBuilder, Workspace};
 

@@ -1,14 +1,12 @@
 //! Pulls that a policy about signatures lets in, and those that it does not, from a registry in this process.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::{Running, client, image, store};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Running, client, image, store};
 use mainstay_oci::registry::Access;
 use mainstay_oci::{
     BlobStore, ClientConfig, Descriptor, Digest, ErrorKind, ImageBuilder, ImageIndex, Platform, Reference, Registries, SignatureFiles,

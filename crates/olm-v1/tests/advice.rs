@@ -4,8 +4,6 @@
 //! scene as a shell would read them, so that the text is what counts, and not the typed change behind it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -24,7 +22,7 @@ use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::ModelSource;
 use serde_json::{Value, json};
 
-use scene::{Content, STABLE, Scene, catalog, image, rights};
+use crate::scene::{Content, STABLE, Scene, catalog, image, rights};
 
 /// A thing that is wrong; some need a version to be installed before.
 type Situation = (&'static str, fn(&mut Scene));

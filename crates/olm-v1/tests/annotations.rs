@@ -2,11 +2,14 @@
 //! single catalogs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-mod support;
-
+use crate::scene;
 use std::sync::Arc;
 
+use crate::scene::{Content, Scene, table};
+use crate::support::bench::{Bench, wish};
+use crate::support::{
+    SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, place, registry,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use insta::assert_snapshot;
@@ -18,10 +21,7 @@ use mainstay_olm_v1::extension::facts::{Answer, Fact, Live};
 use mainstay_olm_v1::extension::plan::{Verdict, release};
 use mainstay_olm_v1::extension::record::{History, State};
 use mainstay_olm_v1::extension::rollback::Instances;
-use scene::{Content, Scene, table};
 use serde_json::{Value, json};
-use support::bench::{Bench, wish};
-use support::{SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, place, registry};
 use tokio_util::sync::CancellationToken;
 
 /// A version of `widgets`; a changed one has another field in its CRD.

@@ -1,13 +1,11 @@
 //! Approvals and dependencies with the real controllers: what is kept, what wakes whom, and what the API lets nobody do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::bench::{Bench, wish};
+use crate::support::{catalog, catalog_image, catalog_object, condition, extension, place};
 use mainstay_apply::{ObjectRef, Patch};
 use mainstay_oci::ClientConfig;
 use serde_json::{Value, json};
-use support::bench::{Bench, wish};
-use support::{catalog, catalog_image, catalog_object, condition, extension, place};
 
 fn change_plan(name: &str) -> ObjectRef {
     place("lifecycle.mainstay.dev/v1alpha1", "ChangePlan", "", name)

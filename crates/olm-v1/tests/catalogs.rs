@@ -1,8 +1,7 @@
 //! The ClusterCatalog controller against a registry and the real API, and what it serves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::too_many_lines)]
 
-mod support;
-
+use crate::support::{Api, catalog, catalog_image, catalog_object, catalog_text, condition, registry, setup};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, header};
@@ -10,7 +9,6 @@ use mainstay_oci::ClientConfig;
 use mainstay_oci::registry::{Access, Options, Registry};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use serde_json::{Value, json};
-use support::{Api, catalog, catalog_image, catalog_object, catalog_text, condition, registry, setup};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 

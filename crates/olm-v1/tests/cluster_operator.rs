@@ -1,11 +1,10 @@
 //! What the cluster operator decides, as tables; and that it does so on the real API with its own rights.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::{self, Api, SYSTEM, condition, extension_object, place};
 use axum::http::Extensions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -25,7 +24,6 @@ use mainstay_olm_v1::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env};
 use serde_json::{Value, json};
-use support::{Api, SYSTEM, condition, extension_object, place};
 use tokio_util::sync::CancellationToken;
 
 const AT: Platform = Platform { major: 4, minor: 19 };

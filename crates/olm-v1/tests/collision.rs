@@ -1,21 +1,18 @@
 //! Objects that somebody else makes while an extension is being installed: they stay his.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-mod support;
-
 use std::sync::{Arc, Mutex};
 
+use crate::scene::{Content, files};
+use crate::support::bench::{Bench, wish};
+use crate::support::{operator_controller, place};
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use mainstay_apply::{Expect, Patch, Writer};
 use mainstay_runtime::Cluster;
-use scene::{Content, files};
 use serde_json::{Value, json};
-use support::bench::{Bench, wish};
-use support::{operator_controller, place};
 
 /// Who makes an object just before the controller makes one of some resource.
 #[derive(Clone, Default)]

@@ -1,14 +1,12 @@
 //! What a changed CRD does to the custom resources that exist: what the API server would say of them, and what they would lose.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::sync::Arc;
 
+use crate::scene::{Content, Scene, files, image};
 use mainstay_bundle::Bundle;
 use mainstay_olm_v1::extension::preview::{self, Existing, Extra, Instances, Step};
 use mainstay_olm_v1::extension::record::State;
-use scene::{Content, Scene, files, image};
 use serde_json::{Value, json};
 
 /// The bundle of a version with its CRD changed.

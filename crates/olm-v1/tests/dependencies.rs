@@ -1,11 +1,10 @@
 //! Extensions that need each other: refused by default, planned where a policy says so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::scene::Scene;
 use mainstay_api::lifecycle::{ChangePlan, ChangePlanPhase};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
@@ -17,7 +16,6 @@ use mainstay_olm_v1::extension::preview::{self, Extra, Kind};
 use mainstay_olm_v1::extension::record::State;
 use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, ModelSource};
-use scene::Scene;
 use serde_json::{Value, json};
 
 /// A catalog from lines `PACKAGE VERSION [<REPLACED] [needs PACKAGE RANGE]... [uses KIND]... [gives KIND]...`.

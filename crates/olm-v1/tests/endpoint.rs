@@ -1,14 +1,12 @@
 //! Where the Service of catalogd leads, on the real API with catalogd's own rights.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::{Api, SYSTEM, catalogd, operator_controller, place};
 use mainstay_olm_v1::deployment::CATALOGD_SERVICE;
 use mainstay_olm_v1::endpoint::{Endpoint, slice_of};
 use mainstay_olm_v1::manifests::{Accounts, own_namespace};
 use mainstay_runtime::Cluster;
 use serde_json::{Value, json};
-use support::{Api, SYSTEM, catalogd, operator_controller, place};
 use tokio_util::sync::CancellationToken;
 
 fn endpoint(address: &str, port: u16) -> Endpoint {

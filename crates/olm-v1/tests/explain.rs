@@ -1,8 +1,6 @@
 //! What people are told: every situation with its state, its reasons and the one thing to do (MS-EXPL-02, MS-EXPL-04).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::sync::Arc;
 
 use insta::assert_snapshot;
@@ -26,7 +24,7 @@ use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, ModelSource, Request, resolve};
 use serde_json::{Value, json};
 
-use scene::{Content, STABLE, Scene, bundle, catalog, image, rights, table};
+use crate::scene::{Content, STABLE, Scene, bundle, catalog, image, rights, table};
 
 /// When everything here is asked.
 fn now() -> Timestamp {

@@ -1,12 +1,10 @@
 //! Every real bundle held against a plain Kubernetes 1.34: what is told of its roles and webhooks is true, and nothing else is told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
-#[path = "../../bundle/tests/common/mod.rs"]
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
+use crate::common;
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use mainstay_olm_v1::extension::preview::{Cluster, Served, Told, told};
 use serde_json::Value;

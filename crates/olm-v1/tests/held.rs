@@ -1,12 +1,10 @@
 //! What is installed is held in place, whatever becomes of catalogs and registries.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::bench::{Bench, wish};
+use crate::support::{catalog, catalog_object, condition, extension, place};
 use mainstay_apply::{ObjectRef, Patch};
 use serde_json::{Value, json};
-use support::bench::{Bench, wish};
-use support::{catalog, catalog_object, condition, extension, place};
 
 /// A bundle with a Deployment, an account and a ConfigMap.
 fn files(version: &str) -> Vec<(String, String)> {

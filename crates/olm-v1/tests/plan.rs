@@ -1,10 +1,9 @@
 //! The plan of an extension, situation by situation: what is asked for, what is done, and what the conditions say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::sync::Arc;
 
+use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, rights, table};
 use insta::assert_snapshot;
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, MISSING_NAMESPACE};
 use mainstay_apply::ObjectRef;
@@ -12,7 +11,6 @@ use mainstay_olm_v1::extension::facts::{CatalogContent, Live, PullFailure};
 use mainstay_olm_v1::extension::plan::{Action, Verdict};
 use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::State;
-use scene::{Content, STABLE, Scene, catalog, files, image, rights, table};
 use serde_json::{Value, json};
 
 fn case(change: impl FnOnce(&mut Scene)) -> String {

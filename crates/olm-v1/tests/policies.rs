@@ -1,17 +1,15 @@
 //! Approvals: which changes wait, for whom, and what an approval is worth.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::sync::Arc;
 
+use crate::scene::{self, Content, Scene, table};
 use mainstay_api::lifecycle::{AlongRef, BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangePlanStatus, ChangeSummary};
 use mainstay_olm_v1::extension::approval::Gate;
 use mainstay_olm_v1::extension::facts::Live;
 use mainstay_olm_v1::extension::plan::{Action, Change, Plan, Verdict};
 use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::{History, State};
-use scene::{Content, Scene, table};
 use serde_json::{Value, json};
 
 fn policy(name: &str, spec: Value) -> PolicyFact {

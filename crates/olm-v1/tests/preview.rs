@@ -1,11 +1,10 @@
 //! Plans as people see them, situation by situation: what they say of objects, fields, CRDs, rights, images, and of the path.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::scene::{self, Content, Scene, catalog, files, image, table};
 use insta::assert_snapshot;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::ObjectRef;
@@ -17,7 +16,6 @@ use mainstay_olm_v1::extension::plan::{Plan, plan};
 use mainstay_olm_v1::extension::preview::{self, Change, Extra, ImageSize, Instances, Kind, Revision, Step};
 use mainstay_olm_v1::extension::record::State;
 use mainstay_resolver::ModelSource;
-use scene::{Content, Scene, catalog, files, image, table};
 use serde_json::{Value, json};
 
 /// A step as text; what stays as it is only counted.

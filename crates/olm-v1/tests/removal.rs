@@ -1,15 +1,13 @@
 //! What removing an extension would take away.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::collections::BTreeMap;
 
+use crate::scene::Scene;
 use mainstay_apply::ObjectRef;
 use mainstay_olm_v1::extension::dependencies::Dependent;
 use mainstay_olm_v1::extension::record::{InstalledBundle, Record};
 use mainstay_olm_v1::extension::removal::{Counted, Facts, needed_by, preview};
-use scene::Scene;
 use serde_json::{Value, json};
 
 fn other(properties: &Value, objects: Vec<Value>) -> Record {

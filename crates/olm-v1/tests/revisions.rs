@@ -1,12 +1,14 @@
 //! Revisions with the real controllers on the embedded API: the gate between phases, the way back, and how many are kept.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-mod support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::scene::{Content, files};
+use crate::support::{
+    Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
+    setup,
+};
 use axum::Router;
 use axum::extract::{Request, State as Shared};
 use axum::http::Method;
@@ -18,12 +20,7 @@ use mainstay_apply::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
 use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History, KEPT, State};
-use scene::{Content, files};
 use serde_json::{Value, json};
-use support::{
-    Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
-    setup,
-};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

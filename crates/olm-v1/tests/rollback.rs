@@ -1,17 +1,15 @@
 //! Ways back: the verdict, and when the controller goes one by itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-
 use std::collections::BTreeMap;
 
+use crate::scene::{self, Content, Scene};
 use jiff::Timestamp;
 use mainstay_olm_v1::extension::facts::PullFailure;
 use mainstay_olm_v1::extension::plan::{Action, HEALTHY_WITHIN, ON_UNHEALTHY, Plan, Verdict};
 use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::{Notes, Revision, State};
 use mainstay_olm_v1::extension::rollback::{About, Class, Instances, Question, concerned, judge};
-use scene::{Content, Scene};
 use serde_json::{Value, json};
 
 fn crd(versions: &Value, stored: &[&str]) -> Value {

@@ -1,11 +1,10 @@
 //! Catalogs and bundles that a policy about signatures lets in or keeps out, against a registry and the real API.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 
+use crate::support::{Api, catalog, catalog_image, catalog_object, catalog_text, condition, registry, setup};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mainstay_apply::Patch;
@@ -14,7 +13,6 @@ use mainstay_oci::{BlobStore, Client, ClientConfig, Descriptor, Digest, Referenc
 use mainstay_olm_v1::Setup;
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
-use support::{Api, catalog, catalog_image, catalog_object, catalog_text, condition, registry, setup};
 use tokio_util::sync::CancellationToken;
 
 const SIGNATURE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";

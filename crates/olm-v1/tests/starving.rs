@@ -1,15 +1,14 @@
 //! No input holds a worker: poisoned objects of every kind, and healthy ones that reconcile as if they were not there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support;
+use crate::support::bench::{Bench, wish};
+use crate::support::{catalog_image, catalog_object, condition, extension, namespace, place};
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use mainstay_olm_v1::Setup;
 use mainstay_runtime::Cluster;
 use serde_json::{Value, json};
-use support::bench::{Bench, wish};
-use support::{catalog_image, catalog_object, condition, extension, namespace, place};
 use tokio::io::AsyncReadExt as _;
 
 /// Poisoned objects of each kind: more than there are workers.

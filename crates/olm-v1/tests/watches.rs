@@ -1,12 +1,11 @@
 //! Watches of what was applied: one a kind for all extensions, whoever of them may still watch.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod scene;
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::support::bench::{Bench, wish};
+use crate::support::{operator_controller, place};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -17,8 +16,6 @@ use mainstay_api::olm_v1::OWNER_NAME_LABEL;
 use mainstay_apply::{ObjectRef, Patch};
 use mainstay_runtime::Cluster;
 use serde_json::{Value, json};
-use support::bench::{Bench, wish};
-use support::{operator_controller, place};
 use tokio_util::sync::CancellationToken;
 
 /// The controllers' way to ConfigMaps.

@@ -1,9 +1,7 @@
 //! Bytes that a Go program made with Kubernetes' own types and serializer from objects of ours: an object a line, its bytes on the next.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::lost;
+use crate::common::lost;
 use mainstay_protobuf::{Error, Limits, decode, decode_as, encode, encode_watch_event, has_message};
 use proptest::prelude::*;
 use serde_json::{Value, json};

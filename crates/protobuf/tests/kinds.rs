@@ -1,9 +1,7 @@
 //! Every built-in kind, by objects made from its schema: through protobuf and back nothing changes (KAPI-SRV-07).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{difference, lost};
+use crate::common::{difference, lost};
 use mainstay_kinds::{Gvk, go_form, registry};
 use mainstay_protobuf::{Error, Limits, decode, encode, has_message};
 use mainstay_schema::{Additional, Schema, Type};

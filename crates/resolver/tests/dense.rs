@@ -1,11 +1,9 @@
 //! Many packages that contradict each other, each with almost every other one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-mod language;
-
 use std::fmt::Write as _;
 
-use language::World;
+use crate::language::World;
 use mainstay_resolver::joint::{Component, Problem, solve};
 use serde_json::json;
 

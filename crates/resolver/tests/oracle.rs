@@ -1,17 +1,14 @@
 //! Joint resolution against a slow and obvious search through every set of bundles.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod language;
 #[allow(dead_code, reason = "the tests of explanations use the rest of it")]
-mod sample;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use language::World;
+use crate::language::World;
+use crate::sample::{Outcome, Sampled, cases, sampled};
 use mainstay_resolver::Change;
 use mainstay_resolver::joint::solve;
 use proptest::prelude::*;
-use sample::{Outcome, Sampled, cases, sampled};
 
 /// `p<package>.v<number>.0.0`.
 fn read(bundle: &str) -> (usize, usize) {

@@ -4,12 +4,10 @@
 //! `UPDATE_UNIVERSES=1` writes the answers that were found; read them before you believe them.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod language;
-
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use language::World;
+use crate::language::World;
 use mainstay_resolver::joint::{Component, solve};
 use mainstay_resolver::{RefusalKind, resolve, why_not_newer};
 

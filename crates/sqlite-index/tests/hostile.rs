@@ -1,8 +1,7 @@
 //! Files that are no index databases, and some that were made to do harm.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
+use crate::common;
 use mainstay_sqlite_index::{Editor, Error, IndexDatabase, Limits};
 use proptest::prelude::*;
 use rusqlite::Connection;

@@ -1,8 +1,7 @@
 //! The same commands on the same bundles as upstream's program was given: the same tables, errors and exit codes.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
+use crate::common;
 use mainstay_sqlite_index::Error;
 use serde::Deserialize;
 use serde_json::Value;

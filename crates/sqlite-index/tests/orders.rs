@@ -1,8 +1,7 @@
 //! The order in which bundles are added.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
+use crate::common;
 use proptest::prelude::*;
 
 const CHAIN: [&str; 5] = ["foo-1.0.0", "foo-1.1.0", "foo-1.2.0", "foo-1.2.1", "foo-1.3.0"];

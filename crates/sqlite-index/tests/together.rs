@@ -1,8 +1,7 @@
 //! Several programs that change one database, and links to it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
+use crate::common;
 use mainstay_sqlite_index::{AddOptions, Editor, Error, IndexDatabase};
 
 fn packages(path: &std::path::Path) -> Vec<String> {

@@ -1,15 +1,11 @@
 //! The etcd engine over a real etcd: the suite of every engine, servers that share one, and an etcd that dies.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-#[path = "common/etcd.rs"]
-mod etcd;
-#[path = "common/model.rs"]
-mod model;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::model;
 use async_trait::async_trait;
 use bytes::Bytes;
 use mainstay_store::etcd::{Options, Prefix, Tls};
@@ -17,8 +13,8 @@ use mainstay_store::{Error, Etcd, Expect, Range, Store};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 
-use etcd::EtcdProcess;
-use model::{Engine, collect, play, steps};
+use crate::etcd_process::EtcdProcess;
+use crate::model::{Engine, collect, play, steps};
 
 struct Shared {
     address: String,

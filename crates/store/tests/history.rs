@@ -1,9 +1,6 @@
 //! The embedded engine: the suite of every engine, and what is particular to files.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-#[path = "common/model.rs"]
-mod model;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +10,7 @@ use bytes::Bytes;
 use mainstay_store::{Embedded, Error, Expect, Options, Store};
 use proptest::prelude::*;
 
-use model::{Engine, Step, play, steps};
+use crate::model::{Engine, Step, play, steps};
 
 /// The embedded engine in a folder, with files so small that it goes on to the next one often.
 struct InFolder(PathBuf);

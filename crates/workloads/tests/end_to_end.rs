@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod up;
-
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +9,7 @@ use mainstay_runtime::{Env, ManualClock};
 use mainstay_workloads::{Options, Script};
 use serde_json::{Value, json};
 
-use self::up::{CA, Up, within};
+use crate::up::{CA, Up, within};
 
 fn deployment(name: &str, image: &str, replicas: u32) -> Value {
     json!({

@@ -1,6 +1,7 @@
 //! Running programs, waiting for what they do, and how much memory they use.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,9 @@ impl std::fmt::Display for Output {
     }
 }
 
+/// A program that takes longer hangs, and would hold up all other tests.
+const LONGEST: Duration = Duration::from_secs(600);
+
 /// Runs a program with this input and collects its output.
 #[track_caller]
 pub fn run(command: &mut Command, input: &str) -> Output {
@@ -63,7 +67,14 @@ pub fn run(command: &mut Command, input: &str) -> Output {
     };
     // A program that does not read its input closes the pipe; that is its own business.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
-    match child.wait_with_output() {
+    let pid = child.id();
+    let (ended, outcome) = mpsc::channel();
+    thread::spawn(move || ended.send(child.wait_with_output()));
+    let Ok(outcome) = outcome.recv_timeout(LONGEST) else {
+        signal(pid, "KILL");
+        panic!("{shown}: not ended after {} s", LONGEST.as_secs());
+    };
+    match outcome {
         Ok(output) => Output {
             command: shown,
             code: output.status.code(),

@@ -197,7 +197,7 @@ fn pins_ranges_deprecations_and_drift() {
     cluster.until("drift is repaired", &["configmap", "gadget-settings", "-n", "gadgets"], |object| {
         object["data"] == json!({"version": "1.1.0", "mine": "y"})
     });
-    cluster.kubectl(&["delete", "configmap", "gadget-settings", "-n", "gadgets"]).ok();
+    cluster.kubectl(&["delete", "configmap", "gadget-settings", "-n", "gadgets", "--wait=false"]).ok();
     cluster.until("deleted objects return", &["configmap", "gadget-settings", "-n", "gadgets"], |_| true);
 }
 

@@ -1,21 +1,18 @@
 //! The end while requests are under way.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../../../crates/apiserver/tests/common/peer.rs"]
-mod peer;
-
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::peer::Peer;
 use axum::routing::post;
 use axum::{Json, Router};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use mainstay_e2e::client::{JSON, Target};
 use mainstay_e2e::{Cluster, eventually, need_embedded};
-use peer::Peer;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};

@@ -1,9 +1,6 @@
 //! The embedded API on a real etcd: one server, two servers that share it, and an etcd that dies.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../../../crates/store/tests/common/etcd.rs"]
-mod etcd;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +17,7 @@ use mainstay_e2e::client::{JSON, Target};
 use mainstay_e2e::{Cluster, eventually, kubectl, need_embedded, replay, shared, skip};
 use serde_json::{Value, json};
 
-use etcd::EtcdProcess;
+use crate::etcd_process::EtcdProcess;
 
 const LONG: Duration = Duration::from_secs(120);
 

@@ -1,10 +1,7 @@
 //! Backups of a cluster whose objects lie in etcd.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../../../crates/store/tests/common/etcd.rs"]
-mod etcd;
-
-use etcd::EtcdProcess;
+use crate::etcd_process::EtcdProcess;
 use mainstay_e2e::client::Target;
 use mainstay_e2e::{Cluster, need_embedded};
 use serde_json::{Value, json};

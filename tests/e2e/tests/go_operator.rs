@@ -101,7 +101,7 @@ fn the_life_of_an_operator() {
 
     // What somebody deletes or changes comes back.
     let uid = owned["metadata"]["uid"].clone();
-    kubectl(&cluster, &["delete", "deployment", "shop"]);
+    kubectl(&cluster, &["delete", "deployment", "shop", "--wait=false"]);
     cluster.until("the Deployment is made again", &["deployment", "shop"], |deployment| deployment["metadata"]["uid"] != uid);
     kubectl(&cluster, &["scale", "deployment", "shop", "--replicas=7"]);
     cluster.until("the replicas are two again", &["deployment", "shop"], |deployment| {

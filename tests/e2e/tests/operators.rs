@@ -122,7 +122,8 @@ fn objects_of_others_block() {
     assert_eq!(nothing["items"], json!([]), "nothing is written before every check has passed");
 
     // It goes on by itself when the way is free, and then a second extension is the one that is blocked.
-    cluster.kubectl(&["delete", "crd", name]).ok();
+    // It is there again at once: kubectl, which looks for the uid first and then for the name, may wait for that one to go.
+    cluster.kubectl(&["delete", "crd", name, "--wait=false"]).ok();
     until_installed(&cluster, "first", "0.26.0");
     cluster.apply(&extension("second", INSTALL, "hyperfoil-bundle", "0.26.0", None));
     let blocked = until_said(&cluster, "clusterextension", "second", "Progressing", "already exists in namespace '");

@@ -1,9 +1,7 @@
 //! `--serve-local`: an operator's webhook runs from the shell.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../../../crates/apiserver/tests/common/peer.rs"]
-mod peer;
-
+use crate::peer::Peer;
 use axum::routing::post;
 use axum::{Json, Router};
 use base64::Engine as _;
@@ -11,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use mainstay_e2e::client::{JSON, Target};
 use mainstay_e2e::{Cluster, need_embedded};
-use peer::Peer;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 

@@ -1,9 +1,7 @@
 //! Bundles with webhooks on `mainstay up`: the service CA issues their certificates, and the API calls them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../../../crates/apiserver/tests/common/peer.rs"]
-mod peer;
-
+use crate::peer;
 use axum::routing::post;
 use axum::{Json, Router};
 use base64::Engine as _;
@@ -115,7 +113,7 @@ fn a_bundle_with_webhooks() {
     let converted = cluster.get(&["gadgets.v2.gadgets.example.com", "mine", "-n", "default"]).unwrap();
     assert_eq!((&converted["apiVersion"], &converted["spec"]), (&json!("gadgets.example.com/v2"), &json!({"count": 7})));
 
-    cluster.kubectl(&["delete", "secret", SECRET, "-n", NAMESPACE]).ok();
+    cluster.kubectl(&["delete", "secret", SECRET, "-n", NAMESPACE, "--wait=false"]).ok();
     let uid = secret["metadata"]["uid"].clone();
     let again = cluster.until("the certificate returns", &["secret", SECRET, "-n", NAMESPACE], |secret| {
         secret["data"]["tls.crt"].is_string() && secret["metadata"]["uid"] != uid

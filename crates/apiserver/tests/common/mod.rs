@@ -1,12 +1,5 @@
 //! A server over a temporary directory, and calls to it without sockets.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::needless_pass_by_value,
-    missing_docs,
-    reason = "shared by test binaries, each of which uses a part"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value, missing_docs)]
 
 use axum::Router;
 use axum::body::Body;

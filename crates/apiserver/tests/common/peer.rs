@@ -1,5 +1,5 @@
 //! Another process, as far as the API server can tell: an HTTPS server with a certificate of its own.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "shared by test binaries, each of which uses a part")]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "shared with the end-to-end tests, which use a part")]
 
 use axum::Router;
 use base64::Engine as _;

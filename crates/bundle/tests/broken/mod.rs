@@ -1,5 +1,5 @@
 //! The example bundle, and how it is broken (`upstream/README.md`).
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
 

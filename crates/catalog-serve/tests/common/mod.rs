@@ -1,5 +1,4 @@
 //! A small catalog with everything that a registry answers about, and servers of it.
-#![allow(dead_code)]
 
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use mainstay_catalog::search::search;
 use mainstay_catalog::why::{Question, WhyError, why};
 use serde_json::{Value, json};
 
-use crate::builders::{bundle, changed, channel, entry, placed, sound};
+use crate::curators::builders::{bundle, changed, channel, entry, placed, sound};
 
 fn ask(blobs: &[Value], from: &str, to: Option<&str>, channels: &[&str]) -> Result<(Vec<String>, Vec<String>), WhyError> {
     let placed = placed(blobs);

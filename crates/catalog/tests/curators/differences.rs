@@ -5,7 +5,7 @@ use mainstay_catalog::diff::{Rule as Impact, diff};
 use mainstay_catalog::lint::Placed;
 use serde_json::{Value, json};
 
-use crate::builders::{bundle, changed, channel, entry, placed, sound};
+use crate::curators::builders::{bundle, changed, channel, entry, placed, sound};
 
 type Impacts = Vec<(Impact, Option<String>)>;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mainstay_catalog::lint::{Placed, Rule, compare_bundle, lint};
 use serde_json::{Value, json};
 
-use crate::builders::{bundle, changed, channel, entry, placed, sound};
+use crate::curators::builders::{bundle, changed, channel, entry, placed, sound};
 
 fn rules(placed: &Placed) -> Vec<&'static str> {
     lint(placed).iter().map(|finding| finding.rule.id()).collect()

@@ -1,5 +1,4 @@
 //! Running the binary, and the shared data.
-#![allow(dead_code)]
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Recorded scenarios, and what of an answer can be compared without a server.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! A registry that misbehaves on request.
-#![allow(dead_code)]
 
 use std::sync::{Arc, Mutex};
 
@@ -31,21 +30,19 @@ struct Front {
 }
 
 pub struct Faulty {
-    pub registry: Registry,
     pub host: String,
     log: Log,
 }
 
 impl Faulty {
     pub async fn start(fault: impl Fn(&Request) -> Option<Act> + Send + Sync + 'static) -> Self {
-        let registry = Registry::in_memory();
         let front = Front { log: Log::default(), fault: Arc::new(fault) };
         let log = front.log.clone();
-        let router = registry.router().layer(axum::middleware::from_fn_with_state(front, handle));
+        let router = Registry::in_memory().router().layer(axum::middleware::from_fn_with_state(front, handle));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { registry, host, log }
+        Self { host, log }
     }
 
     pub fn reference(&self, rest: &str) -> Reference {

@@ -1,5 +1,5 @@
 //! Registries in this process and small images for them.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod faults;
 

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::process::{Clocks, Process, chain, env};
-use super::scene::{Content, files};
-use super::support::bench::wish;
-use super::support::{Api, SYSTEM, catalog, catalog_image, condition, extension, namespace, place, registry, setup};
 use super::wire::{Fault, Wire};
 use super::world::{PATIENCE, place_of};
+use crate::scene::{Content, files};
+use crate::support::bench::wish;
+use crate::support::{Api, SYSTEM, catalog, catalog_image, condition, extension, namespace, place, registry, setup};
 
 /// The chapters, in order.
 pub const CHAPTERS: [&str; 6] = ["asked", "approved", "upgraded together", "rolled back", "needed one removed", "all removed"];

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::process::{Clocks, Process, chain, env};
-use super::scene::{Content, files};
-use super::support::{
+use super::wire::{Fault, Wire};
+use crate::scene::{Content, files};
+use crate::support::{
     Api, SYSTEM, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry, setup,
 };
-use super::wire::{Fault, Wire};
 
 /// One way through an extension's life, and what goes wrong on it.
 #[derive(Clone, Copy, Debug)]

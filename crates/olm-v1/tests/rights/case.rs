@@ -9,9 +9,9 @@ use mainstay_olm_v1::extension::permissions::{self, Report};
 use mainstay_rbac::{PolicyIndex, PolicyRule, RBAC_GROUP, UserInfo};
 use serde_json::{Value, json};
 
-use super::common;
 use super::requests::{address, concerns, has, is_role};
-use super::support::extension_object;
+use crate::common;
+use crate::support::extension_object;
 
 /// A bundle as it is installed, and the rights for it.
 pub struct Case {

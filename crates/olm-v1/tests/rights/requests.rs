@@ -11,7 +11,7 @@ use mainstay_rbac::{PolicyRule, RBAC_GROUP};
 use serde_json::{Value, json};
 
 use super::case::Case;
-use super::support::Api;
+use crate::support::Api;
 
 /// The answer of the API: its code and message.
 async fn ask(client: &Client, method: &str, path: &str, content_type: &str, body: Option<&Value>) -> (u16, String) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::case::{Case, every};
 use super::requests::define;
-use super::support::{Api, namespace};
+use crate::support::{Api, namespace};
 
 /// Where two values differ first, as the comparison goes.
 fn differing(wanted: &Value, live: &Value, path: &str) -> Option<String> {

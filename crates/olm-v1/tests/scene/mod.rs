@@ -1,6 +1,6 @@
 //! A small world for the pure plan: an extension, catalogs from a line of text, bundles, records, live objects and rights; and its answer
 //! as text.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
 //! A cluster with a registry and both running controllers, for tests of what people meet.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use axum::Router;
 use http::Request;

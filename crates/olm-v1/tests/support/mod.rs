@@ -1,5 +1,5 @@
 //! An embedded API server with the definitions of OLM v1, and ways to it, for tests against the real API.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod bench;
 

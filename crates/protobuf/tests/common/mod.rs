@@ -1,5 +1,4 @@
 //! What the tests of round trips share.
-#![allow(dead_code)]
 
 use serde_json::{Map, Value, json};
 

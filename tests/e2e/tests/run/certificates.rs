@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-use crate::world::{CATALOGD, OLM, Replica, kubeconfig};
+use crate::run::world::{CATALOGD, OLM, Replica, kubeconfig};
 
 const WEBHOOK: [&str; 2] = ["mutatingwebhookconfiguration", "catalogd-mutating-webhook-configuration"];
 const SECRET: [&str; 4] = ["secret", "-n", OLM, "catalogd-webhook-cert"];

@@ -3,7 +3,7 @@
 use mainstay_e2e::bundles::{extension, offline, write};
 use mainstay_e2e::{Cluster, Registry, need_kubectl};
 
-use crate::world::{CATALOGD, COMBINED, OLM, OPERATOR_CONTROLLER};
+use crate::run::world::{CATALOGD, COMBINED, OLM, OPERATOR_CONTROLLER};
 
 /// MS-CLI-04: what deploying prints without a cluster, what uninstalling leaves, and when it refuses.
 #[test]

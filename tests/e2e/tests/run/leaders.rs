@@ -7,7 +7,7 @@ use mainstay_e2e::client::get;
 use mainstay_e2e::{Registry, eventually, need_kubectl, terminate};
 use serde_json::json;
 
-use crate::world::{CATALOGD, COMBINED, LONG, OLM, OPERATOR_CONTROLLER, Replica, World, get_secure};
+use crate::run::world::{CATALOGD, COMBINED, LONG, OLM, OPERATOR_CONTROLLER, Replica, World, get_secure};
 
 /// A policy that lets nobody write the settings of a version.
 fn held(version: &str) -> String {
@@ -197,7 +197,7 @@ fn leaders_change_in_the_middle() {
     } else {
         eprintln!("left out: the API of a given cluster is not the test's to kill");
     }
-    world.cluster.kubectl(&["delete", "configmap", "-n", "gadgets", "gadget-settings"]).ok();
+    world.cluster.kubectl(&["delete", "configmap", "-n", "gadgets", "gadget-settings", "--wait=false"]).ok();
     world.cluster.until("the ConfigMap is made again", &["configmap", "-n", "gadgets", "gadget-settings"], |object| {
         object["data"]["version"] == "1.1.0"
     });

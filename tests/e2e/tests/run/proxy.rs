@@ -9,7 +9,7 @@ use mainstay_e2e::bundles::{catalog, extension};
 use mainstay_e2e::{Cluster, eventually, mainstay, need_kubectl};
 use serde_json::json;
 
-use crate::world::{LONG, OLM, Replica};
+use crate::run::world::{LONG, OLM, Replica};
 
 /// A proxy that says no to everybody, and remembers who was asked for.
 fn proxy() -> (String, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {

@@ -4,7 +4,7 @@ use mainstay_e2e::bundles::{Toy, catalog, extension, publish, until_installed, u
 use mainstay_e2e::{Cluster, Registry, need_kubectl};
 use serde_json::{Value, json};
 
-use crate::world::{COMBINED, OLM, World};
+use crate::run::world::{COMBINED, OLM, World};
 
 const CE: &str = "olm.operatorframework.io/v1";
 

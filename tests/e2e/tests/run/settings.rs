@@ -10,7 +10,7 @@ use mainstay_e2e::{Cluster, Registry, eventually, mainstay, need_kubectl, run};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 
-use crate::world::{CATALOGD, LONG, OLM, OPERATOR_CONTROLLER, Replica, World, agreed, free, get_secure, get_secure_as};
+use crate::run::world::{CATALOGD, LONG, OLM, OPERATOR_CONTROLLER, Replica, World, agreed, free, get_secure, get_secure_as};
 
 /// OLM1-GEN-10, OLM1-GEN-12, OLM1-GEN-05: credentials, mirrors and certificates that change count from then on, without a restart.
 #[test]

@@ -9,7 +9,7 @@ use mainstay_e2e::calls::{WEBHOOK, call_webhook_at, mount_webhook_certificate};
 use mainstay_e2e::{Cluster, Output, eventually, mainstay, need_calls, need_kubectl, terminate};
 use serde_json::{Value, json};
 
-use crate::world::{CATALOGD, LONG, OLM, Replica, TIMES, World, free, kubeconfig};
+use crate::run::world::{CATALOGD, LONG, OLM, Replica, TIMES, World, free, kubeconfig};
 
 const LABEL: &str = "olm.operatorframework.io/metadata.name";
 const NAME: &str = "inject-metadata-name.olm.operatorframework.io";

@@ -29,7 +29,7 @@ fn advised() -> BTreeSet<String> {
     let mut commands = BTreeSet::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if !path.file_name().unwrap().to_str().unwrap().starts_with("explain__") {
+        if !path.file_name().unwrap().to_str().unwrap().starts_with("olm_v1__explain__") {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();

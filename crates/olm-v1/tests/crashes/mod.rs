@@ -3,11 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod process;
-#[path = "../scene/mod.rs"]
-mod scene;
 mod story;
-#[path = "../support/mod.rs"]
-mod support;
 mod wire;
 mod world;
 

@@ -2,17 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod case;
-#[path = "../../../bundle/tests/common/mod.rs"]
-mod common;
 mod requests;
 mod settled;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::{Api, extension_object, namespace, operator_controller};
 use case::{Case, cases, every, is_wild, stands_for_rules};
 use kube::Client;
 use mainstay_apply::{Expect, ObjectRef, Propagation};
@@ -23,7 +19,6 @@ use mainstay_rbac::{PolicyRule, breakdown, covers};
 use mainstay_runtime::{Accounts, Cluster, Env, Key};
 use requests::{Refused, define, grant, names, refusals, try_verb};
 use serde_json::{Value, json};
-use support::{Api, extension_object, namespace, operator_controller};
 
 /// MS-RBAC-01, OLM1-PERM-05, OLM1-PERM-08, OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11: the derived rights of every real bundle satisfy the
 /// preflight.

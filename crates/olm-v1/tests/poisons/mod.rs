@@ -2,17 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod hostile;
-#[path = "../support/mod.rs"]
-mod support;
-
+use crate::support;
+use crate::support::bench::{Bench, wish};
+use crate::support::{catalog_image, catalog_object, condition, extension, place};
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use hostile::{Archive, Registry, aliases, silence};
 use mainstay_olm_v1::Setup;
 use mainstay_runtime::Cluster;
 use serde_json::{Value, json};
-use support::bench::{Bench, wish};
-use support::{catalog_image, catalog_object, condition, extension, place};
 
 const HEALTHY: usize = 100;
 /// Poisoned objects of those kinds that never end: more than there are workers.

@@ -1,0 +1,20 @@
+//! The tests of this crate from outside, as one program: linking is what costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bundles;
+mod cluster;
+mod common;
+mod curators;
+mod dependencies;
+mod glossary;
+mod graph;
+mod index;
+mod mirror;
+mod offline;
+mod opm;
+mod places;
+mod poisoned;
+mod poisoned_cluster;
+mod recorded;
+mod registries;
+mod validate;

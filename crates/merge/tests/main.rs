@@ -1,0 +1,9 @@
+//! The tests of this crate from outside, as one program: linking is what costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod golden;
+mod oracle;
+mod plain;
+mod properties;
+mod strategic;
+mod transcripts;

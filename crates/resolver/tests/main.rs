@@ -1,0 +1,10 @@
+//! The tests of this crate from outside, as one program: linking is what costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod dense;
+mod language;
+mod oracle;
+mod recorded;
+mod sample;
+mod scenarios;
+mod universes;

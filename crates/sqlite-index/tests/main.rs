@@ -1,0 +1,8 @@
+//! The tests of this crate from outside, as one program: linking is what costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+mod hostile;
+mod opm_registry;
+mod orders;
+mod together;

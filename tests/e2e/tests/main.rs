@@ -1,0 +1,38 @@
+//! The tests of this crate from outside, as one program: linking is what costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod backpressure;
+mod backup;
+mod bad_input;
+mod catalogs;
+mod choices;
+mod crash;
+mod durability;
+mod ending;
+mod etcd;
+mod etcd_backup;
+#[path = "../../../crates/store/tests/common/etcd.rs"]
+mod etcd_process;
+mod explain;
+mod full_disk;
+mod go_operator;
+mod helm;
+mod history;
+mod kube_rs;
+mod kubectl;
+mod operators;
+#[path = "../../../crates/apiserver/tests/common/peer.rs"]
+mod peer;
+mod plans;
+mod private;
+mod procedure;
+mod python;
+mod recording;
+mod registry_grpc;
+mod replay;
+mod rollback;
+mod run;
+mod serve_local;
+mod walk;
+mod webhooks;
+mod websockets;
