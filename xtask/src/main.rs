@@ -2,6 +2,8 @@
 #![allow(clippy::print_stdout, reason = "a command line tool of the project's authors")]
 
 mod facts;
+#[cfg(test)]
+mod house;
 mod manifests;
 mod protobuf;
 mod requirements;

@@ -184,7 +184,7 @@ fn weighed(scene: &Scene) -> (Facts, Explanation) {
             Err(untried) => Outcome::Unknown(untried.to_string()),
             Ok(mut copy) => {
                 let (_, plan) = scene.settle(&mut copy);
-                judge(&remedy, facts.plan.as_ref().unwrap(), &copy, &plan)
+                judge(&remedy, facts.plan.as_ref().unwrap(), &plan)
             }
         };
         (remedy, outcome)
@@ -327,7 +327,7 @@ fn refusal(plan: &Plan) -> Option<String> {
     match &plan.verdict {
         Verdict::Reached => None,
         _ if plan.consent.meanwhile.is_some() => None,
-        Verdict::Retrying(text) | Verdict::Blocked(text) => Some(text.clone()),
+        Verdict::Retrying(reason) | Verdict::Blocked(reason) => Some(reason.to_string()),
         other => Some(format!("{other:?}")),
     }
 }

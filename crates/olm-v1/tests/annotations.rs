@@ -294,6 +294,8 @@ fn what_is_let_go_of() {
                 };
                 plan.steps.iter().map(|planned| step(&planned.step)).collect::<Vec<_>>().join("\n")
             }
+            Verdict::Blocked(reason) => format!("Blocked({:?})", reason.to_string()),
+            Verdict::Retrying(reason) => format!("Retrying({:?})", reason.to_string()),
             other => format!("{other:?}"),
         }
     };

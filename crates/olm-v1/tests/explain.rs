@@ -15,7 +15,7 @@ use mainstay_olm_v1::extension::explain::{
     CatalogFacts, EventFact, Explanation, Facts, Observed, Outcome, PackageFacts, Remedy, explain, explain_catalog, explain_package, judge,
 };
 use mainstay_olm_v1::extension::facts::{CatalogContent, CatalogFact, Live, PullFailure};
-use mainstay_olm_v1::extension::plan::Verdict;
+use mainstay_olm_v1::extension::plan::{Attempt, Reason, Verdict};
 use mainstay_olm_v1::extension::policies::PolicyFact;
 use mainstay_olm_v1::extension::record::State;
 use mainstay_olm_v1::extension::status::status;
@@ -78,7 +78,7 @@ impl Case {
                 Err(problem) => Outcome::Unknown(problem.to_string()),
                 Ok(mut copy) => {
                     let (_, plan) = self.scene.settle(&mut copy);
-                    judge(&remedy, facts.plan.as_ref().unwrap(), &copy, &plan)
+                    judge(&remedy, facts.plan.as_ref().unwrap(), &plan)
                 }
             };
             (remedy, outcome)
@@ -314,7 +314,9 @@ fn objects_in_the_way() {
 /// MS-EXPL-02, OLM1-CTRL-03, OLM1-CTRL-09: what the API said when the change was tried.
 #[test]
 fn attempts_that_failed() {
-    let said = |text: &'static str| told(move |case| case.attempt = Some(Verdict::Retrying(text.to_owned())));
+    let said = |text: &'static str| {
+        told(move |case| case.attempt = Some(Verdict::Retrying(Reason::Failed(Attempt::new(std::io::Error::other(text))))))
+    };
     assert_snapshot!(table(&[
         ("a quota", said("pods \"x\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2")),
         ("a webhook", said("admission webhook \"rules.example.com\" denied the request: no")),

@@ -374,6 +374,7 @@ fn configurations_reach_the_deployment() {
     });
     assert_eq!(template["metadata"]["annotations"]["olm.targetNamespaces"], "elsewhere", "the field is asked before the annotation");
     let Verdict::Blocked(why) = configured("DeploymentConfig=false", level, |_| ()).0 else { panic!("a gate that is off blocks") };
+    let why = why.to_string();
     assert!(
         why.starts_with(
             "invalid ClusterExtension configuration: invalid configuration: unknown field \"deploymentConfig\" for resolved bundle"

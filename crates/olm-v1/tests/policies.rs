@@ -50,7 +50,7 @@ fn told(scene: &Scene) -> String {
     let (_, plan, _) = scene.decide();
     let verdict = match &plan.verdict {
         Verdict::Reached => format!("{:?}", plan.action),
-        Verdict::Blocked(text) | Verdict::Retrying(text) => text.clone(),
+        Verdict::Blocked(reason) | Verdict::Retrying(reason) => reason.to_string(),
         other => format!("{other:?}"),
     };
     let marks = plan.consent.marks.iter().map(|mark| format!("\n{} {:?}: {}", mark.name, mark.phase, mark.message));

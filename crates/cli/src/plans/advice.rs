@@ -56,7 +56,7 @@ async fn outcome(
         Err(untried) => return Ok(Outcome::Unknown(untried.to_string())),
     };
     let plan = world.ready(&mut copy, progress).await?;
-    Ok(judge(remedy, before, &copy, &plan))
+    Ok(judge(remedy, before, &plan))
 }
 
 /// What would help against the refusal of a change, as commands that were tried, each with what it does; the mildest first.

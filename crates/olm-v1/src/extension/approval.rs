@@ -222,6 +222,9 @@ fn allowed_elsewhere(proposal: &Proposal<'_>, plans: &[Arc<ChangePlan>]) -> bool
 }
 
 /// Whether the change needs an approval, and has it. `summary` tells people what it comes to.
+///
+/// # Errors
+/// The name of the ChangePlan, where that belongs to a plan of another change.
 pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>], summary: &ChangeSummary) -> Result<Option<Gate>, String> {
     let reasons = proposal.reasons(ruling, &summary.rights_gained);
     let kept = proposal.kept(plans);
@@ -236,9 +239,7 @@ pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>],
     let digest = proposal.digest(proposal.missing);
     let base = plan_name(&proposal.extension.name_any(), &digest);
     let Some(name) = free_name(proposal.extension, plans, &base) else {
-        return Err(format!(
-            "change plan {base} is there and is of another change; it has to be deleted, since this change is kept under its name"
-        ));
+        return Err(base);
     };
     let bundle = |bundle: &InstalledBundle, catalog: &str| BundleRef {
         package: bundle.package.clone(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use mainstay_api::lifecycle::{BundleRef, ResolveDependencies};
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
-use mainstay_resolver::joint::{Added, Problem, Provided, Solution, Wish, solve};
+use mainstay_resolver::joint::{Added, Conflict, Problem, Provided, Solution, Wish, solve};
 use mainstay_resolver::{
     CandidateCatalog, CatalogState, Choice, InstalledBundle, LabelSelector, Request, Resolution, UpgradeConstraintPolicy,
 };
@@ -53,12 +53,28 @@ impl Dependencies {
     }
 }
 
-/// Why the extension gets no bundle, and what would work.
-pub struct Unsolved {
-    /// The facts that contradict each other.
-    pub problem: String,
-    /// Changes that would work, and what is needed besides.
-    pub advice: Vec<String>,
+/// Why the joint resolution gives the extension no bundle.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsolved {
+    /// Facts contradict each other.
+    #[error("{0}")]
+    Conflict(Box<Conflict>),
+    /// The resolution left the extension out.
+    #[error("{0}: the joint resolution gave no answer")]
+    NoAnswer(String),
+    /// The answer holds no bundle for the extension.
+    #[error("{0}: the joint resolution gave it no bundle")]
+    NoBundle(String),
+}
+
+impl Unsolved {
+    /// Changes that would work, in words.
+    pub fn advice(&self) -> Vec<String> {
+        match self {
+            Self::Conflict(conflict) => conflict.hints.iter().map(|hint| format!("would work: {hint}")).collect(),
+            Self::NoAnswer(_) | Self::NoBundle(_) => Vec::new(),
+        }
+    }
 }
 
 /// Whether an extension resolves together with the others: a policy says so; or it was made along with a plan of another one, and no policy
@@ -85,15 +101,11 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
         }
     }
     let Some(component) = solved.into_iter().find(|component| component.subjects.contains(&subject)) else {
-        return Err(Unsolved { problem: format!("{subject}: the joint resolution gave no answer"), advice: Vec::new() });
+        return Err(Unsolved::NoAnswer(subject));
     };
-    let unsolved = |problem: String| Unsolved { problem, advice: Vec::new() };
-    let solution = component.outcome.map_err(|conflict| Unsolved {
-        problem: conflict.to_string(),
-        advice: conflict.hints.iter().map(|hint| format!("would work: {hint}")).collect(),
-    })?;
+    let solution = component.outcome.map_err(|conflict| Unsolved::Conflict(conflict))?;
     let Some(resolution) = solution.chosen.get(&subject).cloned() else {
-        return Err(unsolved(format!("{subject}: the joint resolution gave it no bundle")));
+        return Err(Unsolved::NoBundle(subject));
     };
     let closure = |choice: &Choice| needed(choice, catalogs, &provided);
     let needs = closure(&resolution.choice);
@@ -111,7 +123,7 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
 pub fn satisfiable(snapshot: &Snapshot) -> Result<(), String> {
     let installed = snapshot.history.as_ref().ok().and_then(History::installed);
     let Some(own) = request(&snapshot.extension, installed) else { return Err("the extension names no package".to_owned()) };
-    together(snapshot, &own, &candidates(&snapshot.catalogs)).map(drop).map_err(|unsolved| unsolved.problem)
+    together(snapshot, &own, &candidates(&snapshot.catalogs)).map(drop).map_err(|unsolved| unsolved.to_string())
 }
 
 /// What a bundle that is refused for its dependencies needs, and which of it is there, in words (OLM1-INST-04).

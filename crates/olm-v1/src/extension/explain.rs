@@ -1,7 +1,7 @@
 //! Why something is as it is, what it waits for, and the one thing to do about it (MS-EXPL-02, MS-EXPL-04).
 //!
 //! ```text
-//!   snapshot, plan ── cause ──┐ (which check refused, with its types)
+//!   plan ───────── reason ────┐ (which check refused, and what it is about)
 //!   live objects, pods ───────┼─ explain ── Explanation ──┬─ text   for people
 //!   conditions, events ───────┤                           └─ serde  for programs
 //!   catalogs ─────── newer ───┘ (why no newer version)
@@ -14,9 +14,9 @@ mod account;
 mod answer;
 mod attempt;
 mod catalog;
-mod cause;
 mod conditions;
 mod content;
+mod context;
 mod health;
 mod newer;
 mod objects;
@@ -26,8 +26,8 @@ mod refusal;
 mod remedy;
 mod removal;
 mod retired;
+mod rivals;
 mod text;
-mod twice;
 mod words;
 
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ use conditions::Conditions;
 
 pub use answer::{Action, Destination, Evidence, Explanation, Newer, State};
 pub use catalog::{CatalogFacts, explain_catalog};
-pub use cause::{Cause, candidates, providers};
+pub use context::{candidates, chosen_bundle, providers};
 pub use health::{Observed, pod_problem};
 pub use objects::{Maker, made_by};
 pub use package::{PackageFacts, Trial, explain_package};
@@ -105,8 +105,7 @@ pub fn explain(facts: &Facts) -> Explanation {
 
 /// Explains why a plan is refused, and what would help; nothing where it is not.
 pub fn explain_refusal(facts: &Facts) -> Option<Explanation> {
-    let plan = facts.plan.as_ref().ok().filter(|plan| plan.verdict != Verdict::Reached)?;
-    Some(words::of(facts, &Cause::of(&facts.snapshot, plan)))
+    words::refused(facts, facts.plan.as_ref().ok()?)
 }
 
 /// Since when the present problem is reported: a condition's time moves only with its status, not with its message.
@@ -132,14 +131,15 @@ fn situation(facts: &Facts, conditions: &Conditions<'_>) -> Explanation {
     if facts.may_act == Some(false) && !matches!(plan.verdict, Verdict::NoAccount { .. }) {
         return account::not_lent(facts);
     }
-    if plan.verdict != Verdict::Reached {
-        let cause = Cause::of(&facts.snapshot, plan);
-        return match &cause {
-            Cause::Other(_) => held_for_approval(facts, plan).unwrap_or_else(|| words::of(facts, &cause)),
-            _ => words::of(facts, &cause),
-        };
+    if let Some(answer) = plan.verdict.reason().and_then(|reason| words::specific(facts, plan, reason.root())) {
+        return answer;
     }
-    if let Some(answer) = held_for_approval(facts, plan) {
+    if matches!(plan.verdict, Verdict::Reached | Verdict::Retrying(_) | Verdict::Blocked(_))
+        && let Some(answer) = held_for_approval(facts, plan)
+    {
+        return answer;
+    }
+    if let Some(answer) = words::refused(facts, plan) {
         return answer;
     }
     if let Some(problem) = conditions.problem() {

@@ -7,6 +7,7 @@ mod crd_safety;
 mod health;
 mod hold;
 mod home;
+mod reason;
 mod release;
 mod steps;
 
@@ -27,7 +28,8 @@ pub use choice::{candidate, request};
 pub use crd_safety::{CrdFindings, WARN, crd_findings};
 pub use health::{Gate, HEALTHY_WITHIN, ON_UNHEALTHY, ROLL_BACK};
 pub use hold::{hold, unheld};
-pub use release::{Stays, release, stays, unreleased};
+pub use reason::{Attempt, InvalidAnnotation, NamespaceProblem, Reason, Unhealthy, UnsafeCrd, UnsafeWayBack, Waits};
+pub use release::{Stays, release, stays};
 pub use steps::GATED;
 
 /// The finalizers, in the order in which they are added (OLM1-CTRL-07).
@@ -101,14 +103,14 @@ pub enum Change {
 }
 
 /// What the conditions say (OLM1-CTRL-03).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The desired state, once the steps are done.
     Reached,
     /// An error; tried again.
-    Retrying(String),
+    Retrying(Reason),
     /// An error that a person has to mend.
-    Blocked(String),
+    Blocked(Reason),
     /// The account is missing.
     NoAccount {
         /// Its name; empty where the extension names none.
@@ -118,6 +120,16 @@ pub enum Verdict {
     },
     /// The install records cannot be read.
     Unreadable(String),
+}
+
+impl Verdict {
+    /// Why the desired state is not reached, where that is not said by the verdict itself.
+    pub fn reason(&self) -> Option<&Reason> {
+        match self {
+            Self::Retrying(reason) | Self::Blocked(reason) => Some(reason),
+            Self::Reached | Self::NoAccount { .. } | Self::Unreadable(_) => None,
+        }
+    }
 }
 
 /// Decides for the snapshot, or says which facts are missing.
@@ -183,7 +195,7 @@ impl Planner<'_> {
         let action = steps::action(history, &record);
         // Another bundle is a way out; the same one stays where it is.
         if let Some(why) = stuck.filter(|_| action == Action::Reassert || history.latest().is_some_and(|latest| latest.record == record)) {
-            verdict = Verdict::Blocked(why);
+            verdict = Verdict::Blocked(why.into());
         }
         let gone = steps::vanished(history, &record);
         let live = self.live(&record, &gone)?;
@@ -216,16 +228,16 @@ impl Planner<'_> {
             None => Err(Stop::Need(vec![Fact::Account])),
             Some(Ok(true)) => Ok(()),
             Some(Ok(false)) => Err(self.stop(missing())),
-            Some(Err(problem)) => Err(self.stop(Verdict::Retrying(problem.clone()))),
+            Some(Err(problem)) => Err(self.stop(Verdict::Retrying(Reason::UnknownAccount(problem.clone())))),
         }
     }
 
     /// The objects as they are applied, in order.
     fn rendered(&self, bundle: &Bundle) -> Result<Vec<Value>, Stop> {
-        rendered(self.snapshot, bundle).map_err(|refusal| match refusal {
+        rendered(self.snapshot, bundle).map_err(|error| match error {
             // Trying again does not help: only another configuration does.
-            ContentError::Config(error) => self.stop(Verdict::Blocked(self.with_bundle(&error.to_string()))),
-            refusal => self.fail(&refusal.to_string()),
+            ContentError::Config(_) => self.stop(Verdict::Blocked(Reason::Content(error).of_bundle(self.resolution.as_ref()))),
+            error => self.fail(Reason::Content(error)),
         })
     }
 
@@ -233,13 +245,9 @@ impl Planner<'_> {
         object::owner(&self.snapshot.extension)
     }
 
-    /// An error after resolution carries the bundle (OLM1-CTRL-04).
-    fn with_bundle(&self, problem: &str) -> String {
-        with_bundle(problem, self.resolution.as_ref())
-    }
-
-    fn fail(&self, problem: &str) -> Stop {
-        self.stop(Verdict::Retrying(self.with_bundle(problem)))
+    /// A problem that is tried again; after resolution it carries the bundle (OLM1-CTRL-04).
+    fn fail(&self, reason: impl Into<Reason>) -> Stop {
+        self.stop(Verdict::Retrying(reason.into().of_bundle(self.resolution.as_ref())))
     }
 
     fn stop(&self, verdict: Verdict) -> Stop {
@@ -301,14 +309,6 @@ fn configured(extension: &ClusterExtension, bundle: &Bundle, snapshot: &Snapshot
     match extension.spec.config.as_ref().and_then(|config| config.inline.as_ref()) {
         Some(inline) => Config::read(inline, &bundle.csv, &snapshot.gates.bundle()),
         None => Ok(Config::default()),
-    }
-}
-
-/// The problem with the chosen bundle's name and version behind it (OLM1-CTRL-04).
-pub fn with_bundle(problem: &str, resolution: Option<&Resolution>) -> String {
-    match resolution {
-        Some(Resolution { choice, .. }) => format!("{problem} for resolved bundle {:?} with version {:?}", choice.bundle, choice.version),
-        None => problem.to_owned(),
     }
 }
 

@@ -30,11 +30,11 @@ use mainstay_resolver::RefusalKind;
 use serde_json::Value;
 
 use super::dependencies::{following, satisfiable};
-use super::explain::{Cause, made_by, providers, retired};
+use super::explain::{chosen_bundle, made_by, providers, retired};
 use super::facts::{Fact, Live, Snapshot};
 use super::object;
 use super::owned::Tie;
-use super::plan::{Action, ContentError, Plan, Verdict};
+use super::plan::{Action, ContentError, Plan, Reason, Verdict};
 use super::record::History;
 use crate::cluster_operator::compat::Platform;
 
@@ -174,18 +174,17 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
     }
     let message = match &plan.verdict {
         Verdict::Reached => return None,
-        Verdict::Retrying(message) | Verdict::Blocked(message) => message.clone(),
+        Verdict::Retrying(reason) | Verdict::Blocked(reason) => reason.to_string(),
         Verdict::Unreadable(message) => format!("the install records cannot be read: {message}"),
         Verdict::NoAccount { account, namespace } if account.is_empty() => {
             format!("the extension names no service account to install with in namespace {namespace:?}")
         }
         Verdict::NoAccount { account, namespace } => format!("service account {account:?} does not exist in namespace {namespace:?}"),
-        #[allow(unreachable_patterns, reason = "a verdict that only waits says so by itself")]
-        other => format!("{other:?}"),
     };
     let mut problem = Problem { message, ..Problem::default() };
-    match Cause::of(snapshot, plan) {
-        Cause::Refused(refusal) => {
+    let Some(reason) = plan.verdict.reason() else { return Some(problem) };
+    match reason.root() {
+        Reason::Unresolved(refusal) => {
             problem.causes = refusal.catalogs.iter().map(ToString::to_string).collect();
             problem.hints = refusal.hints.iter().map(ToString::to_string).collect();
             if let RefusalKind::UnsupportedDependency { .. } = refusal.kind {
@@ -202,7 +201,7 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
             problem.unknown_package =
                 matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
         }
-        Cause::Owned(refusal) => {
+        Reason::Owned(refusal) => {
             let maker = match snapshot.known.live.get(&*refusal.object) {
                 Some(Live::Present(live)) => made_by(live),
                 _ => None,
@@ -213,15 +212,15 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
                 (None, None) => format!("{} is not managed by any extension", refusal.object),
             });
         }
-        Cause::NotServed(target) => match retired(&target) {
+        Reason::NotServed(target) => match retired(target) {
             Some(release) => {
-                let ObjectRef { api_version, kind, .. } = &target;
+                let ObjectRef { api_version, kind, .. } = target;
                 problem
                     .causes
                     .push(format!("Kubernetes {release} removed {kind} of {api_version}; nothing that can be installed brings it back"));
                 problem.hints.push(format!("mainstay graph {} shows the other versions", package(snapshot)));
             }
-            None => match providers(&snapshot.catalogs, &target).first() {
+            None => match providers(&snapshot.catalogs, target).first() {
                 Some((package, catalog)) => problem.hints.push(format!(
                     "mainstay install {package} --catalog {catalog} brings {} of {}, which is needed first",
                     target.kind, target.api_version
@@ -229,7 +228,7 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
                 None => problem.causes.push(format!("no catalog of the cluster brings {} of {}", target.kind, target.api_version)),
             },
         },
-        Cause::Crds(_) => {
+        Reason::UnsafeCrds(_) => {
             let name = snapshot.extension.metadata.name.as_deref().unwrap_or_default();
             if snapshot.history.as_ref().is_ok_and(|history| history.installed().is_some()) {
                 problem.hints.push(format!(
@@ -238,8 +237,9 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
                 ));
             }
         }
-        Cause::Content { error: ContentError::Render(RenderError::TargetNamespaces { .. }), bundle } => {
-            problem.hints.extend(watching(&bundle, &snapshot.extension.spec.namespace));
+        Reason::Content(ContentError::Render(RenderError::TargetNamespaces { .. })) => {
+            let bundle = chosen_bundle(snapshot, plan);
+            problem.hints.extend(bundle.and_then(|bundle| watching(&bundle, &snapshot.extension.spec.namespace)));
         }
         _ => {}
     }

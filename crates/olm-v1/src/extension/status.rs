@@ -45,8 +45,9 @@ pub fn status(
         None => {
             if let Verdict::Retrying(problem) | Verdict::Blocked(problem) = verdict {
                 let known = extension.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+                let problem = problem.to_string();
                 for kind in DEPRECATIONS.into_iter().filter(|kind| condition::get(known, kind).is_none()) {
-                    set(kind, Status::False, "Failed", problem);
+                    set(kind, Status::False, "Failed", &problem);
                 }
             }
         }
@@ -66,8 +67,8 @@ pub fn status(
     }
     match verdict {
         Verdict::Reached => set("Progressing", Status::True, "Succeeded", "desired state reached"),
-        Verdict::Retrying(problem) => set("Progressing", Status::True, "Retrying", problem),
-        Verdict::Blocked(problem) => set("Progressing", Status::False, "Blocked", problem),
+        Verdict::Retrying(reason) => set("Progressing", Status::True, "Retrying", &reason.to_string()),
+        Verdict::Blocked(reason) => set("Progressing", Status::False, "Blocked", &reason.to_string()),
         Verdict::NoAccount { .. } => {
             set("Progressing", Status::True, "Retrying", "installation cannot proceed due to missing ServiceAccount");
         }

@@ -108,8 +108,8 @@ pub(super) async fn found(session: &Session, arguments: &Arguments, extension: &
     }
     let namespace = extension.spec.namespace.clone();
     let neighbours = if arguments.delete_namespace { neighbours(session, extension).await? } else { Vec::new() };
-    let staying =
-        stays(extension).map_err(|problem| Failure::new(Exit::Impossible, format!("clusterextension {}", arguments.name), problem))?;
+    let staying = stays(extension)
+        .map_err(|invalid| Failure::new(Exit::Impossible, format!("clusterextension {}", arguments.name), invalid.to_string()))?;
     Ok(Found { objects, remaining, definitions, namespace, neighbours, notes, staying })
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 use kube::ResourceExt;
 use mainstay_api::lifecycle::ChangePlanPhase;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::{Reason, Writer};
+use mainstay_apply::Writer;
 use mainstay_runtime::{Key, Outcome};
 use serde_json::Value;
 
 use super::super::act::{ActError, Actor};
 use super::super::approval::{APPLIED, Mark};
 use super::super::facts::Snapshot;
-use super::super::plan::{Action, FINALIZERS, Plan, Verdict, unheld, with_bundle};
+use super::super::plan::{Action, Attempt, FINALIZERS, NamespaceProblem, Plan, Reason, Verdict, unheld};
 use super::super::record::{History, State};
 use super::super::status::status;
 use super::super::watches::Watches;
@@ -67,7 +67,7 @@ impl Extensions {
             None => None,
         };
         let (verdict, applied) = match (&mut history, &account, homeless) {
-            (_, _, Some(problem)) => (Verdict::Retrying(with_bundle(&problem, plan.resolution.as_ref())), false),
+            (_, _, Some(problem)) => (Verdict::Retrying(Reason::Namespace(problem).of_bundle(plan.resolution.as_ref())), false),
             (Ok(history), Some(account), None) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
             _ => (plan.verdict.clone(), false),
         };
@@ -103,15 +103,15 @@ impl Extensions {
     }
 
     /// Makes the extension's namespace, as the controller; one that somebody made meanwhile is as good.
-    async fn make_namespace(&self, extension: &ClusterExtension, namespace: &Value) -> Result<(), String> {
+    async fn make_namespace(&self, extension: &ClusterExtension, namespace: &Value) -> Result<(), NamespaceProblem> {
         let name = &extension.spec.namespace;
         match self.writer.create(namespace).await {
             Ok(_) => {
                 self.events.normal(extension, "NamespaceMade", &format!("namespace {name}"));
                 Ok(())
             }
-            Err(error) if error.reason() == Some(&Reason::AlreadyExists) => Ok(()),
-            Err(error) => Err(format!("namespace {name:?} could not be made: {}", chain(&error))),
+            Err(error) if error.reason() == Some(&mainstay_apply::Reason::AlreadyExists) => Ok(()),
+            Err(error) => Err(NamespaceProblem::NotMade { name: name.clone(), problem: chain(&error) }),
         }
     }
 
@@ -138,7 +138,7 @@ impl Extensions {
         if let Some(gate) = plan.consent.gate.as_ref().filter(|gate| !gate.kept)
             && let Err(error) = lifecycle::keep(&self.writer, &self.events, &snapshot.extension, gate).await
         {
-            meanwhile.verdict = Verdict::Retrying(format!("change plan {} could not be kept for approval: {}", gate.name, chain(&error)));
+            meanwhile.verdict = Verdict::Retrying(Reason::PlanNotKept { name: gate.name.clone(), problem: chain(&error) });
         }
         meanwhile.warnings = plan.warnings;
         Ok(*meanwhile)
@@ -188,8 +188,10 @@ impl Extensions {
             Err(ActError::Waiting(_)) if matches!(plan.verdict, Verdict::Blocked(_)) && plan.gate.rolled_back.is_none() => {
                 (plan.verdict.clone(), true)
             }
-            Err(error @ ActError::Waiting(_)) => (Verdict::Retrying(with_bundle(&error.to_string(), resolution)), true),
-            Err(error) => (Verdict::Retrying(with_bundle(&chain(&error), resolution)), false),
+            Err(error) => {
+                let waits = matches!(error, ActError::Waiting(_));
+                (Verdict::Retrying(Reason::Failed(Attempt::new(error)).of_bundle(resolution)), waits)
+            }
         }
     }
 
@@ -210,8 +212,8 @@ impl Extensions {
         };
         if changed {
             match verdict {
-                Verdict::Retrying(problem) => self.events.warning(extension, "Retrying", problem),
-                Verdict::Blocked(problem) => self.events.warning(extension, "Blocked", problem),
+                Verdict::Retrying(reason) => self.events.warning(extension, "Retrying", &reason.to_string()),
+                Verdict::Blocked(reason) => self.events.warning(extension, "Blocked", &reason.to_string()),
                 Verdict::NoAccount { account, namespace } => {
                     self.events.warning(
                         extension,

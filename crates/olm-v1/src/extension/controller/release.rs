@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::facts::Answer;
 use super::super::observe::Observer;
-use super::super::plan::{Plan, Verdict, release, unreleased};
+use super::super::plan::{Plan, Reason, Verdict, release};
 use super::decide::ROUNDS;
 use super::{ExtensionError, Extensions};
 use crate::text::chain;
@@ -54,10 +54,10 @@ impl Extensions {
                         // Looked at again: what was made meanwhile is let go of, too.
                         return Ok(Some(Outcome::After(Duration::ZERO)));
                     }
-                    Err(failed) => (Outcome::Retry, Verdict::Retrying(unreleased(&chain(&failed.error)))),
+                    Err(failed) => (Outcome::Retry, Verdict::Retrying(Reason::Unreleased(chain(&failed.error)))),
                 }
             }
-            (Verdict::Reached, Err(error)) => (Outcome::Retry, Verdict::Retrying(unreleased(&chain(error)))),
+            (Verdict::Reached, Err(error)) => (Outcome::Retry, Verdict::Retrying(Reason::Unreleased(chain(error)))),
             // Only another annotation helps, and that wakes it.
             (verdict @ Verdict::Blocked(_), _) => (Outcome::Blocked, verdict.clone()),
             (verdict, _) => (Outcome::Retry, verdict.clone()),

@@ -34,9 +34,10 @@ pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explana
     if failure.terminal { answer.or_nearby(facts) } else { answer }
 }
 
-pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> Explanation {
+pub(super) fn content(facts: &Facts, error: &ContentError, bundle: Option<&Bundle>) -> Explanation {
     let extension = &*facts.snapshot.extension;
-    let (name, bundle_name) = (name(extension), &bundle.csv.name);
+    let (name, bundle_name) = (name(extension), chosen_name(facts, bundle));
+    let supports = |mode: &str| bundle.is_some_and(|bundle| bundle.csv.supports(mode));
     let other = || Action::new("Ask for a version that does without, if there is one:").command(overview(facts));
     let gate = |gate: &'static str| Action::new("Turn the feature on where the controller is started:").by(extension, Remedy::Gate(gate));
     let unsupported = |summary: String| held(facts, "unsupported-bundle", summary);
@@ -67,9 +68,9 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> E
         ContentError::Render(RenderError::TargetNamespaces { problem, .. }) => {
             let answer = held(facts, "watch-namespace", format!("{bundle_name} cannot watch the namespaces it is asked to"));
             let answer = answer.because(problem.clone());
-            if bundle.csv.supports("OwnNamespace") {
+            if supports("OwnNamespace") {
                 answer.then(watch(extension, &extension.spec.namespace))
-            } else if bundle.csv.supports("AllNamespaces") {
+            } else if supports("AllNamespaces") {
                 answer.then(Action::new("Let it watch all namespaces:").by(extension, Remedy::Watch(None)))
             } else {
                 answer.then(watch(extension, if extension.spec.namespace == "default" { "kube-public" } else { "default" }))
@@ -86,6 +87,12 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: &Bundle) -> E
             .then(Action::new("The bundle is at fault: ask for another version, and tell whoever makes it.").command(overview(facts)))
             .or_nearby(facts),
     }
+}
+
+/// The bundle's name; one that nobody has read yet is named by the catalog.
+fn chosen_name<'a>(facts: &'a Facts, bundle: Option<&'a Bundle>) -> &'a str {
+    let chosen = || Some(facts.plan.as_ref().ok()?.resolution.as_ref()?.choice.bundle.as_str());
+    bundle.map(|bundle| bundle.csv.name.as_str()).or_else(chosen).unwrap_or_default()
 }
 
 fn watch(extension: &ClusterExtension, namespace: &str) -> Action {

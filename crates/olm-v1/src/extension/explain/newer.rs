@@ -6,7 +6,7 @@ use super::super::dependencies::{self, joins};
 use super::super::plan::request;
 use super::super::record::History;
 use super::answer::word;
-use super::cause::candidates;
+use super::context::candidates;
 use super::{Explanation, Facts, Newer, State, refusal};
 
 /// Adds the newest version that is not installed, and what holds it back.
@@ -33,7 +33,7 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
         let unsolved = dependencies::together(&facts.snapshot, &only, &catalogs).err();
         let why = unsolved.map_or_else(
             || format!("{} does not fit together with what the other extensions ask for", alone.bundle),
-            |unsolved| unsolved.problem,
+            |unsolved| unsolved.to_string(),
         );
         answer.newer = Some(Newer { version: alone.version, held_back_by: word(ObstacleKind::Dependency), why, action: None });
         return;

@@ -9,9 +9,9 @@ use mainstay_versions::Version;
 use serde_json::{Value, json};
 
 use super::super::facts::Live;
-use super::super::plan::request;
+use super::super::plan::{UnsafeCrd, request};
 use super::super::record::History;
-use super::cause::{candidates, providers};
+use super::context::{candidates, providers};
 use super::remedy::resource;
 use super::retired::retired;
 use super::words::{REMOVED_CRDS, held};
@@ -173,8 +173,8 @@ pub(super) fn nearby(facts: &Facts, answer: Explanation) -> Explanation {
 }
 
 /// OLM1-CRD-01, OLM1-CRD-02, OLM1-CRD-07.
-pub(super) fn unsafe_crds(facts: &Facts, crds: &[(String, Vec<UpgradeFinding>)]) -> Explanation {
-    let names = listed(crds.iter().map(|(name, _)| name.as_str()), 3);
+pub(super) fn unsafe_crds(facts: &Facts, crds: &[UnsafeCrd]) -> Explanation {
+    let names = listed(crds.iter().map(|crd| crd.name.as_str()), 3);
     let mut answer =
         held(facts, "crd-unsafe", format!("the new version would change the CRD {names} in a way that may break existing objects"));
     answer.why.extend(findings(crds));
@@ -193,12 +193,12 @@ pub(super) fn unsafe_crds(facts: &Facts, crds: &[(String, Vec<UpgradeFinding>)])
 }
 
 /// Every finding; each CRD is named where there are several.
-pub(super) fn findings(crds: &[(String, Vec<UpgradeFinding>)]) -> Vec<String> {
+pub(super) fn findings(crds: &[UnsafeCrd]) -> Vec<String> {
     let line = |crd: &String, finding| {
         let prefix = if crds.len() > 1 { format!("{crd}: ") } else { String::new() };
         format!("{prefix}{}", finding_in_words(finding))
     };
-    crds.iter().flat_map(|(crd, findings)| findings.iter().map(move |finding| line(crd, finding))).collect()
+    crds.iter().flat_map(|crd| crd.findings.iter().map(move |finding| line(&crd.name, finding))).collect()
 }
 
 /// A finding, with the check that made it.

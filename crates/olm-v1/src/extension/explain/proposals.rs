@@ -4,10 +4,9 @@
 //!   Explanation ── proposals ──► remedies ── applied, planned by whoever has the facts ── judge ──► Outcome ── weighed ──► Explanation
 //! ```
 
-use super::super::facts::Snapshot;
-use super::super::plan::{Plan, Verdict};
+use super::super::plan::{Plan, Reason, Verdict};
 use super::words::first_line;
-use super::{Action, Cause, Explanation, Facts, Remedy, name, objects, overview, shell_word};
+use super::{Action, Explanation, Facts, Remedy, name, objects, overview, shell_word};
 
 /// What came of planning a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,38 +22,39 @@ pub enum Outcome {
 }
 
 /// What a remedy comes to: `before` is the plan that it is to mend, `plan` that of the copy.
-pub fn judge(remedy: &Remedy, before: &Plan, snapshot: &Snapshot, plan: &Plan) -> Outcome {
-    let outcome = outcome(snapshot, plan);
-    let text = |plan: &Plan| match &plan.verdict {
-        Verdict::Retrying(text) | Verdict::Blocked(text) => Some(first_line(text).to_owned()),
-        _ => None,
-    };
-    match outcome {
+pub fn judge(remedy: &Remedy, before: &Plan, plan: &Plan) -> Outcome {
+    match outcome(plan) {
         // Another version that is refused for another reason is no way out; one object less in the way is one.
-        Outcome::Refused(why) if !remedy.chooses() && text(before) != text(plan) => Outcome::Further(why),
+        Outcome::Refused(why) if !remedy.chooses() && told(before) != told(plan) => Outcome::Further(why),
         other => other,
     }
 }
 
+/// The first line of what a plan says is in the way.
+fn told(plan: &Plan) -> Option<String> {
+    plan.verdict.reason().map(|reason| first_line(&reason.to_string()).to_owned())
+}
+
 /// What a plan comes to. What the installer may do is not judged: it counts as granted.
-fn outcome(snapshot: &Snapshot, plan: &Plan) -> Outcome {
-    let text = match &plan.verdict {
+fn outcome(plan: &Plan) -> Outcome {
+    let reason = match &plan.verdict {
         // A missing account stands in the way of everything, and is explained where it does.
         Verdict::Reached | Verdict::NoAccount { .. } => return Outcome::Doable,
-        Verdict::Retrying(text) | Verdict::Blocked(text) => first_line(text),
+        Verdict::Retrying(reason) | Verdict::Blocked(reason) => reason,
         Verdict::Unreadable(problem) => return Outcome::Unknown(format!("the install records cannot be read: {problem}")),
     };
     if plan.consent.meanwhile.is_some() {
         // It is done once it is approved, or others have done their part.
         return Outcome::Doable;
     }
-    match Cause::of(snapshot, plan) {
-        Cause::Crds(crds) => Outcome::Refused(format!("by the check of CRDs: {}", objects::findings(&crds).join("; "))),
-        Cause::Pull { failure, .. } => Outcome::Unknown(format!("its bundle cannot be pulled: {}", first_line(&failure.message))),
-        Cause::Unreadable(target, problem) => Outcome::Unknown(format!("{target} could not be read: {}", first_line(&problem))),
-        Cause::Rights { .. } | Cause::Account(_) => Outcome::Doable,
-        Cause::Record(_) | Cause::Other(_) => Outcome::Unknown(text.to_owned()),
-        Cause::Refused(_) | Cause::Content { .. } | Cause::Owned(_) | Cause::NotServed(_) => Outcome::Refused(text.to_owned()),
+    let told = || first_line(&reason.to_string()).to_owned();
+    match reason.root() {
+        Reason::UnsafeCrds(crds) => Outcome::Refused(format!("by the check of CRDs: {}", objects::findings(crds).join("; "))),
+        Reason::Pull { failure, .. } => Outcome::Unknown(format!("its bundle cannot be pulled: {}", first_line(&failure.message))),
+        Reason::Unreadable { object, problem } => Outcome::Unknown(format!("{object} could not be read: {}", first_line(problem))),
+        Reason::Permissions(_) => Outcome::Doable,
+        Reason::Unresolved(_) | Reason::Content(_) | Reason::Owned(_) | Reason::NotServed(_) => Outcome::Refused(told()),
+        _ => Outcome::Unknown(told()),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::dependencies::satisfiable;
 use super::catalog::trouble;
-use super::cause::candidates;
+use super::context::candidates;
 use super::{Action, Destination, Explanation, Facts, Remedy, State, listed, overview, package, words};
 
 /// How many versions or names are listed.

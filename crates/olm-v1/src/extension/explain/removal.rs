@@ -52,10 +52,10 @@ fn staying(facts: &Facts, mut answer: Explanation) -> Explanation {
     let off = Action::new("Or let everything go with the extension:")
         .command(format!("kubectl annotate clusterextension {name} {ON_DELETE}-"))
         .warns("its CRDs are deleted, and with them all custom resources");
-    if let Err(problem) = stays(extension) {
+    if let Err(invalid) = stays(extension) {
         answer.waits_for = Some("somebody who says what is to stay".to_owned());
         return answer
-            .because(problem)
+            .because(invalid.to_string())
             .then(
                 Action::new("Say that everything is to stay, or OrphanCRDs instead:")
                     .command(format!("kubectl annotate clusterextension {name} {ON_DELETE}=Orphan --overwrite")),

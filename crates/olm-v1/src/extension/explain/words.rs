@@ -1,8 +1,12 @@
 //! Every cause in words: what happened, why, and the one thing to do. What several themes share stands here.
 
+use super::super::dependencies::Unsolved;
+use super::super::plan::{Plan, Reason, Unhealthy, Verdict};
 use super::conditions::Conditions;
+use super::context::grants_missing;
 use super::{
-    Action, Cause, Explanation, Facts, State, account, attempt, content, extension_subject, installed, name, objects, refusal, twice,
+    Action, Explanation, Facts, State, account, attempt, chosen_bundle, content, extension_subject, installed, name, objects, refusal,
+    rivals,
 };
 
 /// Warning of an advice to remove an extension: the guard of custom resources asks for a choice, and the command does not make it.
@@ -52,22 +56,34 @@ impl Explanation {
     }
 }
 
-pub(super) fn of(facts: &Facts, cause: &Cause) -> Explanation {
-    match cause {
-        Cause::Account(account) => account::no_account(facts, account),
-        Cause::Record(problem) => account::record(facts, problem),
-        Cause::Refused(refused) => refusal::explain(facts, refused),
-        Cause::Pull { image, failure } => content::pull(facts, image, failure),
-        Cause::Content { error, bundle } => content::content(facts, error, bundle),
-        Cause::Rights { report, granting } => account::rights(facts, report, *granting),
-        Cause::Owned(refusal) => objects::owned(facts, refusal),
-        Cause::Crds(crds) => objects::unsafe_crds(facts, crds),
-        Cause::NotServed(target) => objects::not_served(facts, target),
-        Cause::Unreadable(target, problem) => held(facts, "unreadable-object", format!("{target} could not be read"))
+/// Why a plan does not reach what is wanted; nothing where it does.
+pub(super) fn refused(facts: &Facts, plan: &Plan) -> Option<Explanation> {
+    Some(match &plan.verdict {
+        Verdict::Reached => return None,
+        Verdict::NoAccount { account, .. } => account::no_account(facts, account),
+        Verdict::Unreadable(problem) => account::record(facts, problem),
+        Verdict::Retrying(reason) | Verdict::Blocked(reason) => {
+            let root = reason.root();
+            specific(facts, plan, root).or_else(|| shared(facts, reason)).unwrap_or_else(|| attempt::tried(facts, &reason.to_string()))
+        }
+    })
+}
+
+/// Reasons that are about the extension's own change, and hide that it waits for an approval.
+pub(super) fn specific(facts: &Facts, plan: &Plan, reason: &Reason) -> Option<Explanation> {
+    Some(match reason {
+        Reason::Unresolved(refusal) => refusal::explain(facts, refusal),
+        Reason::Pull { image, failure } => content::pull(facts, image, failure),
+        Reason::Content(error) => content::content(facts, error, chosen_bundle(&facts.snapshot, plan).as_deref()),
+        Reason::Permissions(report) => account::rights(facts, report, grants_missing(&facts.snapshot, plan, report)),
+        Reason::Owned(refusal) => objects::owned(facts, refusal),
+        Reason::UnsafeCrds(crds) => objects::unsafe_crds(facts, crds),
+        Reason::NotServed(target) => objects::not_served(facts, target),
+        Reason::Unreadable { object, problem } => held(facts, "unreadable-object", format!("{object} could not be read"))
             .because(first_line(problem).to_owned())
             .then(account::grant_rights(facts, "If it is a right that is missing, grant the account what this package needs:")),
-        Cause::Other(text) => other(facts, text),
-    }
+        _ => return None,
+    })
 }
 
 /// A change that does not come to pass: nothing is installed, or what was installed stays.
@@ -106,36 +122,53 @@ fn waits_for(situation: &str) -> &'static str {
     }
 }
 
-/// What only the planner's words tell: what is needed first, what was rolled back, wishes that contradict each other.
-fn other(facts: &Facts, text: &str) -> Explanation {
-    let name = name(&facts.snapshot.extension);
-    let advice: Vec<&str> =
-        facts.plan.iter().flat_map(|plan| &plan.warnings).filter_map(|line| line.strip_prefix("would work: ")).collect();
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    if let Some(needed) = text.strip_prefix("waits for ") {
-        return held(facts, "dependencies", format!("it needs {}", first_line(needed)))
-            .then(Action::new("See how the other extension comes along; this one goes on by itself after it:").command("mainstay list"));
+/// Reasons that have to do with other extensions, or with earlier versions.
+fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
+    match reason.root() {
+        Reason::Waits(waits) => {
+            Some(held(facts, "dependencies", format!("it needs {}", waits.needs())).then(
+                Action::new("See how the other extension comes along; this one goes on by itself after it:").command("mainstay list"),
+            ))
+        }
+        Reason::RolledBack(_)
+        | Reason::RollingBack { .. }
+        | Reason::NoEarlierRevision(_)
+        | Reason::Unhealthy(Unhealthy { earlier: Some(_), .. }) => {
+            let summary = "the newest version did not become healthy, and was rolled back";
+            let mut answer = held(facts, "rolled-back", summary.to_owned());
+            answer.why.extend(lines(reason));
+            let name = name(&facts.snapshot.extension);
+            Some(
+                answer.then(
+                    Action::new("See what happened; the version is tried again when the extension is changed, or a newer one comes:")
+                        .command(format!("mainstay history {name}")),
+                ),
+            )
+        }
+        Reason::Unsolved(unsolved) => unsolved_together(facts, reason, unsolved),
+        _ => None,
     }
-    if text.contains("rolled back") || text.contains("rolling back") {
-        let mut answer = held(facts, "rolled-back", "the newest version did not become healthy, and was rolled back".to_owned());
-        answer.why.extend(lines().map(str::to_owned));
-        return answer.then(
-            Action::new("See what happened; the version is tried again when the extension is changed, or a newer one comes:")
-                .command(format!("mainstay history {name}")),
-        );
+}
+
+/// Extensions that are resolved together and contradict each other.
+fn unsolved_together(facts: &Facts, reason: &Reason, unsolved: &Unsolved) -> Option<Explanation> {
+    let Unsolved::Conflict(conflict) = unsolved else { return None };
+    let mut advice = conflict.hints.iter().map(|hint| Action::new(format!("This would work: {hint}")));
+    if reason.wants_taken_package()
+        && let Some(answer) = rivals::explain(facts)
+    {
+        return Some(advice.fold(answer, Explanation::or));
     }
-    if let Some(answer) = twice::explain(facts, text) {
-        return advice.into_iter().map(|line| Action::new(format!("This would work: {line}"))).fold(answer, Explanation::or);
-    }
-    if !advice.is_empty() {
-        let mut answer = held(facts, "dependencies", "there is no set of versions that fits together".to_owned());
-        answer.why.extend(lines().map(str::to_owned));
-        let mut actions = advice.into_iter().map(|line| Action::new(format!("This would work: {line}")));
-        answer.next = actions.next();
-        answer.alternatives.extend(actions);
-        return answer;
-    }
-    attempt::tried(facts, text)
+    let next = advice.next()?;
+    let mut answer = held(facts, "dependencies", "there is no set of versions that fits together".to_owned());
+    answer.why.extend(lines(reason));
+    answer.next = Some(next);
+    answer.alternatives.extend(advice);
+    Some(answer)
+}
+
+fn lines(reason: &Reason) -> Vec<String> {
+    reason.to_string().lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 /// The newest wish has not been looked at yet.

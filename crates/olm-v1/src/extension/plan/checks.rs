@@ -11,7 +11,7 @@ use super::super::record::{History, Record, State};
 use super::super::{object, permissions};
 use super::crd_safety::{compared, crd_findings};
 use super::steps::vanished;
-use super::{Action, Planner, Stop, Verdict, account_name};
+use super::{Action, Planner, Reason, Stop, UnsafeCrd, Verdict, account_name};
 
 impl Planner<'_> {
     pub(super) fn permitted(&self, objects: &[Value]) -> Result<(), Stop> {
@@ -24,7 +24,7 @@ impl Planner<'_> {
         };
         let user = UserInfo::service_account(&extension.spec.namespace, account_name(extension));
         let report = permissions::check(policy, &user, &self.owner().name, objects);
-        if report.is_empty() { Ok(()) } else { Err(self.fail(&report.text())) }
+        if report.is_empty() { Ok(()) } else { Err(self.fail(Reason::Permissions(report))) }
     }
 
     /// The live objects of everything that is applied or deleted.
@@ -40,39 +40,32 @@ impl Planner<'_> {
     pub(super) fn checked(&self, action: &Action, record: &Record, live: &LiveObjects<'_>) -> Result<Vec<String>, Stop> {
         let owner = self.owner();
         let (findings, complaint) = crd_findings(&self.snapshot.extension, &record.bundle.name);
-        let (mut warnings, mut unsafe_changes): (Vec<String>, Vec<String>) = (complaint.into_iter().collect(), Vec::new());
+        let (mut warnings, mut unsafe_changes): (Vec<String>, Vec<UnsafeCrd>) = (complaint.into_iter().collect(), Vec::new());
         for object in &record.objects {
             let target = object::place(object);
             match live.get(&target) {
                 Live::Absent => {}
                 Live::NotServed if brought_along(&target, &record.objects) || self.waits_for_others() => {}
-                Live::NotServed => {
-                    return Err(self.fail(&format!(
-                        "resource mapping not found for name: {:?} namespace: {:?} from \"\": no matches for kind {:?} in version {:?}\nensure CRDs are installed first",
-                        target.name,
-                        target.namespace,
-                        target.kind,
-                        target.api_version
-                    )));
-                }
-                Live::Unreadable(problem) => return Err(self.fail(problem)),
+                Live::NotServed => return Err(self.fail(Reason::NotServed(target))),
+                Live::Unreadable(problem) => return Err(self.fail(Reason::Unreadable { object: target, problem: problem.clone() })),
                 Live::Present(found) => {
                     if let Err(refusal) = owner.check(found)
                         && !self.was_applied(&target, found)
                     {
-                        return Err(self.fail(&refusal.to_string()));
+                        return Err(self.fail(refusal));
                     }
                     if target.kind == "CustomResourceDefinition" && matches!(action, Action::Install | Action::Upgrade) {
                         match compared(findings, found, object) {
                             Ok(told) => warnings.extend(told),
-                            Err(problem) => unsafe_changes.push(problem),
+                            Err(unsafe_crd) => unsafe_changes.push(unsafe_crd),
                         }
                     }
                 }
             }
         }
         if !unsafe_changes.is_empty() {
-            return Err(self.advised(Verdict::Retrying(self.with_bundle(&unsafe_changes.join("\n"))), warnings));
+            let reason = Reason::UnsafeCrds(unsafe_changes).of_bundle(self.resolution.as_ref());
+            return Err(self.advised(Verdict::Retrying(reason), warnings));
         }
         let lost = |target: &ObjectRef| target.kind == "CustomResourceDefinition";
         let history = self.snapshot.history.as_ref().ok();
@@ -85,7 +78,7 @@ impl Planner<'_> {
         };
         for target in gone.iter().filter(|target| counts(target)) {
             if let Live::Unreadable(problem) = live.get(target) {
-                return Err(self.fail(problem));
+                return Err(self.fail(Reason::Unreadable { object: (*target).clone(), problem: problem.clone() }));
             }
         }
         let deleted = |target: &ObjectRef| format!("{target} is not in the new bundle and is deleted with all its custom resources");

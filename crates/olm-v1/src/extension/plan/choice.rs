@@ -12,14 +12,14 @@ use serde_json::json;
 use super::super::dependencies::{joins, together, wanting};
 use super::super::facts::{BundleImage, CatalogContent, CatalogFact, Fact, Snapshot};
 use super::super::record::{InstalledBundle, Revision};
-use super::{Plan, Planner, Stop, Verdict};
+use super::{ContentError, Plan, Planner, Reason, Stop, Verdict};
 
 impl Planner<'_> {
     /// Chooses the bundle: alone, as upstream, or together with the other extensions where a policy says so (OLM1-INST-04).
     pub(super) fn choose(&mut self, installed: Option<&Revision>) -> Result<(), Stop> {
         let snapshot = self.snapshot;
         let Some(request) = request(&snapshot.extension, installed) else {
-            return Err(self.stop(Verdict::Retrying("spec.source.catalog is missing".to_owned())));
+            return Err(self.stop(Verdict::Retrying(Reason::NoSource)));
         };
         let catalogs = candidates(snapshot);
         if joins(&snapshot.extension, &snapshot.known.lifecycle) {
@@ -35,7 +35,7 @@ impl Planner<'_> {
                     RefusalKind::UnsupportedDependency { .. } => wanting(snapshot, request, &catalogs),
                     _ => Vec::new(),
                 };
-                Err(self.advised(Verdict::Retrying(refusal.to_string()), advice))
+                Err(self.advised(Verdict::Retrying(Reason::Unresolved(refusal)), advice))
             }
         }
     }
@@ -43,14 +43,17 @@ impl Planner<'_> {
     fn choose_together(&mut self, request: &Request, catalogs: &[CandidateCatalog<'_>]) -> Result<(), Stop> {
         let snapshot = self.snapshot;
         if let Some(Err(problem)) = &snapshot.known.apis {
-            return Err(self.stop(Verdict::Retrying(format!("the APIs of the cluster cannot be told: {problem}"))));
+            return Err(self.stop(Verdict::Retrying(Reason::UnknownApis(problem.clone()))));
         }
         let solved = together(snapshot, request, catalogs);
         // What seems to be missing may be there without any extension.
         if snapshot.known.apis.is_none() && solved.as_ref().map_or(true, |(_, dependencies)| !dependencies.missing.is_empty()) {
             return Err(Stop::Need(vec![Fact::Apis]));
         }
-        let (resolution, dependencies) = solved.map_err(|unsolved| self.advised(Verdict::Retrying(unsolved.problem), unsolved.advice))?;
+        let (resolution, dependencies) = solved.map_err(|unsolved| {
+            let advice = unsolved.advice();
+            self.advised(Verdict::Retrying(Reason::Unsolved(unsolved)), advice)
+        })?;
         self.resolution = Some(resolution);
         self.dependencies = Some(dependencies);
         Ok(())
@@ -64,7 +67,7 @@ impl Planner<'_> {
     /// The bundle's content; what upstream says about a dependency comes before anything is pulled (OLM1-INST-04).
     pub(super) fn bundle(&self) -> Result<Arc<Bundle>, Stop> {
         let Some(resolution) = &self.resolution else {
-            return Err(self.stop(Verdict::Retrying("nothing was resolved".to_owned())));
+            return Err(self.stop(Verdict::Retrying(Reason::NothingResolved)));
         };
         let choice = &resolution.choice;
         let dependency =
@@ -77,7 +80,7 @@ impl Planner<'_> {
                 _ => None,
             });
         if self.dependencies.is_none() {
-            gates::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(&refusal.to_string()))?;
+            gates::check_dependencies(&choice.bundle, dependency.iter()).map_err(|refusal| self.fail(ContentError::from(refusal)))?;
         }
         match self.snapshot.known.bundles.get(&choice.image) {
             None => {
@@ -86,8 +89,10 @@ impl Planner<'_> {
                 Err(Stop::Need(vec![Fact::Bundle(BundleImage { reference: choice.image.clone(), pull_secret })]))
             }
             Some(Ok(bundle)) => Ok(bundle.clone()),
-            Some(Err(failure)) if failure.terminal => Err(self.stop(Verdict::Blocked(self.with_bundle(&failure.message)))),
-            Some(Err(failure)) => Err(self.fail(&failure.message)),
+            Some(Err(failure)) => {
+                let reason = Reason::Pull { image: choice.image.clone(), failure: failure.clone() }.of_bundle(self.resolution.as_ref());
+                Err(self.stop(if failure.terminal { Verdict::Blocked(reason) } else { Verdict::Retrying(reason) }))
+            }
         }
     }
 

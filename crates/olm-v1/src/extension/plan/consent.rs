@@ -9,7 +9,7 @@ use super::super::policies::{Ruling, ruling};
 use super::super::preview;
 use super::super::record::{History, Record};
 use super::checks::LiveObjects;
-use super::{Action, Plan, Planner, Stop, Verdict, account_name};
+use super::{Action, Plan, Planner, Reason, Stop, Verdict, Waits, account_name};
 
 impl Planner<'_> {
     /// The plan with what holds it up, and with what is done meanwhile.
@@ -18,7 +18,7 @@ impl Planner<'_> {
         let (extension, lifecycle) = (&*snapshot.extension, &snapshot.known.lifecycle);
         let changes = matches!(plan.action, Action::Install | Action::Upgrade);
         if changes && let Some(problem) = &lifecycle.problem {
-            return Err(self.fail(&format!("whether the change needs an approval cannot be told: {problem}")));
+            return Err(self.fail(Reason::UnknownPolicies(problem.clone())));
         }
         let installed = history.installed();
         let mut hold = None;
@@ -39,11 +39,12 @@ impl Planner<'_> {
                 missing: &missing,
                 others: &dependencies.others,
             };
-            let gate = approval::gate(&proposal, &ruling, &lifecycle.plans, &summary).map_err(|problem| self.fail(&problem))?;
+            let gate =
+                approval::gate(&proposal, &ruling, &lifecycle.plans, &summary).map_err(|taken| self.fail(Reason::PlanNameTaken(taken)))?;
             hold = match &gate {
-                Some(gate) if !gate.open => Some(Verdict::Blocked(gate.message())),
-                gate => waiting(dependencies, gate.as_ref().map(|gate| gate.name.as_str()))
-                    .map(|text| Verdict::Retrying(self.with_bundle(&text))),
+                Some(gate) if !gate.open => Some(Verdict::Blocked(Reason::Approval(Box::new(gate.clone())))),
+                gate => waits(dependencies, gate.as_ref().map(|gate| gate.name.as_str()))
+                    .map(|waits| Verdict::Retrying(Reason::Waits(waits).of_bundle(self.resolution.as_ref()))),
             };
             plan.consent.gate = gate;
         }
@@ -72,12 +73,11 @@ impl Planner<'_> {
     }
 }
 
-/// What has to be there first, in words.
-fn waiting(dependencies: &Dependencies, plan: Option<&str>) -> Option<String> {
-    let names: Vec<&str> = dependencies.missing.iter().map(|along| along.bundle.name.as_str()).collect();
-    if !names.is_empty() {
-        let again = plan.map(|name| format!("; mainstay approve {name} makes their extensions")).unwrap_or_default();
-        return Some(format!("waits for {}, which no extension installs yet{again}", names.join(", ")));
+/// What has to be there first.
+fn waits(dependencies: &Dependencies, plan: Option<&str>) -> Option<Waits> {
+    let bundles: Vec<String> = dependencies.missing.iter().map(|along| along.bundle.name.clone()).collect();
+    if !bundles.is_empty() {
+        return Some(Waits::Missing { bundles, plan: plan.map(str::to_owned) });
     }
-    (!dependencies.waits.is_empty()).then(|| format!("waits for {}", dependencies.waits.join(", ")))
+    (!dependencies.waits.is_empty()).then(|| Waits::Others(dependencies.waits.clone()))
 }

@@ -10,8 +10,10 @@
 
 use mainstay_api::lifecycle::CRD_UPGRADE_SAFETY;
 use mainstay_api::olm_v1::{ClusterExtension, Enforcement};
-use mainstay_schema::upgrade::{self, UpgradeFinding};
+use mainstay_schema::upgrade;
 use serde_json::Value;
+
+use super::UnsafeCrd;
 
 /// The annotation's value for every bundle; with a colon and names behind it, for these bundles.
 pub const WARN: &str = "Warn";
@@ -55,18 +57,15 @@ pub fn crd_findings(extension: &ClusterExtension, bundle: &str) -> (CrdFindings,
 ///
 /// # Errors
 /// Why the change is refused; what is only told is the answer.
-pub(super) fn compared(findings: CrdFindings, live: &Value, wanted: &Value) -> Result<Option<String>, String> {
+pub(super) fn compared(findings: CrdFindings, live: &Value, wanted: &Value) -> Result<Option<String>, UnsafeCrd> {
     if findings == CrdFindings::Ignored {
         return Ok(None);
     }
     let Err(found) = upgrade::check(live, wanted) else { return Ok(None) };
-    let text = upgrade::message(wanted["metadata"]["name"].as_str().unwrap_or_default(), &found);
-    let hopeless = |finding: &UpgradeFinding| REFUSED_BY_SERVER.contains(&finding.rule);
-    match findings {
-        CrdFindings::Told if found.iter().any(hopeless) => Err(format!(
-            "{text}\nannotation {CRD_UPGRADE_SAFETY} does not help: the API server refuses a change of scope or of stored versions"
-        )),
-        CrdFindings::Told => Ok(Some(format!("{text}\nannotation {CRD_UPGRADE_SAFETY} lets it be changed"))),
-        CrdFindings::Refused | CrdFindings::Ignored => Err(text),
+    let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+    let hopeless = found.iter().any(|finding| REFUSED_BY_SERVER.contains(&finding.rule));
+    if findings == CrdFindings::Told && !hopeless {
+        return Ok(Some(format!("{}\nannotation {CRD_UPGRADE_SAFETY} lets it be changed", upgrade::message(name, &found))));
     }
+    Err(UnsafeCrd { name: name.to_owned(), findings: found, accepted: findings == CrdFindings::Told })
 }

@@ -14,7 +14,7 @@ use super::super::facts::{Fact, Live};
 use super::super::object;
 use super::super::record::{History, Record, Revision, RolledBack, State};
 use super::super::rollback::{self, Class, Instances, Question};
-use super::{Action, Plan, Planner, Stop, Verdict, steps};
+use super::{Action, Plan, Planner, Reason, Stop, Unhealthy, UnsafeWayBack, Verdict, steps};
 
 /// The annotation that switches the rollback on.
 pub const ON_UNHEALTHY: &str = "lifecycle.mainstay.dev/on-unhealthy";
@@ -44,7 +44,7 @@ pub(super) enum Outlook {
     /// As far as anybody asked, well.
     Well(Gate),
     /// It has to be rolled back, which is not safe; why, for the condition.
-    Stuck(Gate, String),
+    Stuck(Gate, Unhealthy),
     /// It has to be rolled back.
     Back(Box<RolledBack>),
 }
@@ -93,13 +93,13 @@ impl Planner<'_> {
         let bundle = &latest.record.bundle.name;
         let failed = format!("{bundle} did not become healthy within {text}: {}", unhealthy.join("; "));
         let Some(earlier) = history.before(latest.number).filter(|earlier| earlier.record.objects != latest.record.objects) else {
-            return Ok(Outlook::Stuck(gate, format!("{failed}; there is no earlier revision to go back to")));
+            return Ok(Outlook::Stuck(gate, Unhealthy { failed, earlier: None }));
         };
         let older = &earlier.record.bundle.name;
         let verdict = self.way_back(latest, earlier)?;
         if verdict.verdict != Class::Safe {
-            let why = verdict.text();
-            return Ok(Outlook::Stuck(gate, format!("{failed}; it is not rolled back to {older}, which is {}: {why}", verdict.verdict)));
+            let earlier = UnsafeWayBack { bundle: older.clone(), class: verdict.verdict, why: verdict.text() };
+            return Ok(Outlook::Stuck(gate, Unhealthy { failed, earlier: Some(earlier) }));
         }
         let message = format!("{failed}; rolled back to {older}; change spec.source.catalog or the annotation to try again");
         let (digest, within) = (latest.record.digest(), text.clone());
@@ -156,13 +156,13 @@ impl Planner<'_> {
     pub(super) fn back(&self, history: &History, back: RolledBack) -> Result<Plan, Stop> {
         let begun = history.latest().filter(|latest| latest.notes.rolled_back.as_ref() == Some(&back));
         let Some(earlier) = begun.or_else(|| history.before(back.from)) else {
-            return Err(self.stop(Verdict::Blocked(format!("{}; there is no earlier revision", back.message))));
+            return Err(self.stop(Verdict::Blocked(Reason::NoEarlierRevision(Box::new(back)))));
         };
         let record = earlier.record.clone();
         let prefixed = |stop: Stop| match stop {
             Stop::Plan(mut plan) => {
-                if let Verdict::Retrying(problem) = &mut plan.verdict {
-                    *problem = format!("rolling back to {}: {problem}", record.bundle.name);
+                if let Verdict::Retrying(reason) = plan.verdict {
+                    plan.verdict = Verdict::Retrying(Reason::RollingBack { bundle: record.bundle.name.clone(), reason: Box::new(reason) });
                 }
                 Stop::Plan(plan)
             }
@@ -175,19 +175,19 @@ impl Planner<'_> {
         let warnings = self.checked(&Action::Reassert, &record, &live).map_err(prefixed)?;
         let at_gate = steps::stands_at_gate(history, &record);
         let steps = steps::steps(&Action::Upgrade, &record, &gone, &live, &self.owner(), at_gate);
-        let verdict = Verdict::Blocked(back.message.clone());
+        let verdict = Verdict::Blocked(Reason::RolledBack(Box::new(back.clone())));
         let gate = Gate { rolled_back: Some(back), ..Gate::default() };
         Ok(Plan { action: Action::Upgrade, steps, record: Some(record), warnings, gate, ..self.report(verdict) })
     }
 
     /// Why a record is not applied: it was rolled back, and nothing has changed since. With the record that stays.
-    pub(super) fn held(&self, history: &History, record: &Record, wish: Option<&(SignedDuration, String)>) -> Option<(Record, String)> {
+    pub(super) fn held(&self, history: &History, record: &Record, wish: Option<&(SignedDuration, String)>) -> Option<(Record, Reason)> {
         let installed = history.installed()?;
         let back = installed.notes.rolled_back.as_ref()?;
         let same = back.bundle == record.bundle.name
             && back.generation == self.snapshot.extension.metadata.generation.unwrap_or_default()
             && wish.is_some_and(|(_, within)| *within == back.within)
             && back.digest == record.digest();
-        same.then(|| (installed.record.clone(), back.message.clone()))
+        same.then(|| (installed.record.clone(), Reason::RolledBack(Box::new(back.clone()))))
     }
 }

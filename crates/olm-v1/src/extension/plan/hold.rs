@@ -10,7 +10,7 @@ use super::super::object;
 use super::super::record::{History, Record, State};
 use super::checks::LiveObjects;
 use super::steps::{self, GATED};
-use super::{Action, Gate, Plan, Planner, Stop, Verdict, finalizing};
+use super::{Action, Gate, Plan, Planner, Reason, Stop, Verdict, finalizing};
 
 /// What puts right what is installed; nothing where nothing is installed, or where nobody can act for the extension.
 pub fn hold(snapshot: &Snapshot) -> Answer<Option<Plan>> {
@@ -88,11 +88,11 @@ fn is_attempted(history: &History, kept: &Value, found: &Value) -> bool {
 
 /// What the conditions say where what is installed could not be held: the problem at hand comes first.
 pub fn unheld(verdict: Verdict, problem: &str) -> Verdict {
-    let with = |text: String| format!("{text}\nwhat is installed could not be kept as it is: {problem}");
+    let with = |reason: Reason| Reason::Unheld { reason: Box::new(reason), problem: problem.to_owned() };
     match verdict {
-        Verdict::Retrying(text) => Verdict::Retrying(with(text)),
+        Verdict::Retrying(reason) => Verdict::Retrying(with(reason)),
         // It is tried again, although what it waits for is somebody.
-        Verdict::Blocked(text) => Verdict::Blocked(with(text)),
+        Verdict::Blocked(reason) => Verdict::Blocked(with(reason)),
         other => other,
     }
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::super::facts::{Fact, Live};
 use super::super::policies::ruling;
 use super::super::record::History;
-use super::{Plan, Planner, Stop, Verdict};
+use super::{InvalidAnnotation, NamespaceProblem, Plan, Planner, Stop, Verdict};
 
 /// The only value of [`MISSING_NAMESPACE`].
 const CREATE: &str = "Create";
@@ -51,20 +51,19 @@ impl Planner<'_> {
             None => return Ok(false),
             Some(CREATE) => {}
             Some(other) => {
-                let problem = format!("annotation {MISSING_NAMESPACE}: expected {CREATE}, found {other:?}");
-                return Err(self.stop(Verdict::Blocked(problem)));
+                let invalid =
+                    InvalidAnnotation { annotation: MISSING_NAMESPACE, expected: CREATE, found: other.to_owned(), consequence: None };
+                return Err(self.stop(Verdict::Blocked(invalid.into())));
             }
         }
+        let unusable = |problem: NamespaceProblem| Err(self.stop(Verdict::Retrying(problem.into())));
         match &self.snapshot.known.namespace {
             None => Err(Stop::Need(vec![Fact::Namespace])),
             Some(Live::Absent) => Ok(true),
             Some(Live::Present(found)) if found["metadata"]["deletionTimestamp"].is_null() => Ok(false),
-            Some(Live::Present(_)) => Err(self.stop(Verdict::Retrying(format!("namespace {name:?} is being deleted")))),
-            Some(Live::Unreadable(problem)) => {
-                let needs = "mainstay deploy --create-namespaces lets operator-controller look at namespaces and make them";
-                Err(self.stop(Verdict::Retrying(format!("whether namespace {name:?} exists cannot be told: {problem}; {needs}"))))
-            }
-            Some(Live::NotServed) => Err(self.stop(Verdict::Retrying("the server serves no namespaces".to_owned()))),
+            Some(Live::Present(_)) => unusable(NamespaceProblem::Terminating(name.clone())),
+            Some(Live::Unreadable(problem)) => unusable(NamespaceProblem::Unknown { name: name.clone(), problem: problem.clone() }),
+            Some(Live::NotServed) => unusable(NamespaceProblem::NotServed),
         }
     }
 

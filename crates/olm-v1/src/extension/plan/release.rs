@@ -20,7 +20,7 @@ use super::super::object;
 use super::super::owned::{Identity, Tie};
 use super::super::record::History;
 use super::super::rollback::{Instances, LOOKED_AT};
-use super::{Action, Change, Gate, Plan, Planned, Planner, Stop, Verdict, finalizing};
+use super::{Action, Change, Gate, InvalidAnnotation, Plan, Planned, Planner, Reason, Stop, Verdict, finalizing};
 
 const DEFINITION: &str = "CustomResourceDefinition";
 
@@ -37,14 +37,17 @@ pub enum Stays {
 ///
 /// # Errors
 /// Nobody knows what the annotation means; then nothing is deleted.
-pub fn stays(extension: &ClusterExtension) -> Result<Option<Stays>, String> {
+pub fn stays(extension: &ClusterExtension) -> Result<Option<Stays>, InvalidAnnotation> {
     match extension.metadata.annotations.as_ref().and_then(|all| all.get(ON_DELETE)).map(String::as_str) {
         None => Ok(None),
         Some("Orphan") => Ok(Some(Stays::Everything)),
         Some("OrphanCRDs") => Ok(Some(Stays::Definitions)),
-        Some(other) => Err(format!(
-            "annotation {ON_DELETE}: expected Orphan or OrphanCRDs, found {other:?}; nothing is deleted until it is one of them, or gone"
-        )),
+        Some(other) => Err(InvalidAnnotation {
+            annotation: ON_DELETE,
+            expected: "Orphan or OrphanCRDs",
+            found: other.to_owned(),
+            consequence: Some("nothing is deleted until it is one of them, or gone"),
+        }),
     }
 }
 
@@ -68,7 +71,7 @@ impl Planner<'_> {
         let stays = match stays(extension) {
             Ok(Some(stays)) => stays,
             Ok(None) => return Ok(done(Vec::new())),
-            Err(problem) => return Err(self.stop(Verdict::Blocked(problem))),
+            Err(invalid) => return Err(self.stop(Verdict::Blocked(invalid.into()))),
         };
         let history = match &self.snapshot.history {
             Ok(history) => history,
@@ -156,13 +159,8 @@ impl Planner<'_> {
     }
 
     fn unreleased(&self, problem: &str) -> Stop {
-        self.stop(Verdict::Retrying(unreleased(problem)))
+        self.stop(Verdict::Retrying(Reason::Unreleased(problem.to_owned())))
     }
-}
-
-/// What the condition says where something that is to stay is not let go of.
-pub fn unreleased(problem: &str) -> String {
-    format!("what is to stay ({ON_DELETE}) could not be let go of, and nothing is deleted before: {problem}")
 }
 
 /// All CRDs, as a fact.

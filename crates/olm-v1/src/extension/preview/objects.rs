@@ -9,7 +9,7 @@ use super::super::facts::{Live, Snapshot};
 use super::super::object;
 use super::super::plan::{self, Plan};
 use super::super::record::History;
-use super::{Change, Object, Restart, fields, owner};
+use super::{Change, Object, Restart, chosen_bundle, fields, owner};
 
 /// A plan with what it was made from, looked at object by object.
 pub(super) struct Looked<'a> {
@@ -114,7 +114,7 @@ impl<'a> Looked<'a> {
 
 /// The objects of a bundle that was refused after it was read.
 fn intended(snapshot: &Snapshot, plan: &Plan) -> Vec<Value> {
-    let bundle = super::warnings::bundle(snapshot, plan);
+    let bundle = chosen_bundle(snapshot, plan);
     // What cannot be rendered was refused for that, and the problem says so.
     bundle.and_then(|bundle| plan::rendered(snapshot, &bundle).ok()).unwrap_or_default()
 }

@@ -20,8 +20,8 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
     let mut step = Step { kind: Kind::Uninstall, ..Step::default() };
     let staying = match stays(&snapshot.extension) {
         Ok(staying) => staying,
-        Err(problem) => {
-            step.problem = Some(Problem { message: problem, hints: vec![lets_go(&name)], ..Problem::default() });
+        Err(invalid) => {
+            step.problem = Some(Problem { message: invalid.to_string(), hints: vec![lets_go(&name)], ..Problem::default() });
             return step;
         }
     };

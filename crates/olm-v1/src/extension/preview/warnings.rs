@@ -1,7 +1,5 @@
 //! What a person should know although nothing is wrong: deprecations, and what the bundle says about the clusters that it fits.
 
-use std::sync::Arc;
-
 use mainstay_api::olm_v1::Enforcement;
 use mainstay_bundle::Bundle;
 use mainstay_versions::Version;
@@ -9,7 +7,7 @@ use serde_json::Value;
 
 use super::super::facts::Snapshot;
 use super::super::plan::{Action, Plan, Verdict};
-use super::Extra;
+use super::{Extra, chosen_bundle};
 use crate::cluster_operator::compat;
 
 pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<String> {
@@ -25,11 +23,11 @@ pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<S
     match (&plan.consent.gate, &plan.verdict) {
         // The approval is told by itself.
         (Some(gate), _) if !gate.open => {}
-        (_, Verdict::Retrying(text)) if plan.consent.meanwhile.is_some() => all.push(text.clone()),
+        (_, Verdict::Retrying(reason)) if plan.consent.meanwhile.is_some() => all.push(reason.to_string()),
         _ => {}
     }
     if matches!(plan.action, Action::Install | Action::Upgrade | Action::Report)
-        && let Some(bundle) = bundle(snapshot, plan)
+        && let Some(bundle) = chosen_bundle(snapshot, plan)
     {
         all.extend(platform(&bundle, extra));
         all.extend(compatibility(&bundle, extra));
@@ -40,12 +38,6 @@ pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<S
         all.push("the upgrade check of CRDs is switched off for this extension; stored custom resources may break".to_owned());
     }
     all
-}
-
-/// The bundle that was chosen, where it was read.
-pub(super) fn bundle(snapshot: &Snapshot, plan: &Plan) -> Option<Arc<Bundle>> {
-    let image = &plan.resolution.as_ref()?.choice.image;
-    snapshot.known.bundles.get(image)?.as_ref().ok().cloned()
 }
 
 /// What the bundle says about the clusters that it fits (MS-POL-05).

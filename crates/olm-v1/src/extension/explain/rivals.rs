@@ -7,13 +7,10 @@ use mainstay_api::olm_v1::ClusterExtension;
 use super::words::{REMOVED_CRDS, held};
 use super::{Action, Explanation, Facts, Remedy, installed, name, package};
 
-/// The explanation, where the planner's words are about it.
-pub(super) fn explain(facts: &Facts, text: &str) -> Option<Explanation> {
+/// Who else wants the package, and what can be done; nothing where nobody does any more.
+pub(super) fn explain(facts: &Facts) -> Option<Explanation> {
     let extension = &*facts.snapshot.extension;
     let (own, package) = (name(extension), package(extension));
-    if !text.contains(&format!("package {package} can be installed once")) {
-        return None;
-    }
     let rivals = facts.snapshot.known.lifecycle.peers.iter().filter(|peer| peer.metadata.deletion_timestamp.is_none());
     let mut rivals: Vec<&Arc<ClusterExtension>> = rivals.filter(|peer| name(peer) != own && super::package(peer) == package).collect();
     // The one that goes first: what has something installed, then what was made earlier.

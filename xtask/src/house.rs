@@ -1,0 +1,104 @@
+//! The floors of the house (ARCHITECTURE.md): a crate depends only on crates below it, and a domain crate never comes to know a runtime.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The crates by floor, lowest first; on a floor, a crate may depend on those of earlier lines only.
+const FLOORS: [(&str, &[&[&str]]); 6] = [
+    (
+        "domain",
+        &[
+            &["diagnostics", "golang", "graph", "yaml"],
+            &["versions", "rbac"],
+            &["schema"],
+            &["cel", "merge"],
+            &["kinds", "bundle", "catalog"],
+            &["resolver", "protobuf"],
+        ],
+    ),
+    // Its types derive kube's traits, which brings kube's client along; what they are is data all the same.
+    ("custom resources", &[&["api"]]),
+    ("effects", &[&["runtime", "serve", "store", "oci", "catalog-store"], &["apply", "sqlite-index", "catalog-serve"], &["catalog-refs"]]),
+    ("cluster", &[&["apiserver"], &["workloads"]]),
+    ("loops", &[&["olm-v1", "service-ca"]]),
+    ("faces", &[&["cli"]]),
+];
+
+/// What a domain crate must not come to know, directly or through others: runtimes, clients, sockets.
+const IMPURE: [&str; 8] = ["tokio", "kube", "kube-client", "hyper", "reqwest", "axum", "tonic", "rustix"];
+
+/// What a package needs to be built, by name: its normal dependencies.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform", &host])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("metadata");
+    let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let names: BTreeMap<String, String> =
+        all(&metadata["packages"]).iter().map(|package| (text(&package["id"]), text(&package["name"]))).collect();
+    let normal = |dependency: &Value| all(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
+    let mut found = BTreeMap::<String, BTreeSet<String>>::new();
+    for node in all(&metadata["resolve"]["nodes"]) {
+        let needs = all(&node["deps"]);
+        let needs = needs.iter().filter(|dependency| normal(dependency)).map(|one| names[&text(&one["pkg"])].clone());
+        // Several versions of one package count as one.
+        found.entry(names[&text(&node["id"])].clone()).or_default().extend(needs);
+    }
+    found
+}
+
+fn package(name: &str) -> String {
+    format!("mainstay-{name}")
+}
+
+/// The way from a package to one of those that it must not know; nothing where there is none.
+fn way_to_impure(from: &str, dependencies: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let (mut seen, mut ways) = (BTreeSet::new(), vec![vec![from.to_owned()]]);
+    while let Some(way) = ways.pop() {
+        let last = way.last()?;
+        if IMPURE.contains(&last.as_str()) {
+            return Some(way);
+        }
+        for next in dependencies.get(last).into_iter().flatten().filter(|next| seen.insert((*next).clone())) {
+            ways.push(way.iter().chain([next]).cloned().collect());
+        }
+    }
+    None
+}
+
+/// A crate depends only on crates of lower floors and, on its own floor, of earlier lines.
+#[test]
+fn crates_depend_on_lower_floors_only() {
+    let dependencies = dependencies();
+    let mut below = BTreeSet::new();
+    for (floor, lines) in FLOORS {
+        for line in lines {
+            for name in *line {
+                let own = dependencies.get(&package(name)).unwrap_or_else(|| panic!("there is no crate {name}"));
+                let above: Vec<&String> = own.iter().filter(|need| need.starts_with("mainstay-") && !below.contains(*need)).collect();
+                assert!(above.is_empty(), "{name} ({floor}) depends on {above:?}, which are not below it");
+            }
+            below.extend(line.iter().map(|name| package(name)));
+        }
+    }
+    let placed = |name: &&String| below.contains(*name) || ["mainstay-e2e", "mainstay-fuzz"].contains(&name.as_str());
+    let homeless: Vec<&String> = dependencies.keys().filter(|name| name.starts_with("mainstay-")).filter(|name| !placed(name)).collect();
+    assert!(homeless.is_empty(), "{homeless:?} are on no floor: say in FLOORS where they belong");
+}
+
+/// A domain crate knows no runtime, no client and no socket, whatever its dependencies bring along.
+#[test]
+fn domain_crates_are_pure() {
+    let dependencies = dependencies();
+    for name in FLOORS[0].1.iter().copied().flatten() {
+        let way = way_to_impure(&package(name), &dependencies);
+        assert!(way.is_none(), "{name} comes to know a runtime: {}", way.unwrap_or_default().join(" -> "));
+    }
+}
