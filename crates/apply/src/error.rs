@@ -5,7 +5,7 @@ use std::fmt;
 use mainstay_runtime::{KindError, NotLeading};
 use serde_json::Value;
 
-use crate::{NotOurs, ObjectError, ObjectRef};
+use mainstay_objects::{NotOurs, ObjectError, ObjectRef};
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,9 @@ use mainstay_runtime::Env;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{ObjectError, ObjectRef, Patch, WriteError, Writer};
+use crate::{Patch, WriteError, Writer};
+
+use mainstay_objects::{ObjectError, ObjectRef};
 
 /// Events that wait to be written; more are dropped.
 const WAITING: usize = 1_000;

@@ -2,10 +2,7 @@
 //!
 //! ```text
 //!   Step, Step, Step ──► Writer (one kube::Client: a ServiceAccount or the controller) ──► API
-//!                          │   apply, create, patch, delete, status, finalizers, wait
-//!                          ├── owner    may this object be ours?           (pure)
-//!                          ├── health   is this object as it should be?    (pure)
-//!                          └── order    what comes before what?            (pure)
+//!                              apply, create, patch, delete, status, finalizers, wait
 //!   Recorder ──► events.k8s.io/v1, the same event counted instead of repeated
 //! ```
 //!
@@ -14,20 +11,20 @@
 
 mod error;
 mod events;
-mod health;
 mod managed;
-mod object;
-mod order;
-mod owner;
 mod request;
 mod steps;
 mod writer;
 
 pub use error::{Reason, Verb, WriteError};
 pub use events::{EventKind, Recorder};
-pub use health::{Health, health};
-pub use object::{ObjectError, ObjectRef};
-pub use order::{delete_order, install_order, phase, stale};
-pub use owner::{NotOurs, Owner};
 pub use steps::{Done, Effect, Failed, Step, Until};
 pub use writer::{Expect, Patch, Propagation, Pruned, Writer};
+
+use kube::api::GroupVersionKind;
+use mainstay_objects::ObjectRef;
+
+/// The group, version and kind of an object, as kube names them.
+pub fn gvk(object: &ObjectRef) -> GroupVersionKind {
+    GroupVersionKind::gvk(object.group(), object.version(), &object.kind)
+}

@@ -6,7 +6,9 @@ use kube::client::Body;
 use mainstay_runtime::{NotLeading, Served};
 use serde_json::Value;
 
-use crate::{ObjectRef, Verb, WriteError};
+use crate::{Verb, WriteError};
+
+use mainstay_objects::ObjectRef;
 
 /// The largest answer that is read: no single object is larger.
 const LARGEST: usize = 64 * 1024 * 1024;

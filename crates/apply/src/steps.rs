@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Expect, Health, ObjectRef, Owner, Patch, Propagation, Reason, WriteError, Writer, health};
+use crate::{Expect, Patch, Propagation, Reason, WriteError, Writer};
+
+use mainstay_objects::{Health, ObjectRef, Owner, health};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,9 +9,9 @@ use mainstay_runtime::{Kinds, Served};
 use serde_json::{Value, json};
 
 use crate::managed::adopted;
-use crate::owner::asks_to_be_kept;
 use crate::request::{Answer, Call, collection, path, with_query};
-use crate::{Effect, Health, ObjectError, ObjectRef, Owner, Reason, Until, Verb, WriteError, health};
+use crate::{Effect, Reason, Until, Verb, WriteError};
+use mainstay_objects::{Health, ObjectError, ObjectRef, Owner, asks_to_be_kept, health};
 
 /// Between two looks at a server that ends watches at once, or does not name a kind yet.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
@@ -469,7 +469,7 @@ impl Writer {
 
     async fn served(&self, object: &ObjectRef) -> Result<Served, WriteError> {
         let served =
-            self.kinds.served(&object.gvk()).await.map_err(|source| WriteError::Kind { object: Box::new(object.clone()), source })?;
+            self.kinds.served(&crate::gvk(object)).await.map_err(|source| WriteError::Kind { object: Box::new(object.clone()), source })?;
         if served.namespaced && object.namespace.is_empty() {
             return Err(ObjectError("metadata.namespace, and its kind lives in namespaces").into());
         }

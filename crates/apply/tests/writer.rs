@@ -10,10 +10,9 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
-use mainstay_apply::{
-    Effect, EventKind, Expect, ObjectRef, Owner, Patch, Propagation, Reason, Recorder, Step, Until, WriteError, Writer, stale,
-};
+use mainstay_apply::{Effect, EventKind, Expect, Patch, Propagation, Reason, Recorder, Step, Until, WriteError, Writer};
 use mainstay_merge::merge_patch;
+use mainstay_objects::{ObjectRef, Owner, stale};
 use mainstay_runtime::{Clock, Cluster, Env, Kinds};
 use serde_json::{Value, json};
 

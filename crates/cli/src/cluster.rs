@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kube::Client;
 use kube::config::Kubeconfig;
-use mainstay_apply::{ObjectRef, Reason, WriteError, Writer};
+use mainstay_apply::{Reason, WriteError, Writer};
+use mainstay_objects::ObjectRef;
 use mainstay_runtime::{Cluster, Kinds};
 
 use crate::errors::{Exit, Failure, note};

@@ -22,7 +22,7 @@ mod show;
 mod verify;
 pub mod world;
 
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::plan::Planned as ClusterStep;
 use mainstay_olm_v1::extension::preview::{Preview, Revision};
 use serde_json::Value;

@@ -10,10 +10,12 @@
 //!                                 └─ serde         machine output
 //! ```
 
+mod chain;
 mod count;
 mod finding;
 mod render;
 
+pub use chain::chain;
 pub use count::counted;
 pub use finding::{Cause, Code, Finding, Hint, Location, Severity};
 pub use render::{CONDITION_BYTES, bounded, to_text};

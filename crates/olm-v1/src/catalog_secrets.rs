@@ -20,7 +20,7 @@ use mainstay_oci::Credentials;
 use mainstay_runtime::{Cache, Scope};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 const TYPE: &str = "kubernetes.io/dockerconfigjson";
 const KEY: &str = ".dockerconfigjson";

@@ -28,7 +28,7 @@ use crate::catalog_secrets::CatalogSecrets;
 use crate::extension::facts::{BundleImage, PullFailure};
 use crate::extension::observe::BundleSource;
 use crate::registries::{Held, RegistrySettings};
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 /// The label that names the directory of a catalog image's content (OLM1-CAT-06).
 const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";

@@ -11,7 +11,7 @@ use kube::api::{ApiResource, GroupVersionKind};
 use mainstay_oci::Registries;
 use serde_json::Value;
 
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 /// A kind whose objects hold mirror rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

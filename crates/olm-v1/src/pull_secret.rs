@@ -60,7 +60,7 @@ pub fn plan(secret: Option<&DynamicObject>) -> Plan {
     match STANDARD.decode(encoded) {
         Ok(content) => match mainstay_oci::Credentials::parse(KEY, &String::from_utf8_lossy(&content)) {
             Ok(_) => Plan::Write(content),
-            Err(error) => Plan::Leave(crate::text::chain(&error)),
+            Err(error) => Plan::Leave(mainstay_diagnostics::chain(&error)),
         },
         Err(error) => Plan::Leave(format!("{KEY} is no base64: {error}")),
     }
@@ -129,7 +129,7 @@ impl Watch {
         if tokio::time::timeout(FIRST, self.cache.ready()).await.is_err() {
             tracing::warn!(secret = %self.secret.secret, "the global pull secret cannot be read yet; images are pulled without it");
         } else if let Err(error) = self.secret.act(plan(self.cache.get(&self.secret.secret).as_deref())) {
-            tracing::error!(error = crate::text::chain(&error), "the global pull secret is not in force");
+            tracing::error!(error = mainstay_diagnostics::chain(&error), "the global pull secret is not in force");
         }
     }
 

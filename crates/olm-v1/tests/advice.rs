@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::ObjectRef;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
 use mainstay_merge::merge_patch;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::explain::{Action, Explanation, Facts, Outcome, Remedy, explain, judge};
 use mainstay_olm_v1::extension::facts::{CatalogContent, CatalogFact, Live, PullFailure};
 use mainstay_olm_v1::extension::plan::{Plan, Verdict};

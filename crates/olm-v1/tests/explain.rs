@@ -7,8 +7,8 @@ use insta::assert_snapshot;
 use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
-use mainstay_apply::ObjectRef;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::cluster_operator::compat::Platform;
 use mainstay_olm_v1::extension::dependencies::ApiFact;
 use mainstay_olm_v1::extension::explain::{

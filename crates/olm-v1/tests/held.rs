@@ -3,7 +3,8 @@
 
 use crate::support::bench::{Bench, wish};
 use crate::support::{catalog, catalog_object, condition, extension, place};
-use mainstay_apply::{ObjectRef, Patch};
+use mainstay_apply::Patch;
+use mainstay_objects::ObjectRef;
 use serde_json::{Value, json};
 
 /// A bundle with a Deployment, an account and a ConfigMap.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::scene::Scene;
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::dependencies::Dependent;
 use mainstay_olm_v1::extension::record::{InstalledBundle, Record};
 use mainstay_olm_v1::extension::removal::{Counted, Facts, needed_by, preview};

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use mainstay_api::cluster_operator::{self, Inertia, Lasting};
-use mainstay_apply::{EventKind, Expect, ObjectRef, Patch, Reason, Recorder, WriteError, Writer};
+use mainstay_apply::{EventKind, Expect, Patch, Reason, Recorder, WriteError, Writer};
+use mainstay_diagnostics::chain;
+use mainstay_objects::ObjectRef;
 use mainstay_runtime::{Cache, Change, Cluster, Env, Key, Kinds, Optional, Outcome, Part, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -122,7 +124,7 @@ impl ServiceCa {
         match work {
             Work::Authority => {
                 let outcome = self.authority().await;
-                self.note(outcome.as_ref().err().map(chain));
+                self.note(outcome.as_ref().err().map(|error| chain(error)));
                 match outcome {
                     Err(error @ Error::NoHome) => {
                         tracing::warn!(retry_in = ?LOOK_FOR_HOME, "{error}");
@@ -426,14 +428,4 @@ fn secret_at(namespace: &str, name: &str) -> ObjectRef {
 
 fn service_at(key: &Key) -> ObjectRef {
     ObjectRef { kind: "Service".to_owned(), ..secret_at(&key.namespace, &key.name) }
-}
-
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

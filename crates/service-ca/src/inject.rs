@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::api::{ApiResource, GroupVersionKind};
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_runtime::Key;
 use serde_json::{Value, json};
 

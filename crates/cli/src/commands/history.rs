@@ -1,7 +1,7 @@
 //! `mainstay history`: the revisions of an extension, and what each changed (MS-RB-01).
 
 use clap::Args;
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::record::{Changes, History, KEPT, Revision};
 use serde_json::{Value, json};
 

@@ -276,7 +276,7 @@ async fn way(
     }
     let mut instances = BTreeMap::new();
     for (crd, kind) in concerned(from_objects, &objects, &definitions) {
-        let found = session.writer.list(&kind.gvk(), LOOKED_AT).await;
+        let found = session.writer.list(&mainstay_apply::gvk(&kind), LOOKED_AT).await;
         instances.insert(crd, found.map_or_else(|error| Instances::Unreadable(error.to_string()), Instances::Known));
     }
     let lacking = if ours { Vec::new() } else { lacking(session, extension, &objects).await? };

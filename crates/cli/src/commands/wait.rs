@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use kube::api::Api;
 use mainstay_api::condition::{self, Condition, Status};
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
-use mainstay_apply::{Health, ObjectRef, health};
+use mainstay_objects::{Health, ObjectRef, health};
 use mainstay_versions::{ExtensionRange, Version};
 
 use crate::cluster::{ClusterArgs, Session, not_written, refused};

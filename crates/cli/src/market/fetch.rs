@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::{AsyncReadExt as _, StreamExt as _};
 use http::Uri;
 use kube::Client;
+use mainstay_diagnostics::chain;
 use mainstay_runtime::Cluster;
 
 use crate::cluster::Session;
@@ -76,16 +77,6 @@ impl Way {
 
 fn too_much() -> String {
     format!("more than {MAX_CONTENT} bytes")
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 /// The path of the API that leads to a Service, where the address names one: nobody outside of the cluster knows such a name, or trusts

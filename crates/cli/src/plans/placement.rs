@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kube::api::{DynamicObject, ObjectMeta};
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::plan::{Action, Plan};
 use mainstay_olm_v1::extension::webhooks::{Simulation, Unanswered};
 use mainstay_workloads::scheduler::plan::barred_everywhere;

@@ -3,7 +3,8 @@
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
-use mainstay_apply::{Expect, ObjectRef, Patch, Propagation, Reason, Step, WriteError, Writer};
+use mainstay_apply::{Expect, Patch, Propagation, Reason, Step, WriteError, Writer};
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::act::FIELD_MANAGER;
 use mainstay_olm_v1::extension::plan::{Change as How, Planned as ClusterStep};
 use mainstay_olm_v1::extension::preview::Verification;
@@ -85,7 +86,7 @@ async fn writes(session: &Session, all: &[Write]) -> Vec<Verification> {
 }
 
 fn written(step: String, error: Option<&WriteError>, waits: bool) -> Verification {
-    let said = error.map(|error| mainstay_olm_v1::text::chain(error)).unwrap_or_default();
+    let said = error.map(|error| mainstay_diagnostics::chain(error)).unwrap_or_default();
     let answer = if waits { format!("it needs what is written before it, which a dry run does not do: {said}") } else { said };
     Verification { step, asked_as: "you".to_owned(), accepted: (!waits).then_some(error.is_none()), answer }
 }
@@ -141,7 +142,7 @@ async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &st
         }
         return Asked { answer, refused_for_rights: false };
     };
-    answer.answer = mainstay_olm_v1::text::chain(&error);
+    answer.answer = mainstay_diagnostics::chain(&error);
     if let Some(needed) = around.needs_another(step, &error) {
         answer.accepted = None;
         answer.answer = format!("it needs {needed}, which is not there in a dry run: {}", answer.answer);

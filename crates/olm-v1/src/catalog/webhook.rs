@@ -165,7 +165,7 @@ async fn review(headers: HeaderMap, body: Bytes) -> Response {
     match answer(&body) {
         Ok(answer) => Json(answer).into_response(),
         Err(error) => {
-            let text = crate::text::chain(&error);
+            let text = mainstay_diagnostics::chain(&error);
             tracing::warn!(webhook = NAME, error = text, "a request to the webhook is no review of a catalog");
             (StatusCode::BAD_REQUEST, text).into_response()
         }

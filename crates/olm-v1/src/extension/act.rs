@@ -5,12 +5,13 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
-use mainstay_apply::{Effect, Expect, Failed, ObjectRef, Owner, Patch, Propagation, Reason, WriteError, Writer};
+use mainstay_apply::{Effect, Expect, Failed, Patch, Propagation, Reason, WriteError, Writer};
+use mainstay_objects::{ObjectRef, Owner};
 use serde_json::Value;
 
 use super::plan::{Action, Change, GATED, Plan, Planned};
 use super::record::{self, History, Notes, RecordError, Revision, State};
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 /// The field manager of everything that is applied.
 pub const FIELD_MANAGER: &str = "operator-controller";

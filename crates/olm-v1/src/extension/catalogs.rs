@@ -24,7 +24,7 @@ use crate::catalog_secrets::pull_secret;
 use crate::jobs::{Asked, Jobs, Terms};
 use crate::registries::authorities;
 use crate::setup::SetupError;
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 /// How much content one catalog may have, in bytes.
 const CONTENT_BYTES: usize = 1 << 30;

@@ -103,7 +103,7 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
     let Some(component) = solved.into_iter().find(|component| component.subjects.contains(&subject)) else {
         return Err(Unsolved::NoAnswer(subject));
     };
-    let solution = component.outcome.map_err(|conflict| Unsolved::Conflict(conflict))?;
+    let solution = component.outcome.map_err(Unsolved::Conflict)?;
     let Some(resolution) = solution.chosen.get(&subject).cloned() else {
         return Err(Unsolved::NoBundle(subject));
     };

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
-use mainstay_apply::{ObjectRef, Owner};
 use mainstay_kinds::{Gvk, go_form, registry};
+use mainstay_objects::{ObjectRef, Owner};
 use mainstay_schema::quantity::written_in_milli;
 use serde_json::Value;
 

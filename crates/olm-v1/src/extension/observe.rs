@@ -11,8 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::api::{Api, ApiResource, ListParams};
 use kube::{Client, ResourceExt};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
-use mainstay_apply::{ObjectRef, WriteError, Writer};
+use mainstay_apply::{WriteError, Writer};
 use mainstay_bundle::Bundle;
+use mainstay_objects::ObjectRef;
 use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::joint::Provided;
 use mainstay_runtime::{Key, KindError};
@@ -25,7 +26,7 @@ use super::plan::account_name;
 use super::record::{EXTENSION_LABEL, History};
 use super::rollback::{Instances, LOOKED_AT};
 use crate::gates::FeatureGates;
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 /// Where bundle images come from.
 #[async_trait]
@@ -152,7 +153,10 @@ impl Observer<'_> {
         let Some(account) = self.account else {
             return Instances::Unreadable("no account to read them with".to_owned());
         };
-        account.list(&kind.gvk(), LOOKED_AT).await.map_or_else(|error| Instances::Unreadable(chain(&error)), Instances::Known)
+        account
+            .list(&mainstay_apply::gvk(kind), LOOKED_AT)
+            .await
+            .map_or_else(|error| Instances::Unreadable(chain(&error)), Instances::Known)
     }
 
     /// Everything that the server serves. What has no CRD belongs to the server itself, or to another one behind it.

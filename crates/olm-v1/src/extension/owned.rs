@@ -11,7 +11,7 @@
 //! therefore rests on the objects (MS-RB-02).
 
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
 /// The API group of extensions and of the revisions that upstream keeps as objects.

@@ -24,8 +24,8 @@ mod writes;
 
 use std::collections::BTreeMap;
 
-use mainstay_apply::{ObjectRef, Owner};
 use mainstay_bundle::RenderError;
+use mainstay_objects::{ObjectRef, Owner};
 use mainstay_resolver::RefusalKind;
 use serde_json::Value;
 

@@ -13,7 +13,7 @@ mod notes;
 mod releases;
 mod secrets;
 
-use mainstay_apply::{ObjectRef, phase};
+use mainstay_objects::{ObjectRef, phase};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mainstay_apply::{ObjectRef, delete_order};
+use mainstay_objects::{ObjectRef, delete_order};
 use serde::Serialize;
 use serde_json::Value;
 

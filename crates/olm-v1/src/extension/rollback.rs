@@ -14,8 +14,8 @@ mod fields;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use mainstay_apply::ObjectRef;
 use mainstay_diagnostics::counted;
+use mainstay_objects::ObjectRef;
 use mainstay_schema::upgrade;
 use serde::Serialize;
 use serde_json::{Value, json};

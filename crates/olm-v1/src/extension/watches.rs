@@ -121,13 +121,13 @@ impl Inner {
     async fn client(&self, identity: &Identity) -> Result<Client, String> {
         match identity {
             Identity::Own => Ok(self.own.clone()),
-            Identity::Account(account) => self.accounts.client(account).await.map_err(|error| crate::text::chain(&error)),
+            Identity::Account(account) => self.accounts.client(account).await.map_err(|error| mainstay_diagnostics::chain(&error)),
         }
     }
 
     /// The kind as served; after a failure it is looked up anew, since its CRD may have come back otherwise.
     async fn resource(&self, gvk: &GroupVersionKind) -> Result<ApiResource, String> {
-        self.kinds.served(gvk).await.map(|served| served.resource).map_err(|error| crate::text::chain(&error))
+        self.kinds.served(gvk).await.map(|served| served.resource).map_err(|error| mainstay_diagnostics::chain(&error))
     }
 }
 
@@ -182,7 +182,7 @@ async fn watch(api: Api<PartialObjectMeta<DynamicObject>>, inner: &Inner, gvk: &
     loop {
         let woken = match events.next().await {
             None => return "the watch ended".to_owned(),
-            Some(Err(error)) => return crate::text::chain(&error),
+            Some(Err(error)) => return mainstay_diagnostics::chain(&error),
             Some(Ok(Event::Init)) => {
                 known.listing = Some(HashMap::new());
                 continue;

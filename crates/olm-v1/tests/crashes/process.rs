@@ -57,7 +57,7 @@ impl Process {
                 Ok(ready) => break ready,
                 Err(error) => {
                     tries += 1;
-                    assert!(tries < 1_000 && mainstay_olm_v1::text::chain(&error).contains("No such file"), "{error:?}");
+                    assert!(tries < 1_000 && mainstay_diagnostics::chain(&error).contains("No such file"), "{error:?}");
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
             }

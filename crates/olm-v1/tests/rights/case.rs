@@ -1,9 +1,9 @@
 //! A bundle as it is installed, the rights for it, and the ways to take them away.
 
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::{Owner, install_order};
 use mainstay_bundle::rights::{self, ExtensionRef, Grant, Installer};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
+use mainstay_objects::{Owner, install_order};
 use mainstay_olm_v1::extension::object;
 use mainstay_olm_v1::extension::permissions::{self, Report};
 use mainstay_rbac::{PolicyIndex, PolicyRule, RBAC_GROUP, UserInfo};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::Request;
 use kube::Client;
-use mainstay_apply::ObjectRef;
 use mainstay_bundle::kinds;
 use mainstay_bundle::rights::{self, Grant, Scope};
+use mainstay_objects::ObjectRef;
 use mainstay_rbac::{PolicyRule, RBAC_GROUP};
 use serde_json::{Value, json};
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::ObjectRef;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::dependencies::ApiFact;
 use mainstay_olm_v1::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Known, Lifecycle, Live, PullFailure, Snapshot};
 use mainstay_olm_v1::extension::plan::{Action, Change, FINALIZERS, Plan, Verdict, plan};

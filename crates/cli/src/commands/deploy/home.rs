@@ -1,8 +1,9 @@
 //! Where OLM v1 is deployed already, and whose accounts its controller may act as.
 
 use kube::api::GroupVersionKind;
-use mainstay_apply::{ObjectRef, Writer};
+use mainstay_apply::Writer;
 use mainstay_diagnostics::counted;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::manifests::token_access;
 use serde_json::Value;
 

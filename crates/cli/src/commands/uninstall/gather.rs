@@ -7,7 +7,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::api::{Api, ApiResource, GroupVersionKind, ListParams};
 use mainstay_api::lifecycle::LifecyclePolicy;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::owned::Tie;
 use mainstay_olm_v1::extension::plan::{Stays, stays};
 use mainstay_olm_v1::extension::preview::unknown_definitions;

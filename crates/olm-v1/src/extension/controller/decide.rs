@@ -30,7 +30,7 @@ use super::super::record::{History, Record};
 use super::super::watches::{Identity, Watches};
 use super::{BundlePulls, ExtensionError, Extensions};
 use crate::jobs::{Asked, origin};
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 /// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
 pub(super) const ROUNDS: usize = 12;
@@ -230,7 +230,7 @@ impl Extensions {
 
 /// The kinds of a record's objects.
 pub(super) fn kinds(record: &Record) -> HashSet<GroupVersionKind> {
-    record.objects.iter().map(|object| object::place(object).gvk()).collect()
+    record.objects.iter().map(|object| mainstay_apply::gvk(&object::place(object))).collect()
 }
 
 /// A decision, made where it holds no worker: contents decide how long it takes.

@@ -19,7 +19,7 @@ use super::super::watches::Watches;
 use super::super::{lifecycle, object};
 use super::decide::{Decided, kinds};
 use super::{ExtensionError, Extensions};
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 /// Times are kept in whole seconds, so that one is over a moment later.
 const LOOK: Duration = Duration::from_secs(5);

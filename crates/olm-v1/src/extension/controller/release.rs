@@ -13,7 +13,7 @@ use super::super::observe::Observer;
 use super::super::plan::{Plan, Reason, Verdict, release};
 use super::decide::ROUNDS;
 use super::{ExtensionError, Extensions};
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 impl Extensions {
     /// Lets go of what is to stay. Nothing is left to do when there is no answer; until then the finalizers hold the extension.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use mainstay_apply::ObjectRef;
 use mainstay_bundle::Bundle;
+use mainstay_objects::ObjectRef;
 use mainstay_rbac::{PolicyRule, parse_rules};
 use mainstay_resolver::CandidateCatalog;
 use serde_json::Value;

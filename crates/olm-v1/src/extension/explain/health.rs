@@ -1,7 +1,7 @@
 //! Installed: does it work, and which pod is it that does not?
 
 use mainstay_api::lifecycle::CHANGE_PLAN;
-use mainstay_apply::{Health, ObjectRef, health};
+use mainstay_objects::{Health, ObjectRef, health};
 use serde_json::Value;
 
 use super::super::record::History;

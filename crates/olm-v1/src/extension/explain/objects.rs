@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mainstay_apply::{NotOurs, ObjectRef};
+use mainstay_objects::{NotOurs, ObjectRef};
 use mainstay_resolver::{CatalogState, Request, resolve};
 use mainstay_schema::upgrade::UpgradeFinding;
 use mainstay_versions::Version;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, LifecyclePolicySpec};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL, WATCH_NAMESPACE};
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_rbac::PolicyIndex;
 use serde_json::{Value, json};
 

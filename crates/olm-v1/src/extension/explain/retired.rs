@@ -1,7 +1,7 @@
 //! APIs of Kubernetes that no current release serves: nothing that could be installed brings them back.
 
-use mainstay_apply::ObjectRef;
 use mainstay_bundle::validators::removed_in;
+use mainstay_objects::ObjectRef;
 
 /// Removals of Kubernetes' deprecation guide that upstream's bundle validators do not name: `apiVersion`, kinds, release.
 const OTHERS: [(&str, &[&str], &str); 14] = [

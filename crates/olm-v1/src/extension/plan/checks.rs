@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_rbac::UserInfo;
 use serde_json::{Value, json};
 

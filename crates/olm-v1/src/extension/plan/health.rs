@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use mainstay_apply::{Health, ObjectRef, health};
+use mainstay_objects::{Health, ObjectRef, health};
 use serde_json::Value;
 
 use super::super::facts::{Fact, Live};

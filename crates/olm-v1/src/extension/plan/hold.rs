@@ -2,7 +2,7 @@
 //!
 //! Everything that was applied stands in the record, so neither a catalog nor a registry is needed for it.
 
-use mainstay_apply::{install_order, phase};
+use mainstay_objects::{install_order, phase};
 use serde_json::Value;
 
 use super::super::facts::{Answer, Live, Snapshot};

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use mainstay_apply::{NotOurs, ObjectRef};
+use mainstay_objects::{NotOurs, ObjectRef};
 use mainstay_resolver::joint::{Conflict, FactKind};
 use mainstay_resolver::{Refusal, Resolution};
 use mainstay_schema::upgrade::{self, UpgradeFinding};
@@ -18,7 +18,7 @@ use super::super::permissions::Report;
 use super::super::record::RolledBack;
 use super::super::rollback::Class;
 use super::ContentError;
-use crate::text::chain;
+use mainstay_diagnostics::chain;
 
 /// Why a plan does not reach what is wanted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

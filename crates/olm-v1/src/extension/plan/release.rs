@@ -12,7 +12,8 @@
 
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::{ObjectRef, Patch, Step};
+use mainstay_apply::{Patch, Step};
+use mainstay_objects::ObjectRef;
 use serde_json::{Value, json};
 
 use super::super::facts::{Answer, Fact, Live, Snapshot};

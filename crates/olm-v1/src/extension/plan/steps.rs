@@ -6,14 +6,16 @@
 //!                                           what is gone, the other way round ◄── admission ◄────────────┘
 //! ```
 //!
-//! The phases are those of [`mainstay_apply::phase`]. Two gates stand between them. Nothing goes on before the CRDs are served, which takes a
+//! The phases are those of [`mainstay_objects::phase`]. Two gates stand between them. Nothing goes on before the CRDs are served, which takes a
 //! moment and is waited for. Webhook configurations and APIServices come only when the workloads that serve them are available: until then the
 //! attempt stays pending, and the watch of its objects wakes it. Where nothing comes after the workloads, nobody waits for them, so that
 //! `Installed` says what was applied (OLM1-CTRL-03). What is only put right again (OLM1-INST-14) passes no gate: it was in service before.
 
 use std::time::Duration;
 
-use mainstay_apply::{Expect, ObjectRef, Owner, Propagation, Step, Until, phase, stale};
+use mainstay_apply::{Expect, Propagation, Step, Until};
+
+use mainstay_objects::{ObjectRef, Owner, phase, stale};
 use serde_json::Value;
 
 use super::super::facts::Live;

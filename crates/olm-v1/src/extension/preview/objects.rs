@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
 use super::super::facts::{Live, Snapshot};
@@ -78,7 +78,7 @@ impl<'a> Looked<'a> {
         let history = self.snapshot.history.as_ref().ok();
         let earlier =
             history.into_iter().flat_map(History::may_be_live).flat_map(|revision| revision.record.objects.iter().map(object::place));
-        mainstay_apply::stale(&earlier.collect::<Vec<_>>(), &wanted)
+        mainstay_objects::stale(&earlier.collect::<Vec<_>>(), &wanted)
     }
 
     fn object(&self, wanted: &Value) -> Object {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use mainstay_rbac::{UserInfo, compact_string, rules_for};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

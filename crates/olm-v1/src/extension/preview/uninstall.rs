@@ -214,8 +214,8 @@ pub(super) fn definition(name: &str, change: Change, extra: &Extra) -> CrdChange
 }
 
 /// The objects that may be live, to be looked at before [`uninstall`].
-pub fn applied(history: &History) -> Vec<mainstay_apply::ObjectRef> {
-    let mut all: Vec<mainstay_apply::ObjectRef> = Vec::new();
+pub fn applied(history: &History) -> Vec<mainstay_objects::ObjectRef> {
+    let mut all: Vec<mainstay_objects::ObjectRef> = Vec::new();
     for object in history.may_be_live().flat_map(|revision| &revision.record.objects) {
         let target = object::place(object);
         if !all.iter().any(|other| other.same(&target)) {

@@ -1,6 +1,6 @@
 //! What a command itself writes before the cluster acts.
 
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
 use super::objects::named;

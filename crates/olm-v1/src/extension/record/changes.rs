@@ -1,6 +1,6 @@
 //! How revisions differ from each other.
 
-use mainstay_apply::ObjectRef;
+use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
 use super::super::object;

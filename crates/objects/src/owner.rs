@@ -99,7 +99,7 @@ impl Owner {
 }
 
 /// Whether the object asks to stay when its owner lets it go.
-pub(crate) fn asks_to_be_kept(object: &Value) -> bool {
+pub fn asks_to_be_kept(object: &Value) -> bool {
     object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(KEEP)).is_some_and(|policy| policy == "keep")
 }
 

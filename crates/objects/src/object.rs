@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use kube::api::GroupVersionKind;
 use serde_json::Value;
 
 /// An object by its kind and name. The namespace is empty for cluster-wide kinds.
@@ -32,15 +31,14 @@ impl ObjectRef {
         })
     }
 
-    /// Its group, version and kind.
-    pub fn gvk(&self) -> GroupVersionKind {
-        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
-        GroupVersionKind::gvk(group, version, &self.kind)
-    }
-
     /// Its group; empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// Its version: `v1` of `apps/v1`.
+    pub fn version(&self) -> &str {
+        self.api_version.split_once('/').map_or(&*self.api_version, |(_, version)| version)
     }
 
     /// Whether both name the same object, in whatever version.

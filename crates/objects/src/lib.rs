@@ -1,0 +1,19 @@
+//! Kubernetes objects as values: which one is meant, whose it is, what comes before what, and whether it is healthy. Pure functions of the
+//! object itself; every installer and controller asks the same ones.
+//!
+//! ```text
+//!   Value ──┬── ObjectRef   which object (kind, namespace, name)
+//!           ├── Owner       whose it is, and the marks that say so
+//!           ├── order       what is installed before what, and removed after it
+//!           └── health      ready, waiting or failed, by its own status
+//! ```
+
+mod health;
+mod object;
+mod order;
+mod owner;
+
+pub use health::{Health, health};
+pub use object::{ObjectError, ObjectRef};
+pub use order::{delete_order, install_order, phase, stale};
+pub use owner::{NotOurs, Owner, asks_to_be_kept};
