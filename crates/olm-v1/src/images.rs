@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::Limits;
 use mainstay_catalog_store::{CatalogStore, DirectorySource, Links, StoredCatalog, bundle_files};
+use mainstay_diagnostics::chain;
 use mainstay_oci::{
     Cache, Client, Credentials, Digest, Error, ErrorKind, Image, Layer, Reference, Registries, UnpackOptions, Workspace, private, unpack,
 };
@@ -28,7 +29,6 @@ use crate::catalog_secrets::CatalogSecrets;
 use crate::extension::facts::{BundleImage, PullFailure};
 use crate::extension::observe::BundleSource;
 use crate::registries::{Held, RegistrySettings};
-use mainstay_diagnostics::chain;
 
 /// The label that names the directory of a catalog image's content (OLM1-CAT-06).
 const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";

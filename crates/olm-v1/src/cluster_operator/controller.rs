@@ -9,6 +9,7 @@ use kube::{Client, ResourceExt as _};
 use mainstay_api::cluster_operator::{self, Inertia, Lasting, Problem, Related, Report};
 use mainstay_api::condition::{self, Condition};
 use mainstay_apply::{Effect, Expect, Patch, Recorder, WriteError, Writer};
+use mainstay_diagnostics::chain;
 use mainstay_objects::{ObjectError, ObjectRef};
 use mainstay_runtime::{Cache, Cluster, ConnectError, Env, Key, Kinds, Optional, Outcome, Queue, Scope};
 use serde_json::Value;
@@ -23,7 +24,6 @@ use crate::events::Events;
 use crate::extension::record::{EXTENSION_LABEL, History};
 use crate::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 use crate::text::bounded;
-use mainstay_diagnostics::chain;
 
 /// The name of the ClusterOperator.
 const NAME: &str = "olm";

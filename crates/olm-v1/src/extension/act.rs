@@ -6,12 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use mainstay_apply::{Effect, Expect, Failed, Patch, Propagation, Reason, WriteError, Writer};
+use mainstay_diagnostics::chain;
 use mainstay_objects::{ObjectRef, Owner};
 use serde_json::Value;
 
 use super::plan::{Action, Change, GATED, Plan, Planned};
 use super::record::{self, History, Notes, RecordError, Revision, State};
-use mainstay_diagnostics::chain;
 
 /// The field manager of everything that is applied.
 pub const FIELD_MANAGER: &str = "operator-controller";

@@ -11,6 +11,7 @@ use mainstay_api::condition::{self, Status};
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_catalog::{Limits, MemorySource, PackageFacts};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoredCatalog};
+use mainstay_diagnostics::chain;
 use mainstay_resolver::PackageSource;
 use mainstay_runtime::{Cache, Key};
 use tokio::sync::Notify;
@@ -24,7 +25,6 @@ use crate::catalog_secrets::pull_secret;
 use crate::jobs::{Asked, Jobs, Terms};
 use crate::registries::authorities;
 use crate::setup::SetupError;
-use mainstay_diagnostics::chain;
 
 /// How much content one catalog may have, in bytes.
 const CONTENT_BYTES: usize = 1 << 30;

@@ -13,6 +13,7 @@ use kube::{Client, ResourceExt};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{WriteError, Writer};
 use mainstay_bundle::Bundle;
+use mainstay_diagnostics::chain;
 use mainstay_objects::ObjectRef;
 use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::joint::Provided;
@@ -26,7 +27,6 @@ use super::plan::account_name;
 use super::record::{EXTENSION_LABEL, History};
 use super::rollback::{Instances, LOOKED_AT};
 use crate::gates::FeatureGates;
-use mainstay_diagnostics::chain;
 
 /// Where bundle images come from.
 #[async_trait]

@@ -16,6 +16,7 @@ use kube::api::GroupVersionKind;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::Writer;
 use mainstay_bundle::Bundle;
+use mainstay_diagnostics::chain;
 use mainstay_runtime::{AccountError, Cache, Key, Outcome};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +31,6 @@ use super::super::record::{History, Record};
 use super::super::watches::{Identity, Watches};
 use super::{BundlePulls, ExtensionError, Extensions};
 use crate::jobs::{Asked, origin};
-use mainstay_diagnostics::chain;
 
 /// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
 pub(super) const ROUNDS: usize = 12;

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use mainstay_api::lifecycle::ChangePlanPhase;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::Writer;
+use mainstay_diagnostics::chain;
 use mainstay_runtime::{Key, Outcome};
 use serde_json::Value;
 
@@ -19,7 +20,6 @@ use super::super::watches::Watches;
 use super::super::{lifecycle, object};
 use super::decide::{Decided, kinds};
 use super::{ExtensionError, Extensions};
-use mainstay_diagnostics::chain;
 
 /// Times are kept in whole seconds, so that one is over a moment later.
 const LOOK: Duration = Duration::from_secs(5);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_diagnostics::chain;
 use mainstay_runtime::{AccountError, Outcome};
 use serde_json::Value;
 
@@ -13,7 +14,6 @@ use super::super::observe::Observer;
 use super::super::plan::{Plan, Reason, Verdict, release};
 use super::decide::ROUNDS;
 use super::{ExtensionError, Extensions};
-use mainstay_diagnostics::chain;
 
 impl Extensions {
     /// Lets go of what is to stay. Nothing is left to do when there is no answer; until then the finalizers hold the extension.

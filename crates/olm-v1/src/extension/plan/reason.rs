@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use mainstay_diagnostics::chain;
 use mainstay_objects::{NotOurs, ObjectRef};
 use mainstay_resolver::joint::{Conflict, FactKind};
 use mainstay_resolver::{Refusal, Resolution};
@@ -18,7 +19,6 @@ use super::super::permissions::Report;
 use super::super::record::RolledBack;
 use super::super::rollback::Class;
 use super::ContentError;
-use mainstay_diagnostics::chain;
 
 /// Why a plan does not reach what is wanted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
