@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use mainstay_objects::{NotOurs, ObjectError, ObjectRef};
 use mainstay_runtime::{KindError, NotLeading};
 use serde_json::Value;
-
-use mainstay_objects::{NotOurs, ObjectError, ObjectRef};
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

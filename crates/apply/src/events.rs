@@ -10,13 +10,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use jiff::{SignedDuration, Timestamp};
+use mainstay_objects::{ObjectError, ObjectRef, Patch};
 use mainstay_runtime::Env;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{Patch, WriteError, Writer};
-
-use mainstay_objects::{ObjectError, ObjectRef};
+use crate::{WriteError, Writer};
 
 /// Events that wait to be written; more are dropped.
 const WAITING: usize = 1_000;

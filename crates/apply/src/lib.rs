@@ -18,8 +18,8 @@ mod writer;
 
 pub use error::{Reason, Verb, WriteError};
 pub use events::{EventKind, Recorder};
-pub use steps::{Done, Effect, Failed, Step, Until};
-pub use writer::{Expect, Patch, Propagation, Pruned, Writer};
+pub use steps::{Done, Effect, Failed};
+pub use writer::{Pruned, Writer};
 
 use kube::api::GroupVersionKind;
 use mainstay_objects::ObjectRef;

@@ -3,12 +3,11 @@
 use http::{Method, Request};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
+use mainstay_objects::ObjectRef;
 use mainstay_runtime::{NotLeading, Served};
 use serde_json::Value;
 
 use crate::{Verb, WriteError};
-
-use mainstay_objects::ObjectRef;
 
 /// The largest answer that is read: no single object is larger.
 const LARGEST: usize = 64 * 1024 * 1024;

@@ -1,92 +1,9 @@
-//! Steps: what was decided, in order, and what came of it.
+//! Carrying out steps in order, and what came of each.
 
-use std::time::Duration;
-
+use mainstay_objects::{Health, Step, health};
 use serde_json::Value;
 
-use crate::{Expect, Patch, Propagation, Reason, WriteError, Writer};
-
-use mainstay_objects::{Health, ObjectRef, Owner, health};
-
-/// One thing to do.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Makes an object that must not exist.
-    Create(Value),
-    /// Makes an object that must not exist, by a request that names it ([`Writer::create_named`]).
-    CreateNamed(Value),
-    /// Makes an object unless there is one already, which is then left as it is.
-    CreateOnce(Value),
-    /// Server-side apply.
-    Apply {
-        /// The fields that are wanted.
-        object: Value,
-        /// Whether conflicts with other field managers are won.
-        force: bool,
-        /// What the object must be.
-        expect: Expect,
-    },
-    /// Server-side apply of an object that must be the owner's, or new.
-    ApplyOwned {
-        /// The fields that are wanted, without the owner's marks.
-        object: Value,
-        /// Whose it is.
-        owner: Owner,
-    },
-    /// A patch.
-    Patch {
-        /// Of what.
-        object: ObjectRef,
-        /// The subresource, or empty.
-        subresource: String,
-        /// The patch.
-        patch: Patch,
-    },
-    /// Deletes an object; there being none is fine.
-    Delete {
-        /// Which.
-        object: ObjectRef,
-        /// What it must be.
-        expect: Expect,
-        /// What becomes of its dependents.
-        propagation: Propagation,
-    },
-    /// Deletes those that exist and are the owner's.
-    Prune {
-        /// Which, in the order of removal.
-        objects: Vec<ObjectRef>,
-        /// Whose they must be.
-        owner: Owner,
-    },
-    /// Waits; left out of dry runs, where nothing would come.
-    Wait {
-        /// For what object.
-        object: ObjectRef,
-        /// What it is to become.
-        until: Until,
-        /// How long at most.
-        timeout: Duration,
-    },
-    /// Looks once whether an object is as it should be ([`crate::health`]), and stops here where it is not: whoever asks again is woken
-    /// by the object. Left out of dry runs.
-    Probe(ObjectRef),
-}
-
-/// What is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// It is as it should be ([`crate::health`]).
-    Healthy,
-    /// It does not exist.
-    Gone,
-    /// It reports a condition.
-    Condition {
-        /// Its type.
-        name: String,
-        /// Its status.
-        status: String,
-    },
-}
+use crate::{Reason, WriteError, Writer};
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures::{TryStreamExt, pin_mut};
 use http::{Method, Request};
 use kube::core::{GroupVersionKind, WatchEvent};
+use mainstay_objects::{Expect, Health, ObjectError, ObjectRef, Owner, Patch, Propagation, Until, asks_to_be_kept, health, meta};
 use mainstay_runtime::{Kinds, Served};
 use serde_json::{Value, json};
 
 use crate::managed::adopted;
 use crate::request::{Answer, Call, collection, path, with_query};
-use crate::{Effect, Reason, Until, Verb, WriteError};
-use mainstay_objects::{Health, ObjectError, ObjectRef, Owner, asks_to_be_kept, health};
+use crate::{Effect, Reason, Verb, WriteError};
 
 /// Between two looks at a server that ends watches at once, or does not name a kind yet.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
@@ -27,68 +27,6 @@ pub struct Writer {
     kinds: Kinds,
     manager: String,
     dry_run: bool,
-}
-
-/// What the object must be for a write to happen; empty for whatever it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expect {
-    /// This very object, and not one made again under its name.
-    pub uid: Option<String>,
-    /// In this state.
-    pub resource_version: Option<String>,
-    /// Or in another state that says the same but for its status: what was seen, without that ([`Expect::as_seen`]).
-    pub content: Option<Box<Value>>,
-}
-
-impl Expect {
-    /// The object as it was seen.
-    pub fn uid_of(live: &Value) -> Self {
-        Self { uid: meta(live, "uid"), ..Self::default() }
-    }
-
-    /// The object exactly as it was seen.
-    pub fn exactly(live: &Value) -> Self {
-        Self { uid: meta(live, "uid"), resource_version: meta(live, "resourceVersion"), content: None }
-    }
-
-    /// The object as it was seen, whatever has been reported in its status since.
-    pub fn as_seen(live: &Value) -> Self {
-        Self { content: Some(Box::new(content(live))), ..Self::exactly(live) }
-    }
-
-    /// The same expectation of the object as it is now, where nothing but its status has changed since.
-    fn renewed(&self, live: &Value) -> Option<Self> {
-        let seen = self.content.as_deref()?;
-        (self.uid == meta(live, "uid") && *seen == content(live))
-            .then(|| Self { resource_version: meta(live, "resourceVersion"), ..self.clone() })
-    }
-
-    fn members(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        self.uid.iter().map(|uid| ("uid", uid)).chain(self.resource_version.iter().map(|version| ("resourceVersion", version)))
-    }
-}
-
-/// A patch and its format.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Patch {
-    /// JSON Patch: a list of operations.
-    Json(Value),
-    /// JSON Merge Patch.
-    Merge(Value),
-    /// Strategic Merge Patch.
-    Strategic(Value),
-}
-
-/// What becomes of the dependents of a deleted object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Propagation {
-    /// They are deleted afterwards.
-    #[default]
-    Background,
-    /// They are deleted first.
-    Foreground,
-    /// They stay.
-    Orphan,
 }
 
 /// What a prune did.
@@ -548,22 +486,6 @@ fn settled(object: &ObjectRef, live: Option<&Value>, until: &Until, state: &mut 
             Ok((own == Some(status.as_str())).then(|| live.clone()))
         }
     }
-}
-
-/// What an object says but for its status, and for what every write of it changes.
-fn content(live: &Value) -> Value {
-    let mut object = live.clone();
-    if let Value::Object(map) = &mut object {
-        map.remove("status");
-        if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
-            metadata.retain(|key, _| !matches!(key.as_str(), "managedFields" | "resourceVersion" | "generation"));
-        }
-    }
-    object
-}
-
-fn meta(object: &Value, key: &str) -> Option<String> {
-    object.get("metadata")?.get(key)?.as_str().map(str::to_owned)
 }
 
 fn finalizers(object: &Value) -> Vec<String> {

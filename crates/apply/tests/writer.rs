@@ -10,9 +10,9 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
-use mainstay_apply::{Effect, EventKind, Expect, Patch, Propagation, Reason, Recorder, Step, Until, WriteError, Writer};
+use mainstay_apply::{Effect, EventKind, Reason, Recorder, WriteError, Writer};
 use mainstay_merge::merge_patch;
-use mainstay_objects::{ObjectRef, Owner, stale};
+use mainstay_objects::{Expect, ObjectRef, Owner, Patch, Propagation, Step, Until, stale};
 use mainstay_runtime::{Clock, Cluster, Env, Kinds};
 use serde_json::{Value, json};
 

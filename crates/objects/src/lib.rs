@@ -5,15 +5,23 @@
 //!   Value ──┬── ObjectRef   which object (kind, namespace, name)
 //!           ├── Owner       whose it is, and the marks that say so
 //!           ├── order       what is installed before what, and removed after it
-//!           └── health      ready, waiting or failed, by its own status
+//!           ├── health      ready, waiting or failed, by its own status
+//!           └── Step        what is to be done to it, and what it must be for that
+//!   labels ──── LabelSelector   which objects are chosen
 //! ```
 
+mod expect;
 mod health;
 mod object;
 mod order;
 mod owner;
+mod selector;
+mod step;
 
+pub use expect::{Expect, meta};
 pub use health::{Health, health};
 pub use object::{ObjectError, ObjectRef};
 pub use order::{delete_order, install_order, phase, stale};
 pub use owner::{NotOurs, Owner, asks_to_be_kept};
+pub use selector::{LabelSelector, SelectorError, SelectorOperator, SelectorRequirement};
+pub use step::{Patch, Propagation, Step, Until};

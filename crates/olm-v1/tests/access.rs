@@ -1,11 +1,12 @@
 //! The API of an extension and of its custom resources, as the people of a cluster meet it: definitions, defaults, rules, and rights.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value)]
 
+use mainstay_objects::Patch;
+
 use crate::scene::{Content, files};
 use crate::support;
 use crate::support::bench::{Bench, ask, wish};
 use crate::support::{Api, extension, namespace, place};
-use mainstay_apply::Patch;
 use mainstay_runtime::{Cluster, Env};
 use mainstay_workloads::Options;
 use serde_json::{Value, json};

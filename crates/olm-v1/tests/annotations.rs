@@ -2,6 +2,8 @@
 //! single catalogs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use mainstay_objects::{Expect, ObjectRef, Patch, Step};
+
 use crate::scene;
 use std::sync::Arc;
 
@@ -14,8 +16,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use insta::assert_snapshot;
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, MADE_FOR, MISSING_NAMESPACE, ON_DELETE, PULL_SECRET};
-use mainstay_apply::{Expect, Patch, Step};
-use mainstay_objects::ObjectRef;
 use mainstay_oci::ClientConfig;
 use mainstay_oci::registry::{Access, Options};
 use mainstay_olm_v1::extension::facts::{Answer, Fact, Live};

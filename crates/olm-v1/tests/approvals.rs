@@ -1,10 +1,10 @@
 //! Approvals and dependencies with the real controllers: what is kept, what wakes whom, and what the API lets nobody do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use mainstay_objects::{ObjectRef, Patch};
+
 use crate::support::bench::{Bench, wish};
 use crate::support::{catalog, catalog_image, catalog_object, condition, extension, place};
-use mainstay_apply::Patch;
-use mainstay_objects::ObjectRef;
 use mainstay_oci::ClientConfig;
 use serde_json::{Value, json};
 

@@ -1,11 +1,12 @@
 //! Whatever people get wrong: the condition says what and why, and nothing that ran before stops.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use mainstay_objects::{Expect, Patch, Propagation};
+
 use crate::scene::{Content, files};
 use crate::support;
 use crate::support::bench::{Bench, wish};
 use crate::support::{condition, extension, extension_object, place};
-use mainstay_apply::{Expect, Patch, Propagation};
 use serde_json::{Value, json};
 
 const RBAC: &str = "rbac.authorization.k8s.io";

@@ -49,7 +49,7 @@ impl World {
     /// Changes the spec, so that the tag is looked at now.
     async fn poll(&self, name: &str, minutes: u32) {
         let patch = json!({"spec": {"source": {"image": {"pollIntervalMinutes": minutes}}}});
-        self.api.admin.patch(&catalog(name), "", &mainstay_apply::Patch::Merge(patch)).await.unwrap();
+        self.api.admin.patch(&catalog(name), "", &mainstay_objects::Patch::Merge(patch)).await.unwrap();
     }
 
     async fn get(&self, path: &str) -> (u16, String) {
@@ -161,7 +161,7 @@ async fn a_catalog_lives() {
     assert!(world.get(all).await.1.contains("widgets.v5.0.0"));
 
     // Switched off, it is as if it were not there; switched on, it is unpacked again.
-    let mode = |mode: &str| mainstay_apply::Patch::Merge(json!({"spec": {"availabilityMode": mode}}));
+    let mode = |mode: &str| mainstay_objects::Patch::Merge(json!({"spec": {"availabilityMode": mode}}));
     world.api.admin.patch(&catalog("test"), "", &mode("Unavailable")).await.unwrap();
     let off = world.api.until(&catalog("test"), |object| condition(object, "Serving")["reason"] == "UserSpecifiedUnavailable").await;
     assert_eq!(condition(&off, "Serving")["status"], "False");

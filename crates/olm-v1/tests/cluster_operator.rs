@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mainstay_objects::{ObjectRef, Patch};
+
 use crate::support::{self, Api, SYSTEM, condition, extension_object, place};
 use axum::http::Extensions;
 use jiff::Timestamp;
@@ -11,9 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::GroupVersionKind;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_apiserver::TrustedIdentity;
-use mainstay_apply::Patch;
 use mainstay_bundle::Bundle;
-use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::cluster_operator::catalogs::{self, openshift};
 use mainstay_olm_v1::cluster_operator::compat::{self, Blocked, Deployed, Platform, aggregate, blocks, judge, max_version};
 use mainstay_olm_v1::cluster_operator::deployments::{self, COPIED};

@@ -3,6 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use mainstay_apply::Writer;
+use mainstay_objects::{Expect, Patch};
+
 use crate::scene::{Content, files};
 use crate::support::bench::{Bench, wish};
 use crate::support::{operator_controller, place};
@@ -10,7 +13,6 @@ use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use mainstay_apply::{Expect, Patch, Writer};
 use mainstay_runtime::Cluster;
 use serde_json::{Value, json};
 

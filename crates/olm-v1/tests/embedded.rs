@@ -87,7 +87,7 @@ impl World {
     }
 
     async fn apply(&self, object: Value) -> Value {
-        self.admin.apply(&object, true, &mainstay_apply::Expect::default()).await.unwrap_or_else(|error| panic!("{error:?}: {object}")).0
+        self.admin.apply(&object, true, &mainstay_objects::Expect::default()).await.unwrap_or_else(|error| panic!("{error:?}: {object}")).0
     }
 
     async fn get(&self, place: &ObjectRef) -> Option<Value> {
@@ -288,9 +288,9 @@ async fn an_extension_lives_from_install_to_removal() {
     assert!(world.get(&place("v1", "ConfigMap", "widgets", "old-settings")).await.is_some());
 
     // What is deleted by hand returns; what is changed by hand is put back.
-    world.admin.delete(&deployment, &mainstay_apply::Expect::default(), mainstay_apply::Propagation::Background).await.unwrap();
+    world.admin.delete(&deployment, &mainstay_objects::Expect::default(), mainstay_objects::Propagation::Background).await.unwrap();
     world.until(&deployment, |object| !object.is_null() && object["metadata"]["uid"] != live["metadata"]["uid"]).await;
-    world.admin.patch(&deployment, "", &mainstay_apply::Patch::Merge(json!({"spec": {"replicas": 0}}))).await.unwrap();
+    world.admin.patch(&deployment, "", &mainstay_objects::Patch::Merge(json!({"spec": {"replicas": 0}}))).await.unwrap();
     world.until(&deployment, |object| object["spec"]["replicas"] == 1).await;
 
     // A custom resource survives the upgrade; what the new bundle does not hold goes.
@@ -321,7 +321,11 @@ async fn an_extension_lives_from_install_to_removal() {
 
     // Removal takes the finalizers off; the garbage collector does the rest.
     for name in ["widgets-again", "widgets"] {
-        world.admin.delete(&extension(name), &mainstay_apply::Expect::default(), mainstay_apply::Propagation::Background).await.unwrap();
+        world
+            .admin
+            .delete(&extension(name), &mainstay_objects::Expect::default(), mainstay_objects::Propagation::Background)
+            .await
+            .unwrap();
         world.gone(&extension(name)).await;
     }
     world.end().await;

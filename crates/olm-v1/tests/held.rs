@@ -1,10 +1,10 @@
 //! What is installed is held in place, whatever becomes of catalogs and registries.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use mainstay_objects::{ObjectRef, Patch};
+
 use crate::support::bench::{Bench, wish};
 use crate::support::{catalog, catalog_object, condition, extension, place};
-use mainstay_apply::Patch;
-use mainstay_objects::ObjectRef;
 use serde_json::{Value, json};
 
 /// A bundle with a Deployment, an account and a ConfigMap.

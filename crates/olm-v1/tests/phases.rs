@@ -1,8 +1,9 @@
 //! Phases: what comes before what, where a gate stands, and what an attempt that waits at it does next.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use mainstay_objects::Step;
+
 use crate::scene::{Content, Scene};
-use mainstay_apply::Step;
 use mainstay_olm_v1::extension::plan::{Action, Change, GATED};
 use mainstay_olm_v1::extension::record::State;
 use serde_json::{Value, json};

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use mainstay_objects::ObjectRef;
+
 use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, rights, table};
 use insta::assert_snapshot;
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, MISSING_NAMESPACE};
-use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::facts::{CatalogContent, Live, PullFailure};
 use mainstay_olm_v1::extension::plan::{Action, Verdict};
 use mainstay_olm_v1::extension::policies::PolicyFact;

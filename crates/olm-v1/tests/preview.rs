@@ -4,12 +4,13 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use mainstay_objects::ObjectRef;
+
 use crate::scene::{self, Content, Scene, catalog, files, image, table};
 use insta::assert_snapshot;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
-use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::cluster_operator::compat::Platform;
 use mainstay_olm_v1::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Live, Snapshot};
 use mainstay_olm_v1::extension::plan::{Plan, plan};

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::scene::Scene;
 use mainstay_objects::ObjectRef;
+
+use crate::scene::Scene;
 use mainstay_olm_v1::extension::dependencies::Dependent;
 use mainstay_olm_v1::extension::record::{InstalledBundle, Record};
 use mainstay_olm_v1::extension::removal::{Counted, Facts, needed_by, preview};

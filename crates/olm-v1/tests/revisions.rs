@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use mainstay_objects::{ObjectRef, Patch};
+
 use crate::scene::{Content, files};
 use crate::support::{
     Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
@@ -16,8 +18,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::GroupVersionKind;
-use mainstay_apply::Patch;
-use mainstay_objects::ObjectRef;
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
 use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History, KEPT, State};

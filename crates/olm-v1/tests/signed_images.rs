@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::PathBuf;
 
+use mainstay_objects::Patch;
+
 use crate::support::{Api, catalog, catalog_image, catalog_object, catalog_text, condition, registry, setup};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mainstay_apply::Patch;
 use mainstay_oci::registry::Options;
 use mainstay_oci::{BlobStore, Client, ClientConfig, Descriptor, Digest, Reference, SignatureFiles, Tree, media_type};
 use mainstay_olm_v1::Setup;

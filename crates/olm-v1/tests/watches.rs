@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use mainstay_objects::{ObjectRef, Patch};
+
 use crate::support::bench::{Bench, wish};
 use crate::support::{operator_controller, place};
 use axum::body::Body;
@@ -13,8 +15,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use mainstay_api::olm_v1::OWNER_NAME_LABEL;
-use mainstay_apply::Patch;
-use mainstay_objects::ObjectRef;
 use mainstay_runtime::Cluster;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -23,7 +23,6 @@ mod obstacles;
 mod refusal;
 mod request;
 mod resolve;
-mod selector;
 
 pub use edges::{Edge, EdgeKind};
 pub use hints::{Change, Hint};
@@ -31,4 +30,3 @@ pub use obstacles::{Obstacle, ObstacleKind, why_not_newer};
 pub use refusal::{CatalogReport, Refusal, RefusalKind};
 pub use request::{CandidateCatalog, CatalogState, InstalledBundle, ModelSource, PackageSource, Request, UpgradeConstraintPolicy};
 pub use resolve::{Choice, DeprecationMessages, Resolution, resolve};
-pub use selector::{LabelSelector, SelectorError, SelectorOperator, SelectorRequirement};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mainstay_catalog::{Catalog, Index, PackageFacts, PropertyFacts};
 
-use crate::selector::LabelSelector;
+use mainstay_objects::LabelSelector;
 
 /// What a ClusterExtension wants (OLM1-SEL-01).
 #[derive(Debug, Clone, Default)]

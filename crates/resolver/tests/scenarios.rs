@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use mainstay_catalog::{
     Bundle, BundleName, Catalog, Channel, ChannelName, Deprecation, Deprecations, Entry, Package, PackageName, Property, Reference,
 };
+use mainstay_objects::{LabelSelector, SelectorRequirement};
 use mainstay_resolver::{
-    CandidateCatalog, CatalogState, Change, InstalledBundle, LabelSelector, ModelSource, PackageSource, Request, SelectorRequirement,
-    UpgradeConstraintPolicy, resolve,
+    CandidateCatalog, CatalogState, Change, InstalledBundle, ModelSource, PackageSource, Request, UpgradeConstraintPolicy, resolve,
 };
 use proptest::prelude::*;
 use serde_json::json;

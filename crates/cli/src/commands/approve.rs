@@ -8,9 +8,8 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use mainstay_api::lifecycle::{AlongRef, BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangeSummary};
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
-use mainstay_apply::{Patch, Step};
 use mainstay_bundle::rights::{Grant, Installer, manifests};
-use mainstay_objects::ObjectRef;
+use mainstay_objects::{ObjectRef, Patch, Step};
 use mainstay_olm_v1::extension::approval::along_ref;
 use serde_json::{Value, json};
 

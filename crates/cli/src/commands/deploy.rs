@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use mainstay_api::manifests;
-use mainstay_apply::{Effect, Expect, Reason, Until, WriteError, Writer};
+use mainstay_apply::{Effect, Reason, WriteError, Writer};
 use mainstay_diagnostics::counted;
-use mainstay_objects::ObjectRef;
+use mainstay_objects::{Expect, ObjectRef, Until};
 use mainstay_olm_v1::cluster_operator;
 use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1, Writes, lent};
 use mainstay_olm_v1::gates::{FeatureGates, Profile};

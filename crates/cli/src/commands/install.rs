@@ -1,7 +1,7 @@
 //! `mainstay install`: an extension with an account of its own (MS-CLI-05).
 
 use clap::Args;
-use mainstay_apply::{Expect, Step};
+use mainstay_objects::{Expect, Step};
 use serde_json::Value;
 
 use super::flags::{Carrying, goes_on};

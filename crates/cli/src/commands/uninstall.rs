@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
-use mainstay_apply::{Expect, Patch, Propagation, Until};
 use mainstay_diagnostics::counted;
-use mainstay_objects::ObjectRef;
+use mainstay_objects::{Expect, ObjectRef, Patch, Propagation, Until};
 use mainstay_olm_v1::extension::owned::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Tie};
 use mainstay_olm_v1::extension::plan::Stays;
 use mainstay_olm_v1::extension::preview::{self, Problem};

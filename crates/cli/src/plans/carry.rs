@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Api, Patch, PatchParams};
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::Expect;
+use mainstay_objects::Expect;
 use serde_json::Value;
 
 use super::{Change, Planned, Write, make};

@@ -3,8 +3,8 @@
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
-use mainstay_apply::{Expect, Patch, Propagation, Reason, Step, WriteError, Writer};
-use mainstay_objects::ObjectRef;
+use mainstay_apply::{Reason, WriteError, Writer};
+use mainstay_objects::{Expect, ObjectRef, Patch, Propagation, Step};
 use mainstay_olm_v1::extension::act::FIELD_MANAGER;
 use mainstay_olm_v1::extension::plan::{Change as How, Planned as ClusterStep};
 use mainstay_olm_v1::extension::preview::Verification;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use axum::http::Extensions;
 use mainstay_apiserver::TrustedIdentity;
-use mainstay_apply::{Expect, Propagation, Until, Writer};
-use mainstay_objects::ObjectRef;
+use mainstay_apply::Writer;
+use mainstay_objects::{Expect, ObjectRef, Propagation, Until};
 use mainstay_olm_v1::cluster_operator::{self, catalogs::openshift};
 use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER};
 use mainstay_olm_v1::{Setup, Surroundings};

@@ -5,9 +5,9 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
-use mainstay_apply::{Effect, Expect, Failed, Patch, Propagation, Reason, WriteError, Writer};
+use mainstay_apply::{Effect, Failed, Reason, WriteError, Writer};
 use mainstay_diagnostics::chain;
-use mainstay_objects::{ObjectRef, Owner};
+use mainstay_objects::{Expect, ObjectRef, Owner, Patch, Propagation};
 use serde_json::Value;
 
 use super::plan::{Action, Change, GATED, Plan, Planned};

@@ -14,10 +14,9 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use mainstay_api::lifecycle::{BundleRef, ResolveDependencies};
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
+use mainstay_objects::LabelSelector;
 use mainstay_resolver::joint::{Added, Conflict, Problem, Provided, Solution, Wish, solve};
-use mainstay_resolver::{
-    CandidateCatalog, CatalogState, Choice, InstalledBundle, LabelSelector, Request, Resolution, UpgradeConstraintPolicy,
-};
+use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
 
 use super::approval::{Along, made_along};
 use super::explain::candidates;

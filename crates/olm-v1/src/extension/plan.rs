@@ -12,9 +12,8 @@ mod release;
 mod steps;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
-use mainstay_apply::Step;
 use mainstay_bundle::{Bundle, Config, ConfigError, Refusal, RenderError, RenderOptions, gates, render};
-use mainstay_objects::{ObjectRef, Owner, install_order};
+use mainstay_objects::{ObjectRef, Owner, Step, install_order};
 use mainstay_resolver::Resolution;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mainstay_api::olm_v1::{OWNER_KIND_LABEL, OWNER_NAME_LABEL};
-use mainstay_resolver::LabelSelector;
+use mainstay_objects::LabelSelector;
 use serde_json::Value;
 
 /// What a cluster says of its simulated nodes.

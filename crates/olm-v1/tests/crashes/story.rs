@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mainstay_apply::Patch;
+use mainstay_objects::Patch;
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
 use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History, State};

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mainstay_api::lifecycle::ON_DELETE;
-use mainstay_apply::Patch;
-use mainstay_objects::ObjectRef;
+use mainstay_objects::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1::extension::plan::FINALIZERS;
 use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History};

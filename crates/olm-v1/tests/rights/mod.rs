@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use mainstay_objects::{Expect, ObjectRef, Propagation};
+
 use crate::support::{Api, extension_object, namespace, operator_controller};
 use case::{Case, cases, every, is_wild, stands_for_rules};
 use kube::Client;
-use mainstay_apply::{Expect, Propagation};
 use mainstay_bundle::rights::Grant;
-use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::object;
 use mainstay_olm_v1::extension::permissions::Report;
 use mainstay_rbac::{PolicyRule, breakdown, covers};
@@ -101,7 +101,7 @@ async fn prove(api: &Api, case: &Case, client: &Client, taking: Taking, cluster:
         let target = ObjectRef::of(object).unwrap();
         if requests::is_binding(object) && object["subjects"].as_array().is_some_and(|all| all.iter().any(|each| each["kind"] == "Group")) {
             // What the bundle lets everybody do, its installer among them, must not hide what the installer needs before.
-            api.admin.patch(&target, "", &mainstay_apply::Patch::Merge(json!({"subjects": null}))).await.unwrap();
+            api.admin.patch(&target, "", &mainstay_objects::Patch::Merge(json!({"subjects": null}))).await.unwrap();
         }
         let mut current = api.get(&target).await.unwrap_or_default();
         if !current.is_null() {
@@ -113,7 +113,7 @@ async fn prove(api: &Api, case: &Case, client: &Client, taking: Taking, cluster:
     for role in case.objects.iter().filter(|object| object["aggregationRule"].is_object()) {
         // As the aggregating controller would.
         let rules = json!({"rules": GATHERED.clone()});
-        api.admin.patch(&ObjectRef::of(role).unwrap(), "", &mainstay_apply::Patch::Merge(rules)).await.unwrap();
+        api.admin.patch(&ObjectRef::of(role).unwrap(), "", &mainstay_objects::Patch::Merge(rules)).await.unwrap();
     }
     for (object, current) in case.objects.iter().zip(&live).filter(|(_, current)| !current.is_null()) {
         if let Some(refused) = try_verb(client, "update", object, &with_version(api, current).await, false).await {
@@ -215,7 +215,7 @@ async fn roles(api: &Api) -> Vec<Value> {
             if role["aggregationRule"].is_object() {
                 role["rules"] = GATHERED.clone();
                 let rules = json!({"rules": role["rules"]});
-                api.admin.patch(&ObjectRef::of(&role).unwrap(), "", &mainstay_apply::Patch::Merge(rules)).await.unwrap();
+                api.admin.patch(&ObjectRef::of(&role).unwrap(), "", &mainstay_objects::Patch::Merge(rules)).await.unwrap();
             }
             all.push(role);
         }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mainstay_apply::{Expect, Propagation, Step};
+use mainstay_objects::{Expect, ObjectRef, Propagation, Step};
 
-use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::object;
 use serde_json::Value;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::http::Extensions;
 use mainstay_apiserver::{Config, Server, TrustedIdentity};
-use mainstay_apply::{Expect, Propagation, Reason, Writer};
-use mainstay_objects::ObjectRef;
+use mainstay_apply::{Reason, Writer};
+use mainstay_objects::{Expect, ObjectRef, Propagation};
 use mainstay_oci::{BlobStore, Client as Registries, ClientConfig, Image, ImageBuilder, Reference};
 use mainstay_olm_v1::Setup;
 use mainstay_olm_v1::gates::{FeatureGates, Profile};

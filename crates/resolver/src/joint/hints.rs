@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use mainstay_objects::LabelSelector;
 use mainstay_versions::Version;
 
 use super::conflict::{Conflict, Fact, FactKind, JointHint};
@@ -13,7 +14,6 @@ use super::{Problem, Wish};
 use crate::hints::Change;
 use crate::request::{CatalogState, Request, UpgradeConstraintPolicy};
 use crate::resolve::Choice;
-use crate::selector::LabelSelector;
 
 /// Hints that are given.
 const MOST_HINTS: usize = 8;

@@ -18,10 +18,9 @@ use std::collections::BTreeMap;
 use mainstay_catalog::{
     Bundle, BundleName, Catalog, Channel, ChannelName, Deprecation, Deprecations, Entry, Package, PackageName, Property, Reference,
 };
+use mainstay_objects::{LabelSelector, SelectorRequirement};
 use mainstay_resolver::joint::{Problem, Provided, Wish};
-use mainstay_resolver::{
-    CandidateCatalog, CatalogState, InstalledBundle, LabelSelector, ModelSource, Request, SelectorRequirement, UpgradeConstraintPolicy,
-};
+use mainstay_resolver::{CandidateCatalog, CatalogState, InstalledBundle, ModelSource, Request, UpgradeConstraintPolicy};
 use serde_json::{Value, json};
 
 pub const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";

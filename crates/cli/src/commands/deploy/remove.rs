@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::api::GroupVersionKind;
-use mainstay_apply::{Expect, Propagation, Until, WriteError, Writer};
+use mainstay_apply::{WriteError, Writer};
 use mainstay_diagnostics::counted;
-use mainstay_objects::ObjectRef;
+use mainstay_objects::{Expect, ObjectRef, Propagation, Until};
 use mainstay_olm_v1::deployment::{MANAGED_BY, PULL_SECRET_ROLE, catalog_webhook};
 use mainstay_olm_v1::manifests::TOKEN_LABEL;
 use mainstay_runtime::KindError;

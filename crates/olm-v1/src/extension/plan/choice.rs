@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use mainstay_api::olm_v1::{ClusterExtension, UpgradeConstraintPolicy};
 use mainstay_bundle::{Bundle, gates};
-use mainstay_resolver::{
-    CandidateCatalog, CatalogState, LabelSelector, PackageSource, RefusalKind, Request, Resolution, SelectorRequirement, resolve,
-};
+use mainstay_objects::{LabelSelector, SelectorRequirement};
+use mainstay_resolver::{CandidateCatalog, CatalogState, PackageSource, RefusalKind, Request, Resolution, resolve};
 use serde_json::json;
 
 use super::super::dependencies::{joins, together, wanting};

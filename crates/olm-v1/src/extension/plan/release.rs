@@ -12,8 +12,7 @@
 
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_apply::{Patch, Step};
-use mainstay_objects::ObjectRef;
+use mainstay_objects::{ObjectRef, Patch, Step};
 use serde_json::{Value, json};
 
 use super::super::facts::{Answer, Fact, Live, Snapshot};

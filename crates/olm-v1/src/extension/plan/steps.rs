@@ -13,9 +13,8 @@
 
 use std::time::Duration;
 
-use mainstay_apply::{Expect, Propagation, Step, Until};
+use mainstay_objects::{Expect, ObjectRef, Owner, Propagation, Step, Until, phase, stale};
 
-use mainstay_objects::{ObjectRef, Owner, phase, stale};
 use serde_json::Value;
 
 use super::super::facts::Live;
