@@ -27,10 +27,10 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
     ("faces", &[&["cli"]]),
 ];
 
-/// What a domain crate must not come to know, directly or through others: runtimes, clients, sockets.
+/// Packages that no domain crate may depend on, directly or through others: runtimes, clients, sockets.
 const IMPURE: [&str; 8] = ["tokio", "kube", "kube-client", "hyper", "reqwest", "axum", "tonic", "rustix"];
 
-/// What a package needs to be built, by name: its normal dependencies.
+/// Normal dependencies of every package, by name.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(env!("CARGO"))
@@ -94,7 +94,7 @@ fn crates_depend_on_lower_floors_only() {
     assert!(homeless.is_empty(), "{homeless:?} are on no floor: say in FLOORS where they belong");
 }
 
-/// A domain crate knows no runtime, no client and no socket, whatever its dependencies bring along.
+/// A domain crate knows no runtime, no client and no socket, directly or through its dependencies.
 #[test]
 fn domain_crates_are_pure() {
     let dependencies = dependencies();

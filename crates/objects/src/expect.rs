@@ -1,8 +1,8 @@
-//! What an object must be for a write to happen.
+//! Preconditions of a write: the object that was seen.
 
 use serde_json::Value;
 
-/// What the object must be for a write to happen; empty for whatever it is.
+/// Preconditions of a write; empty for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
     /// This very object, and not one made again under its name.
@@ -24,7 +24,7 @@ impl Expect {
         Self { uid: meta(live, "uid"), resource_version: meta(live, "resourceVersion"), content: None }
     }
 
-    /// The object as it was seen, whatever has been reported in its status since.
+    /// The object as it was seen; its status may have changed since.
     pub fn as_seen(live: &Value) -> Self {
         Self { content: Some(Box::new(content(live))), ..Self::exactly(live) }
     }
@@ -42,7 +42,7 @@ impl Expect {
     }
 }
 
-/// What an object says but for its status, and for what every write of it changes.
+/// An object's content without its status and the fields that every write changes.
 fn content(live: &Value) -> Value {
     let mut object = live.clone();
     if let Value::Object(map) = &mut object {

@@ -19,16 +19,16 @@ pub enum Step {
     Apply {
         /// The fields that are wanted.
         object: Value,
-        /// Whether conflicts with other field managers are won.
+        /// Take fields that other field managers own.
         force: bool,
-        /// What the object must be.
+        /// Preconditions.
         expect: Expect,
     },
     /// Server-side apply of an object that must be the owner's, or new.
     ApplyOwned {
         /// The fields that are wanted, without the owner's marks.
         object: Value,
-        /// Whose it is.
+        /// Its owner.
         owner: Owner,
     },
     /// A patch.
@@ -44,33 +44,33 @@ pub enum Step {
     Delete {
         /// Which.
         object: ObjectRef,
-        /// What it must be.
+        /// Preconditions.
         expect: Expect,
-        /// What becomes of its dependents.
+        /// The fate of its dependents.
         propagation: Propagation,
     },
     /// Deletes those that exist and are the owner's.
     Prune {
         /// Which, in the order of removal.
         objects: Vec<ObjectRef>,
-        /// Whose they must be.
+        /// Their owner; others are left alone.
         owner: Owner,
     },
     /// Waits; left out of dry runs, where nothing would come.
     Wait {
         /// For what object.
         object: ObjectRef,
-        /// What it is to become.
+        /// The state to wait for.
         until: Until,
-        /// How long at most.
+        /// Longest wait.
         timeout: Duration,
     },
-    /// Looks once whether an object is as it should be ([`health`](crate::health)), and stops here where it is not: whoever asks again is woken
+    /// Looks once whether an object is as it should be ([`health`](crate::health)), and stops here if it is not: the next attempt is woken
     /// by the object. Left out of dry runs.
     Probe(ObjectRef),
 }
 
-/// What is waited for.
+/// A state to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
     /// It is as it should be ([`health`](crate::health)).
@@ -97,7 +97,7 @@ pub enum Patch {
     Strategic(Value),
 }
 
-/// What becomes of the dependents of a deleted object.
+/// The fate of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
     /// They are deleted afterwards.

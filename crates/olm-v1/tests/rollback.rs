@@ -167,7 +167,7 @@ fn available(scene: &mut Scene) {
     });
 }
 
-/// What a plan that is blocked says.
+/// The sentence of a plan that is blocked.
 fn blocked(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Blocked(reason) => reason.to_string(),

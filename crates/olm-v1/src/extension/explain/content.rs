@@ -89,7 +89,7 @@ pub(super) fn content(facts: &Facts, error: &ContentError, bundle: Option<&Bundl
     }
 }
 
-/// The bundle's name; one that nobody has read yet is named by the catalog.
+/// The bundle's name; the catalog's, as long as the bundle was not read.
 fn chosen_name<'a>(facts: &'a Facts, bundle: Option<&'a Bundle>) -> &'a str {
     let chosen = || Some(facts.plan.as_ref().ok()?.resolution.as_ref()?.choice.bundle.as_str());
     bundle.map(|bundle| bundle.csv.name.as_str()).or_else(chosen).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What an explanation needs beside the reason: what the catalogs have, and what the bundle grants.
+//! Facts that an explanation adds to the reason: packages of the catalogs, and the roles of the bundle.
 
 use std::sync::Arc;
 
@@ -34,19 +34,19 @@ pub fn chosen_bundle(snapshot: &Snapshot, plan: &Plan) -> Option<Arc<Bundle>> {
     snapshot.known.bundles.get(image)?.as_ref().ok().cloned()
 }
 
-/// Whether some of the missing permissions are what the bundle's own roles grant.
+/// Says whether the bundle's own roles grant some of the missing permissions.
 pub(super) fn grants_missing(snapshot: &Snapshot, plan: &Plan, report: &Report) -> bool {
     let objects = chosen_bundle(snapshot, plan).and_then(|bundle| rendered(snapshot, &bundle).ok()).unwrap_or_default();
     grants(&objects).iter().any(|granted| report.missing.values().flatten().any(|rule| overlap(rule, granted)))
 }
 
-/// What the roles among the objects grant.
+/// Rules of the roles among the objects.
 fn grants(objects: &[Value]) -> Vec<PolicyRule> {
     let roles = objects.iter().filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole");
     roles.filter_map(|role| parse_rules(role).ok()).flatten().collect()
 }
 
-/// Whether two rules have a verb and a resource in common.
+/// Says whether two rules have a verb and a resource in common.
 fn overlap(one: &PolicyRule, other: &PolicyRule) -> bool {
     let common = |one: &[String], other: &[String]| one.iter().any(|word| other.contains(word));
     common(&one.verbs, &other.verbs) && common(&one.api_groups, &other.api_groups) && common(&one.resources, &other.resources)

@@ -7,7 +7,7 @@ use mainstay_api::olm_v1::ClusterExtension;
 use super::words::{REMOVED_CRDS, held};
 use super::{Action, Explanation, Facts, Remedy, installed, name, package};
 
-/// Who else wants the package, and what can be done; nothing where nobody does any more.
+/// The other extension that wants the package, and the ways out; none if there is no such extension any more.
 pub(super) fn explain(facts: &Facts) -> Option<Explanation> {
     let extension = &*facts.snapshot.extension;
     let (own, package) = (name(extension), package(extension));

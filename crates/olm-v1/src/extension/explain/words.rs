@@ -134,8 +134,8 @@ fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
         | Reason::RollingBack { .. }
         | Reason::NoEarlierRevision(_)
         | Reason::Unhealthy(Unhealthy { earlier: Some(_), .. }) => {
-            let summary = "the newest version did not become healthy, and was rolled back";
-            let mut answer = held(facts, "rolled-back", summary.to_owned());
+            let mut answer =
+                held(facts, "rolled-back", format!("the newest version did not become healthy, and {}", way_back(reason.root())));
             answer.why.extend(lines(reason));
             let name = name(&facts.snapshot.extension);
             Some(
@@ -147,6 +147,16 @@ fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
         }
         Reason::Unsolved(unsolved) => unsolved_together(facts, reason, unsolved),
         _ => None,
+    }
+}
+
+/// The way back from a version that did not become healthy, as far as it went.
+fn way_back(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Unhealthy(_) => "it is not safe to roll it back",
+        Reason::RollingBack { .. } => "the way back is blocked",
+        Reason::NoEarlierRevision(_) => "there is no earlier revision to go back to",
+        _ => "was rolled back",
     }
 }
 
@@ -231,6 +241,15 @@ pub(super) fn dated(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// MS-EXPL-02, MS-RB-01: a version that stays is not said to have been rolled back.
+    #[test]
+    fn a_way_back_is_said_as_far_as_it_went() {
+        let unhealthy = Reason::Unhealthy(Unhealthy { failed: "x did not become healthy".to_owned(), earlier: None });
+        assert_eq!(way_back(&unhealthy), "it is not safe to roll it back");
+        let blocked = Reason::RollingBack { bundle: "x".to_owned(), reason: Box::new(Reason::NoSource) };
+        assert_eq!(way_back(&blocked), "the way back is blocked");
+    }
 
     /// MS-EXPL-02: times are RFC 3339, and what is no time stays as it is.
     #[test]

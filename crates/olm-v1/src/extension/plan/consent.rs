@@ -73,7 +73,7 @@ impl Planner<'_> {
     }
 }
 
-/// What has to be there first.
+/// Bundles that have to be installed first.
 fn waits(dependencies: &Dependencies, plan: Option<&str>) -> Option<Waits> {
     let bundles: Vec<String> = dependencies.missing.iter().map(|along| along.bundle.name.clone()).collect();
     if !bundles.is_empty() {

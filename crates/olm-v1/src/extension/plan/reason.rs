@@ -52,7 +52,7 @@ pub enum Reason {
     /// The bundle's content cannot be installed as asked.
     #[error(transparent)]
     Content(#[from] ContentError),
-    /// Whether the account exists is unknown.
+    /// The account cannot be looked up.
     #[error("{0}")]
     UnknownAccount(String),
     /// The extension's namespace is not usable.
@@ -115,10 +115,10 @@ pub enum Reason {
     RollingBack {
         /// The bundle to go back to.
         bundle: String,
-        /// What is in the way.
+        /// The obstacle.
         reason: Box<Self>,
     },
-    /// What is to stay after a deletion could not be let go of.
+    /// Objects that are to stay after a deletion could not be released.
     #[error("what is to stay ({ON_DELETE}) could not be let go of, and nothing is deleted before: {0}", ON_DELETE = mainstay_api::lifecycle::ON_DELETE)]
     Unreleased(String),
     /// A problem after resolution, with the bundle (OLM1-CTRL-04).
@@ -164,7 +164,7 @@ impl Reason {
         }
     }
 
-    /// Whether another extension that is resolved together with this one wants its package.
+    /// Says whether another extension that is resolved together with this one wants its package.
     pub fn wants_taken_package(&self) -> bool {
         match self {
             Self::Unsolved(Unsolved::Conflict(conflict)) => conflict.facts.iter().any(|fact| fact.kind == FactKind::OnePackage),
@@ -191,7 +191,7 @@ pub struct InvalidAnnotation {
     pub expected: &'static str,
     /// Its value.
     pub found: String,
-    /// What follows from it, besides that the value does not count.
+    /// The consequence, besides that the value does not count.
     pub consequence: Option<&'static str>,
 }
 
@@ -220,9 +220,9 @@ pub enum NamespaceProblem {
 pub struct UnsafeCrd {
     /// Its name.
     pub name: String,
-    /// What the check found.
+    /// Findings of the check.
     pub findings: Vec<UpgradeFinding>,
-    /// Whether the API server itself refuses the change, although the extension accepts the findings.
+    /// The extension accepts the findings, and the API server refuses the change itself.
     pub accepted: bool,
 }
 
@@ -241,7 +241,7 @@ fn lines(crds: &[UnsafeCrd]) -> String {
     crds.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// What has to be installed first.
+/// Bundles that have to be installed first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Waits {
     /// Bundles that no extension installs yet.
@@ -258,7 +258,7 @@ pub enum Waits {
 }
 
 impl Waits {
-    /// What is waited for, in words.
+    /// The awaited bundles, in words.
     pub fn needs(&self) -> String {
         match self {
             Self::Missing { bundles, .. } => format!("{}, which no extension installs yet", bundles.join(", ")),
@@ -275,7 +275,7 @@ fn makes(plan: Option<&str>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{failed}; {}", stays(.earlier.as_ref()))]
 pub struct Unhealthy {
-    /// What did not become healthy within what time.
+    /// The bundle, its time, and the Deployments that were not available.
     pub failed: String,
     /// The revision to go back to, and why that is not done; none where there is none.
     pub earlier: Option<UnsafeWayBack>,
@@ -286,7 +286,7 @@ pub struct Unhealthy {
 pub struct UnsafeWayBack {
     /// The bundle to go back to.
     pub bundle: String,
-    /// What kind of way it is.
+    /// Its verdict.
     pub class: Class,
     /// Why.
     pub why: String,
