@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kube::CustomResource;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,7 @@ pub const MADE_FOR: &str = "lifecycle.mainstay.dev/made-for";
     plural = "lifecyclepolicies",
     singular = "lifecyclepolicy",
     derive = "PartialEq",
+    crates(kube_core = "::kube_core"),
     printcolumn = r#"{"name":"Dependencies","type":"string","jsonPath":".spec.resolveDependencies"}"#,
     printcolumn = r#"{"name":"Approval","type":"string","jsonPath":".spec.approval"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
@@ -99,6 +100,7 @@ pub enum Approval {
     singular = "changeplan",
     status = "ChangePlanStatus",
     derive = "PartialEq",
+    crates(kube_core = "::kube_core"),
     printcolumn = r#"{"name":"Extension","type":"string","jsonPath":".spec.extension.name"}"#,
     printcolumn = r#"{"name":"From","type":"string","jsonPath":".spec.from.version"}"#,
     printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.to.version"}"#,

@@ -1,6 +1,6 @@
 //! CRD manifests from the types, with what the derive leaves out or writes in its own way put right by rule.
 
-use kube::CustomResourceExt;
+use kube_core::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
 use crate::lifecycle::{ChangePlan, LifecyclePolicy};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::CustomResource;
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,7 @@ pub const OWNER_NAME_LABEL: &str = "olm.operatorframework.io/owner-name";
     singular = "clusterextension",
     status = "ClusterExtensionStatus",
     derive = "PartialEq",
+    crates(kube_core = "::kube_core"),
     printcolumn = r#"{"name":"Installed Bundle","type":"string","jsonPath":".status.install.bundle.name"}"#,
     printcolumn = r#"{"name":"Version","type":"string","jsonPath":".status.install.bundle.version"}"#,
     printcolumn = r#"{"name":"Installed","type":"string","jsonPath":".status.conditions[?(@.type=='Installed')].status"}"#,
@@ -321,6 +322,7 @@ pub struct BundleMetadata {
     singular = "clustercatalog",
     status = "ClusterCatalogStatus",
     derive = "PartialEq",
+    crates(kube_core = "::kube_core"),
     printcolumn = r#"{"name":"LastUnpacked","type":"date","jsonPath":".status.lastUnpacked"}"#,
     printcolumn = r#"{"name":"Serving","type":"string","jsonPath":".status.conditions[?(@.type==\"Serving\")].status"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#

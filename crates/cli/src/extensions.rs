@@ -10,8 +10,8 @@ use mainstay_apply::WriteError;
 use mainstay_bundle::rights::{ExtensionRef, Grant, derive};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
 use mainstay_objects::{ObjectRef, Until};
-use mainstay_olm_v1::extension::record::{History, Record};
-use mainstay_olm_v1::extension::{explain, webhooks};
+use mainstay_olm_v1_core::extension::record::{History, Record};
+use mainstay_olm_v1_core::extension::{explain, webhooks};
 use mainstay_resolver::{InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
 use serde_json::Value;
 

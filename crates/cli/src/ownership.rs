@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_olm_v1::extension::owned::{Holder, Identity, Tie, holders};
+use mainstay_olm_v1_core::extension::owned::{Holder, Identity, Tie, holders};
 use serde_json::{Value, json};
 
 use crate::cluster::{Session, not_written, refused};

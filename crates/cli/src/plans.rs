@@ -23,8 +23,8 @@ mod verify;
 pub mod world;
 
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1::extension::plan::Planned as ClusterStep;
-use mainstay_olm_v1::extension::preview::{Preview, Revision};
+use mainstay_olm_v1_core::extension::plan::Planned as ClusterStep;
+use mainstay_olm_v1_core::extension::preview::{Preview, Revision};
 use serde_json::Value;
 
 use crate::commands::rollback::Way;

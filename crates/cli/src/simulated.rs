@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, GroupVersionKind, ListParams};
 use mainstay_apiserver::remote::LocalService;
-use mainstay_olm_v1::extension::webhooks::Simulation;
+use mainstay_olm_v1_core::extension::webhooks::Simulation;
 use mainstay_workloads::node::object::SIMULATED;
 use serde_json::{Value, json};
 

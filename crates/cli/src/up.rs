@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use mainstay_apiserver::admission::Plugins;
 use mainstay_apiserver::remote::LocalService;
-use mainstay_olm_v1::gates::FeatureGates;
+use mainstay_olm_v1_core::gates::FeatureGates;
 use mainstay_runtime::leader::{self, Candidate, Times};
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};

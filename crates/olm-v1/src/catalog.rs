@@ -4,11 +4,5 @@
 //! complete, whatever goes wrong on the way (OLM1-CAT-08).
 
 pub mod controller;
-pub mod plan;
 pub mod shelf;
-pub mod status;
 pub mod webhook;
-
-/// What is to be said wherever a catalog is shown (OLM1-CAT-15).
-pub const REMOVED_APIS: &str =
-    "Kubernetes removes deprecated APIs; an operator that uses a removed API stops working on a platform version without it";

@@ -9,14 +9,10 @@
 //!   Deployments ─────────────────────────────► deployments ──► patched ────────────┘
 //! ```
 //!
-//! Everything but `controller` is a pure function of objects. On a cluster without the kinds of `operator.openshift.io` and
+//! The decisions are pure functions of objects, in [`mainstay_olm_v1_core::cluster_operator`]. On a cluster without the kinds of `operator.openshift.io` and
 //! `config.openshift.io` nothing is done.
 
-pub mod catalogs;
-pub mod compat;
 mod controller;
-pub mod deployments;
-pub mod gates;
 mod manifests;
 
 pub use controller::{Config, OperatorError, run};

@@ -12,8 +12,8 @@ use mainstay_apply::{EventKind, Recorder};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster_operator::compat::CONDITION as PLATFORM;
-use crate::text::noted;
+use mainstay_olm_v1_core::cluster_operator::compat::CONDITION as PLATFORM;
+use mainstay_olm_v1_core::text::noted;
 
 /// Events of one object that may be told at once, as client-go has it.
 const BURST: u32 = 25;

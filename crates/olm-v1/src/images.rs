@@ -26,9 +26,9 @@ use serde_json::Value;
 use crate::admitted::Admitted;
 use crate::catalog::controller::CatalogImages;
 use crate::catalog_secrets::CatalogSecrets;
-use crate::extension::facts::{BundleImage, PullFailure};
 use crate::extension::observe::BundleSource;
 use crate::registries::{Held, RegistrySettings};
+use mainstay_olm_v1_core::extension::facts::{BundleImage, PullFailure};
 
 /// The label that names the directory of a catalog image's content (OLM1-CAT-06).
 const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";

@@ -17,7 +17,6 @@ pub mod deployment;
 pub mod endpoint;
 pub mod events;
 pub mod extension;
-pub mod gates;
 pub mod images;
 pub mod jobs;
 pub mod manifests;
@@ -27,6 +26,5 @@ pub mod registries;
 mod serving;
 mod setup;
 mod sizes;
-pub mod text;
 
 pub use setup::{Parts, Ready, Setup, SetupError, Surroundings};

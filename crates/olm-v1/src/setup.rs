@@ -16,16 +16,16 @@ use crate::catalog::controller::{Catalogs, pulls, run as run_catalogs};
 use crate::catalog::shelf::Shelf;
 use crate::catalog_secrets::CatalogSecrets;
 use crate::events::Events;
-use crate::extension::act::FIELD_MANAGER;
 use crate::extension::catalogs::{CatalogCache, CatalogClient};
 use crate::extension::controller::{Extensions, bundle_pulls, catalog_cache, run as run_extensions};
 use crate::extension::roles::Policy;
-use crate::gates::FeatureGates;
 use crate::images::Images;
 use crate::mirrors::watch::Mirrors;
 use crate::pull_secret::{PullSecret, PullSecretError};
 use crate::registries::RegistrySettings;
 use crate::{serving, sizes};
+use mainstay_olm_v1_core::extension::FIELD_MANAGER;
+use mainstay_olm_v1_core::gates::FeatureGates;
 
 /// What both controllers are given.
 pub struct Setup {

@@ -3,11 +3,11 @@
 
 use mainstay_objects::Patch;
 
-use crate::scene::{Content, files};
 use crate::support;
 use crate::support::bench::{Bench, ask, wish};
 use crate::support::{Api, extension, namespace, place};
 use mainstay_runtime::{Cluster, Env};
+use mainstay_testing::widgets::{Content, files};
 use mainstay_workloads::Options;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -9,9 +9,9 @@ use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use mainstay_bundle::Bundle;
-use mainstay_olm_v1::extension::facts::{BundleImage, Fact, PullFailure};
 use mainstay_olm_v1::extension::observe::{BundleSource, Observer, PolicySource};
-use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_olm_v1_core::extension::facts::{BundleImage, Fact, PullFailure};
+use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_rbac::PolicyIndex;
 use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@
 
 use mainstay_objects::{Expect, Patch, Propagation};
 
-use crate::scene::{Content, files};
 use crate::support;
 use crate::support::bench::{Bench, wish};
 use crate::support::{condition, extension, extension_object, place};
+use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -144,7 +144,8 @@ async fn accounts_that_lose_what_they_had() {
 /// when the right is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rights_that_only_the_api_misses() {
-    let gates = mainstay_olm_v1::gates::FeatureGates::parse(mainstay_olm_v1::gates::Profile::Up, "PreflightPermissions=false").unwrap();
+    let gates =
+        mainstay_olm_v1_core::gates::FeatureGates::parse(mainstay_olm_v1_core::gates::Profile::Up, "PreflightPermissions=false").unwrap();
     let bench = Bench::with(|settings| settings.gates = gates).await;
     let image = bench.bundle("widgets", "1.0.0", files("1.0.0", &Content::default())).await;
     bench.catalog("test", "widgets", &[("1.0.0", &image)]).await;

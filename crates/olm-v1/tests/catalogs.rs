@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{Request, Response, header};
 use mainstay_oci::ClientConfig;
 use mainstay_oci::registry::{Access, Options, Registry};
-use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;

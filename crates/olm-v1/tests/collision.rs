@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use mainstay_apply::Writer;
 use mainstay_objects::{Expect, Patch};
 
-use crate::scene::{Content, files};
 use crate::support::bench::{Bench, wish};
 use crate::support::{operator_controller, place};
 use axum::extract::{Request, State};
@@ -14,6 +13,7 @@ use axum::http::Method;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use mainstay_runtime::Cluster;
+use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 
 /// Who makes an object just before the controller makes one of some resource.

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 
 use mainstay_objects::{ObjectRef, Patch};
 
-use crate::scene::{Content, files};
 use crate::support::{
     Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
     setup,
@@ -19,8 +18,9 @@ use axum::response::Response;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::GroupVersionKind;
 use mainstay_oci::{ClientConfig, ImageBuilder};
-use mainstay_olm_v1::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
-use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History, KEPT, State};
+use mainstay_olm_v1_core::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
+use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History, KEPT, State};
+use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;

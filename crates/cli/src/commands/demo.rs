@@ -9,7 +9,7 @@ use clap::Args;
 use mainstay_apiserver::admission::Plugins;
 use mainstay_diagnostics::counted;
 use mainstay_oci::registry::Registry;
-use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

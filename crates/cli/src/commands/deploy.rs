@@ -21,7 +21,7 @@ use mainstay_diagnostics::counted;
 use mainstay_objects::{Expect, ObjectRef, Until};
 use mainstay_olm_v1::cluster_operator;
 use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1, Writes, lent};
-use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use serde_json::{Value, json};
 
 use crate::cluster::{ClusterArgs, not_written};

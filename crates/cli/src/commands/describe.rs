@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_objects::{Health, ObjectRef, health};
-use mainstay_olm_v1::extension::record::History;
+use mainstay_olm_v1_core::extension::record::History;
 use serde_json::{Value, json};
 
 use super::explain::{last_seen, raw_events};

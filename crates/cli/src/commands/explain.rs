@@ -8,7 +8,7 @@ mod gather;
 use clap::Args;
 use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_olm_v1::extension::explain::{Explanation, explain, explain_catalog, explain_package};
+use mainstay_olm_v1_core::extension::explain::{Explanation, explain, explain_catalog, explain_package};
 
 use crate::cluster::{ClusterArgs, Session};
 use crate::errors::{Exit, Failure};

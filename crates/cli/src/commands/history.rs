@@ -2,7 +2,7 @@
 
 use clap::Args;
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1::extension::record::{Changes, History, KEPT, Revision};
+use mainstay_olm_v1_core::extension::record::{Changes, History, KEPT, Revision};
 use serde_json::{Value, json};
 
 use super::age;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use mainstay_apiserver::admission::Plugins;
 use mainstay_apiserver::remote::LocalService;
-use mainstay_olm_v1::gates::{FeatureGates, Profile};
+use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use serde_json::Value;
 
 use crate::errors::{Exit, Failure, note};

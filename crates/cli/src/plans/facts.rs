@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use mainstay_oci::Client;
 use mainstay_olm_v1::extension::observe::Observer;
-use mainstay_olm_v1::extension::preview::{Extra, ImageSize, Instances, NOT_ASKED, Served, Wanted};
+use mainstay_olm_v1_core::extension::preview::{Extra, ImageSize, Instances, NOT_ASKED, Served, Wanted};
 use serde_json::Value;
 
 use crate::cluster::{Session, refused};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kube::api::{DynamicObject, ObjectMeta};
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1::extension::plan::{Action, Plan};
-use mainstay_olm_v1::extension::webhooks::{Simulation, Unanswered};
+use mainstay_olm_v1_core::extension::plan::{Action, Plan};
+use mainstay_olm_v1_core::extension::webhooks::{Simulation, Unanswered};
 use mainstay_workloads::scheduler::plan::barred_everywhere;
 use serde_json::{Value, json};
 

@@ -6,8 +6,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
-use mainstay_olm_v1::gates::{FeatureGates, GateError, Profile};
 use mainstay_olm_v1::manifests::{COMBINED, OPERATOR_CONTROLLER};
+use mainstay_olm_v1_core::gates::{FeatureGates, GateError, Profile};
 use serde_json::{Value, json};
 
 use crate::cluster::{Session, refused};

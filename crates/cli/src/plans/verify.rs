@@ -5,9 +5,9 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
 use mainstay_apply::{Reason, WriteError, Writer};
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation, Step};
-use mainstay_olm_v1::extension::act::FIELD_MANAGER;
-use mainstay_olm_v1::extension::plan::{Change as How, Planned as ClusterStep};
-use mainstay_olm_v1::extension::preview::Verification;
+use mainstay_olm_v1_core::extension::FIELD_MANAGER;
+use mainstay_olm_v1_core::extension::plan::{Change as How, Planned as ClusterStep};
+use mainstay_olm_v1_core::extension::preview::Verification;
 use mainstay_runtime::Kinds;
 
 use super::{Change, Planned, Write};

@@ -15,13 +15,13 @@ use mainstay_runtime::{Cache, Env, Key, Outcome as Looked, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{FINALIZER, Plan, Stored, plan};
 use super::shelf::{Held, Shelf};
-use super::status::{Outcome, status};
 use crate::catalog_secrets::{CatalogSecrets, pull_secret};
 use crate::events::Events;
-use crate::extension::facts::PullFailure;
 use crate::jobs::{Asked, Jobs, Terms, origin};
+use mainstay_olm_v1_core::catalog::plan::{FINALIZER, Plan, Stored, plan};
+use mainstay_olm_v1_core::catalog::status::{Outcome, status};
+use mainstay_olm_v1_core::extension::facts::PullFailure;
 
 /// Where catalog images come from.
 #[async_trait]
@@ -211,7 +211,11 @@ impl Catalogs {
             Plan::Unpack { reference, reason } => self.unpack(&catalog, &reference, reason).await,
             Plan::Readdress => {
                 if let Some(held) = self.shelf.get(&key.name) {
-                    self.write_status(&catalog, &Outcome::Serving { held: &held, base: &self.base(&key.name) }).await?;
+                    self.write_status(
+                        &catalog,
+                        &Outcome::Serving { resolved: &held.resolved, unpacked: held.unpacked, base: &self.base(&key.name) },
+                    )
+                    .await?;
                 }
                 Ok(Looked::Done)
             }
@@ -260,7 +264,11 @@ impl Catalogs {
                     polled: self.env.now(),
                 };
                 self.shelf.put(&name, held.clone());
-                self.write_status(catalog, &Outcome::Serving { held: &held, base: &self.base(&name) }).await?;
+                self.write_status(
+                    catalog,
+                    &Outcome::Serving { resolved: &held.resolved, unpacked: held.unpacked, base: &self.base(&name) },
+                )
+                .await?;
                 if before.is_none_or(|before| before.resolved != resolved) {
                     self.drop_unreferenced();
                     let packages = held.content.index().packages().len();

@@ -15,15 +15,15 @@ use mainstay_runtime::{Cache, Cluster, ConnectError, Env, Key, Kinds, Optional, 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::catalogs::{self, DefaultCatalog};
-use super::compat::{self, CompatError, Deployed, Platform};
-use super::deployments::{self, DeploymentError};
-use super::gates::{self, Component};
 use super::manifests::ACCOUNT;
 use crate::events::Events;
-use crate::extension::record::{EXTENSION_LABEL, History};
 use crate::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
-use crate::text::bounded;
+use mainstay_olm_v1_core::cluster_operator::catalogs::{self, DefaultCatalog};
+use mainstay_olm_v1_core::cluster_operator::compat::{self, CompatError, Deployed, Platform};
+use mainstay_olm_v1_core::cluster_operator::deployments::{self, DeploymentError};
+use mainstay_olm_v1_core::cluster_operator::gates::{self, Component};
+use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History};
+use mainstay_olm_v1_core::text::bounded;
 
 /// The name of the ClusterOperator.
 const NAME: &str = "olm";

@@ -10,11 +10,8 @@ use mainstay_diagnostics::chain;
 use mainstay_objects::{Expect, ObjectRef, Owner, Patch, Propagation};
 use serde_json::Value;
 
-use super::plan::{Action, Change, GATED, Plan, Planned};
-use super::record::{self, History, Notes, RecordError, Revision, State};
-
-/// The field manager of everything that is applied.
-pub const FIELD_MANAGER: &str = "operator-controller";
+use mainstay_olm_v1_core::extension::plan::{Action, Change, GATED, Plan, Planned};
+use mainstay_olm_v1_core::extension::record::{self, History, Notes, RecordError, Revision, State};
 
 /// Why a plan was not executed to its end. What was done before stays, and is done again without effect at the next try.
 #[derive(Debug, thiserror::Error)]

@@ -18,13 +18,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::facts::{CatalogContent, CatalogFact};
 use super::observe::{CatalogSource, Stocked};
 use crate::catalog::controller::{STILL_PULLED, digest_of};
 use crate::catalog_secrets::pull_secret;
 use crate::jobs::{Asked, Jobs, Terms};
 use crate::registries::authorities;
 use crate::setup::SetupError;
+use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
 
 /// How much content one catalog may have, in bytes.
 const CONTENT_BYTES: usize = 1 << 30;

@@ -17,14 +17,14 @@ use mainstay_runtime::{Accounts, Backoff, Cache, Env, Key, Kinds, Queue, Scope};
 use tokio_util::sync::CancellationToken;
 
 use self::wake::{Retrying, catalog_wakes, peers_wake, wakes};
-use super::facts::PullFailure;
 use super::lifecycle::LifecycleObjects;
 use super::observe::{BundleSource, CatalogSource};
 use super::roles::Policy;
 use super::watches::Watches;
 use crate::events::Events;
-use crate::gates::FeatureGates;
 use crate::jobs::{Jobs, Terms};
+use mainstay_olm_v1_core::extension::facts::PullFailure;
+use mainstay_olm_v1_core::gates::FeatureGates;
 
 /// What the controller works with.
 pub struct Extensions {

@@ -19,12 +19,12 @@ use tokio::sync::watch as signal;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::approval::{Gate, Mark};
-use super::dependencies::joins;
-use super::facts::Lifecycle;
-use super::parsed::{Parsed, View};
-use super::policies::{PolicyFact, applies};
 use crate::events::Events;
+use mainstay_olm_v1_core::extension::approval::{Gate, Mark};
+use mainstay_olm_v1_core::extension::dependencies::joins;
+use mainstay_olm_v1_core::extension::facts::Lifecycle;
+use mainstay_olm_v1_core::extension::parsed::{Parsed, View};
+use mainstay_olm_v1_core::extension::policies::{PolicyFact, applies};
 
 /// How long the first plans wait for the policies, which may ask for an approval. Later it is told that they cannot be read.
 const FIRST: Duration = Duration::from_secs(10);

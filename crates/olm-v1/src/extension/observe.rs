@@ -20,13 +20,13 @@ use mainstay_resolver::joint::Provided;
 use mainstay_runtime::{Key, KindError};
 use tokio::time::Instant;
 
-use super::dependencies::ApiFact;
-use super::facts::{BundleImage, CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
-use super::object;
-use super::plan::account_name;
-use super::record::{EXTENSION_LABEL, History};
-use super::rollback::{Instances, LOOKED_AT};
-use crate::gates::FeatureGates;
+use mainstay_olm_v1_core::extension::dependencies::ApiFact;
+use mainstay_olm_v1_core::extension::facts::{BundleImage, CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
+use mainstay_olm_v1_core::extension::object;
+use mainstay_olm_v1_core::extension::plan::account_name;
+use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History};
+use mainstay_olm_v1_core::extension::rollback::{Instances, LOOKED_AT};
+use mainstay_olm_v1_core::gates::FeatureGates;
 
 /// Where bundle images come from.
 #[async_trait]

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use mainstay_objects::Patch;
 use mainstay_oci::{ClientConfig, ImageBuilder};
-use mainstay_olm_v1::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
-use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History, State};
+use mainstay_olm_v1_core::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
+use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History, State};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::process::{Clocks, Process, chain, env};
 use super::wire::{Fault, Wire};
 use super::world::{PATIENCE, place_of};
-use crate::scene::{Content, files};
 use crate::support::bench::wish;
 use crate::support::{Api, SYSTEM, catalog, catalog_image, condition, extension, namespace, place, registry, setup};
+use mainstay_testing::widgets::{Content, files};
 
 /// The chapters, in order.
 pub const CHAPTERS: [&str; 6] = ["asked", "approved", "upgraded together", "rolled back", "needed one removed", "all removed"];

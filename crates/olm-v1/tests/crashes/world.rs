@@ -6,17 +6,17 @@ use std::time::Duration;
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_objects::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
-use mainstay_olm_v1::extension::plan::FINALIZERS;
-use mainstay_olm_v1::extension::record::{EXTENSION_LABEL, History};
+use mainstay_olm_v1_core::extension::plan::FINALIZERS;
+use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::process::{Clocks, Process, chain, env};
 use super::wire::{Fault, Wire};
-use crate::scene::{Content, files};
 use crate::support::{
     Api, SYSTEM, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry, setup,
 };
+use mainstay_testing::widgets::{Content, files};
 
 /// One way through an extension's life, and what goes wrong on it.
 #[derive(Clone, Copy, Debug)]
@@ -251,7 +251,7 @@ impl World {
         let secrets = self.list(&format!("/api/v1/namespaces/{SYSTEM}/secrets"), &selector).await;
         let secrets: Vec<_> = secrets.into_iter().map(|secret| serde_json::from_value(secret).unwrap()).collect();
         let history = History::read(&secrets).unwrap();
-        let record = |revision: &mainstay_olm_v1::extension::record::Revision| {
+        let record = |revision: &mainstay_olm_v1_core::extension::record::Revision| {
             let bundle = &revision.record.bundle;
             json!({"number": revision.number, "state": format!("{:?}", revision.state), "version": bundle.version,
                 "reference": bundle.reference, "objects": revision.record.objects.iter().cloned().map(normal).collect::<Vec<_>>()})

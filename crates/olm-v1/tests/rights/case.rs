@@ -4,14 +4,14 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::rights::{self, ExtensionRef, Grant, Installer};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use mainstay_objects::{Owner, install_order};
-use mainstay_olm_v1::extension::object;
-use mainstay_olm_v1::extension::permissions::{self, Report};
+use mainstay_olm_v1_core::extension::object;
+use mainstay_olm_v1_core::extension::permissions::{self, Report};
 use mainstay_rbac::{PolicyIndex, PolicyRule, RBAC_GROUP, UserInfo};
 use serde_json::{Value, json};
 
 use super::requests::{address, concerns, has, is_role};
-use crate::common;
 use crate::support::extension_object;
+use mainstay_testing::bundles;
 
 /// A bundle as it is installed, and the rights for it.
 pub struct Case {
@@ -25,7 +25,7 @@ pub struct Case {
 
 impl Case {
     /// Renders a bundle in the first mode that it supports; `None` where it can not be read or rendered.
-    pub fn of(name: &str, files: &common::Files, number: usize, uid: &str) -> Option<Self> {
+    pub fn of(name: &str, files: &bundles::Files, number: usize, uid: &str) -> Option<Self> {
         let bundle = Bundle::read(files).ok()?;
         let (extension, work, watched) = (format!("e{number}"), format!("work-{number}"), format!("watched-{number}"));
         let targets = if bundle.csv.supports("AllNamespaces") {
@@ -160,8 +160,8 @@ pub fn is_wild(rule: &PolicyRule) -> bool {
 }
 
 /// All recorded bundles, those in the older layout too. Numbers are theirs alone.
-pub fn every() -> Option<Vec<(String, &'static common::Files)>> {
-    let (new, old) = (common::bundles()?, common::legacy()?);
+pub fn every() -> Option<Vec<(String, &'static bundles::Files)>> {
+    let (new, old) = (bundles::bundles()?, bundles::legacy()?);
     Some(new.iter().chain(old).map(|(name, files)| (name.clone(), files)).collect())
 }
 

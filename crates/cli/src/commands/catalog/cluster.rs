@@ -9,9 +9,9 @@ use mainstay_api::lifecycle::PULL_SECRET;
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_objects::{Expect, ObjectRef, Until};
 use mainstay_oci::{ErrorKind, Reference};
-use mainstay_olm_v1::catalog::REMOVED_APIS;
 use mainstay_olm_v1::catalog_secrets::pull_secret;
-use mainstay_olm_v1::cluster_operator::catalogs::description;
+use mainstay_olm_v1_core::catalog::REMOVED_APIS;
+use mainstay_olm_v1_core::cluster_operator::catalogs::description;
 use serde_json::{Value, json};
 
 use crate::cluster::{ClusterArgs, Session, not_written, refused};

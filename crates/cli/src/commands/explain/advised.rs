@@ -25,11 +25,11 @@ const KUBECTL: [(&str, usize); 10] = [
 
 /// The advised commands of all recorded explanations.
 fn advised() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../olm-v1/tests/snapshots");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../olm-v1-core/tests/snapshots");
     let mut commands = BTreeSet::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if !path.file_name().unwrap().to_str().unwrap().starts_with("olm_v1__explain__") {
+        if !path.file_name().unwrap().to_str().unwrap().starts_with("olm_v1_core__explain__") {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();

@@ -11,8 +11,8 @@ use kube::api::{Api, ListParams};
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1::extension::explain::{CatalogFacts, EventFact, Facts, Observed, Outcome, PackageFacts, Trial, candidates};
-use mainstay_olm_v1::extension::plan::account_name;
+use mainstay_olm_v1_core::extension::explain::{CatalogFacts, EventFact, Facts, Observed, Outcome, PackageFacts, Trial, candidates};
+use mainstay_olm_v1_core::extension::plan::account_name;
 use mainstay_resolver::{PackageSource as _, Request, resolve};
 use mainstay_versions::Version;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mainstay_diagnostics::counted;
-use mainstay_olm_v1::extension::rollback::{Class, Instances};
+use mainstay_olm_v1_core::extension::rollback::{Class, Instances};
 use serde_json::Value;
 
 use super::Way;

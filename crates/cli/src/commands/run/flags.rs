@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mainstay_olm_v1::Parts;
-use mainstay_olm_v1::gates::{FeatureGates, Profile};
 use mainstay_olm_v1::manifests::{CATALOGD_LEASE, OPERATOR_CONTROLLER_LEASE};
+use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_runtime::Key;
 use mainstay_runtime::leader::Times;
 

@@ -21,16 +21,16 @@ use mainstay_runtime::{AccountError, Cache, Key, Outcome};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::act::FIELD_MANAGER;
-use super::super::facts::{Answer, BundleImage, PullFailure, Snapshot};
 use super::super::lifecycle::LifecycleObjects;
-use super::super::object;
 use super::super::observe::{BundleSource, Observer};
-use super::super::plan::{Action, Plan, Verdict, account_name, finalizing, hold, plan, stays};
-use super::super::record::{History, Record};
 use super::super::watches::{Identity, Watches};
 use super::{BundlePulls, ExtensionError, Extensions};
 use crate::jobs::{Asked, origin};
+use mainstay_olm_v1_core::extension::FIELD_MANAGER;
+use mainstay_olm_v1_core::extension::facts::{Answer, BundleImage, PullFailure, Snapshot};
+use mainstay_olm_v1_core::extension::object;
+use mainstay_olm_v1_core::extension::plan::{Action, Plan, Verdict, account_name, finalizing, hold, plan, stays};
+use mainstay_olm_v1_core::extension::record::{History, Record};
 
 /// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
 pub(super) const ROUNDS: usize = 12;

@@ -11,15 +11,16 @@ use mainstay_runtime::{Key, Outcome};
 use serde_json::Value;
 
 use super::super::act::{ActError, Actor};
-use super::super::approval::{APPLIED, Mark};
-use super::super::facts::Snapshot;
-use super::super::plan::{Action, Attempt, FINALIZERS, NamespaceProblem, Plan, Reason, Verdict, unheld};
-use super::super::record::{History, State};
-use super::super::status::status;
+use super::super::lifecycle;
 use super::super::watches::Watches;
-use super::super::{lifecycle, object};
 use super::decide::{Decided, kinds};
 use super::{ExtensionError, Extensions};
+use mainstay_olm_v1_core::extension::approval::{APPLIED, Mark};
+use mainstay_olm_v1_core::extension::facts::Snapshot;
+use mainstay_olm_v1_core::extension::object;
+use mainstay_olm_v1_core::extension::plan::{Action, Attempt, FINALIZERS, NamespaceProblem, Plan, Reason, Verdict, unheld};
+use mainstay_olm_v1_core::extension::record::{History, State};
+use mainstay_olm_v1_core::extension::status::status;
 
 /// Times are kept in whole seconds, so that one is over a moment later.
 const LOOK: Duration = Duration::from_secs(5);

@@ -1,0 +1,8 @@
+//! ClusterCatalog: when it is pulled, and what its conditions say.
+
+pub mod plan;
+pub mod status;
+
+/// The caution shown beside every catalog (OLM1-CAT-15).
+pub const REMOVED_APIS: &str =
+    "Kubernetes removes deprecated APIs; an operator that uses a removed API stops working on a platform version without it";

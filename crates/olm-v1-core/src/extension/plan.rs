@@ -1,0 +1,330 @@
+//! The decision: what is to be done for an extension, and why (OLM1-CTRL-01).
+
+mod checks;
+mod choice;
+mod consent;
+mod crd_safety;
+mod health;
+mod hold;
+mod home;
+mod reason;
+mod release;
+mod steps;
+
+use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
+use mainstay_bundle::{Bundle, Config, ConfigError, Refusal, RenderError, RenderOptions, gates, render};
+use mainstay_objects::{ObjectRef, Owner, Step, install_order};
+use mainstay_resolver::Resolution;
+use serde_json::Value;
+
+use super::approval::Consent;
+use super::dependencies::Dependencies;
+use super::facts::{Answer, Fact, Snapshot};
+use super::object;
+use super::record::Record;
+use health::Outlook;
+
+pub use choice::{candidate, request};
+pub use crd_safety::{CrdFindings, WARN, crd_findings};
+pub use health::{Gate, HEALTHY_WITHIN, ON_UNHEALTHY, ROLL_BACK};
+pub use hold::{hold, unheld};
+pub use reason::{Attempt, InvalidAnnotation, NamespaceProblem, Reason, Unhealthy, UnsafeCrd, UnsafeWayBack, Waits};
+pub use release::{Stays, release, stays};
+pub use steps::GATED;
+
+/// The finalizers, in the order in which they are added (OLM1-CTRL-07).
+pub const FINALIZERS: [&str; 2] =
+    ["olm.operatorframework.io/cleanup-unpack-cache", "olm.operatorframework.io/cleanup-contentmanager-cache"];
+
+/// What is to be done for one extension.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What kind of change it is.
+    pub action: Action,
+    /// The extension's namespace, which the controller itself makes before everything else; nothing where it need not (OLM1-API-02).
+    pub namespace: Option<Value>,
+    /// The changes, in order.
+    pub steps: Vec<Planned>,
+    /// Which bundle was chosen, and why; absent where the plan ends before.
+    pub resolution: Option<Resolution>,
+    /// The record that the change leaves; absent where nothing is installed.
+    pub record: Option<Record>,
+    /// What the conditions will say.
+    pub verdict: Verdict,
+    /// What a person should know although nothing is wrong.
+    pub warnings: Vec<String>,
+    /// What health after an upgrade means for it (MS-RB-01).
+    pub gate: Gate,
+    /// Whether somebody has to be asked first (MS-POL-01).
+    pub consent: Consent,
+}
+
+/// What kind of change a plan is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Put these finalizers on the extension, and nothing else (OLM1-CTRL-07).
+    AddFinalizers(Vec<String>),
+    /// Clean up and take these finalizers off; what was applied goes by owner references (OLM1-INST-15).
+    Finalize(Vec<String>),
+    /// Only say how things are.
+    Report,
+    /// Nothing is installed yet.
+    Install,
+    /// Another bundle, or other content, is installed; or an attempt was left half-way.
+    Upgrade,
+    /// The right content is installed; what is missing or changed is put right (OLM1-INST-14).
+    Reassert,
+}
+
+/// One change, ready to be executed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The object.
+    pub target: ObjectRef,
+    /// What is done.
+    pub step: Step,
+    /// How the object compares with the live one.
+    pub change: Change,
+}
+
+/// How an object compares with the live one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is not there.
+    Create,
+    /// It is there, and differs.
+    Update,
+    /// It is there as wanted.
+    Same,
+    /// The bundle does not hold it any more.
+    Delete,
+    /// Nothing; the API is given time to take the change in.
+    Wait,
+}
+
+/// What the conditions say (OLM1-CTRL-03).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The desired state, once the steps are done.
+    Reached,
+    /// An error; tried again.
+    Retrying(Reason),
+    /// An error that a person has to mend.
+    Blocked(Reason),
+    /// The account is missing.
+    NoAccount {
+        /// Its name; empty where the extension names none.
+        account: String,
+        /// The extension's namespace.
+        namespace: String,
+    },
+    /// The install records cannot be read.
+    Unreadable(String),
+}
+
+impl Verdict {
+    /// Why the desired state is not reached, where that is not said by the verdict itself.
+    pub fn reason(&self) -> Option<&Reason> {
+        match self {
+            Self::Retrying(reason) | Self::Blocked(reason) => Some(reason),
+            Self::Reached | Self::NoAccount { .. } | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// Decides for the snapshot, or says which facts are missing.
+pub fn plan(snapshot: &Snapshot) -> Answer<Plan> {
+    let mut planner = Planner { snapshot, resolution: None, dependencies: None, gate: Gate::default() };
+    match planner.decide() {
+        Ok(plan) => Answer::Ready(plan),
+        Err(Stop::Need(facts)) => Answer::Need(facts),
+        Err(Stop::Plan(plan)) => Answer::Ready(*plan),
+    }
+}
+
+/// Why the planner goes no further: facts are missing, or the plan is a report.
+enum Stop {
+    Need(Vec<Fact>),
+    Plan(Box<Plan>),
+}
+
+struct Planner<'a> {
+    snapshot: &'a Snapshot,
+    resolution: Option<Resolution>,
+    /// What others have to do with the choice; nothing where the extension resolves alone.
+    dependencies: Option<Dependencies>,
+    /// How the newest revision's health stands; it is looked at whatever else is decided.
+    gate: Gate,
+}
+
+impl Planner<'_> {
+    fn decide(&mut self) -> Result<Plan, Stop> {
+        let snapshot = self.snapshot;
+        let extension = &*snapshot.extension;
+        if let Some(action) = finalizing(extension) {
+            return Ok(Plan { action, ..self.report(Verdict::Reached) });
+        }
+        let history = match &snapshot.history {
+            Ok(history) => history,
+            Err(problem) => return Err(self.stop(Verdict::Unreadable(problem.clone()))),
+        };
+        let homeless = match self.account(extension) {
+            Err(Stop::Plan(plan)) if matches!(plan.verdict, Verdict::NoAccount { .. }) && self.lacks_namespace()? => {
+                return self.namespace_alone(history, plan.verdict);
+            }
+            Err(stop) => return Err(stop),
+            Ok(()) => snapshot.ignore_service_account && self.lacks_namespace()?,
+        };
+        let (wish, complaint) = self.healthy_within().map_or_else(|complaint| (None, Some(complaint)), |wish| (wish, None));
+        let (gate, stuck) = match self.outlook(history, wish.as_ref())? {
+            Outlook::Back(back) => return self.back(history, *back),
+            Outlook::Well(gate) => (gate, None),
+            Outlook::Stuck(gate, why) => (gate, Some(why)),
+        };
+        self.gate = gate;
+        self.choose(history.installed())?;
+        let bundle = self.bundle()?;
+        let objects = self.rendered(&bundle)?;
+        let mut record = Record { bundle: self.installed_bundle(), csv_annotations: bundle.csv.annotations.clone(), objects };
+        let mut verdict = Verdict::Reached;
+        if let Some((kept, why)) = self.held(history, &record, wish.as_ref()) {
+            record = kept;
+            verdict = Verdict::Blocked(why);
+        }
+        self.permitted(&record.objects)?;
+        let action = steps::action(history, &record);
+        // Another bundle is a way out; the same one stays where it is.
+        if let Some(why) = stuck.filter(|_| action == Action::Reassert || history.latest().is_some_and(|latest| latest.record == record)) {
+            verdict = Verdict::Blocked(why.into());
+        }
+        let gone = steps::vanished(history, &record);
+        let live = self.live(&record, &gone)?;
+        let mut warnings = self.checked(&action, &record, &live)?;
+        warnings.extend(complaint);
+        let reports = self.resolution.iter().flat_map(|resolution| &resolution.catalogs);
+        warnings
+            .extend(reports.filter_map(|report| Some(format!("catalog {} is left out: {}", report.catalog, report.left_out.as_ref()?))));
+        let at_gate = steps::stands_at_gate(history, &record);
+        let steps = steps::steps(&action, &record, &gone, &live, &self.owner(), at_gate);
+        let namespace = homeless.then(|| {
+            let (namespace, problems) = self.namespace(&bundle);
+            warnings.extend(problems);
+            namespace
+        });
+        let plan = Plan { action, namespace, steps, record: Some(record), warnings, ..self.report(verdict) };
+        self.consented(plan, history, &live)
+    }
+
+    fn account(&self, extension: &ClusterExtension) -> Result<(), Stop> {
+        if self.snapshot.ignore_service_account {
+            return Ok(());
+        }
+        let account = account_name(extension);
+        let missing = || Verdict::NoAccount { account: account.to_owned(), namespace: extension.spec.namespace.clone() };
+        if account.is_empty() {
+            return Err(self.stop(missing()));
+        }
+        match &self.snapshot.known.account {
+            None => Err(Stop::Need(vec![Fact::Account])),
+            Some(Ok(true)) => Ok(()),
+            Some(Ok(false)) => Err(self.stop(missing())),
+            Some(Err(problem)) => Err(self.stop(Verdict::Retrying(Reason::UnknownAccount(problem.clone())))),
+        }
+    }
+
+    /// The objects as they are applied, in order.
+    fn rendered(&self, bundle: &Bundle) -> Result<Vec<Value>, Stop> {
+        rendered(self.snapshot, bundle).map_err(|error| match error {
+            // Trying again does not help: only another configuration does.
+            ContentError::Config(_) => self.stop(Verdict::Blocked(Reason::Content(error).of_bundle(self.resolution.as_ref()))),
+            error => self.fail(Reason::Content(error)),
+        })
+    }
+
+    fn owner(&self) -> Owner {
+        object::owner(&self.snapshot.extension)
+    }
+
+    /// A problem that is tried again; after resolution it carries the bundle (OLM1-CTRL-04).
+    fn fail(&self, reason: impl Into<Reason>) -> Stop {
+        self.stop(Verdict::Retrying(reason.into().of_bundle(self.resolution.as_ref())))
+    }
+
+    fn stop(&self, verdict: Verdict) -> Stop {
+        Stop::Plan(Box::new(self.report(verdict)))
+    }
+
+    fn report(&self, verdict: Verdict) -> Plan {
+        Plan {
+            action: Action::Report,
+            namespace: None,
+            steps: Vec::new(),
+            resolution: self.resolution.clone(),
+            record: None,
+            verdict,
+            warnings: Vec::new(),
+            gate: self.gate.clone(),
+            consent: Consent::default(),
+        }
+    }
+}
+
+/// A bundle's content that is not installed as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    /// What the controller does not do.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// What cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// A configuration that the bundle does not take.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// A bundle's objects as they are applied for the extension, in order.
+pub fn rendered(snapshot: &Snapshot, bundle: &Bundle) -> Result<Vec<Value>, ContentError> {
+    let extension = &*snapshot.extension;
+    gates::check(bundle, &snapshot.gates.bundle())?;
+    let config = configured(extension, bundle, snapshot)?;
+    let annotated = extension.metadata.annotations.as_ref().and_then(|all| all.get(WATCH_NAMESPACE)).map(String::as_str);
+    let annotated = annotated.filter(|_| snapshot.gates.on("SingleOwnNamespaceInstallSupport"));
+    // The field is newer than the annotation.
+    let watch = config.watch_namespace.as_deref().or(annotated);
+    let options = RenderOptions {
+        install_namespace: extension.spec.namespace.clone(),
+        target_namespaces: gates::target_namespaces(watch)?,
+        certificates: snapshot.gates.certificates(),
+        deployment: config.deployment,
+    };
+    let owner = object::owner(extension);
+    let mut objects: Vec<Value> = render(bundle, &options)?.into_iter().map(|object| object::owned(object, &owner)).collect();
+    install_order(&mut objects);
+    Ok(objects)
+}
+
+/// The configuration that the extension asks for, as the bundle takes it (OLM1-API-06).
+fn configured(extension: &ClusterExtension, bundle: &Bundle, snapshot: &Snapshot) -> Result<Config, ConfigError> {
+    match extension.spec.config.as_ref().and_then(|config| config.inline.as_ref()) {
+        Some(inline) => Config::read(inline, &bundle.csv, &snapshot.gates.bundle()),
+        None => Ok(Config::default()),
+    }
+}
+
+/// The account that the extension names; empty where it names none (OLM1-API-07).
+pub fn account_name(extension: &ClusterExtension) -> &str {
+    extension.spec.service_account.as_ref().and_then(|account| account.name.as_deref()).unwrap_or_default()
+}
+
+/// The finalizers to add or to take off, which comes before everything else, at the beginning and at the end (OLM1-CTRL-07).
+pub fn finalizing(extension: &ClusterExtension) -> Option<Action> {
+    let present = extension.metadata.finalizers.as_deref().unwrap_or_default();
+    let has = |name: &&str| present.iter().any(|finalizer| finalizer == name);
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    if extension.metadata.deletion_timestamp.is_some() {
+        return Some(Action::Finalize(owned(FINALIZERS.into_iter().filter(has).collect())));
+    }
+    let missing: Vec<&str> = FINALIZERS.into_iter().filter(|name| !has(name)).collect();
+    (!missing.is_empty()).then(|| Action::AddFinalizers(owned(missing)))
+}
