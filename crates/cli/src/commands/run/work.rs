@@ -6,6 +6,7 @@ use axum::Router;
 use mainstay_oci::ClientConfig;
 use mainstay_olm_v1::endpoint::Endpoint;
 use mainstay_olm_v1::{Ready, Setup, Surroundings, cluster_operator};
+use mainstay_olm_v1_core::cluster_operator::catalogs;
 use mainstay_runtime::{Cluster, Env};
 use mainstay_serve::Certificates;
 use tokio::task::JoinSet;
@@ -84,10 +85,7 @@ impl Work {
             });
         }
         if plan.components.contains(&Component::ClusterOlmOperator) {
-            let config = cluster_operator::Config {
-                system_namespace: plan.system_namespace.clone(),
-                catalogs: cluster_operator::catalogs::openshift(),
-            };
+            let config = cluster_operator::Config { system_namespace: plan.system_namespace.clone(), catalogs: catalogs::openshift() };
             let (cluster, env, until) = (self.cluster.clone(), self.env.clone(), stop.clone());
             tasks.spawn(async move {
                 let ended = cluster_operator::run(cluster, config, env, until).await;
