@@ -50,9 +50,13 @@ pub struct Failed {
 
 impl Writer {
     /// Carries out the steps in order and stops at the first that fails; `progress` is told of each.
-    pub async fn execute(&self, steps: &[Step], mut progress: impl FnMut(&Done) + Send) -> Result<Vec<Done>, Box<Failed>> {
+    pub async fn execute<S: AsRef<Step> + Sync>(
+        &self,
+        steps: &[S],
+        mut progress: impl FnMut(&Done) + Send,
+    ) -> Result<Vec<Done>, Box<Failed>> {
         let mut all = Vec::with_capacity(steps.len());
-        for (index, step) in steps.iter().enumerate() {
+        for (index, step) in steps.iter().map(AsRef::as_ref).enumerate() {
             match self.step(step).await {
                 Ok((effect, object)) => {
                     let done = Done { index, effect, object };

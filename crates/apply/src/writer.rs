@@ -1,5 +1,6 @@
 //! The writer: every verb that loops use, as one identity.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use futures::{TryStreamExt, pin_mut};
@@ -163,13 +164,14 @@ impl Writer {
     async fn apply_once(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
         let place = ObjectRef::of(object)?;
         let served = self.served(&place).await?;
-        let mut body = object.clone();
-        if let Some(Value::Object(meta)) = body.get_mut("metadata") {
-            for (key, value) in expect.members() {
+        // Only preconditions make the body another one than the object.
+        let mut body = Cow::Borrowed(object);
+        for (key, value) in expect.members() {
+            if let Some(Value::Object(meta)) = body.to_mut().get_mut("metadata") {
                 meta.insert(key.to_owned(), Value::String(value.clone()));
             }
         }
-        let mut call = self.prepared(Verb::Apply, Method::PATCH, &place, &served, "", Some(&body), false);
+        let mut call = self.prepared(Verb::Apply, Method::PATCH, &place, &served, "", Some(&*body), false);
         call.content_type = "application/apply-patch+yaml";
         call.query.push(("force", force.to_string()));
         let answer = call.send(&self.client).await?;

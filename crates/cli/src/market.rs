@@ -9,11 +9,11 @@ use kube::api::{Api, ListParams};
 use mainstay_api::condition;
 use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_catalog::{Index, Limits, MemorySource, PackageFacts};
+use mainstay_lifecycle::preview::FactRevision;
 use mainstay_objects::LabelSelector;
 use mainstay_olm_v1::extension::catalogs::reports_failure;
 use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
 use mainstay_olm_v1_core::extension::plan::candidate;
-use mainstay_olm_v1_core::extension::preview::Revision;
 use mainstay_resolver::{CandidateCatalog, PackageSource, RefusalKind, Request, Resolution, resolve};
 
 use crate::catalogs::Counter;

@@ -22,9 +22,9 @@ mod show;
 mod verify;
 pub mod world;
 
+use mainstay_lifecycle::change::PlannedStep as ClusterStep;
+use mainstay_lifecycle::preview::{FactRevision, Preview};
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1_core::extension::plan::Planned as ClusterStep;
-use mainstay_olm_v1_core::extension::preview::{Preview, Revision};
 use serde_json::Value;
 
 use crate::commands::rollback::Way;

@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History, RELEASES, releases};
+use mainstay_lifecycle::revision::History;
+use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, RELEASES, releases};
 
 use crate::cluster::{Session, refused};
 use crate::errors::{Exit, Failure};

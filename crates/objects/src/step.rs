@@ -6,6 +6,12 @@ use serde_json::Value;
 
 use crate::{Expect, ObjectRef, Owner};
 
+impl AsRef<Step> for Step {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {

@@ -10,13 +10,15 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::explanation::Outcome;
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_lifecycle::revision::State;
 use mainstay_merge::merge_patch;
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1_core::extension::explain::{Action, Explanation, Facts, Outcome, Remedy, explain, judge};
-use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, Live, PullFailure};
+use mainstay_olm_v1_core::extension::explain::{self, Action, Explanation, Facts, Remedy, explain, judge};
+use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, PullFailure};
 use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
-use mainstay_olm_v1_core::extension::policies::PolicyFact;
-use mainstay_olm_v1_core::extension::record::State;
 use mainstay_olm_v1_core::extension::status::status;
 use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::ModelSource;
@@ -190,7 +192,7 @@ fn weighed(scene: &Scene) -> (Facts, Explanation) {
         (remedy, outcome)
     };
     let outcomes: Vec<(Remedy, Outcome)> = answer.proposals().into_iter().map(outcome).collect();
-    let answer = answer.weighed(&facts, &outcomes);
+    let answer = explain::weighed(answer, &facts, &outcomes);
     (facts, answer)
 }
 

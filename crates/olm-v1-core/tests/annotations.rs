@@ -2,11 +2,12 @@
 
 use insta::assert_snapshot;
 use mainstay_api::lifecycle::ON_DELETE;
+use mainstay_lifecycle::Instances;
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::revision::{History, State};
 use mainstay_objects::{Patch, Step};
-use mainstay_olm_v1_core::extension::facts::{Answer, Fact, Live};
+use mainstay_olm_v1_core::extension::facts::{Answer, Fact};
 use mainstay_olm_v1_core::extension::plan::{Verdict, release};
-use mainstay_olm_v1_core::extension::record::{History, State};
-use mainstay_olm_v1_core::extension::rollback::Instances;
 use serde_json::json;
 use std::sync::Arc;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::scene::{Content, Scene, files, image};
 use mainstay_bundle::Bundle;
-use mainstay_olm_v1_core::extension::preview::{self, Existing, Extra, Instances, Step};
-use mainstay_olm_v1_core::extension::record::State;
+use mainstay_lifecycle::preview::{CustomResources, Existing, Step};
+use mainstay_lifecycle::revision::State;
+use mainstay_olm_v1_core::extension::preview::{self, Extra};
 use serde_json::{Value, json};
 
 /// The bundle of a version with its CRD changed.
@@ -34,7 +35,7 @@ fn upgrade(old: impl FnOnce(&mut Value), new: impl FnOnce(&mut Value), objects: 
     scene.extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
     let (_, plan, snapshot) = scene.decide();
     let mut extra = Extra::default();
-    let found = Instances { count: objects.len(), objects: objects.to_vec() };
+    let found = CustomResources { count: objects.len(), objects: objects.to_vec() };
     extra.instances.insert("widgets.example.com".to_owned(), Ok(found));
     preview::step(&snapshot, &plan, &extra)
 }

@@ -8,12 +8,14 @@ use crate::scene::Scene;
 use mainstay_api::lifecycle::{ChangePlan, ChangePlanPhase};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_lifecycle::change::Action;
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_lifecycle::preview::Kind;
+use mainstay_lifecycle::revision::State;
 use mainstay_olm_v1_core::extension::dependencies::{ApiFact, dependents, needed_by};
 use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
-use mainstay_olm_v1_core::extension::plan::{Action, Plan, Verdict};
-use mainstay_olm_v1_core::extension::policies::PolicyFact;
-use mainstay_olm_v1_core::extension::preview::{self, Extra, Kind};
-use mainstay_olm_v1_core::extension::record::State;
+use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
+use mainstay_olm_v1_core::extension::preview::{self, Extra};
 use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, ModelSource};
 use serde_json::{Value, json};
@@ -290,7 +292,7 @@ fn dependents_are_known() {
         )
     };
     let installed = [choice("widgets", "1.0.0"), choice("gadgets", "2.0.0"), choice("gears", "1.0.0")];
-    let who = |package: &str| dependents(package, &installed, &catalogs, &[]).into_iter().map(|each| each.extension).collect::<Vec<_>>();
+    let who = |package: &str| dependents(package, &installed, &catalogs, &[]).into_iter().map(|each| each.name).collect::<Vec<_>>();
     assert_eq!(who("gadgets"), ["widgets"]);
     assert!(who("gears").contains(&"gadgets".to_owned()));
     assert!(who("widgets").is_empty());
@@ -302,6 +304,6 @@ fn dependents_are_known() {
     peer(&mut scene, "gadgets", Some("2.0.0"), &json!({}));
     peer(&mut scene, "boats", Some("1.0.0"), &json!({}));
     let needed = needed_by(&scene.decide().2);
-    assert_eq!(needed.iter().map(|each| each.extension.as_str()).collect::<Vec<_>>(), ["boats"], "{needed:?}");
+    assert_eq!(needed.iter().map(|each| each.name.as_str()).collect::<Vec<_>>(), ["boats"], "{needed:?}");
     assert!(needed[0].needs[0].starts_with("boats.v1.0.0 requires ") && needed[0].needs[0].contains("Sail"), "{needed:?}");
 }

@@ -8,16 +8,19 @@ use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::explanation::Outcome;
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_lifecycle::reason::Attempt;
+use mainstay_lifecycle::revision::State;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::cluster_operator::compat::Platform;
 use mainstay_olm_v1_core::extension::dependencies::ApiFact;
 use mainstay_olm_v1_core::extension::explain::{
-    CatalogFacts, EventFact, Explanation, Facts, Observed, Outcome, PackageFacts, Remedy, explain, explain_catalog, explain_package, judge,
+    CatalogFacts, EventFact, Explanation, Facts, Observed, PackageFacts, Remedy, explain, explain_catalog, explain_package, judge, weighed,
 };
-use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, Live, PullFailure};
-use mainstay_olm_v1_core::extension::plan::{Attempt, Reason, Verdict};
-use mainstay_olm_v1_core::extension::policies::PolicyFact;
-use mainstay_olm_v1_core::extension::record::State;
+use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, PullFailure};
+use mainstay_olm_v1_core::extension::plan::{Reason, Verdict};
 use mainstay_olm_v1_core::extension::status::status;
 use mainstay_olm_v1_core::extension::webhooks::Simulation;
 use mainstay_resolver::joint::Provided;
@@ -84,7 +87,7 @@ impl Case {
             (remedy, outcome)
         };
         let outcomes: Vec<(Remedy, Outcome)> = answer.proposals().into_iter().map(outcome).collect();
-        answer.weighed(&facts, &outcomes)
+        weighed(answer, &facts, &outcomes)
     }
 
     fn facts(&self) -> Facts {
@@ -315,7 +318,10 @@ fn objects_in_the_way() {
 #[test]
 fn attempts_that_failed() {
     let said = |text: &'static str| {
-        told(move |case| case.attempt = Some(Verdict::Retrying(Reason::Failed(Attempt::new(std::io::Error::other(text))))))
+        told(move |case| {
+            case.attempt =
+                Some(Verdict::Retrying(Reason::Lifecycle(mainstay_lifecycle::Reason::Failed(Attempt::new(std::io::Error::other(text))))))
+        })
     };
     assert_snapshot!(table(&[
         ("a quota", said("pods \"x\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2")),
@@ -609,7 +615,7 @@ fn why_not_upgraded() {
             with("2.0.0", |case| {
                 case.scene.catalogs = vec![catalog("main", &format!("{STABLE}\ndeprecated package: use gadgets"))];
                 case.platform = Some(Platform { major: 4, minor: 19 });
-                let annotations = &mut case.scene.history.as_mut().unwrap().revisions[0].record.csv_annotations;
+                let annotations = &mut case.scene.history.as_mut().unwrap().revisions[0].record.annotations;
                 annotations.insert("olm.properties".into(), r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.19"}]"#.into());
             })
         ),

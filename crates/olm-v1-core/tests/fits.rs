@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
-use mainstay_olm_v1_core::extension::preview::{Cluster, Served, Told, told};
+use mainstay_lifecycle::preview::{Cluster, Served, Told, told};
 use mainstay_testing::bundles;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@
 use mainstay_objects::Step;
 
 use crate::scene::{Content, Scene};
-use mainstay_olm_v1_core::extension::plan::{Action, Change, GATED};
-use mainstay_olm_v1_core::extension::record::State;
+use mainstay_lifecycle::change::{Action, GATED, Operation};
+use mainstay_lifecycle::revision::State;
 use serde_json::{Value, json};
 
 fn webhook() -> Content {
@@ -15,16 +15,16 @@ fn webhook() -> Content {
 /// The steps as words.
 fn steps(scene: &Scene) -> Vec<String> {
     let (_, plan, _) = scene.decide();
-    let word = |change: Change, step: &Step| match (change, step) {
+    let word = |change: Operation, step: &Step| match (change, step) {
         (_, Step::Probe(_)) => "probe",
         (_, Step::Wait { .. }) => "wait",
-        (Change::Create, _) => "create",
-        (Change::Update, _) => "update",
-        (Change::Same, _) => "apply",
-        (Change::Delete, _) => "delete",
-        (Change::Wait, _) => "?",
+        (Operation::Create, _) => "create",
+        (Operation::Update, _) => "update",
+        (Operation::Same, _) => "apply",
+        (Operation::Delete, _) => "delete",
+        (Operation::Wait, _) => "?",
     };
-    plan.steps.iter().map(|planned| format!("{} {}", word(planned.change, &planned.step), planned.target.kind)).collect()
+    plan.steps.iter().map(|planned| format!("{} {}", word(planned.operation, &planned.step), planned.target.kind)).collect()
 }
 
 /// MS-RB-01, OLM1-CTRL-03: CRDs are served before anything else is applied; webhooks are registered when their Deployments are available, and
@@ -102,7 +102,7 @@ fn objects_are_adopted_only_from_the_same_extension() {
     let refused = |change: &dyn Fn(&mut Value)| {
         let mut scene = Scene::new();
         scene.have("2.0.0", State::Deployed);
-        scene.history = Ok(mainstay_olm_v1_core::extension::record::History::default());
+        scene.history = Ok(mainstay_lifecycle::revision::History::default());
         scene.touch("Deployment", "widgets", change);
         scene.short()
     };
@@ -145,9 +145,9 @@ fn what_is_gone_is_deleted_last() {
     scene.touch("ConfigMap", "leaving", |live| live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     let (_, plan, _) = scene.decide();
     let deleted: Vec<String> =
-        plan.steps.iter().filter(|planned| planned.change == Change::Delete).map(|planned| planned.target.name.clone()).collect();
-    let first = plan.steps.iter().position(|planned| planned.change == Change::Delete).unwrap();
-    assert!(plan.steps[first..].iter().all(|planned| planned.change == Change::Delete), "deletions are last");
+        plan.steps.iter().filter(|planned| planned.operation == Operation::Delete).map(|planned| planned.target.name.clone()).collect();
+    let first = plan.steps.iter().position(|planned| planned.operation == Operation::Delete).unwrap();
+    assert!(plan.steps[first..].iter().all(|planned| planned.operation == Operation::Delete), "deletions are last");
     let own: Vec<&str> = deleted.iter().map(String::as_str).filter(|name| !name.contains("-wid")).collect();
     assert_eq!(own, ["old", "helper"]);
 }

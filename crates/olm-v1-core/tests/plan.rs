@@ -8,10 +8,12 @@ use mainstay_objects::ObjectRef;
 use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, rights, table};
 use insta::assert_snapshot;
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, MISSING_NAMESPACE};
-use mainstay_olm_v1_core::extension::facts::{CatalogContent, Live, PullFailure};
-use mainstay_olm_v1_core::extension::plan::{Action, Verdict};
-use mainstay_olm_v1_core::extension::policies::PolicyFact;
-use mainstay_olm_v1_core::extension::record::State;
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::change::Action;
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_lifecycle::revision::State;
+use mainstay_olm_v1_core::extension::facts::{CatalogContent, PullFailure};
+use mainstay_olm_v1_core::extension::plan::Verdict;
 use serde_json::{Value, json};
 
 fn case(change: impl FnOnce(&mut Scene)) -> String {

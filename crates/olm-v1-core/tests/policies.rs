@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use crate::scene::{self, Content, Scene, table};
-use mainstay_api::lifecycle::{AlongRef, BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangePlanStatus, ChangeSummary};
-use mainstay_olm_v1_core::extension::approval::Gate;
-use mainstay_olm_v1_core::extension::facts::Live;
-use mainstay_olm_v1_core::extension::plan::{Action, Change, Plan, Verdict};
-use mainstay_olm_v1_core::extension::policies::PolicyFact;
-use mainstay_olm_v1_core::extension::record::{History, State};
+use mainstay_api::lifecycle::{BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangePlanStatus, ChangeSummary, DependencyRef};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::approval::Gate;
+use mainstay_lifecycle::change::{Action, Operation};
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_lifecycle::revision::{History, State};
+use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
 use serde_json::{Value, json};
 
 fn policy(name: &str, spec: Value) -> PolicyFact {
@@ -291,8 +292,8 @@ fn what_is_installed_is_repaired_meanwhile() {
     let gone = scene.target("Deployment", "widgets");
     scene.live.insert(gone.clone(), Live::Absent);
     let repair = meanwhile(&scene);
-    let steps: Vec<_> = repair.steps.iter().map(|step| (step.change, step.target.clone())).collect();
-    assert_eq!(steps, [(Change::Create, gone.clone())]);
+    let steps: Vec<_> = repair.steps.iter().map(|step| (step.operation, step.target.clone())).collect();
+    assert_eq!(steps, [(Operation::Create, gone.clone())]);
     assert_eq!(repair.record.unwrap().bundle.version, "1.0.0");
     assert!(matches!(repair.verdict, Verdict::Blocked(_)));
     // What somebody else has taken is theirs.
@@ -312,10 +313,7 @@ fn policies_come_and_go() {
     scene.lifecycle.policies.clear();
     assert_eq!(told(&scene), format!("Install\n{} Superseded: the next change needs no approval", first.name));
     scene.have("2.0.0", State::Deployed);
-    assert_eq!(
-        told(&scene),
-        format!("Reassert\n{} Superseded: the extension has moved on; this change is not the next one any more", first.name)
-    );
+    assert_eq!(told(&scene), format!("Reassert\n{} Superseded: the cluster changed since; this is no longer the next change", first.name));
     let mut scene = Scene::new();
     scene.lifecycle.problem = Some("lifecyclepolicies or changeplans cannot be read".to_owned());
     assert!(
@@ -353,15 +351,15 @@ fn one_approval_is_for_all_it_lists() {
     };
     let other = |image: &str, approved: bool| {
         let mut gate = gate(&Scene { lifecycle: with(&[json!({"approval": "Always"})]).lifecycle, ..Scene::new() });
-        gate.spec.extension.name = "gadgets".to_owned();
-        gate.spec.extension.uid = "uid-9".to_owned();
+        gate.spec.subject.name = "gadgets".to_owned();
+        gate.spec.subject.uid = "uid-9".to_owned();
         gate.spec.summary.dependencies = vec![bundle(image)];
         gate.name = "gadgets-1".to_owned();
         kept(&gate, approved)
     };
     let other = |image: &str, approved: bool| {
         let mut plan = other(image, approved);
-        plan.spec.approved_along = vec![AlongRef {
+        plan.spec.approved_dependencies = vec![DependencyRef {
             name: "widgets".to_owned(),
             uid: "uid-1".to_owned(),
             package: "widgets".to_owned(),
@@ -381,8 +379,8 @@ fn one_approval_is_for_all_it_lists() {
         ("another name", |scene, _| scene.extension["metadata"]["name"] = json!("mine")),
         ("another namespace", |scene, _| scene.extension["spec"]["namespace"] = json!("mine")),
         ("another account", |scene, _| scene.extension["spec"]["serviceAccount"]["name"] = json!("cluster-admin")),
-        ("nobody was named", |_, plan| plan.spec.approved_along.clear()),
-        ("another package was named", |_, plan| plan.spec.approved_along[0].package = "gears".to_owned()),
+        ("nobody was named", |_, plan| plan.spec.approved_dependencies.clear()),
+        ("another package was named", |_, plan| plan.spec.approved_dependencies[0].package = "gears".to_owned()),
         ("the change was done", |_, plan| plan.status.as_mut().unwrap().phase = ChangePlanPhase::Applied),
         ("the change was superseded", |_, plan| plan.status.as_mut().unwrap().phase = ChangePlanPhase::Superseded),
     ];

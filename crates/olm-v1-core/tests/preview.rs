@@ -11,11 +11,13 @@ use insta::assert_snapshot;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::preview::{Change, CustomResources, FactRevision, ImageSize, Kind, Step};
+use mainstay_lifecycle::revision::State;
 use mainstay_olm_v1_core::cluster_operator::compat::Platform;
-use mainstay_olm_v1_core::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Live, Snapshot};
+use mainstay_olm_v1_core::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Snapshot};
 use mainstay_olm_v1_core::extension::plan::{Plan, plan};
-use mainstay_olm_v1_core::extension::preview::{self, Change, Extra, ImageSize, Instances, Kind, Revision, Step};
-use mainstay_olm_v1_core::extension::record::State;
+use mainstay_olm_v1_core::extension::preview::{self, Extra};
 use mainstay_resolver::ModelSource;
 use serde_json::{Value, json};
 
@@ -207,7 +209,7 @@ fn widget(name: &str, spec: &Value) -> Value {
 
 fn instances(all: &[Value]) -> Extra {
     let mut extra = Extra::default();
-    extra.instances.insert("widgets.example.com".to_owned(), Ok(Instances { count: all.len(), objects: all.to_vec() }));
+    extra.instances.insert("widgets.example.com".to_owned(), Ok(CustomResources { count: all.len(), objects: all.to_vec() }));
     extra
 }
 
@@ -498,24 +500,24 @@ fn what_moved_is_named() {
     let facts = |scene: &Scene| {
         let (_, plan, snapshot) = scene.decide();
         let mut all = preview::revisions(&snapshot);
-        all.extend(snapshot.known.live.iter().map(|(target, live)| Revision::live(target, live)));
-        all.extend(plan.record.as_ref().map(preview::rendering));
+        all.extend(snapshot.known.live.iter().map(|(target, live)| FactRevision::live(target, live)));
+        all.extend(plan.record.as_ref().map(mainstay_lifecycle::preview::rendering));
         all
     };
     let then = facts(&scene);
-    assert_eq!(preview::moved(&then, &facts(&scene)), Vec::<String>::new());
+    assert_eq!(mainstay_lifecycle::preview::moved(&then, &facts(&scene)), Vec::<String>::new());
     scene.touch("Deployment", "widgets", |live| {
         live["metadata"]["resourceVersion"] = json!("99");
         live["status"] = json!({"replicas": 1});
     });
-    assert_eq!(preview::moved(&then, &facts(&scene)), Vec::<String>::new(), "a status is no fact of the plan");
+    assert_eq!(mainstay_lifecycle::preview::moved(&then, &facts(&scene)), Vec::<String>::new(), "a status is no fact of the plan");
     scene.touch("Deployment", "widgets", |live| live["spec"]["replicas"] = json!(3));
     let target = scene.target("ServiceAccount", "widgets");
     scene.live.remove(&target);
     scene.policy =
         scene::rights(&json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["get"]}]));
     let now = facts(&scene);
-    let moved = preview::moved(&then, &now);
+    let moved = mainstay_lifecycle::preview::moved(&then, &now);
     let named: Vec<&str> = moved.iter().map(|line| line.split(": was ").next().unwrap()).collect();
     assert_eq!(named, ["Deployment work/widgets", "ServiceAccount work/widgets", "rights of service account work/installer"]);
     assert!(moved[0].contains("is uid") && moved[0].contains("(resourceVersion 99)"), "{}", moved[0]);

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use mainstay_objects::ObjectRef;
 
 use crate::scene::Scene;
-use mainstay_olm_v1_core::extension::dependencies::Dependent;
-use mainstay_olm_v1_core::extension::record::{InstalledBundle, Record};
-use mainstay_olm_v1_core::extension::removal::{Counted, Facts, needed_by, preview};
+use mainstay_lifecycle::removal::Dependent;
+use mainstay_lifecycle::removal::{Counted, Facts, needed_by, preview};
+use mainstay_lifecycle::revision::{InstalledBundle, Record};
 use serde_json::{Value, json};
 
 fn other(properties: &Value, objects: Vec<Value>) -> Record {
     let bundle =
         InstalledBundle { package: "gadgets".into(), name: "gadgets.v1".into(), version: "1.0.0".into(), reference: String::new() };
-    Record { bundle, csv_annotations: BTreeMap::from([("olm.properties".to_owned(), properties.to_string())]), objects }
+    Record { bundle, annotations: BTreeMap::from([("olm.properties".to_owned(), properties.to_string())]), objects }
 }
 
 fn owned(kind: &str, namespace: &str, owner: (&str, &str)) -> Value {
@@ -93,10 +93,17 @@ fn who_else_uses_it() {
         "metadata": {"name": name}, "webhooks": [{"rules": [{"apiGroups": [group]}]}]})
     };
     let webhooks = [hook("theirs", "example.com"), hook("elsewhere", "example.org")];
-    let facts =
-        Facts { objects: &objects, package: "widgets", others: &others, webhooks: &webhooks, namespace: "work", ..Facts::default() };
-    let told = [Dependent { extension: "told".to_owned(), needs: vec!["told.v1 requires package widgets >=1.0.0".to_owned()] }];
-    let needs = needed_by(&objects, "widgets", &others, &told);
+    let facts = Facts {
+        kind: "ClusterExtension",
+        objects: &objects,
+        package: "widgets",
+        others: &others,
+        webhooks: &webhooks,
+        namespace: "work",
+        ..Facts::default()
+    };
+    let told = [Dependent { name: "told".to_owned(), needs: vec!["told.v1 requires package widgets >=1.0.0".to_owned()] }];
+    let needs = needed_by("ClusterExtension", &objects, "widgets", &others, &told);
     assert_eq!(
         needs,
         [

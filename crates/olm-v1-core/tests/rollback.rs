@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::scene::{self, Content, Scene};
 use jiff::Timestamp;
+use mainstay_lifecycle::Instances;
+use mainstay_lifecycle::change::Action;
+use mainstay_lifecycle::health_gate::{HEALTHY_WITHIN, ON_UNHEALTHY};
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_lifecycle::revision::{Notes, Revision, State};
+use mainstay_lifecycle::rollback::{About, Class, Question, concerned, judge};
 use mainstay_olm_v1_core::extension::facts::PullFailure;
-use mainstay_olm_v1_core::extension::plan::{Action, HEALTHY_WITHIN, ON_UNHEALTHY, Plan, Verdict};
-use mainstay_olm_v1_core::extension::policies::PolicyFact;
-use mainstay_olm_v1_core::extension::record::{Notes, Revision, State};
-use mainstay_olm_v1_core::extension::rollback::{About, Class, Instances, Question, concerned, judge};
+use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
 use serde_json::{Value, json};
 
 fn crd(versions: &Value, stored: &[&str]) -> Value {

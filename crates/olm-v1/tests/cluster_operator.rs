@@ -14,13 +14,14 @@ use kube::api::GroupVersionKind;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_bundle::Bundle;
+use mainstay_lifecycle::revision::{InstalledBundle, Notes, Record, Revision, State};
 use mainstay_olm_v1::cluster_operator::{ACCOUNT, Config, NAMESPACE, manifests, run};
 use mainstay_olm_v1::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 use mainstay_olm_v1_core::cluster_operator::catalogs::{self, openshift};
 use mainstay_olm_v1_core::cluster_operator::compat::{self, Blocked, Deployed, Platform, aggregate, blocks, judge, max_version};
 use mainstay_olm_v1_core::cluster_operator::deployments::{self, COPIED};
 use mainstay_olm_v1_core::cluster_operator::gates::{Component, argument, enabled};
-use mainstay_olm_v1_core::extension::record::{InstalledBundle, Notes, Record, Revision, State, secrets};
+use mainstay_olm_v1_core::extension::record::secrets;
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env};
@@ -319,8 +320,8 @@ async fn installed(api: &Api, name: &str, max: &str, state: State) {
         version: "1.0.0".to_owned(),
         reference: "r.test/p@sha256:1".to_owned(),
     };
-    let csv_annotations = BTreeMap::from([("olm.properties".to_owned(), properties(max))]);
-    let record = Record { bundle, csv_annotations, objects: Vec::new() };
+    let annotations = BTreeMap::from([("olm.properties".to_owned(), properties(max))]);
+    let record = Record { bundle, annotations, objects: Vec::new() };
     for secret in secrets(&Revision { number: 1, state, record, notes: Notes::default() }, name, &owner, SYSTEM).unwrap() {
         let mut secret = serde_json::to_value(secret).unwrap();
         secret["apiVersion"] = json!("v1");

@@ -17,9 +17,11 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::GroupVersionKind;
+use mainstay_lifecycle::health_gate::{HEALTHY_WITHIN, ON_UNHEALTHY};
+use mainstay_lifecycle::revision::KEPT;
+use mainstay_lifecycle::revision::{History, State};
 use mainstay_oci::{ClientConfig, ImageBuilder};
-use mainstay_olm_v1_core::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
-use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History, KEPT, State};
+use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -154,7 +156,7 @@ impl World {
             axum::http::Request::get(format!("/api/v1/namespaces/{SYSTEM}/secrets?labelSelector={selector}")).body(Vec::new()).unwrap();
         let list: Value = self.api.admin.client().request(request).await.unwrap();
         let secrets: Vec<Secret> = serde_json::from_value(list["items"].clone()).unwrap();
-        History::read(&secrets).unwrap()
+        record::read(&secrets).unwrap()
     }
 
     fn position(&self, part: &str) -> Option<usize> {

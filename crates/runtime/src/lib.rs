@@ -20,6 +20,7 @@ mod kinds;
 pub mod leader;
 pub mod metrics;
 mod optional;
+pub mod parsed;
 mod queue;
 mod reviews;
 

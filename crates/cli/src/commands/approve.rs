@@ -10,7 +10,7 @@ use mainstay_api::lifecycle::{AlongRef, BundleRef, CHANGE_PLAN, ChangePlan, Chan
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
 use mainstay_bundle::rights::{Grant, Installer, manifests};
 use mainstay_objects::{ObjectRef, Patch, Step};
-use mainstay_olm_v1_core::extension::approval::along_ref;
+use mainstay_olm_v1_core::extension::approval::dependency_ref;
 use serde_json::{Value, json};
 
 use super::flags::{Consent, Shown};

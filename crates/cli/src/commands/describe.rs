@@ -7,8 +7,8 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mainstay_api::condition::{Condition, Status};
 use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_lifecycle::revision::History;
 use mainstay_objects::{Health, ObjectRef, health};
-use mainstay_olm_v1_core::extension::record::History;
 use serde_json::{Value, json};
 
 use super::explain::{last_seen, raw_events};

@@ -1,8 +1,9 @@
 //! `mainstay history`: the revisions of an extension, and what each changed (MS-RB-01).
 
 use clap::Args;
+use mainstay_lifecycle::revision::{Changes, History, Revision};
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1_core::extension::record::{Changes, History, KEPT, Revision};
+use mainstay_olm_v1_core::extension::record::KEPT;
 use serde_json::{Value, json};
 
 use super::age;

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::rights::{Grant, Installer, Scope, manifests, missing};
 use mainstay_bundle::{Bundle, CertificateProvider};
+use mainstay_lifecycle::revision::{History, Revision};
 use mainstay_olm_v1_core::extension::plan::{account_name, request};
-use mainstay_olm_v1_core::extension::record::{History, Revision};
 use mainstay_resolver::{Request, UpgradeConstraintPolicy};
 use serde_json::{Value, json};
 

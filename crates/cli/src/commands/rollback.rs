@@ -11,10 +11,12 @@ use clap::Args;
 use kube::api::{Api, Patch, PatchParams};
 use mainstay_api::olm_v1::{ClusterExtension, Enforcement, NAME_LABEL};
 use mainstay_bundle::rights::{Grant, manifests, missing};
-use mainstay_olm_v1_core::extension::object;
-use mainstay_olm_v1_core::extension::permissions;
-use mainstay_olm_v1_core::extension::record::{History, Revision};
-use mainstay_olm_v1_core::extension::rollback::{Class, Instances, LOOKED_AT, Question, Verdict, concerned, judge};
+use mainstay_lifecycle::Instances;
+use mainstay_lifecycle::live::INSTANCES_READ;
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::preflight;
+use mainstay_lifecycle::revision::{History, Revision};
+use mainstay_lifecycle::rollback::{Class, Question, Verdict, concerned, judge};
 use mainstay_rbac::{PolicyIndex, UserInfo};
 use mainstay_resolver::UpgradeConstraintPolicy;
 use serde_json::{Value, json};
@@ -276,7 +278,7 @@ async fn way(
     }
     let mut instances = BTreeMap::new();
     for (crd, kind) in concerned(from_objects, &objects, &definitions) {
-        let found = session.writer.list(&mainstay_apply::gvk(&kind), LOOKED_AT).await;
+        let found = session.writer.list(&mainstay_apply::gvk(&kind), INSTANCES_READ).await;
         instances.insert(crd, found.map_or_else(|error| Instances::Unreadable(error.to_string()), Instances::Known));
     }
     let lacking = if ours { Vec::new() } else { lacking(session, extension, &objects).await? };

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_diagnostics::counted;
+use mainstay_lifecycle::preview::Problem;
+use mainstay_lifecycle::removal::{Definition, Preview};
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation, Until};
 use mainstay_olm_v1_core::extension::owned::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Tie};
 use mainstay_olm_v1_core::extension::plan::Stays;
-use mainstay_olm_v1_core::extension::preview::{self, Problem};
-use mainstay_olm_v1_core::extension::removal::{Definition, Preview};
+use mainstay_olm_v1_core::extension::preview;
 use serde_json::{Value, json};
 
 use super::flags::{Consent, Patience, Shown};

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mainstay_api::olm_v1::NAME_LABEL;
-use mainstay_olm_v1_core::extension::explain::{Action, Facts, Outcome, Remedy, explain_refusal, judge, shell_word};
+use mainstay_lifecycle::explanation::Outcome;
+use mainstay_lifecycle::revision::History;
+use mainstay_olm_v1_core::extension::explain::{Action, Facts, Remedy, explain_refusal, judge, shell_word};
 use mainstay_olm_v1_core::extension::facts::Snapshot;
 use mainstay_olm_v1_core::extension::plan::Plan;
-use mainstay_olm_v1_core::extension::record::History;
 use mainstay_versions::{ExtensionRange, Version};
 use serde_json::Value;
 

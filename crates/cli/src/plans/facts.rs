@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use mainstay_lifecycle::preview::{CustomResources, ImageSize, NOT_ASKED, Served};
 use mainstay_oci::Client;
 use mainstay_olm_v1::extension::observe::Observer;
-use mainstay_olm_v1_core::extension::preview::{Extra, ImageSize, Instances, NOT_ASKED, Served, Wanted};
+use mainstay_olm_v1_core::extension::preview::{Extra, Wanted};
 use serde_json::Value;
 
 use crate::cluster::{Session, refused};

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kube::api::{DynamicObject, ObjectMeta};
+use mainstay_lifecycle::change::Action;
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1_core::extension::plan::{Action, Plan};
+use mainstay_olm_v1_core::extension::plan::Plan;
 use mainstay_olm_v1_core::extension::webhooks::{Simulation, Unanswered};
 use mainstay_workloads::scheduler::plan::barred_everywhere;
 use serde_json::{Value, json};

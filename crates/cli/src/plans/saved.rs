@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mainstay_olm_v1_core::extension::preview::{Preview, Revision, Step, moved};
+use mainstay_lifecycle::preview::{FactRevision, Preview, Step, moved};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

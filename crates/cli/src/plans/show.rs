@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use mainstay_diagnostics::counted;
-use mainstay_olm_v1_core::extension::preview::{
+use mainstay_lifecycle::preview::{
     Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step, UNMANAGED, Verification,
 };
 
@@ -238,7 +238,7 @@ fn verdict(preview: &Preview) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_olm_v1_core::extension::preview::Existing;
+    use mainstay_lifecycle::preview::Existing;
 
     use super::*;
 

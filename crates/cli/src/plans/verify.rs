@@ -4,10 +4,10 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
 use mainstay_apply::{Reason, WriteError, Writer};
+use mainstay_lifecycle::change::{Operation as How, PlannedStep as ClusterStep};
+use mainstay_lifecycle::preview::Verification;
 use mainstay_objects::{Expect, ObjectRef, Patch, Propagation, Step};
 use mainstay_olm_v1_core::extension::FIELD_MANAGER;
-use mainstay_olm_v1_core::extension::plan::{Change as How, Planned as ClusterStep};
-use mainstay_olm_v1_core::extension::preview::Verification;
 use mainstay_runtime::Kinds;
 
 use super::{Change, Planned, Write};

@@ -18,12 +18,15 @@ use mainstay_objects::LabelSelector;
 use mainstay_resolver::joint::{Added, Conflict, Problem, Provided, Solution, Wish, solve};
 use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
 
-use super::approval::{Along, made_along};
+use mainstay_lifecycle::approval::AdditionalBundle;
+use mainstay_lifecycle::removal::Dependent;
+
+use super::approval::made_for;
 use super::explain::candidates;
 use super::facts::{Lifecycle, Snapshot};
 use super::plan::request;
-use super::policies::ruling;
-use super::record::History;
+use super::ruling;
+use mainstay_lifecycle::revision::History;
 
 /// An API of the cluster, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub struct ApiFact {
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
     /// Bundles that it needs and nobody asked for yet, dependencies first.
-    pub missing: Vec<Along>,
+    pub missing: Vec<AdditionalBundle>,
     /// What other extensions have to install first: `gadgets.v2.0.0 of clusterextension gadgets`.
     pub waits: Vec<String>,
     /// The bundle that every other extension gets, by package.
@@ -48,7 +51,7 @@ pub struct Dependencies {
 impl Dependencies {
     /// The bundles that nobody asked for yet.
     pub fn bundles(&self) -> Vec<BundleRef> {
-        self.missing.iter().map(|along| along.bundle.clone()).collect()
+        self.missing.iter().map(|additional| additional.bundle.clone()).collect()
     }
 }
 
@@ -82,7 +85,7 @@ pub fn joins(extension: &ClusterExtension, lifecycle: &Lifecycle) -> bool {
     let ruling = ruling(extension, &lifecycle.policies);
     match ruling.dependencies {
         ResolveDependencies::Plan => true,
-        ResolveDependencies::Refuse => ruling.dependencies_by.is_empty() && made_along(extension, &lifecycle.plans).is_some(),
+        ResolveDependencies::Refuse => ruling.dependencies_by.is_empty() && made_for(extension, &lifecycle.plans).is_some(),
     }
 }
 
@@ -111,7 +114,7 @@ pub fn together(snapshot: &Snapshot, own: &Request, catalogs: &[CandidateCatalog
     let mine = |added: &&Added| needs.as_ref().is_none_or(|needs| needs.contains(&added.choice.package));
     let added: Vec<&Added> = solution.added.iter().filter(mine).collect();
     let dependencies = Dependencies {
-        missing: added.iter().map(|added| Along { bundle: bundle_ref(&added.choice), because: added.because.clone() }).collect(),
+        missing: added.iter().map(|added| AdditionalBundle { bundle: bundle_ref(&added.choice), because: added.because.clone() }).collect(),
         waits: waits(&solution, &subject, &resolution.choice, &peers, needs.as_ref(), &closure),
         others,
     };
@@ -162,15 +165,6 @@ pub fn following(package: &str) -> String {
     format!("echo '{policy}' | kubectl apply --server-side -f -")
 }
 
-/// An extension that needs something of another one.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Dependent {
-    /// The extension.
-    pub extension: String,
-    /// What it needs, in words.
-    pub needs: Vec<String>,
-}
-
 /// Who would miss an extension: the others with what they say that they have installed, and the APIs that nobody but it provides.
 pub fn needed_by(snapshot: &Snapshot) -> Vec<Dependent> {
     let Some(catalog) = &snapshot.extension.spec.source.catalog else { return Vec::new() };
@@ -210,7 +204,7 @@ pub fn dependents(
         let words: Vec<String> =
             missed.filter(|_| needs.as_ref().is_none_or(|needs| needs.contains(package))).flat_map(|added| added.because.clone()).collect();
         if !words.is_empty() {
-            found.push(Dependent { extension: name.clone(), needs: words });
+            found.push(Dependent { name: name.clone(), needs: words });
         }
     }
     found

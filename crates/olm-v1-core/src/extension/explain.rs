@@ -11,7 +11,6 @@
 //! can see, so that nothing depends on a condition's text, which may have been cut (MS-EXPL-06).
 
 mod account;
-mod answer;
 mod attempt;
 mod catalog;
 mod conditions;
@@ -27,12 +26,12 @@ mod remedy;
 mod removal;
 mod retired;
 mod rivals;
-mod text;
 mod words;
 
 use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use mainstay_lifecycle::explanation;
 use mainstay_resolver::{CandidateCatalog, CatalogState};
 
 use super::facts::Snapshot;
@@ -41,16 +40,22 @@ use super::webhooks::Simulation;
 use crate::cluster_operator::compat::Platform;
 use conditions::Conditions;
 
-pub use answer::{Action, Destination, Evidence, Explanation, Newer, State};
 pub use catalog::{CatalogFacts, explain_catalog};
 pub use context::{candidates, chosen_bundle, providers};
 pub use health::{Observed, pod_problem};
+pub use mainstay_lifecycle::explanation::{Destination, Evidence, Outcome, State, ago};
 pub use objects::{Maker, made_by};
 pub use package::{PackageFacts, Trial, explain_package};
-pub use proposals::{Outcome, judge};
+pub use proposals::{judge, weighed};
 pub use remedy::{Remedy, Untried, shell_word};
 pub(super) use retired::retired;
-pub use text::ago;
+
+/// An explanation whose remedies change a ClusterExtension or what it depends on.
+pub type Explanation = explanation::Explanation<Remedy>;
+/// Something to do, with a remedy that can be tried.
+pub type Action = explanation::Action<Remedy>;
+/// A newer version, and what would let it come.
+pub type Newer = explanation::Newer<Remedy>;
 
 /// What an explanation of an extension rests on.
 pub struct Facts {
@@ -184,7 +189,7 @@ fn pending(facts: &Facts) -> Option<&ChangePlan> {
     let uid = facts.snapshot.extension.metadata.uid.as_deref().unwrap_or_default();
     let waits = |plan: &&ChangePlan| {
         use mainstay_api::lifecycle::ChangePlanPhase;
-        plan.spec.extension.uid == uid
+        plan.spec.subject.uid == uid
             && plan.spec.approved_digest.is_none()
             && plan.status.as_ref().is_none_or(|status| status.phase == ChangePlanPhase::Pending)
     };

@@ -7,16 +7,15 @@ use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::Bundle;
+use mainstay_lifecycle::{Instances, Live};
 use mainstay_objects::ObjectRef;
 use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::PackageSource;
-use serde_json::Value;
 
 use super::dependencies::ApiFact;
-use super::policies::PolicyFact;
-use super::record::History;
-use super::rollback::Instances;
 use crate::gates::FeatureGates;
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_lifecycle::revision::History;
 
 /// A fact that a plan may need on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +36,15 @@ pub enum Fact {
     Apis,
 }
 
+impl From<mainstay_lifecycle::Fact> for Fact {
+    fn from(fact: mainstay_lifecycle::Fact) -> Self {
+        match fact {
+            mainstay_lifecycle::Fact::Live(target) => Self::Live(target),
+            mainstay_lifecycle::Fact::Instances(kind) => Self::Instances(kind),
+        }
+    }
+}
+
 /// A bundle image, and how it is pulled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BundleImage {
@@ -53,19 +61,6 @@ pub enum Answer<P> {
     Ready(P),
     /// To be asked again with these facts.
     Need(Vec<Fact>),
-}
-
-/// A live object, as the account sees it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Live {
-    /// Not there.
-    Absent,
-    /// There.
-    Present(Arc<Value>),
-    /// The server serves no such kind.
-    NotServed,
-    /// It could not be read; the server's words.
-    Unreadable(String),
 }
 
 /// A bundle image that could not be had.

@@ -9,28 +9,27 @@ mod hold;
 mod home;
 mod reason;
 mod release;
-mod steps;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_bundle::{Bundle, Config, ConfigError, Refusal, RenderError, RenderOptions, gates, render};
-use mainstay_objects::{ObjectRef, Owner, Step, install_order};
+use mainstay_lifecycle::change::{self, Action, Change, PlannedStep};
+use mainstay_lifecycle::health_gate::{HealthGate, HealthLimit, Outlook};
+use mainstay_lifecycle::{Fact as LiveFact, Reason as Lifecycle, object};
+use mainstay_objects::{Owner, install_order};
 use mainstay_resolver::Resolution;
 use serde_json::Value;
 
 use super::approval::Consent;
 use super::dependencies::Dependencies;
 use super::facts::{Answer, Fact, Snapshot};
-use super::object;
-use super::record::Record;
-use health::Outlook;
+use mainstay_lifecycle::revision::Record;
 
+pub use checks::lacking;
 pub use choice::{candidate, request};
-pub use crd_safety::{CrdFindings, WARN, crd_findings};
-pub use health::{Gate, HEALTHY_WITHIN, ON_UNHEALTHY, ROLL_BACK};
+pub use crd_safety::{WARN, crd_findings};
 pub use hold::{hold, unheld};
-pub use reason::{Attempt, InvalidAnnotation, NamespaceProblem, Reason, Unhealthy, UnsafeCrd, UnsafeWayBack, Waits};
+pub use reason::{InvalidAnnotation, NamespaceProblem, Reason, Waits};
 pub use release::{Stays, release, stays};
-pub use steps::GATED;
 
 /// The finalizers, in the order in which they are added (OLM1-CTRL-07).
 pub const FINALIZERS: [&str; 2] =
@@ -44,7 +43,7 @@ pub struct Plan {
     /// The extension's namespace, which the controller itself makes before everything else; nothing where it need not (OLM1-API-02).
     pub namespace: Option<Value>,
     /// The changes, in order.
-    pub steps: Vec<Planned>,
+    pub steps: Vec<PlannedStep>,
     /// Which bundle was chosen, and why; absent where the plan ends before.
     pub resolution: Option<Resolution>,
     /// The record that the change leaves; absent where nothing is installed.
@@ -54,52 +53,9 @@ pub struct Plan {
     /// What a person should know although nothing is wrong.
     pub warnings: Vec<String>,
     /// What health after an upgrade means for it (MS-RB-01).
-    pub gate: Gate,
+    pub gate: HealthGate,
     /// Whether somebody has to be asked first (MS-POL-01).
     pub consent: Consent,
-}
-
-/// What kind of change a plan is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Put these finalizers on the extension, and nothing else (OLM1-CTRL-07).
-    AddFinalizers(Vec<String>),
-    /// Clean up and take these finalizers off; what was applied goes by owner references (OLM1-INST-15).
-    Finalize(Vec<String>),
-    /// Only say how things are.
-    Report,
-    /// Nothing is installed yet.
-    Install,
-    /// Another bundle, or other content, is installed; or an attempt was left half-way.
-    Upgrade,
-    /// The right content is installed; what is missing or changed is put right (OLM1-INST-14).
-    Reassert,
-}
-
-/// One change, ready to be executed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
-    /// The object.
-    pub target: ObjectRef,
-    /// What is done.
-    pub step: Step,
-    /// How the object compares with the live one.
-    pub change: Change,
-}
-
-/// How an object compares with the live one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is not there.
-    Create,
-    /// It is there, and differs.
-    Update,
-    /// It is there as wanted.
-    Same,
-    /// The bundle does not hold it any more.
-    Delete,
-    /// Nothing; the API is given time to take the change in.
-    Wait,
 }
 
 /// What the conditions say (OLM1-CTRL-03).
@@ -134,7 +90,7 @@ impl Verdict {
 
 /// Decides for the snapshot, or says which facts are missing.
 pub fn plan(snapshot: &Snapshot) -> Answer<Plan> {
-    let mut planner = Planner { snapshot, resolution: None, dependencies: None, gate: Gate::default() };
+    let mut planner = Planner { snapshot, resolution: None, dependencies: None, gate: HealthGate::default() };
     match planner.decide() {
         Ok(plan) => Answer::Ready(plan),
         Err(Stop::Need(facts)) => Answer::Need(facts),
@@ -148,13 +104,19 @@ enum Stop {
     Plan(Box<Plan>),
 }
 
+impl From<Vec<LiveFact>> for Stop {
+    fn from(missing: Vec<LiveFact>) -> Self {
+        Self::Need(missing.into_iter().map(Fact::from).collect())
+    }
+}
+
 struct Planner<'a> {
     snapshot: &'a Snapshot,
     resolution: Option<Resolution>,
     /// What others have to do with the choice; nothing where the extension resolves alone.
     dependencies: Option<Dependencies>,
     /// How the newest revision's health stands; it is looked at whatever else is decided.
-    gate: Gate,
+    gate: HealthGate,
 }
 
 impl Planner<'_> {
@@ -175,8 +137,10 @@ impl Planner<'_> {
             Err(stop) => return Err(stop),
             Ok(()) => snapshot.ignore_service_account && self.lacks_namespace()?,
         };
-        let (wish, complaint) = self.healthy_within().map_or_else(|complaint| (None, Some(complaint)), |wish| (wish, None));
-        let (gate, stuck) = match self.outlook(history, wish.as_ref())? {
+        let limit = HealthLimit::of(extension.metadata.annotations.as_ref());
+        let (limit, complaint) = limit.map_or_else(|complaint| (None, Some(complaint)), |limit| (limit, None));
+        let situation = self.situation(history, limit.as_ref());
+        let (gate, stuck) = match situation.outlook()? {
             Outlook::Back(back) => return self.back(history, *back),
             Outlook::Well(gate) => (gate, None),
             Outlook::Stuck(gate, why) => (gate, Some(why)),
@@ -185,34 +149,35 @@ impl Planner<'_> {
         self.choose(history.installed())?;
         let bundle = self.bundle()?;
         let objects = self.rendered(&bundle)?;
-        let mut record = Record { bundle: self.installed_bundle(), csv_annotations: bundle.csv.annotations.clone(), objects };
+        let mut record = Record { bundle: self.installed_bundle(), annotations: bundle.csv.annotations.clone(), objects };
         let mut verdict = Verdict::Reached;
-        if let Some((kept, why)) = self.held(history, &record, wish.as_ref()) {
-            record = kept;
-            verdict = Verdict::Blocked(why);
+        if let Some((kept, back)) = self.situation(history, limit.as_ref()).held(&record) {
+            verdict = Verdict::Blocked(Lifecycle::RolledBack(Box::new(back.clone())).into());
+            record = kept.clone();
         }
         self.permitted(&record.objects)?;
-        let action = steps::action(history, &record);
+        let action = change::action(history, &record);
         // Another bundle is a way out; the same one stays where it is.
         if let Some(why) = stuck.filter(|_| action == Action::Reassert || history.latest().is_some_and(|latest| latest.record == record)) {
-            verdict = Verdict::Blocked(why.into());
+            verdict = Verdict::Blocked(Lifecycle::from(why).into());
         }
-        let gone = steps::vanished(history, &record);
+        let gone = change::vanished(history, &record);
         let live = self.live(&record, &gone)?;
-        let mut warnings = self.checked(&action, &record, &live)?;
+        let mut warnings = self.checked(&action, history, &record, live)?;
         warnings.extend(complaint);
         let reports = self.resolution.iter().flat_map(|resolution| &resolution.catalogs);
         warnings
             .extend(reports.filter_map(|report| Some(format!("catalog {} is left out: {}", report.catalog, report.left_out.as_ref()?))));
-        let at_gate = steps::stands_at_gate(history, &record);
-        let steps = steps::steps(&action, &record, &gone, &live, &self.owner(), at_gate);
+        let at_gate = change::stands_at_gate(history, &record);
+        let owner = self.owner();
+        let steps = change::steps(&Change { action: &action, record: &record, gone: &gone, live, owner: &owner, at_gate });
         let namespace = homeless.then(|| {
             let (namespace, problems) = self.namespace(&bundle);
             warnings.extend(problems);
             namespace
         });
         let plan = Plan { action, namespace, steps, record: Some(record), warnings, ..self.report(verdict) };
-        self.consented(plan, history, &live)
+        self.consented(plan, history, live)
     }
 
     fn account(&self, extension: &ClusterExtension) -> Result<(), Stop> {
@@ -242,7 +207,7 @@ impl Planner<'_> {
     }
 
     fn owner(&self) -> Owner {
-        object::owner(&self.snapshot.extension)
+        super::owner(&self.snapshot.extension)
     }
 
     /// A problem that is tried again; after resolution it carries the bundle (OLM1-CTRL-04).
@@ -298,7 +263,7 @@ pub fn rendered(snapshot: &Snapshot, bundle: &Bundle) -> Result<Vec<Value>, Cont
         certificates: snapshot.gates.certificates(),
         deployment: config.deployment,
     };
-    let owner = object::owner(extension);
+    let owner = super::owner(extension);
     let mut objects: Vec<Value> = render(bundle, &options)?.into_iter().map(|object| object::owned(object, &owner)).collect();
     install_order(&mut objects);
     Ok(objects)

@@ -9,57 +9,44 @@
 //! Nothing is decided here: what is shown is what the plan says it does.
 
 mod advance;
-mod crds;
-mod document;
-mod fields;
-mod instances;
-mod objects;
 mod revisions;
-mod rights;
-mod served;
 mod summary;
 mod uninstall;
 mod warnings;
-mod writes;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mainstay_bundle::RenderError;
-use mainstay_objects::{ObjectRef, Owner};
-use mainstay_resolver::RefusalKind;
+use mainstay_lifecycle::change::Action;
+use mainstay_lifecycle::preview::{
+    Approval, Bundle, Change, Cluster, Comparison, CrdChange, Dependency, Image, ImageSize, Kind, KnownInstances, NOT_ASKED, Object,
+    Problem, Served, Step, api_extensions, crds, delta, named, restarts, running, told,
+};
+use mainstay_lifecycle::revision::History;
+use mainstay_lifecycle::{Live, Reason as Lifecycle, object};
+use mainstay_objects::ObjectRef;
+use mainstay_resolver::{RefusalKind, Resolution};
 use serde_json::Value;
 
 use super::dependencies::{following, satisfiable};
 use super::explain::{chosen_bundle, made_by, providers, retired};
-use super::facts::{Fact, Live, Snapshot};
-use super::object;
+use super::facts::{Fact, Snapshot};
 use super::owned::Tie;
-use super::plan::{Action, ContentError, Plan, Reason, Verdict};
-use super::record::History;
+use super::owner;
+use super::plan::{ContentError, Plan, Reason, Verdict, rendered};
 use crate::cluster_operator::compat::Platform;
 
 pub use advance::{advance, hypothetical, prepared};
-pub use document::{
-    Approval, Bundle, Change, CrdChange, Dependency, Existing, FieldChange, Image, ImageSize, Kind, Object, Preview, Problem, Restart,
-    Step, Verification,
-};
-pub(super) use instances::hold;
-pub use revisions::{Revision, moved, rendering, revisions};
-pub use served::{Cluster, Served, Told, told};
+pub use revisions::revisions;
 pub use summary::summary;
 pub use uninstall::{applied, asked_to_stay, needed, not_ours_to_keep, uninstall, unknown_definitions};
-pub use writes::write;
-
-/// The owner of an object that no extension manages, in the document.
-pub const UNMANAGED: &str = "nobody";
-/// Why something is not known that nobody asked for.
-pub const NOT_ASKED: &str = "not asked";
 
 /// Facts that the plan does not rest on, and people want to know.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
     /// The custom resources of CRDs that change or go, by the CRD's name; or why they cannot be told.
-    pub instances: BTreeMap<String, Result<Instances, String>>,
+    pub instances: KnownInstances,
     /// Digests and sizes of images by their reference; or why they cannot be told.
     pub images: BTreeMap<String, Result<ImageSize, String>>,
     /// What the server serves.
@@ -70,15 +57,6 @@ pub struct Extra {
     pub platform: Option<Platform>,
     /// What the extension owns on the cluster, for a removal: its CRDs in any case, everything where no record tells; or why it cannot be told.
     pub owned: Option<Result<Vec<(Value, Tie)>, String>>,
-}
-
-/// The custom resources of a CRD.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Instances {
-    /// How many there are.
-    pub count: usize,
-    /// Those that were read; with very many, only the first.
-    pub objects: Vec<Value>,
 }
 
 /// What [`Extra`] should hold for a plan.
@@ -92,26 +70,26 @@ pub struct Wanted {
 
 /// Says which further facts would make the preview complete.
 pub fn wanted(snapshot: &Snapshot, plan: &Plan) -> Wanted {
-    let looked = objects::Looked::at(snapshot, plan);
+    let looked = comparison(snapshot, plan);
     Wanted {
-        crds: crds::live(&looked),
+        crds: crds::concerned(&looked),
         images: images(snapshot, plan, &Extra::default()).into_iter().map(|image| image.reference).collect(),
     }
 }
 
 /// What one plan does.
 pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
-    let looked = objects::Looked::at(snapshot, plan);
-    let (mut objects, mut crds) = (looked.objects(), crds::changes(&looked, extra));
+    let looked = comparison(snapshot, plan);
+    let (mut objects, mut crds) = (looked.objects(), crds::changes(&looked, &extra.instances));
     let (mut rights_gained, mut rights_lost) = (Vec::new(), Vec::new());
     if plan.action == Action::Report {
         // Nothing changes: only what is in the way is told.
         objects.retain(|object| object.change == Change::Conflicting);
         crds.retain(|crd| !crd.findings.is_empty());
     } else {
-        (rights_gained, rights_lost) = rights::delta(looked.before(), looked.wanted());
+        (rights_gained, rights_lost) = delta(looked.before(), looked.wanted());
     }
-    objects.splice(0..0, plan.namespace.as_ref().map(objects::made));
+    objects.splice(0..0, plan.namespace.as_ref().map(made));
     let problem = problem(snapshot, plan);
     let mut warnings = warnings::warnings(snapshot, plan, extra);
     warnings.retain(|warning| problem.as_ref().is_none_or(|problem| !problem.causes.contains(warning)));
@@ -127,14 +105,14 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     warnings.extend(told.warnings);
     Step {
         kind: kind(&plan.action, &objects),
-        bundle: plan.resolution.as_ref().map(Bundle::of),
+        bundle: plan.resolution.as_ref().map(bundle_of),
         from: snapshot.history.as_ref().ok().and_then(History::installed).map(|revision| Bundle::installed(&revision.record.bundle)),
         reasons: plan.resolution.as_ref().map(|resolution| resolution.reasons.clone()).unwrap_or_default(),
         problem,
         dependencies: dependencies(plan),
         approval: approval(plan),
-        restarts: objects::restarts(&objects),
-        api_extensions: objects::api_extensions(&objects),
+        restarts: restarts(&objects),
+        api_extensions: api_extensions(&objects),
         objects,
         custom_resource_definitions: crds,
         rights_gained,
@@ -158,7 +136,7 @@ fn kind(action: &Action, objects: &[Object]) -> Kind {
 }
 
 fn dependencies(plan: &Plan) -> Vec<Dependency> {
-    plan.consent.along.iter().map(|along| Dependency { bundle: Bundle::named(&along.bundle), because: along.because.clone() }).collect()
+    plan.consent.additional.iter().map(|one| Dependency { bundle: Bundle::named(&one.bundle), because: one.because.clone() }).collect()
 }
 
 fn approval(plan: &Plan) -> Option<Approval> {
@@ -201,7 +179,7 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
             problem.unknown_package =
                 matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
         }
-        Reason::Owned(refusal) => {
+        Reason::Lifecycle(Lifecycle::Owned(refusal)) => {
             let maker = match snapshot.known.live.get(&*refusal.object) {
                 Some(Live::Present(live)) => made_by(live),
                 _ => None,
@@ -212,7 +190,7 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
                 (None, None) => format!("{} is not managed by any extension", refusal.object),
             });
         }
-        Reason::NotServed(target) => match retired(target) {
+        Reason::Lifecycle(Lifecycle::NotServed(target)) => match retired(target) {
             Some(release) => {
                 let ObjectRef { api_version, kind, .. } = target;
                 problem
@@ -228,7 +206,7 @@ fn problem(snapshot: &Snapshot, plan: &Plan) -> Option<Problem> {
                 None => problem.causes.push(format!("no catalog of the cluster brings {} of {}", target.kind, target.api_version)),
             },
         },
-        Reason::UnsafeCrds(_) => {
+        Reason::Lifecycle(Lifecycle::UnsafeCrds(_)) => {
             let name = snapshot.extension.metadata.name.as_deref().unwrap_or_default();
             if snapshot.history.as_ref().is_ok_and(|history| history.installed().is_some()) {
                 problem.hints.push(format!(
@@ -265,13 +243,13 @@ fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
     if !matches!(plan.action, Action::Install | Action::Upgrade) {
         return Vec::new();
     }
-    let looked = objects::Looked::at(snapshot, plan);
-    let before = objects::running(looked.before());
+    let looked = comparison(snapshot, plan);
+    let before = running(looked.before());
     let mut images: Vec<(String, String)> = Vec::new();
     if let Some(resolution) = &plan.resolution {
         images.push((resolution.choice.image.clone(), "the bundle".to_owned()));
     }
-    images.extend(objects::running(looked.wanted()).into_iter().filter(|one| !before.contains(one)));
+    images.extend(running(looked.wanted()).into_iter().filter(|one| !before.contains(one)));
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut order = Vec::new();
     for (reference, place) in images {
@@ -293,11 +271,53 @@ fn images(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<Image> {
 
 /// Which live objects a refused plan was about, and did not come to look at: with them the preview shows everything that is in the way.
 pub fn unlooked(snapshot: &Snapshot, plan: &Plan) -> Vec<Fact> {
-    let looked = objects::Looked::at(snapshot, plan);
+    let looked = comparison(snapshot, plan);
     let targets = looked.wanted().iter().map(object::place).chain(looked.gone());
     targets.filter(|target| looked.live(target).is_none()).map(Fact::Live).collect()
 }
 
-fn owner(snapshot: &Snapshot) -> Owner {
-    object::owner(&snapshot.extension)
+/// A plan beside what was applied and what is live.
+fn comparison<'a>(snapshot: &'a Snapshot, plan: &'a Plan) -> Comparison<'a> {
+    let wanted = match &plan.record {
+        Some(record) => Cow::Borrowed(record.objects.as_slice()),
+        None => Cow::Owned(intended(snapshot, plan)),
+    };
+    Comparison {
+        wanted,
+        history: snapshot.history.as_ref().ok(),
+        live: &snapshot.known.live,
+        steps: &plan.steps,
+        owner: owner(&snapshot.extension),
+    }
+}
+
+/// The objects of a bundle that was refused after it was read.
+fn intended(snapshot: &Snapshot, plan: &Plan) -> Vec<Value> {
+    let bundle = chosen_bundle(snapshot, plan);
+    // What cannot be rendered was refused for that, and the problem says so.
+    bundle.and_then(|bundle| rendered(snapshot, &bundle).ok()).unwrap_or_default()
+}
+
+/// The bundle that a resolution chose, in the document.
+fn bundle_of(resolution: &Resolution) -> Bundle {
+    let choice = &resolution.choice;
+    Bundle {
+        package: choice.package.clone(),
+        name: choice.bundle.clone(),
+        version: choice.version.clone(),
+        image: choice.image.clone(),
+        catalog: choice.catalog.clone(),
+    }
+}
+
+/// The namespace that the controller makes.
+fn made(namespace: &Value) -> Object {
+    let entries = |what: &str| {
+        let all = namespace["metadata"][what].as_object().into_iter().flatten();
+        all.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let labels = entries("labels");
+    let labels = if labels.is_empty() { String::new() } else { format!(", labelled {}", labels.join(", ")) };
+    let note = format!("made by operator-controller{labels}; it stays when the extension is removed");
+    Object { change: Change::Created, note, ..named(&object::place(namespace)) }
 }

@@ -1,102 +1,22 @@
-//! Install records: what was applied, in which revision, kept in Secrets of the system namespace (OLM1-CTRL-11, OLM1-GEN-04).
+//! Install records: revisions in Secrets of the system namespace (OLM1-CTRL-11, OLM1-GEN-04).
 //!
 //! ```text
 //!   Secret NAME.vN      labels: extension uid, revision, state      data: first chunk of the gzipped record
 //!   Secret NAME.vN.1..  further chunks, each under 1 MiB, at most ten in all
 //! ```
 
-use std::collections::BTreeMap;
-
-mod changes;
-mod history;
-mod notes;
 mod releases;
 mod secrets;
 
-use mainstay_objects::{ObjectRef, phase};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use sha2::{Digest, Sha256};
+use mainstay_lifecycle::revision::NotesError;
 
-use super::object;
-
-pub use changes::Changes;
-pub use history::History;
-pub use notes::{Notes, RolledBack, brief};
 pub use releases::{RELEASES, releases};
-pub use secrets::{begins, is_in, patch, secret_name, secrets};
+pub use secrets::{begins, is_in, patch, read, secret_name, secrets};
 
-/// How many revisions are kept.
-pub const KEPT: usize = 10;
 /// The type of the Secrets.
 pub const SECRET_TYPE: &str = "olm.operatorframework.io/install-record.v1";
 /// The label that holds the extension's uid.
 pub const EXTENSION_LABEL: &str = "lifecycle.mainstay.dev/extension-uid";
-
-/// How far a revision has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Being applied, or left half-way by a crash.
-    Pending,
-    /// Applied wholly; the newest such one is what is installed.
-    Deployed,
-    /// Given up half-way; tried again as a whole.
-    Failed,
-    /// Replaced by a newer one: deployed once, or overtaken half-way ([`Notes::overtaken_by`]).
-    Superseded,
-}
-
-impl State {
-    /// The label's value.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Deployed => "deployed",
-            Self::Failed => "failed",
-            Self::Superseded => "superseded",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        [Self::Pending, Self::Deployed, Self::Failed, Self::Superseded].into_iter().find(|state| state.as_str() == text)
-    }
-}
-
-/// The bundle that a revision applies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "named by what they are")]
-pub struct InstalledBundle {
-    pub package: String,
-    pub name: String,
-    pub version: String,
-    pub reference: String,
-}
-
-/// What a revision holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// The bundle.
-    pub bundle: InstalledBundle,
-    /// The annotations of the bundle's CSV, `olm.properties` among them.
-    pub csv_annotations: BTreeMap<String, String>,
-    /// Everything that was applied, in order.
-    pub objects: Vec<Value>,
-}
-
-/// One revision.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Revision {
-    /// Counted from 1.
-    pub number: u32,
-    /// How far it has come.
-    pub state: State,
-    /// What it holds.
-    pub record: Record,
-    /// What became of it.
-    pub notes: Notes,
-}
 
 /// A record that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +39,14 @@ pub enum RecordError {
         /// What is wrong.
         problem: String,
     },
+    /// What became of the revision cannot be read.
+    #[error("install record {secret}: {source}")]
+    Notes {
+        /// The first Secret.
+        secret: String,
+        /// Why.
+        source: NotesError,
+    },
     /// The content is damaged.
     #[error("install record {secret} cannot be read")]
     Content {
@@ -134,53 +62,4 @@ pub enum RecordError {
         /// The compressed size.
         bytes: usize,
     },
-}
-
-impl Record {
-    /// The digest of what is applied; equal manifests have equal digests.
-    pub fn digest(&self) -> String {
-        digest(&self.objects)
-    }
-
-    /// Whether an object is among those that are applied.
-    pub fn holds(&self, target: &ObjectRef) -> bool {
-        self.objects.iter().any(|object| object::place(object).same(target))
-    }
-
-    /// The phases in which it is applied, in order, with how many objects each has.
-    pub fn phases(&self) -> Vec<(&'static str, usize)> {
-        let mut phases: Vec<(&'static str, usize)> = Vec::new();
-        for object in &self.objects {
-            let name = phase(object["kind"].as_str().unwrap_or_default());
-            match phases.last_mut() {
-                Some((last, count)) if *last == name => *count += 1,
-                _ => phases.push((name, 1)),
-            }
-        }
-        phases
-    }
-}
-
-/// The digest of objects in their order, as canonical JSON.
-pub fn digest(objects: &[Value]) -> String {
-    let mut hash = Sha256::new();
-    for object in objects {
-        hash.update(object.to_string().as_bytes());
-        hash.update(b"\n");
-    }
-    hash.finalize().iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    pub fn example(number: u32, state: State, text: &str) -> Revision {
-        let bundle =
-            InstalledBundle { package: "p".into(), name: "p.v1".into(), version: "1.0.0".into(), reference: "r/p@sha256:1".into() };
-        let objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"text": text}})];
-        Revision { number, state, record: Record { bundle, csv_annotations: BTreeMap::new(), objects }, notes: Notes::default() }
-    }
 }

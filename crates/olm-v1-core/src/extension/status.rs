@@ -7,8 +7,8 @@ use mainstay_api::olm_v1::{BundleMetadata, ClusterExtension, ClusterExtensionSta
 use mainstay_resolver::Resolution;
 
 use super::plan::{Plan, Verdict};
-use super::record::{History, InstalledBundle};
 use crate::text::bounded;
+use mainstay_lifecycle::revision::{History, InstalledBundle};
 
 /// The four deprecation types, the roll-up first.
 const DEPRECATIONS: [&str; 4] = ["Deprecated", "PackageDeprecated", "ChannelDeprecated", "BundleDeprecated"];

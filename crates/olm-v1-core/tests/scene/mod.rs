@@ -10,12 +10,14 @@ use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_lifecycle::Instances;
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::change::{Action, Operation};
+use mainstay_lifecycle::revision::{History, Notes, Revision, State};
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::extension::dependencies::ApiFact;
-use mainstay_olm_v1_core::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Known, Lifecycle, Live, PullFailure, Snapshot};
-use mainstay_olm_v1_core::extension::plan::{Action, Change, FINALIZERS, Plan, Verdict, plan};
-use mainstay_olm_v1_core::extension::record::{History, Notes, Revision, State};
-use mainstay_olm_v1_core::extension::rollback::Instances;
+use mainstay_olm_v1_core::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Known, Lifecycle, PullFailure, Snapshot};
+use mainstay_olm_v1_core::extension::plan::{FINALIZERS, Plan, Verdict, plan};
 use mainstay_olm_v1_core::extension::status::status;
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_rbac::PolicyIndex;
@@ -298,8 +300,8 @@ impl Scene {
             let _ = writeln!(text, "  the controller makes {namespace}");
         }
         for planned in &plan.steps {
-            let line = match planned.change {
-                Change::Wait => format!("wait for {}", planned.target),
+            let line = match planned.operation {
+                Operation::Wait => format!("wait for {}", planned.target),
                 change => format!("{} {}", format!("{change:?}").to_lowercase(), planned.target),
             };
             let _ = writeln!(text, "  {line}");

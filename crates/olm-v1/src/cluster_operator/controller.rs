@@ -22,7 +22,7 @@ use mainstay_olm_v1_core::cluster_operator::catalogs::{self, DefaultCatalog};
 use mainstay_olm_v1_core::cluster_operator::compat::{self, CompatError, Deployed, Platform};
 use mainstay_olm_v1_core::cluster_operator::deployments::{self, DeploymentError};
 use mainstay_olm_v1_core::cluster_operator::gates::{self, Component};
-use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History};
+use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use mainstay_olm_v1_core::text::bounded;
 
 /// The name of the ClusterOperator.
@@ -244,11 +244,11 @@ impl Operator {
         let records: Api<Secret> = Api::namespaced(self.client.clone(), &self.config.system_namespace);
         let of = ListParams::default().labels(&format!("{EXTENSION_LABEL}={extension}"));
         let found = records.list(&of).await.map_err(|error| OperatorError::Records(Box::new(error)))?;
-        Ok(match History::read(&found.items) {
+        Ok(match record::read(&found.items) {
             Err(error) => Some(Err(chain(&error))),
             Ok(history) => history.installed().map(|revision| {
                 let record = &revision.record;
-                Ok((record.bundle.name.clone(), record.csv_annotations.get(compat::ANNOTATION).cloned()))
+                Ok((record.bundle.name.clone(), record.annotations.get(compat::ANNOTATION).cloned()))
             }),
         })
     }

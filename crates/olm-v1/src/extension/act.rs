@@ -7,11 +7,12 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use mainstay_apply::{Effect, Failed, Reason, WriteError, Writer};
 use mainstay_diagnostics::chain;
+use mainstay_lifecycle::change::{Action, Operation, PlannedStep};
+use mainstay_lifecycle::revision::{Attempted, Ended, HealthClock, History, Revision, RevisionChange};
 use mainstay_objects::{Expect, ObjectRef, Owner, Patch, Propagation};
+use mainstay_olm_v1_core::extension::plan::Plan;
+use mainstay_olm_v1_core::extension::record::{self, RecordError};
 use serde_json::Value;
-
-use mainstay_olm_v1_core::extension::plan::{Action, Change, GATED, Plan, Planned};
-use mainstay_olm_v1_core::extension::record::{self, History, Notes, RecordError, Revision, State};
 
 /// Why a plan was not executed to its end. What was done before stays, and is done again without effect at the next try.
 #[derive(Debug, thiserror::Error)]
@@ -67,51 +68,29 @@ impl Actor<'_> {
     pub async fn act(&self, plan: &Plan, history: &mut History) -> Result<usize, ActError> {
         let (Action::Install | Action::Upgrade, Some(record)) = (&plan.action, &plan.record) else {
             let changed = self.steps(&plan.steps).await?;
-            if let (Action::Reassert, true, Some(latest)) = (&plan.action, history.is_whole(), history.latest()) {
-                // A crash after the newest revision began to count may have left an older one that counts too.
-                let (number, mut notes) = (latest.number, latest.notes.clone());
-                if plan.gate.passed {
-                    notes.healthy_by = None;
-                } else if self.lies_ahead(&notes) && plan.gate.within.is_some() {
-                    self.begin_time(&mut notes, plan);
-                }
-                self.finish(history, number, State::Deployed, notes).await?;
+            if plan.action == Action::Reassert {
+                let changes = history.reassert(plan.gate.passed, self.clock(plan));
+                self.write(history, changes).await?;
             }
             return Ok(changed);
         };
-        let (number, mut notes) = match history.latest() {
-            // A try of the same content that was left half-way goes on under its number.
-            Some(latest) if matches!(latest.state, State::Pending | State::Failed) && latest.record == *record => {
-                (latest.number, Notes { why: None, rolled_back: plan.gate.rolled_back.clone(), ..latest.notes.clone() })
-            }
-            latest => {
-                let number = latest.map_or(1, |latest| latest.number.saturating_add(1));
-                let notes = Notes { rolled_back: plan.gate.rolled_back.clone(), ..Notes::default() };
-                let revision = Revision { number, state: State::Pending, record: record.clone(), notes: notes.clone() };
+        let (number, notes) = match history.begin(record, plan.gate.rolled_back.clone()) {
+            Attempted::Again(number, notes) => (number, notes),
+            Attempted::New(revision) => {
                 self.write_record(&revision).await?;
-                history.revisions.push(revision);
-                (number, notes)
+                let begun = (revision.number, revision.notes.clone());
+                history.revisions.push(*revision);
+                begun
             }
         };
         let done = self.steps(&plan.steps).await;
-        let state = match &done {
-            Ok(_) => {
-                notes.waits_before = None;
-                State::Deployed
-            }
-            Err(ActError::Waiting(_)) => {
-                notes.waits_before = Some(GATED.to_owned());
-                State::Pending
-            }
-            Err(error) => {
-                notes.why = Some(record::brief(&error.to_string()));
-                State::Failed
-            }
+        let ended = match &done {
+            Ok(_) => Ended::Applied,
+            Err(ActError::Waiting(_)) => Ended::AtGate,
+            Err(error) => Ended::Failed(error.to_string()),
         };
-        if state != State::Failed && (notes.applied.is_none() || self.lies_ahead(&notes)) {
-            self.begin_time(&mut notes, plan);
-        }
-        self.finish(history, number, state, notes).await?;
+        let changes = history.end(number, notes, ended, self.clock(plan));
+        self.write(history, changes).await?;
         done
     }
 
@@ -134,27 +113,19 @@ impl Actor<'_> {
         (changed, problem)
     }
 
-    /// The time in which the new Deployments have to become healthy begins now.
-    fn begin_time(&self, notes: &mut Notes, plan: &Plan) {
-        notes.applied = Some(self.now);
-        notes.healthy_by = plan.gate.within.and_then(|within| self.now.checked_add(within).ok());
+    fn clock(&self, plan: &Plan) -> HealthClock {
+        HealthClock { now: self.now, within: plan.gate.within }
     }
 
-    /// Whether the running time was begun by a clock that was set back since, or by one that is ahead of this one: it would end too late.
-    fn lies_ahead(&self, notes: &Notes) -> bool {
-        notes.healthy_by.is_some() && notes.applied.is_some_and(|applied| applied > self.now)
-    }
-
-    async fn steps(&self, planned: &[Planned]) -> Result<usize, ActError> {
-        let steps: Vec<_> = planned.iter().map(|planned| planned.step.clone()).collect();
+    async fn steps(&self, planned: &[PlannedStep]) -> Result<usize, ActError> {
         let done = self
             .account
-            .execute(&steps, |done| tracing::debug!(extension = self.owner.name, step = done.index, effect = ?done.effect))
+            .execute(planned, |done| tracing::debug!(extension = self.owner.name, step = done.index, effect = ?done.effect))
             .await;
         let done = done.map_err(|failed| match &failed.error {
             WriteError::NotHealthy { .. } => {
                 let rest = planned.get(failed.index..).unwrap_or_default();
-                let next = rest.iter().find(|planned| planned.change != Change::Wait).map(|planned| planned.target.to_string());
+                let next = rest.iter().find(|planned| planned.operation != Operation::Wait).map(|planned| planned.target.to_string());
                 ActError::Waiting(format!("{}; {} comes after it", failed.error, next.unwrap_or_else(|| "nothing".to_owned())))
             }
             _ => ActError::Step(failed),
@@ -206,13 +177,15 @@ impl Actor<'_> {
         Ok(())
     }
 
-    async fn set_state(&self, revision: &mut Revision, state: State, notes: Notes) -> Result<(), ActError> {
-        if revision.state != state || revision.notes != notes {
-            let place = self.secret(record::secret_name(&self.owner.name, revision.number));
-            let mut patch = record::patch(state, &notes);
+    /// Writes changes of revisions in their order, then removes the oldest revisions beyond those that are kept.
+    async fn write(&self, history: &mut History, changes: Vec<RevisionChange>) -> Result<(), ActError> {
+        for change in changes {
+            let Some(before) = history.revisions.iter().find(|revision| revision.number == change.number) else { continue };
+            let place = self.secret(record::secret_name(&self.owner.name, change.number));
+            let mut patch = record::patch(change.state, &change.notes);
             if let Some(found) = self.own.get(&place).await? {
                 // Whoever leads after this process may have gone on with it.
-                if !record::is_in(&found, revision.state) {
+                if !record::is_in(&found, before.state) {
                     return Err(ActError::Overtaken(place.name));
                 }
                 for key in ["uid", "resourceVersion"] {
@@ -220,37 +193,7 @@ impl Actor<'_> {
                 }
             }
             self.own.patch(&place, "", &Patch::Merge(patch)).await?;
-            revision.state = state;
-            revision.notes = notes;
-        }
-        Ok(())
-    }
-
-    /// The new revision counts before the old one stops to, so that there is always an installed one; the oldest beyond those kept go.
-    async fn finish(&self, history: &mut History, number: u32, state: State, notes: Notes) -> Result<(), ActError> {
-        let rolled_back = notes.rolled_back.clone();
-        for revision in history.revisions.iter_mut().filter(|revision| revision.number == number) {
-            self.set_state(revision, state, notes.clone()).await?;
-        }
-        if state == State::Deployed {
-            for revision in history.revisions.iter_mut().filter(|revision| revision.number < number) {
-                match &rolled_back {
-                    Some(back) if back.from == revision.number => {
-                        let notes = Notes { healthy_by: None, why: Some(record::brief(&back.message)), ..revision.notes.clone() };
-                        self.set_state(revision, State::Failed, notes).await?;
-                    }
-                    _ if revision.state == State::Deployed => {
-                        let notes = Notes { healthy_by: None, ..revision.notes.clone() };
-                        self.set_state(revision, State::Superseded, notes).await?;
-                    }
-                    // Nobody goes on with it any more. One that failed says so, and why.
-                    _ if revision.state == State::Pending => {
-                        let notes = Notes { waits_before: None, healthy_by: None, overtaken_by: Some(number), ..revision.notes.clone() };
-                        self.set_state(revision, State::Superseded, notes).await?;
-                    }
-                    _ => {}
-                }
-            }
+            history.set(change);
         }
         while let Some(at) = history.surplus() {
             let oldest = history.revisions.remove(at);

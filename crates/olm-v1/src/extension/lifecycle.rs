@@ -11,6 +11,7 @@ use kube::{Client, Resource, ResourceExt};
 use mainstay_api::lifecycle::{ChangePlan, LifecyclePolicy, ResolveDependencies};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{Reason, WriteError, Writer};
+use mainstay_olm_v1_core::extension::KIND;
 use mainstay_runtime::metrics::Metrics;
 use mainstay_runtime::{Cache, Key, Optional, Queue};
 use serde::de::DeserializeOwned;
@@ -20,11 +21,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::events::Events;
-use mainstay_olm_v1_core::extension::approval::{Gate, Mark};
+use mainstay_lifecycle::approval::{Gate, Mark};
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_olm_v1_core::extension::applies;
 use mainstay_olm_v1_core::extension::dependencies::joins;
 use mainstay_olm_v1_core::extension::facts::Lifecycle;
-use mainstay_olm_v1_core::extension::parsed::{Parsed, View};
-use mainstay_olm_v1_core::extension::policies::{PolicyFact, applies};
+use mainstay_runtime::parsed::{Parsed, View};
 
 /// How long the first plans wait for the policies, which may ask for an approval. Later it is told that they cannot be read.
 const FIRST: Duration = Duration::from_secs(10);
@@ -222,7 +224,8 @@ fn wake_for_plans(copies: &LifecycleObjects, seen: &mut Seen, queue: &Queue<Key>
     let now = copies.plans();
     let before = std::mem::replace(&mut seen.plans, now.clone());
     let changed: HashMap<&str, &str> = differences(&before, &now)
-        .map(|plan| (plan.metadata.name.as_deref().unwrap_or_default(), plan.spec.extension.name.as_str()))
+        .filter(|plan| plan.spec.subject.kind == KIND)
+        .map(|plan| (plan.metadata.name.as_deref().unwrap_or_default(), plan.spec.subject.name.as_str()))
         .collect();
     if changed.is_empty() {
         return;

@@ -20,12 +20,15 @@ use mainstay_resolver::joint::Provided;
 use mainstay_runtime::{Key, KindError};
 use tokio::time::Instant;
 
+use mainstay_lifecycle::Instances;
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::live::INSTANCES_READ;
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::revision::History;
 use mainstay_olm_v1_core::extension::dependencies::ApiFact;
-use mainstay_olm_v1_core::extension::facts::{BundleImage, CatalogFact, Fact, Known, Live, PullFailure, Snapshot};
-use mainstay_olm_v1_core::extension::object;
+use mainstay_olm_v1_core::extension::facts::{BundleImage, CatalogFact, Fact, Known, PullFailure, Snapshot};
 use mainstay_olm_v1_core::extension::plan::account_name;
-use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History};
-use mainstay_olm_v1_core::extension::rollback::{Instances, LOOKED_AT};
+use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use mainstay_olm_v1_core::gates::FeatureGates;
 
 /// Where bundle images come from.
@@ -100,7 +103,7 @@ impl Observer<'_> {
         let Some(uid) = &extension.metadata.uid else { return Ok(History::default()) };
         let api: Api<Secret> = Api::namespaced(self.own.clone(), self.system_namespace);
         let list = api.list(&ListParams::default().labels(&format!("{EXTENSION_LABEL}={uid}"))).await.map_err(|error| chain(&error))?;
-        History::read(&list.items).map_err(|error| chain(&error))
+        record::read(&list.items).map_err(|error| chain(&error))
     }
 
     /// Fetches what the plan asked for.
@@ -154,7 +157,7 @@ impl Observer<'_> {
             return Instances::Unreadable("no account to read them with".to_owned());
         };
         account
-            .list(&mainstay_apply::gvk(kind), LOOKED_AT)
+            .list(&mainstay_apply::gvk(kind), INSTANCES_READ)
             .await
             .map_or_else(|error| Instances::Unreadable(chain(&error)), Instances::Known)
     }

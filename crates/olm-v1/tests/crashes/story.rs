@@ -4,10 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use mainstay_lifecycle::health_gate::{HEALTHY_WITHIN, ON_UNHEALTHY};
+use mainstay_lifecycle::revision::{History, State};
 use mainstay_objects::Patch;
 use mainstay_oci::{ClientConfig, ImageBuilder};
-use mainstay_olm_v1_core::extension::plan::{HEALTHY_WITHIN, ON_UNHEALTHY};
-use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History, State};
+use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -303,7 +304,7 @@ impl Stage {
     async fn history(&self, uid: &str) -> History {
         let selector = format!("{}%3D{uid}", EXTENSION_LABEL.replace('/', "%2F"));
         let secrets = self.list(&format!("/api/v1/namespaces/{SYSTEM}/secrets"), &selector).await;
-        History::read(&secrets.into_iter().map(|secret| serde_json::from_value(secret).unwrap()).collect::<Vec<_>>()).unwrap()
+        record::read(&secrets.into_iter().map(|secret| serde_json::from_value(secret).unwrap()).collect::<Vec<_>>()).unwrap()
     }
 
     /// What there is, for whoever reads why a chapter did not end.

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mainstay_api::lifecycle::ON_DELETE;
+use mainstay_lifecycle::revision::History;
 use mainstay_objects::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1_core::extension::plan::FINALIZERS;
-use mainstay_olm_v1_core::extension::record::{EXTENSION_LABEL, History};
+use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -250,8 +251,8 @@ impl World {
         let selector = format!("{}%3D{uid}", EXTENSION_LABEL.replace('/', "%2F"));
         let secrets = self.list(&format!("/api/v1/namespaces/{SYSTEM}/secrets"), &selector).await;
         let secrets: Vec<_> = secrets.into_iter().map(|secret| serde_json::from_value(secret).unwrap()).collect();
-        let history = History::read(&secrets).unwrap();
-        let record = |revision: &mainstay_olm_v1_core::extension::record::Revision| {
+        let history = record::read(&secrets).unwrap();
+        let record = |revision: &mainstay_lifecycle::revision::Revision| {
             let bundle = &revision.record.bundle;
             json!({"number": revision.number, "state": format!("{:?}", revision.state), "version": bundle.version,
                 "reference": bundle.reference, "objects": revision.record.objects.iter().cloned().map(normal).collect::<Vec<_>>()})

@@ -3,9 +3,11 @@
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::rights::{self, ExtensionRef, Grant, Installer};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::preflight::Report;
 use mainstay_objects::{Owner, install_order};
-use mainstay_olm_v1_core::extension::object;
-use mainstay_olm_v1_core::extension::permissions::{self, Report};
+use mainstay_olm_v1_core::extension;
+use mainstay_olm_v1_core::extension::plan::lacking;
 use mainstay_rbac::{PolicyIndex, PolicyRule, RBAC_GROUP, UserInfo};
 use serde_json::{Value, json};
 
@@ -44,7 +46,7 @@ impl Case {
         let rendered = render(&bundle, &options).ok()?;
         let mut definition = extension_object(&extension, "p", &work);
         definition["metadata"]["uid"] = json!(uid);
-        let owner: Owner = object::owner(&serde_json::from_value::<ClusterExtension>(definition).unwrap());
+        let owner: Owner = extension::owner(&serde_json::from_value::<ClusterExtension>(definition).unwrap());
         let mut objects: Vec<Value> = rendered.into_iter().map(|object| object::owned(object, &owner)).collect();
         install_order(&mut objects);
         let grants = rights::derive(&objects, &ExtensionRef { name: extension.clone() });
@@ -68,7 +70,7 @@ impl Case {
         for object in rights::manifests(grants, &self.installer()).iter().filter(|object| object["kind"] != "ServiceAccount") {
             policy.apply(object).unwrap();
         }
-        permissions::check(&policy, &self.user(), &self.extension, &self.objects)
+        lacking(&policy, &self.user(), &self.extension, &self.objects)
     }
 
     /// What every account may do in a cluster with these roles and bindings.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mainstay_objects::{Expect, ObjectRef, Propagation, Step};
 
-use mainstay_olm_v1_core::extension::object;
+use mainstay_lifecycle::object;
 use serde_json::Value;
 
 use super::case::{Case, every};

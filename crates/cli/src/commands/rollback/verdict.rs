@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use mainstay_diagnostics::counted;
-use mainstay_olm_v1_core::extension::rollback::{Class, Instances};
+use mainstay_lifecycle::Instances;
+use mainstay_lifecycle::rollback::Class;
 use serde_json::Value;
 
 use super::Way;

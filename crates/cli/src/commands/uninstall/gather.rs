@@ -7,13 +7,13 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::api::{Api, ApiResource, GroupVersionKind, ListParams};
 use mainstay_api::lifecycle::LifecyclePolicy;
 use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_lifecycle::removal::{self, Facts, Preview};
+use mainstay_lifecycle::revision::History;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::manifests::TOKEN_LABEL;
 use mainstay_olm_v1_core::extension::owned::Tie;
 use mainstay_olm_v1_core::extension::plan::{Stays, stays};
 use mainstay_olm_v1_core::extension::preview::unknown_definitions;
-use mainstay_olm_v1_core::extension::record::History;
-use mainstay_olm_v1_core::extension::removal::{self, Facts, Preview};
 use serde_json::Value;
 
 use super::Arguments;

@@ -3,10 +3,11 @@
 use mainstay_bundle::rights::{Grant, Scope};
 use serde_json::json;
 
-use super::super::permissions::Report;
 use super::super::plan::account_name;
+use super::remedy::ByRemedy as _;
 use super::words::{first_line, held};
 use super::{Action, Explanation, Facts, Remedy, State, extension_subject, name};
+use mainstay_lifecycle::preflight::Report;
 
 pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
     let extension = &*facts.snapshot.extension;

@@ -5,7 +5,8 @@ use mainstay_bundle::{Bundle, Refusal, RenderError};
 
 use super::super::facts::PullFailure;
 use super::super::plan::ContentError;
-use super::words::{certificate, dated, first_line, held};
+use super::remedy::ByRemedy as _;
+use super::words::{OrNearby as _, certificate, dated, first_line, held};
 use super::{Action, Explanation, Facts, Remedy, name, overview};
 
 pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explanation {

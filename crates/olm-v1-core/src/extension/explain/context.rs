@@ -9,8 +9,8 @@ use mainstay_resolver::CandidateCatalog;
 use serde_json::Value;
 
 use super::super::facts::{CatalogContent, CatalogFact, Snapshot};
-use super::super::permissions::Report;
 use super::super::plan::{Plan, candidate, rendered};
+use mainstay_lifecycle::preflight::Report;
 
 /// The catalogs as the resolver takes them.
 pub fn candidates(catalogs: &[CatalogFact]) -> Vec<CandidateCatalog<'_>> {

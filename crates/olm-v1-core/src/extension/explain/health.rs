@@ -4,10 +4,10 @@ use mainstay_api::lifecycle::CHANGE_PLAN;
 use mainstay_objects::{Health, ObjectRef, health};
 use serde_json::Value;
 
-use super::super::record::History;
 use super::super::webhooks;
 use super::{Action, Evidence, Explanation, Facts, State, attempt, extension_subject, name, newer, words};
 use crate::cluster_operator::compat;
+use mainstay_lifecycle::revision::History;
 
 /// An object that the installed version consists of, as it is.
 #[derive(Clone, Debug)]
@@ -214,7 +214,7 @@ fn platform(facts: &Facts) -> Option<String> {
     let platform = facts.platform?;
     let record = &facts.snapshot.history.as_ref().ok().and_then(History::installed)?.record;
     let bundle = &record.bundle.name;
-    match compat::blocks(record.csv_annotations.get(compat::ANNOTATION).map(String::as_str), platform) {
+    match compat::blocks(record.annotations.get(compat::ANNOTATION).map(String::as_str), platform) {
         Ok(blocked) => blocked.map(|blocked| format!("{bundle}: {blocked}: {}", blocked.remedy())),
         Err(problem) => Some(format!("{bundle}: which platform versions it supports cannot be told: {problem}")),
     }

@@ -4,10 +4,9 @@ use mainstay_resolver::{ObstacleKind, Request, resolve, why_not_newer};
 
 use super::super::dependencies::{self, joins};
 use super::super::plan::request;
-use super::super::record::History;
-use super::answer::word;
 use super::context::candidates;
 use super::{Explanation, Facts, Newer, State, refusal};
+use mainstay_lifecycle::revision::History;
 
 /// Adds the newest version that is not installed, and what holds it back.
 pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
@@ -55,4 +54,20 @@ pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {
     }
     let action = refusal::changes(extension, &obstacle.changes, &newer.version).map(|(_, action)| action);
     answer.newer = Some(Newer { version: newer.version.clone(), held_back_by: word(obstacle.kind), why, action });
+}
+
+/// An obstacle as a word for programs.
+fn word(kind: ObstacleKind) -> &'static str {
+    match kind {
+        ObstacleKind::Range => "version-range",
+        ObstacleKind::Channels => "channels",
+        ObstacleKind::Edge => "no-update-edge",
+        ObstacleKind::Deprecated => "deprecated",
+        ObstacleKind::Priority => "catalog-priority",
+        ObstacleKind::NotSelected => "catalog-not-selected",
+        ObstacleKind::NotServing => "catalog-not-serving",
+        ObstacleKind::Tied => "equal-catalogs",
+        ObstacleKind::Dependency => "dependency",
+        ObstacleKind::Several => "several",
+    }
 }

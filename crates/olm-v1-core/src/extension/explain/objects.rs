@@ -8,14 +8,16 @@ use mainstay_schema::upgrade::UpgradeFinding;
 use mainstay_versions::Version;
 use serde_json::{Value, json};
 
-use super::super::facts::Live;
-use super::super::plan::{UnsafeCrd, request};
-use super::super::record::History;
+use super::super::plan::request;
 use super::context::{candidates, providers};
+use super::remedy::ByRemedy as _;
 use super::remedy::resource;
 use super::retired::retired;
-use super::words::{REMOVED_CRDS, held};
+use super::words::{OrNearby as _, REMOVED_CRDS, held};
 use super::{Action, Destination, Explanation, Facts, Remedy, installed, listed, name, overview, package, shell_word};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::reason::UnsafeCrd;
+use mainstay_lifecycle::revision::History;
 
 /// OLM1-OWN-04.
 pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {

@@ -76,7 +76,7 @@ fn installing(facts: &PackageFacts, answer: Explanation) -> Explanation {
     let install = Action::new("Install it:").command(format!("mainstay install {}", shell_word(package)));
     let Some(trial) = &facts.trial else { return answer.then(install) };
     match &trial.outcome {
-        Outcome::Doable | Outcome::Further(_) => answer.then(install),
+        Outcome::Works | Outcome::Further(_) => answer.then(install),
         Outcome::Unknown(why) => answer.then(Action { not_checked: Some(why.clone()), ..install }),
         Outcome::Refused(why) => {
             let summary = format!("{}, and that is refused", answer.summary);

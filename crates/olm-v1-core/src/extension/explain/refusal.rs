@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::super::dependencies::satisfiable;
 use super::catalog::trouble;
 use super::context::candidates;
+use super::remedy::ByRemedy as _;
 use super::{Action, Destination, Explanation, Facts, Remedy, State, listed, overview, package, words};
 
 /// How many versions or names are listed.

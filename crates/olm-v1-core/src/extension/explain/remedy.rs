@@ -16,11 +16,11 @@ use mainstay_rbac::PolicyIndex;
 use serde_json::{Value, json};
 
 use super::super::dependencies::following;
-use super::super::facts::{CatalogContent, Live, Snapshot};
-use super::super::object;
+use super::super::facts::{CatalogContent, Snapshot};
 use super::super::plan::{WARN, account_name};
-use super::super::policies::PolicyFact;
-use super::name;
+use super::{Action, name};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::policy::PolicyFact;
 
 /// Something that a person can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,20 @@ pub enum Untried {
     Unknown(String),
 }
 
+/// Actions that a remedy carries out.
+pub(super) trait ByRemedy {
+    /// The action with the remedy's commands.
+    #[must_use]
+    fn by(self, extension: &ClusterExtension, remedy: Remedy) -> Self;
+}
+
+impl ByRemedy for Action {
+    fn by(self, extension: &ClusterExtension, remedy: Remedy) -> Self {
+        let commands = remedy.commands(extension);
+        self.changing(commands, remedy)
+    }
+}
+
 /// A word as a shell takes it.
 pub fn shell_word(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,".contains(character);
@@ -134,7 +148,7 @@ impl Remedy {
             Self::RemoveCatalog(catalog) => format!("mainstay catalog remove {}", shell_word(catalog)),
             Self::Prefer(catalog) => patched("clustercatalog", catalog, &json!({"spec": {"priority": 1}})),
             Self::HandOver(target) => {
-                let owner = object::owner(extension);
+                let owner = super::super::owner(extension);
                 let labels: Vec<String> = owner.labels.iter().map(|(key, value)| shell_word(&format!("{key}={value}"))).collect();
                 // The object may have labels of an owner that is gone.
                 format!("{} {} --overwrite", object("label", target), labels.join(" "))
@@ -212,7 +226,7 @@ impl Remedy {
                 Ok(())
             }
             Self::HandOver(target) => {
-                let owner = object::owner(&snapshot.extension);
+                let owner = super::super::owner(&snapshot.extension);
                 let Some(Live::Present(live)) = snapshot.known.live.get_mut(target) else {
                     return Err(Untried::Unknown(format!("{target} was not read")));
                 };

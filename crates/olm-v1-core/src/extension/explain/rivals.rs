@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mainstay_api::olm_v1::ClusterExtension;
 
+use super::remedy::ByRemedy as _;
 use super::words::{REMOVED_CRDS, held};
 use super::{Action, Explanation, Facts, Remedy, installed, name, package};
 

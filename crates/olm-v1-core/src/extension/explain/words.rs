@@ -1,7 +1,10 @@
 //! Every cause in words: what happened, why, and the one thing to do. What several themes share stands here.
 
 use super::super::dependencies::Unsolved;
-use super::super::plan::{Plan, Reason, Unhealthy, Verdict};
+use mainstay_lifecycle::Reason as Lifecycle;
+use mainstay_lifecycle::reason::Unhealthy;
+
+use super::super::plan::{Plan, Reason, Verdict};
 use super::conditions::Conditions;
 use super::context::grants_missing;
 use super::{
@@ -12,32 +15,15 @@ use super::{
 /// Warning of an advice to remove an extension: the guard of custom resources asks for a choice, and the command does not make it.
 pub(super) const REMOVED_CRDS: &str = "its CRDs go with it; where custom resources exist, add --keep-crds or --delete-crds";
 
-impl Explanation {
-    /// Adds a reason.
+/// Explanations with other versions.
+pub(super) trait OrNearby {
+    /// The explanation with versions next to the refused one in front of what was said.
     #[must_use]
-    pub(super) fn because(mut self, why: impl Into<String>) -> Self {
-        self.why.push(why.into());
-        self
-    }
+    fn or_nearby(self, facts: &Facts) -> Self;
+}
 
-    /// With the one thing to do.
-    #[must_use]
-    pub(super) fn then(self, next: Action) -> Self {
-        Self { next: Some(next), ..self }
-    }
-
-    /// With the first of what would help as the one thing to do.
-    #[must_use]
-    pub(super) fn first(mut self) -> Self {
-        if self.next.is_none() && !self.alternatives.is_empty() {
-            self.next = Some(self.alternatives.remove(0));
-        }
-        self
-    }
-
-    /// With versions next to the refused one, in front of what was said.
-    #[must_use]
-    pub(super) fn or_nearby(mut self, facts: &Facts) -> Self {
+impl OrNearby for Explanation {
+    fn or_nearby(mut self, facts: &Facts) -> Self {
         let said = self.next.take();
         let mut answer = objects::nearby(facts, self).first();
         match (&answer.next, said) {
@@ -46,13 +32,6 @@ impl Explanation {
             (Some(_), None) => {}
         }
         answer
-    }
-
-    /// Adds what would help as well.
-    #[must_use]
-    pub(super) fn or(mut self, action: Action) -> Self {
-        self.alternatives.push(action);
-        self
     }
 }
 
@@ -75,13 +54,15 @@ pub(super) fn specific(facts: &Facts, plan: &Plan, reason: &Reason) -> Option<Ex
         Reason::Unresolved(refusal) => refusal::explain(facts, refusal),
         Reason::Pull { image, failure } => content::pull(facts, image, failure),
         Reason::Content(error) => content::content(facts, error, chosen_bundle(&facts.snapshot, plan).as_deref()),
-        Reason::Permissions(report) => account::rights(facts, report, grants_missing(&facts.snapshot, plan, report)),
-        Reason::Owned(refusal) => objects::owned(facts, refusal),
-        Reason::UnsafeCrds(crds) => objects::unsafe_crds(facts, crds),
-        Reason::NotServed(target) => objects::not_served(facts, target),
-        Reason::Unreadable { object, problem } => held(facts, "unreadable-object", format!("{object} could not be read"))
-            .because(first_line(problem).to_owned())
-            .then(account::grant_rights(facts, "If it is a right that is missing, grant the account what this package needs:")),
+        Reason::Lifecycle(Lifecycle::Permissions(report)) => account::rights(facts, report, grants_missing(&facts.snapshot, plan, report)),
+        Reason::Lifecycle(Lifecycle::Owned(refusal)) => objects::owned(facts, refusal),
+        Reason::Lifecycle(Lifecycle::UnsafeCrds(crds)) => objects::unsafe_crds(facts, crds),
+        Reason::Lifecycle(Lifecycle::NotServed(target)) => objects::not_served(facts, target),
+        Reason::Lifecycle(Lifecycle::Unreadable { object, problem }) => {
+            held(facts, "unreadable-object", format!("{object} could not be read"))
+                .because(first_line(problem).to_owned())
+                .then(account::grant_rights(facts, "If it is a right that is missing, grant the account what this package needs:"))
+        }
         _ => return None,
     })
 }
@@ -130,10 +111,10 @@ fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
                 Action::new("See how the other extension comes along; this one goes on by itself after it:").command("mainstay list"),
             ))
         }
-        Reason::RolledBack(_)
+        Reason::Lifecycle(Lifecycle::RolledBack(_))
         | Reason::RollingBack { .. }
-        | Reason::NoEarlierRevision(_)
-        | Reason::Unhealthy(Unhealthy { earlier: Some(_), .. }) => {
+        | Reason::Lifecycle(Lifecycle::NoEarlierRevision(_))
+        | Reason::Lifecycle(Lifecycle::Unhealthy(Unhealthy { earlier: Some(_), .. })) => {
             let mut answer =
                 held(facts, "rolled-back", format!("the newest version did not become healthy, and {}", way_back(reason.root())));
             answer.why.extend(lines(reason));
@@ -153,9 +134,9 @@ fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
 /// The way back from a version that did not become healthy, as far as it went.
 fn way_back(reason: &Reason) -> &'static str {
     match reason {
-        Reason::Unhealthy(_) => "it is not safe to roll it back",
+        Reason::Lifecycle(Lifecycle::Unhealthy(_)) => "it is not safe to roll it back",
         Reason::RollingBack { .. } => "the way back is blocked",
-        Reason::NoEarlierRevision(_) => "there is no earlier revision to go back to",
+        Reason::Lifecycle(Lifecycle::NoEarlierRevision(_)) => "there is no earlier revision to go back to",
         _ => "was rolled back",
     }
 }
@@ -245,7 +226,7 @@ mod tests {
     /// MS-EXPL-02, MS-RB-01: a version that stays is not said to have been rolled back.
     #[test]
     fn a_way_back_is_said_as_far_as_it_went() {
-        let unhealthy = Reason::Unhealthy(Unhealthy { failed: "x did not become healthy".to_owned(), earlier: None });
+        let unhealthy = Reason::Lifecycle(Lifecycle::Unhealthy(Unhealthy { failed: "x did not become healthy".to_owned(), earlier: None }));
         assert_eq!(way_back(&unhealthy), "it is not safe to roll it back");
         let blocked = Reason::RollingBack { bundle: "x".to_owned(), reason: Box::new(Reason::NoSource) };
         assert_eq!(way_back(&blocked), "the way back is blocked");

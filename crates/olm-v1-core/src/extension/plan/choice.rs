@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::super::dependencies::{joins, together, wanting};
 use super::super::facts::{BundleImage, CatalogContent, CatalogFact, Fact, Snapshot};
-use super::super::record::{InstalledBundle, Revision};
 use super::{ContentError, Plan, Planner, Reason, Stop, Verdict};
+use mainstay_lifecycle::revision::{InstalledBundle, Revision};
 
 impl Planner<'_> {
     /// Chooses the bundle: alone, as upstream, or together with the other extensions where a policy says so (OLM1-INST-04).

@@ -5,16 +5,19 @@
 use mainstay_objects::{install_order, phase};
 use serde_json::Value;
 
-use super::super::facts::{Answer, Live, Snapshot};
-use super::super::object;
-use super::super::record::{History, Record, State};
-use super::checks::LiveObjects;
-use super::steps::{self, GATED};
-use super::{Action, Gate, Plan, Planner, Reason, Stop, Verdict, finalizing};
+use super::super::facts::{Answer, Snapshot};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::LiveObjects;
+use mainstay_lifecycle::change::{self, Action, Change, GATED};
+use mainstay_lifecycle::health_gate::HealthGate;
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::revision::{History, Record, State};
+
+use super::{Plan, Planner, Reason, Stop, Verdict, finalizing};
 
 /// What puts right what is installed; nothing where nothing is installed, or where nobody can act for the extension.
 pub fn hold(snapshot: &Snapshot) -> Answer<Option<Plan>> {
-    let planner = Planner { snapshot, resolution: None, dependencies: None, gate: Gate::default() };
+    let planner = Planner { snapshot, resolution: None, dependencies: None, gate: HealthGate::default() };
     match planner.hold() {
         Ok(plan) => Answer::Ready(plan),
         Err(Stop::Need(facts)) => Answer::Need(facts),
@@ -29,18 +32,18 @@ impl Planner<'_> {
         let Some(record) = standing(history) else { return Ok(None) };
         self.account(extension)?;
         let live = self.live(&record, &[])?;
-        Ok(Some(self.kept(history, record, &live, Verdict::Reached)))
+        Ok(Some(self.kept(history, record, live, Verdict::Reached)))
     }
 
     /// Keeps what is installed as it is, with the verdict of the plan that waits.
-    pub(super) fn meanwhile(&self, history: &History, live: &LiveObjects<'_>, verdict: Verdict) -> Plan {
+    pub(super) fn meanwhile(&self, history: &History, live: LiveObjects<'_>, verdict: Verdict) -> Plan {
         match standing(history) {
             Some(record) if history.is_whole() => self.kept(history, record, live, verdict),
             _ => self.report(verdict),
         }
     }
 
-    fn kept(&self, history: &History, record: Record, live: &LiveObjects<'_>, verdict: Verdict) -> Plan {
+    fn kept(&self, history: &History, record: Record, live: LiveObjects<'_>, verdict: Verdict) -> Plan {
         let owner = self.owner();
         let mut kept = record.clone();
         // Nothing is taken from others, nothing is tried that cannot be read, and what an attempt has changed already stays changed.
@@ -49,13 +52,15 @@ impl Planner<'_> {
             match live.get(&target) {
                 Live::Absent => true,
                 Live::Present(found) => {
-                    (owner.check(found).is_ok() || self.was_applied(&target, found)) && !is_attempted(history, object, found)
+                    (owner.check(found).is_ok() || history.still_owns(&target, found, &owner.manager))
+                        && !is_attempted(history, object, found)
                 }
                 Live::NotServed | Live::Unreadable(_) => false,
             }
         });
-        let steps = steps::steps(&Action::Reassert, &kept, &[], live, &owner, false);
-        Plan { action: Action::Reassert, steps, record: Some(record), ..self.report(verdict) }
+        let action = Action::Reassert;
+        let steps = change::steps(&Change { action: &action, record: &kept, gone: &[], live, owner: &owner, at_gate: false });
+        Plan { action, steps, record: Some(record), ..self.report(verdict) }
     }
 }
 

@@ -17,10 +17,11 @@ use mainstay_bundle::Bundle;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::facts::{Fact, Live};
-use super::super::policies::ruling;
-use super::super::record::History;
+use super::super::facts::Fact;
+use super::super::ruling;
 use super::{InvalidAnnotation, NamespaceProblem, Plan, Planner, Stop, Verdict};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::revision::History;
 
 /// The only value of [`MISSING_NAMESPACE`].
 const CREATE: &str = "Create";

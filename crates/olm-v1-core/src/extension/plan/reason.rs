@@ -2,27 +2,20 @@
 //!
 //! `Display` is what the condition says, in upstream's words where upstream says it, to the character.
 
-use std::error::Error;
-use std::fmt;
-use std::sync::Arc;
-
-use mainstay_diagnostics::chain;
-use mainstay_objects::{NotOurs, ObjectRef};
+use mainstay_lifecycle as lifecycle;
 use mainstay_resolver::joint::{Conflict, FactKind};
 use mainstay_resolver::{Refusal, Resolution};
-use mainstay_schema::upgrade::{self, UpgradeFinding};
 
-use super::super::approval::Gate;
 use super::super::dependencies::Unsolved;
 use super::super::facts::PullFailure;
-use super::super::permissions::Report;
-use super::super::record::RolledBack;
-use super::super::rollback::Class;
 use super::ContentError;
 
 /// Why a plan does not reach what is wanted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Reason {
+    /// A reason that any installer may have.
+    #[error(transparent)]
+    Lifecycle(#[from] lifecycle::Reason),
     /// The extension has no catalog source.
     #[error("spec.source.catalog is missing")]
     NoSource,
@@ -58,58 +51,9 @@ pub enum Reason {
     /// The extension's namespace is not usable.
     #[error(transparent)]
     Namespace(#[from] NamespaceProblem),
-    /// The account lacks permissions (OLM1-PERM-12).
-    #[error("{}", .0.text())]
-    Permissions(Report),
-    /// An object is managed by another owner (OLM1-OWN-03).
-    #[error(transparent)]
-    Owned(#[from] NotOurs),
-    /// The cluster serves no such kind.
-    #[error(
-        "resource mapping not found for name: {:?} namespace: {:?} from \"\": no matches for kind {:?} in version {:?}\nensure CRDs are installed first",
-        .0.name, .0.namespace, .0.kind, .0.api_version
-    )]
-    NotServed(ObjectRef),
-    /// An object cannot be read.
-    #[error("{problem}")]
-    Unreadable {
-        /// The object.
-        object: ObjectRef,
-        /// The server's words.
-        problem: String,
-    },
-    /// CRDs would change in ways that may break stored objects (OLM1-CRD-02).
-    #[error("{}", lines(.0))]
-    UnsafeCrds(Vec<UnsafeCrd>),
-    /// The policies cannot be read, and one may ask for an approval.
-    #[error("whether the change needs an approval cannot be told: {0}")]
-    UnknownPolicies(String),
-    /// The name of this change's plan belongs to a plan of another change.
-    #[error("change plan {0} is there and is of another change; it has to be deleted, since this change is kept under its name")]
-    PlanNameTaken(String),
-    /// The change waits for an approval (MS-POL-01).
-    #[error("{}", .0.message())]
-    Approval(Box<Gate>),
-    /// The ChangePlan could not be written.
-    #[error("change plan {name} could not be kept for approval: {problem}")]
-    PlanNotKept {
-        /// Its name.
-        name: String,
-        /// Why.
-        problem: String,
-    },
     /// Other bundles have to be installed first (OLM1-INST-04).
     #[error(transparent)]
     Waits(#[from] Waits),
-    /// The newest revision did not become healthy, and nothing was rolled back (MS-RB-01).
-    #[error(transparent)]
-    Unhealthy(#[from] Unhealthy),
-    /// The newest revision did not become healthy, and was rolled back.
-    #[error("{}", .0.message)]
-    RolledBack(Box<RolledBack>),
-    /// The revision that is to be gone back to is missing.
-    #[error("{}; there is no earlier revision", .0.message)]
-    NoEarlierRevision(Box<RolledBack>),
     /// The way back is blocked.
     #[error("rolling back to {bundle}: {reason}")]
     RollingBack {
@@ -139,9 +83,6 @@ pub enum Reason {
         /// Why what is installed could not be kept.
         problem: String,
     },
-    /// The plan was tried, and failed.
-    #[error(transparent)]
-    Failed(#[from] Attempt),
 }
 
 impl Reason {
@@ -215,32 +156,6 @@ pub enum NamespaceProblem {
     NotMade { name: String, problem: String },
 }
 
-/// A CRD whose change is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnsafeCrd {
-    /// Its name.
-    pub name: String,
-    /// Findings of the check.
-    pub findings: Vec<UpgradeFinding>,
-    /// The extension accepts the findings, and the API server refuses the change itself.
-    pub accepted: bool,
-}
-
-impl fmt::Display for UnsafeCrd {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&upgrade::message(&self.name, &self.findings))?;
-        if self.accepted {
-            let annotation = mainstay_api::lifecycle::CRD_UPGRADE_SAFETY;
-            write!(out, "\nannotation {annotation} does not help: the API server refuses a change of scope or of stored versions")?;
-        }
-        Ok(())
-    }
-}
-
-fn lines(crds: &[UnsafeCrd]) -> String {
-    crds.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
 /// Bundles that have to be installed first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Waits {
@@ -270,56 +185,3 @@ impl Waits {
 fn makes(plan: Option<&str>) -> String {
     plan.map(|name| format!("; mainstay approve {name} makes their extensions")).unwrap_or_default()
 }
-
-/// A revision that did not become healthy in its time, and that stays all the same.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{failed}; {}", stays(.earlier.as_ref()))]
-pub struct Unhealthy {
-    /// The bundle, its time, and the Deployments that were not available.
-    pub failed: String,
-    /// The revision to go back to, and why that is not done; none where there is none.
-    pub earlier: Option<UnsafeWayBack>,
-}
-
-/// A way back that is not safe.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnsafeWayBack {
-    /// The bundle to go back to.
-    pub bundle: String,
-    /// Its verdict.
-    pub class: Class,
-    /// Why.
-    pub why: String,
-}
-
-fn stays(earlier: Option<&UnsafeWayBack>) -> String {
-    match earlier {
-        None => "there is no earlier revision to go back to".to_owned(),
-        Some(UnsafeWayBack { bundle, class, why }) => format!("it is not rolled back to {bundle}, which is {class}: {why}"),
-    }
-}
-
-/// An error of carrying a plan out, with its sources; two are equal when they say the same.
-#[derive(Clone, Debug)]
-pub struct Attempt(Arc<dyn Error + Send + Sync>);
-
-impl Attempt {
-    /// The attempt that ended with this error.
-    pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
-        Self(Arc::new(error))
-    }
-}
-
-impl PartialEq for Attempt {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl fmt::Display for Attempt {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&chain(&*self.0))
-    }
-}
-
-impl Error for Attempt {}

@@ -15,12 +15,17 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_objects::{ObjectRef, Patch, Step};
 use serde_json::{Value, json};
 
-use super::super::facts::{Answer, Fact, Live, Snapshot};
-use super::super::object;
+use super::super::facts::{Answer, Fact, Snapshot};
 use super::super::owned::{Identity, Tie};
-use super::super::record::History;
-use super::super::rollback::{Instances, LOOKED_AT};
-use super::{Action, Change, Gate, InvalidAnnotation, Plan, Planned, Planner, Reason, Stop, Verdict, finalizing};
+use mainstay_lifecycle::Instances;
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::change::{Action, Operation, PlannedStep};
+use mainstay_lifecycle::health_gate::HealthGate;
+use mainstay_lifecycle::live::INSTANCES_READ;
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::revision::History;
+
+use super::{InvalidAnnotation, Plan, Planner, Reason, Stop, Verdict, finalizing};
 
 const DEFINITION: &str = "CustomResourceDefinition";
 
@@ -53,7 +58,7 @@ pub fn stays(extension: &ClusterExtension) -> Result<Option<Stays>, InvalidAnnot
 
 /// Decides what is still to be let go of. Without steps and with [`Verdict::Reached`], the finalizers may go.
 pub fn release(snapshot: &Snapshot) -> Answer<Plan> {
-    let planner = Planner { snapshot, resolution: None, dependencies: None, gate: Gate::default() };
+    let planner = Planner { snapshot, resolution: None, dependencies: None, gate: HealthGate::default() };
     match planner.release() {
         Ok(plan) => Answer::Ready(plan),
         Err(Stop::Need(facts)) => Answer::Need(facts),
@@ -125,7 +130,7 @@ impl Planner<'_> {
         }
         // What is lost with a CRD is more than any record tells, so that the cluster is asked which it owns.
         let mut found = match known.instances.get(&kind).filter(|_| defines) {
-            Some(Instances::Known(all)) if all.len() < LOOKED_AT => all.clone(),
+            Some(Instances::Known(all)) if all.len() < INSTANCES_READ => all.clone(),
             Some(Instances::Known(_)) => return Err(self.unreleased("the cluster has too many CRDs to look at each")),
             Some(Instances::Unreadable(problem)) => return Err(self.unreleased(&format!("which CRDs it owns cannot be told: {problem}"))),
             None => Vec::new(),
@@ -141,7 +146,7 @@ impl Planner<'_> {
     }
 
     /// Takes the extension off an object; other owners stay.
-    fn disown(&self, live: &Value) -> Planned {
+    fn disown(&self, live: &Value) -> PlannedStep {
         let owners = self.identity().other_owners(live);
         let metadata = &live["metadata"];
         let patch = json!({"metadata": {
@@ -150,7 +155,7 @@ impl Planner<'_> {
         }});
         let target = object::place(live);
         let step = Step::Patch { object: target.clone(), subresource: String::new(), patch: Patch::Merge(patch) };
-        Planned { target, step, change: Change::Update }
+        PlannedStep { target, step, operation: Operation::Update }
     }
 
     fn identity(&self) -> Identity<'_> {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use mainstay_api::olm_v1::ClusterExtension;
 use serde_json::{Map, Value};
 
-use super::super::facts::{Live, Snapshot};
-use super::super::object;
-use super::super::plan::{self, Action, FINALIZERS, Plan};
-use super::super::record::{Notes, Revision, State};
+use super::super::facts::Snapshot;
+use super::super::plan::{FINALIZERS, Plan};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::change::{Action, Operation};
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::revision::{Notes, Revision, State};
 
 /// The uid of an extension that does not exist yet.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -41,7 +43,7 @@ pub fn advance(mut snapshot: Snapshot, plan: &Plan) -> Option<Snapshot> {
     if let Some(namespace) = &plan.namespace {
         snapshot.known.namespace = Some(Live::Present(Arc::new(namespace.clone())));
     }
-    for target in plan.steps.iter().filter(|planned| planned.change == plan::Change::Delete).map(|planned| &planned.target) {
+    for target in plan.steps.iter().filter(|planned| planned.operation == Operation::Delete).map(|planned| &planned.target) {
         snapshot.known.live.insert(target.clone(), Live::Absent);
     }
     let before: Vec<Value> = history.may_be_live().flat_map(|revision| revision.record.objects.iter().cloned()).collect();

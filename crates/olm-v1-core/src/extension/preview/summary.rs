@@ -2,10 +2,11 @@
 
 use mainstay_api::lifecycle::ChangeSummary;
 use mainstay_diagnostics::counted;
+use mainstay_lifecycle::preview::{Change, CrdChange, Dependency, FieldChange, Object};
 
 use super::super::facts::Snapshot;
 use super::super::plan::Plan;
-use super::{Change, CrdChange, Dependency, Extra, FieldChange, Object, step};
+use super::{Extra, step};
 
 /// Lines of each list.
 const LINES: usize = 60;
@@ -27,7 +28,7 @@ pub fn summary(snapshot: &Snapshot, plan: &Plan) -> ChangeSummary {
         custom_resource_definitions: bounded(step.custom_resource_definitions.iter().flat_map(definition).collect()),
         images: bounded(step.images.iter().map(|image| format!("{} ({})", image.reference, image.used_by.join("; "))).collect()),
         changes: bounded(objects.into_iter().map(object).collect()),
-        dependencies: plan.consent.along.iter().map(|along| along.bundle.clone()).collect(),
+        dependencies: plan.consent.additional.iter().map(|one| one.bundle.clone()).collect(),
         warnings: bounded(step.dependencies.iter().map(needed).chain(step.warnings).collect()),
     }
     .bounded()
@@ -68,32 +69,4 @@ fn bounded(mut lines: Vec<String>) -> Vec<String> {
         lines.push(format!("... and {more} more"));
     }
     lines
-}
-
-impl std::fmt::Display for Change {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.pad(match self {
-            Self::Conflicting => "conflict",
-            Self::Unknown => "unknown",
-            Self::Deleted => "delete",
-            Self::Adopted => "adopt",
-            Self::Created => "create",
-            Self::Changed => "change",
-            Self::Kept => "keep",
-            Self::Unchanged => "unchanged",
-        })
-    }
-}
-
-impl std::fmt::Display for FieldChange {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let short = |value: &Option<serde_json::Value>| {
-            let Some(value) = value else { return "nothing".to_owned() };
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let line = text.lines().next().unwrap_or_default();
-            let cut: String = line.chars().take(80).collect();
-            if cut.len() < text.len() { format!("{cut}...") } else { cut }
-        };
-        write!(out, "{} {} -> {}", self.path, short(&self.from), short(&self.to))
-    }
 }

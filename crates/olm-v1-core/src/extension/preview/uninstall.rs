@@ -4,13 +4,18 @@ use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_diagnostics::counted;
 use serde_json::Value;
 
-use super::super::facts::{Live, Snapshot};
-use super::super::object;
+use super::super::facts::Snapshot;
 use super::super::owned::Tie;
 use super::super::plan::{Stays, stays};
-use super::super::record::History;
-use super::objects::{api_extensions, named, restarts};
-use super::{Bundle, Change, CrdChange, Existing, Extra, Kind, NOT_ASKED, Object, Problem, Step, owner, rights};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::preview::{
+    Bundle, Change, CrdChange, Existing, Kind, NOT_ASKED, Object, Problem, Step, api_extensions, delta, named, restarts,
+};
+use mainstay_lifecycle::revision::History;
+
+use super::super::owner;
+use super::Extra;
 
 /// The step that removes the extension. `definitions` says what becomes of CRDs: kept, deleted, or nobody said. The live objects of the
 /// records must be known. What is lost is told by what the extension owns on the cluster, not by a record alone: where that is not known,
@@ -75,7 +80,7 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
         };
         let is_definition = target.kind == "CustomResourceDefinition";
         let controlled = found["metadata"]["ownerReferences"].as_array().is_some_and(|all| !all.is_empty());
-        let (change, note) = if !owner(snapshot).owns(found) || !controlled {
+        let (change, note) = if !owner(&snapshot.extension).owns(found) || !controlled {
             (Change::Kept, "it has no owner that goes")
         } else if everything {
             (Change::Kept, "it stays, as the extension asks")
@@ -136,7 +141,7 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
         });
     }
     step.warnings.extend(losses);
-    step.rights_lost = rights::delta(&seen, &[]).1;
+    step.rights_lost = delta(&seen, &[]).1;
     step.restarts = restarts(&step.objects);
     step.api_extensions = api_extensions(&step.objects);
     step
@@ -181,7 +186,7 @@ pub fn not_ours_to_keep(definition: &str, holder: &str) -> Problem {
     }
 }
 
-/// The same for an extension that others need, as [`needed_by`](super::super::removal::needed_by) tells: not doable, unless that is asked
+/// The same for an extension that others need, as [`needed_by`](mainstay_lifecycle::removal::needed_by) tells: not doable, unless that is asked
 /// for all the same.
 pub fn needed(mut step: Step, needs: &[String], even_if_needed: bool) -> Step {
     if needs.is_empty() {

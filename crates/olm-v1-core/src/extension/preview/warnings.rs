@@ -6,9 +6,10 @@ use mainstay_versions::Version;
 use serde_json::Value;
 
 use super::super::facts::Snapshot;
-use super::super::plan::{Action, Plan, Verdict};
+use super::super::plan::{Plan, Verdict};
 use super::{Extra, chosen_bundle};
 use crate::cluster_operator::compat;
+use mainstay_lifecycle::change::Action;
 
 pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<String> {
     let mut all = Vec::new();

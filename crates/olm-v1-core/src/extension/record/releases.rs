@@ -16,7 +16,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kube_core::ResourceExt;
 use serde_json::Value;
 
-use super::{History, InstalledBundle, Notes, Record, RecordError, Revision, State};
+use mainstay_lifecycle::revision::{History, InstalledBundle, Notes, Record, Revision, State};
+
+use super::RecordError;
 
 /// What all Secrets of releases carry.
 pub const RELEASES: &str = "owner=operator-controller,type in (index,chunk)";
@@ -91,8 +93,7 @@ fn revision(index: &Secret, chunks: &BTreeMap<(String, String), &Secret>) -> Res
         reference: labelled("bundle-reference"),
     };
     let annotations = release.pointer("/chart/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
-    let csv_annotations =
-        annotations.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect::<BTreeMap<_, _>>();
+    let annotations = annotations.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect::<BTreeMap<_, _>>();
     let mut objects = Vec::new();
     for document in mainstay_yaml::stream(said("/manifest")) {
         let value = document.map_err(|error| form(format!("the manifest cannot be read: {error}")))?.value;
@@ -107,7 +108,7 @@ fn revision(index: &Secret, chunks: &BTreeMap<(String, String), &Secret>) -> Res
         why: (state == State::Failed).then(|| said("/info/description").to_owned()),
         ..Notes::default()
     };
-    Ok(Some(Revision { number, state, record: Record { bundle, csv_annotations, objects }, notes }))
+    Ok(Some(Revision { number, state, record: Record { bundle, annotations, objects }, notes }))
 }
 
 #[cfg(test)]
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(told, [(1, State::Superseded), (2, State::Deployed)]);
         let record = &history.installed().unwrap().record;
         assert_eq!((record.bundle.name.as_str(), record.bundle.version.as_str(), record.objects.len()), ("widgets.v2.0.0", "2.0.0", 2));
-        assert_eq!(record.csv_annotations["olm.properties"], "[]");
+        assert_eq!(record.annotations["olm.properties"], "[]");
         assert_eq!(releases(&all, "gadgets", "1234").unwrap(), History::default());
         assert_eq!(releases(&release(1, "uninstalled", None), "widgets", "1234").unwrap(), History::default());
         all.retain(|secret| !secret.name_any().ends_with("v2-abc"));

@@ -14,7 +14,9 @@ use kube_core::ResourceExt;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{EXTENSION_LABEL, History, Notes, Record, RecordError, Revision, SECRET_TYPE, State};
+use mainstay_lifecycle::revision::{History, Notes, Record, Revision, State};
+
+use super::{EXTENSION_LABEL, RecordError, SECRET_TYPE};
 
 const STATE_LABEL: &str = "status";
 const REVISION_LABEL: &str = "version";
@@ -32,22 +34,20 @@ const DIGEST: &str = "lifecycle.mainstay.dev/manifest-digest";
 /// The phases with their objects' number: `crds=1,workloads=2`.
 const PHASES: &str = "lifecycle.mainstay.dev/phases";
 
-impl History {
-    /// Reads the Secrets of one extension.
-    pub fn read(secrets: &[Secret]) -> Result<Self, RecordError> {
-        let mut firsts = Vec::new();
-        let mut further: BTreeMap<String, &Secret> = BTreeMap::new();
-        for secret in secrets {
-            if secret.labels().contains_key(CHUNK_LABEL) {
-                further.insert(secret.name_any(), secret);
-            } else {
-                firsts.push(secret);
-            }
+/// The history that the Secrets of one extension tell.
+pub fn read(secrets: &[Secret]) -> Result<History, RecordError> {
+    let mut firsts = Vec::new();
+    let mut further: BTreeMap<String, &Secret> = BTreeMap::new();
+    for secret in secrets {
+        if secret.labels().contains_key(CHUNK_LABEL) {
+            further.insert(secret.name_any(), secret);
+        } else {
+            firsts.push(secret);
         }
-        let mut revisions = firsts.into_iter().map(|secret| revision(secret, &further)).collect::<Result<Vec<_>, _>>()?;
-        revisions.sort_by_key(|revision| revision.number);
-        Ok(Self { revisions })
     }
+    let mut revisions = firsts.into_iter().map(|secret| revision(secret, &further)).collect::<Result<Vec<_>, _>>()?;
+    revisions.sort_by_key(|revision| revision.number);
+    Ok(History { revisions })
 }
 
 fn revision(secret: &Secret, further: &BTreeMap<String, &Secret>) -> Result<Revision, RecordError> {
@@ -70,7 +70,8 @@ fn revision(secret: &Secret, further: &BTreeMap<String, &Secret>) -> Result<Revi
     let content = |source| RecordError::Content { secret: name.clone(), source };
     GzDecoder::new(bytes.as_slice()).take(RECORD_BYTES).read_to_end(&mut text).map_err(content)?;
     let record = serde_json::from_slice(&text).map_err(|error| content(error.into()))?;
-    let notes = Notes::read(secret).map_err(|problem| form(&problem))?;
+    let begun = secret.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let notes = Notes::read(secret.annotations(), begun).map_err(|source| RecordError::Notes { secret: name.clone(), source })?;
     Ok(Revision { number, state, record, notes })
 }
 
@@ -168,8 +169,16 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::tests::example;
+    use mainstay_lifecycle::revision::InstalledBundle;
+
     use super::*;
+
+    fn example(number: u32, state: State, text: &str) -> Revision {
+        let bundle =
+            InstalledBundle { package: "p".into(), name: "p.v1".into(), version: "1.0.0".into(), reference: "r/p@sha256:1".into() };
+        let objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"text": text}})];
+        Revision { number, state, record: Record { bundle, annotations: BTreeMap::new(), objects }, notes: Notes::default() }
+    }
 
     fn owner() -> OwnerReference {
         OwnerReference { uid: "1234".into(), name: "widgets".into(), ..OwnerReference::default() }
@@ -193,11 +202,11 @@ mod tests {
         all.extend(secrets(&example(3, State::Failed, "new"), "widgets", &owner(), "system").unwrap());
         assert_eq!(all.len(), 4);
         all.reverse();
-        let history = History::read(&all).unwrap();
+        let history = read(&all).unwrap();
         assert_eq!(history.installed(), Some(&large));
         assert_eq!(history.may_be_live().map(|revision| revision.number).collect::<Vec<_>>(), [2, 3]);
         all.retain(|secret| secret.metadata.name.as_deref() != Some("olm.v1.widgets.v2.1"));
-        let error = History::read(&all).unwrap_err();
+        let error = read(&all).unwrap_err();
         assert_eq!(error.to_string(), "install record olm.v1.widgets.v2: chunk 1 of 2 is missing");
     }
 

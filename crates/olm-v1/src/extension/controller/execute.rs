@@ -15,11 +15,14 @@ use super::super::lifecycle;
 use super::super::watches::Watches;
 use super::decide::{Decided, kinds};
 use super::{ExtensionError, Extensions};
-use mainstay_olm_v1_core::extension::approval::{APPLIED, Mark};
+use mainstay_lifecycle::Reason as LifecycleReason;
+use mainstay_lifecycle::approval::{APPLIED, Mark};
+use mainstay_lifecycle::change::Action;
+use mainstay_lifecycle::reason::Attempt;
+use mainstay_lifecycle::revision::{History, State};
 use mainstay_olm_v1_core::extension::facts::Snapshot;
-use mainstay_olm_v1_core::extension::object;
-use mainstay_olm_v1_core::extension::plan::{Action, Attempt, FINALIZERS, NamespaceProblem, Plan, Reason, Verdict, unheld};
-use mainstay_olm_v1_core::extension::record::{History, State};
+use mainstay_olm_v1_core::extension::owner;
+use mainstay_olm_v1_core::extension::plan::{FINALIZERS, NamespaceProblem, Plan, Reason, Verdict, unheld};
 use mainstay_olm_v1_core::extension::status::status;
 
 /// Times are kept in whole seconds, so that one is over a moment later.
@@ -56,18 +59,17 @@ impl Extensions {
     }
 
     pub(super) async fn act(&self, live: &Value, decided: Decided, watches: &Watches) -> Result<Outcome, ExtensionError> {
-        let Decided { snapshot, plan, account, held } = decided;
-        let extension = &*snapshot.extension;
+        let Decided { mut snapshot, plan, account, held } = decided;
+        let extension = &*snapshot.extension.clone();
         let name = extension.name_any();
         let gate = plan.consent.gate.clone();
         let plan = self.consented(&snapshot, plan).await?;
-        let Snapshot { history, .. } = &snapshot;
-        let mut history = history.clone();
+        let Snapshot { history, known, .. } = &mut snapshot;
         let homeless = match &plan.namespace {
             Some(namespace) => self.make_namespace(extension, namespace).await.err(),
             None => None,
         };
-        let (verdict, applied) = match (&mut history, &account, homeless) {
+        let (verdict, applied) = match (&mut *history, &account, homeless) {
             (_, _, Some(problem)) => (Verdict::Retrying(Reason::Namespace(problem).of_bundle(plan.resolution.as_ref())), false),
             (Ok(history), Some(account), None) if plan.action != Action::Report => self.execute(extension, &plan, account, history).await,
             _ => (plan.verdict.clone(), false),
@@ -86,7 +88,7 @@ impl Extensions {
         self.report(live, extension, &plan, &verdict, history.as_ref().map_err(String::as_str)).await?;
         if let (Some(gate), Verdict::Reached) = (gate, &verdict) {
             let applied = Mark { name: gate.name, phase: ChangePlanPhase::Applied, message: APPLIED.to_owned() };
-            lifecycle::mark(&self.writer, &self.events, &snapshot.known.lifecycle, &applied).await?;
+            lifecycle::mark(&self.writer, &self.events, &known.lifecycle, &applied).await?;
         }
         Ok(match verdict {
             // A direct successor is one step; the next one may be waiting (OLM1-UPG-07).
@@ -118,7 +120,7 @@ impl Extensions {
 
     /// Puts right what is installed; why it could not, where it could not.
     pub(super) async fn repair(&self, extension: &ClusterExtension, plan: &Plan, account: &Writer, history: &History) -> Option<String> {
-        let owner = object::owner(extension);
+        let owner = owner(extension);
         let actor =
             Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner, now: self.env.now_seconds() };
         let (changed, problem) = actor.hold(plan).await;
@@ -139,7 +141,7 @@ impl Extensions {
         if let Some(gate) = plan.consent.gate.as_ref().filter(|gate| !gate.kept)
             && let Err(error) = lifecycle::keep(&self.writer, &self.events, &snapshot.extension, gate).await
         {
-            meanwhile.verdict = Verdict::Retrying(Reason::PlanNotKept { name: gate.name.clone(), problem: chain(&error) });
+            meanwhile.verdict = Verdict::Retrying(LifecycleReason::PlanNotKept { name: gate.name.clone(), problem: chain(&error) }.into());
         }
         meanwhile.warnings = plan.warnings;
         Ok(*meanwhile)
@@ -155,7 +157,7 @@ impl Extensions {
     }
 
     async fn execute(&self, extension: &ClusterExtension, plan: &Plan, account: &Writer, history: &mut History) -> (Verdict, bool) {
-        let owner = object::owner(extension);
+        let owner = owner(extension);
         let actor =
             Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner, now: self.env.now_seconds() };
         let resolution = plan.resolution.as_ref();
@@ -191,7 +193,7 @@ impl Extensions {
             }
             Err(error) => {
                 let waits = matches!(error, ActError::Waiting(_));
-                (Verdict::Retrying(Reason::Failed(Attempt::new(error)).of_bundle(resolution)), waits)
+                (Verdict::Retrying(Reason::from(LifecycleReason::Failed(Attempt::new(error))).of_bundle(resolution)), waits)
             }
         }
     }

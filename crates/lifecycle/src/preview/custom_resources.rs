@@ -24,17 +24,17 @@ const LONG: usize = 300;
 
 /// What a changed CRD does to the instances of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Outcome {
+pub struct Outcome {
     /// Instances that are valid now and would not be any more: `namespace/name: why`, one line each.
-    pub(in super::super) invalid: Vec<String>,
+    pub invalid: Vec<String>,
     /// Instances that have data in fields that would be pruned: `namespace/name: fields`, one line each.
-    pub(in super::super) losing: Vec<String>,
+    pub losing: Vec<String>,
     /// What was not looked at, and why.
-    pub(in super::super) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
-/// Holds the instances of `found`, as it lies on the cluster, against `wanted`.
-pub(in super::super) fn hold(found: &Value, wanted: &Value, instances: &[Value]) -> Outcome {
+/// The effect on instances when `found`, as it is on the cluster, becomes `wanted`.
+pub fn impact(found: &Value, wanted: &Value, instances: &[Value]) -> Outcome {
     let (old, new) = match (Definition::parse(found), Definition::parse(wanted)) {
         (Ok(old), Ok(new)) => (old, new),
         (Err(problem), _) | (_, Err(problem)) => {

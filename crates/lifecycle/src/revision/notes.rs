@@ -1,10 +1,8 @@
-//! What became of a revision, in annotations of its first Secret: they change while the record stays as it was written.
+//! What became of a revision, in annotations: they change while the record stays as it was written.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use kube_core::ResourceExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -54,21 +52,36 @@ pub struct RolledBack {
     pub message: String,
 }
 
+/// Annotations that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum NotesError {
+    /// A time.
+    #[error("annotation {key} is no time: {source}")]
+    Time {
+        /// The annotation.
+        key: &'static str,
+        /// Why.
+        source: jiff::Error,
+    },
+    /// The revision that was rolled back.
+    #[error("annotation {ROLLED_BACK} cannot be read: {0}")]
+    RolledBack(serde_json::Error),
+    /// The revision that counts instead.
+    #[error("annotation {OVERTAKEN_BY} is no revision: {0}")]
+    OvertakenBy(std::num::ParseIntError),
+}
+
 impl Notes {
-    /// Reads them from a revision's first Secret.
-    pub(super) fn read(secret: &Secret) -> Result<Self, String> {
-        let text = |key: &str| secret.annotations().get(key);
-        let time = |key: &str| {
-            text(key).map(|text| text.parse::<Timestamp>().map_err(|error| format!("annotation {key} is no time: {error}"))).transpose()
+    /// Reads them from the annotations of the object that keeps the revision, which was made at `begun`.
+    pub fn read(annotations: &BTreeMap<String, String>, begun: Option<Timestamp>) -> Result<Self, NotesError> {
+        let text = |key: &str| annotations.get(key);
+        let time = |key: &'static str| {
+            text(key).map(|text| text.parse::<Timestamp>().map_err(|source| NotesError::Time { key, source })).transpose()
         };
-        let rolled_back = text(ROLLED_BACK)
-            .map(|text| serde_json::from_str(text).map_err(|error| format!("annotation {ROLLED_BACK} cannot be read: {error}")))
-            .transpose()?;
-        let overtaken_by = text(OVERTAKEN_BY)
-            .map(|text| text.parse().map_err(|error| format!("annotation {OVERTAKEN_BY} is no revision: {error}")))
-            .transpose()?;
+        let rolled_back = text(ROLLED_BACK).map(|text| serde_json::from_str(text).map_err(NotesError::RolledBack)).transpose()?;
+        let overtaken_by = text(OVERTAKEN_BY).map(|text| text.parse().map_err(NotesError::OvertakenBy)).transpose()?;
         Ok(Self {
-            begun: secret.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            begun,
             applied: time(APPLIED)?,
             waits_before: text(WAITS).cloned(),
             healthy_by: time(HEALTHY_BY)?,
@@ -78,8 +91,8 @@ impl Notes {
         })
     }
 
-    /// Those that there are.
-    pub(super) fn annotations(&self) -> BTreeMap<String, String> {
+    /// The annotations that say them.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
         let all = [
             (APPLIED, self.applied.map(|time| time.to_string())),
             (WAITS, self.waits_before.clone()),
@@ -92,8 +105,8 @@ impl Notes {
         all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// All of them, for a merge patch: what there is not is taken away.
-    pub(super) fn patch(&self) -> Value {
+    /// All annotations, for a merge patch: those without a value are removed.
+    pub fn patch(&self) -> Value {
         let mut all: Map<String, Value> =
             [APPLIED, WAITS, HEALTHY_BY, WHY, ROLLED_BACK, OVERTAKEN_BY].into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
         all.extend(self.annotations().into_iter().map(|(key, value)| (key, Value::String(value))));

@@ -4,19 +4,16 @@ use mainstay_diagnostics::counted;
 use mainstay_schema::upgrade;
 use serde_json::Value;
 
-use super::super::object;
-use super::super::plan;
-use super::fields;
-use super::instances::{Outcome, hold};
-use super::objects::Looked;
-use super::{Change, CrdChange, Existing, Extra, Instances, NOT_ASKED};
+use super::custom_resources::{Outcome, impact};
+use super::{Change, Comparison, CrdChange, CustomResources, Existing, KnownInstances, NOT_ASKED, fields};
+use crate::object;
 
 const KIND: &str = "CustomResourceDefinition";
 /// Instances that are named.
 const MOST: usize = 20;
 
-/// The live CRDs that the plan would change or delete.
-pub(super) fn live(looked: &Looked<'_>) -> Vec<Value> {
+/// The live CRDs that the change would change or delete.
+pub fn concerned(looked: &Comparison<'_>) -> Vec<Value> {
     let differing = looked.wanted().iter().filter(|wanted| wanted["kind"] == KIND).filter_map(|wanted| {
         let found = looked.present(&object::place(wanted))?;
         differs(looked, wanted, found).then(|| found.clone())
@@ -25,7 +22,8 @@ pub(super) fn live(looked: &Looked<'_>) -> Vec<Value> {
     differing.chain(gone.iter().filter(|target| target.kind == KIND).filter_map(|target| looked.present(target).cloned())).collect()
 }
 
-pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
+/// The CRDs of a change, with what happens to the custom resources that are known.
+pub fn changes(looked: &Comparison<'_>, instances: &KnownInstances) -> Vec<CrdChange> {
     let mut all = Vec::new();
     for wanted in looked.wanted().iter().filter(|wanted| wanted["kind"] == KIND) {
         let name = name(wanted);
@@ -38,7 +36,7 @@ pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
             continue;
         }
         let findings = upgrade::check(found, wanted).err().unwrap_or_default();
-        let (existing, existing_unknown) = existing(&name, extra, |instances| hold(found, wanted, &instances.objects));
+        let (existing, existing_unknown) = existing(&name, instances, |known| impact(found, wanted, &known.objects));
         all.push(CrdChange {
             change: Change::Changed,
             findings: findings.iter().map(ToString::to_string).collect(),
@@ -49,9 +47,8 @@ pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
         });
     }
     for target in looked.gone().iter().filter(|target| target.kind == KIND) {
-        let deleted = looked.plan.steps.iter().any(|planned| planned.change == plan::Change::Delete && planned.target.same(target));
-        if deleted {
-            let (existing, existing_unknown) = existing(&target.name, extra, |_| Outcome::default());
+        if looked.deletes(target) {
+            let (existing, existing_unknown) = existing(&target.name, instances, |_| Outcome::default());
             all.push(CrdChange { name: target.name.clone(), change: Change::Deleted, existing, existing_unknown, ..CrdChange::default() });
         }
     }
@@ -59,13 +56,13 @@ pub(super) fn changes(looked: &Looked<'_>, extra: &Extra) -> Vec<CrdChange> {
 }
 
 /// Whether an apply changes what the definition says; letting go of a field of the schema changes it, too.
-fn differs(looked: &Looked<'_>, wanted: &Value, found: &Value) -> bool {
+fn differs(looked: &Comparison<'_>, wanted: &Value, found: &Value) -> bool {
     let before = looked.applied(&object::place(wanted)).map(|before| &before["spec"]);
     !fields::changes(&found["spec"], &wanted["spec"], before).0.is_empty()
 }
 
-fn existing(name: &str, extra: &Extra, held: impl FnOnce(&Instances) -> Outcome) -> (Option<Existing>, Option<String>) {
-    match extra.instances.get(name) {
+fn existing(name: &str, known: &KnownInstances, held: impl FnOnce(&CustomResources) -> Outcome) -> (Option<Existing>, Option<String>) {
+    match known.get(name) {
         Some(Ok(instances)) => {
             let Outcome { invalid, losing, notes } = held(instances);
             let existing = Existing {
@@ -128,7 +125,7 @@ fn name(crd: &Value) -> String {
 
 impl CrdChange {
     /// What a person should know of it.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let count = self.existing.as_ref().map_or(0, |existing| existing.count);
         if self.change == Change::Deleted && count > 0 {

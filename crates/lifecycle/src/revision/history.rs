@@ -1,7 +1,7 @@
 //! What the records of an extension say together: what is installed, what may be live, what is kept.
 
-use super::super::object;
 use super::{KEPT, Revision, State};
+use crate::object;
 
 /// All revisions of an extension, oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -20,7 +20,7 @@ pub fn ago(now: Timestamp, then: Timestamp) -> String {
     }
 }
 
-impl Explanation {
+impl<R> Explanation<R> {
     /// The text, as a terminal shows it.
     pub fn text(&self, now: Timestamp) -> String {
         let mut out = format!("{}: {}\n", self.subject, self.summary).trim_end().replace('\n', "\n  ") + "\n";
@@ -81,7 +81,7 @@ fn section(out: &mut String, title: &str, lines: &[String]) {
     }
 }
 
-fn action(out: &mut String, action: &Action, indent: &str) {
+fn action<R>(out: &mut String, action: &Action<R>, indent: &str) {
     let _written = writeln!(out, "{indent}{}", action.text);
     for command in &action.commands {
         let _written = writeln!(out, "{indent}  {command}");

@@ -1,8 +1,8 @@
-//! What the cluster's owners decided for an extension: the LifecyclePolicies that concern it, taken together (MS-POL-01, OLM1-INST-04).
+//! The decisions of the cluster's owners: the LifecyclePolicies that concern a subject, taken together (MS-POL-01, OLM1-INST-04).
 
-use kube_core::ResourceExt;
-use mainstay_api::lifecycle::{Approval, LifecyclePolicySpec, ResolveDependencies};
-use mainstay_api::olm_v1::ClusterExtension;
+use std::collections::BTreeMap;
+
+use mainstay_api::lifecycle::{Approval, LifecyclePolicySpec, ResolveDependencies, SubjectKind};
 
 /// A LifecyclePolicy as it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +13,20 @@ pub struct PolicyFact {
     pub spec: LifecyclePolicySpec,
 }
 
-/// What holds for one extension. The default is what holds without any policy: upstream's behaviour.
+/// A subject, as far as policies look at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Concerned<'a> {
+    /// Its `apiVersion`.
+    pub api_version: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The package that it installs.
+    pub package: &'a str,
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+/// The decision for one subject. The default is the one without any policy: upstream's behaviour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ruling {
     /// Which changes wait for an approval.
@@ -27,8 +40,8 @@ pub struct Ruling {
 }
 
 /// The policies taken together: the strictest approval; dependencies are planned where one says so and none refuses them.
-pub fn ruling(extension: &ClusterExtension, policies: &[PolicyFact]) -> Ruling {
-    let concerned: Vec<&PolicyFact> = policies.iter().filter(|policy| applies(&policy.spec, extension)).collect();
+pub fn ruling(subject: Concerned<'_>, policies: &[PolicyFact]) -> Ruling {
+    let concerned: Vec<&PolicyFact> = policies.iter().filter(|policy| applies(&policy.spec, subject)).collect();
     let approval = concerned.iter().filter_map(|policy| policy.spec.approval).max().unwrap_or_default();
     let says = |wanted| concerned.iter().any(|policy| policy.spec.resolve_dependencies == Some(wanted));
     let planned = says(ResolveDependencies::Plan) && !says(ResolveDependencies::Refuse);
@@ -44,12 +57,12 @@ pub fn ruling(extension: &ClusterExtension, policies: &[PolicyFact]) -> Ruling {
     }
 }
 
-/// Whether a policy concerns an extension: one of its packages matches, and the extension carries all of its labels.
-pub fn applies(policy: &LifecyclePolicySpec, extension: &ClusterExtension) -> bool {
-    let package = extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name);
-    let labels = extension.labels();
-    (policy.packages.is_empty() || policy.packages.iter().any(|pattern| matches(pattern, package)))
-        && policy.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+/// Whether a policy concerns a subject: it is of one of its kinds, one of its packages matches, and the subject carries all of its labels.
+pub fn applies(policy: &LifecyclePolicySpec, subject: Concerned<'_>) -> bool {
+    let is_of = |kind: &SubjectKind| kind.api_version == subject.api_version && kind.kind == subject.kind;
+    (policy.subjects.is_empty() || policy.subjects.iter().any(is_of))
+        && (policy.packages.is_empty() || policy.packages.iter().any(|pattern| matches(pattern, subject.package)))
+        && policy.match_labels.iter().all(|(key, value)| subject.labels.get(key) == Some(value))
 }
 
 /// Whether a name matches a pattern in which `*` stands for any text.
@@ -71,6 +84,20 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// MS-POL-01: a policy of other kinds says nothing.
+    #[test]
+    fn kinds_choose() {
+        let labels = BTreeMap::new();
+        let subject = Concerned { api_version: "example.com/v1", kind: "Widget", package: "widgets", labels: &labels };
+        let of = |api_version: &str, kind: &str| LifecyclePolicySpec {
+            subjects: vec![SubjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() }],
+            ..LifecyclePolicySpec::default()
+        };
+        assert!(applies(&LifecyclePolicySpec::default(), subject));
+        assert!(applies(&of("example.com/v1", "Widget"), subject));
+        assert!(!applies(&of("example.com/v1", "Gadget"), subject) && !applies(&of("example.com/v2", "Widget"), subject));
+    }
 
     /// MS-POL-01: `*` stands for any text, at any place and as often as wanted.
     #[test]

@@ -1,13 +1,17 @@
-//! The answer: documented, for programs as it is (`-o json`), for people through [`super::text`].
+//! The answer to "why": documented, for programs as it is (`-o json`), for people through [`Explanation::text`].
+//!
+//! `R` is the installer's own kind of remedy, a change that can be tried on a copy of the facts.
+
+mod text;
+mod weighing;
 
 use std::fmt;
 
 use jiff::Timestamp;
-use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_resolver::ObstacleKind;
 use serde::Serialize;
 
-use super::Remedy;
+pub use text::ago;
+pub use weighing::Outcome;
 
 /// Why something is as it is.
 ///
@@ -15,8 +19,8 @@ use super::Remedy;
 /// `waitsFor`, `since`, `why` (lines), `next` and `alternatives` (`text`, `commands`, `warning`, `refused`, `after`, `notChecked`), `newer` (`version`, `heldBackBy`, `why`,
 /// `action`), `notes`, `evidence` (`what`, `says`, `at`). What does not apply is absent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Explanation {
+#[serde(rename_all = "camelCase", bound = "")]
+pub struct Explanation<R> {
     /// Kind and name.
     pub subject: String,
     /// A word for programs.
@@ -39,13 +43,13 @@ pub struct Explanation {
     pub why: Vec<String>,
     /// The one thing for a person to do; absent where there is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<Action>,
+    pub next: Option<Action<R>>,
     /// What would help as well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub alternatives: Vec<Action>,
+    pub alternatives: Vec<Action<R>>,
     /// A newer version, and what holds it back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub newer: Option<Newer>,
+    pub newer: Option<Newer<R>>,
     /// What else a person should know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -73,8 +77,8 @@ pub enum State {
 
 /// Something that a person can do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Action {
+#[serde(rename_all = "camelCase", bound = "")]
+pub struct Action<R> {
     /// A sentence.
     pub text: String,
     /// Commands that do it, in order.
@@ -94,7 +98,7 @@ pub struct Action {
     pub not_checked: Option<String>,
     /// The change that the commands make, so that it can be tried; absent where they only show something.
     #[serde(skip)]
-    pub remedy: Option<Remedy>,
+    pub remedy: Option<R>,
     /// The package and version that it leads to.
     #[serde(skip)]
     pub leads_to: Option<Destination>,
@@ -120,8 +124,8 @@ impl fmt::Display for Destination {
 
 /// A newer version that is not installed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Newer {
+#[serde(rename_all = "camelCase", bound = "")]
+pub struct Newer<R> {
     /// The version.
     pub version: String,
     /// What holds it back, as a word.
@@ -130,7 +134,7 @@ pub struct Newer {
     pub why: String,
     /// What would let it come; absent where no change of the extension would.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<Action>,
+    pub action: Option<Action<R>>,
 }
 
 /// Something that the answer rests on.
@@ -146,7 +150,7 @@ pub struct Evidence {
     pub at: Option<Timestamp>,
 }
 
-impl Explanation {
+impl<R> Explanation<R> {
     /// An answer without details.
     pub fn new(subject: String, situation: &'static str, state: State, summary: impl Into<String>) -> Self {
         Self {
@@ -167,7 +171,38 @@ impl Explanation {
     }
 }
 
-impl Action {
+impl<R> Explanation<R> {
+    /// Adds a reason.
+    #[must_use]
+    pub fn because(mut self, why: impl Into<String>) -> Self {
+        self.why.push(why.into());
+        self
+    }
+
+    /// With the one thing to do.
+    #[must_use]
+    pub fn then(self, next: Action<R>) -> Self {
+        Self { next: Some(next), ..self }
+    }
+
+    /// With the first of what would help as the one thing to do.
+    #[must_use]
+    pub fn first(mut self) -> Self {
+        if self.next.is_none() && !self.alternatives.is_empty() {
+            self.next = Some(self.alternatives.remove(0));
+        }
+        self
+    }
+
+    /// Adds what would help as well.
+    #[must_use]
+    pub fn or(mut self, action: Action<R>) -> Self {
+        self.alternatives.push(action);
+        self
+    }
+}
+
+impl<R> Action<R> {
     /// Something to do.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
@@ -183,10 +218,10 @@ impl Action {
         }
     }
 
-    /// With a change, as commands.
+    /// With a change that the commands make, so that it can be tried.
     #[must_use]
-    pub fn by(mut self, extension: &ClusterExtension, remedy: Remedy) -> Self {
-        self.commands.extend(remedy.commands(extension));
+    pub fn changing(mut self, commands: Vec<String>, remedy: R) -> Self {
+        self.commands.extend(commands);
         Self { remedy: Some(remedy), ..self }
     }
 
@@ -214,22 +249,6 @@ impl Action {
     #[must_use]
     pub fn warns(self, warning: impl Into<String>) -> Self {
         Self { warning: Some(warning.into()), ..self }
-    }
-}
-
-/// The word for programs.
-pub(super) fn word(kind: ObstacleKind) -> &'static str {
-    match kind {
-        ObstacleKind::Range => "version-range",
-        ObstacleKind::Channels => "channels",
-        ObstacleKind::Edge => "no-update-edge",
-        ObstacleKind::Deprecated => "deprecated",
-        ObstacleKind::Priority => "catalog-priority",
-        ObstacleKind::NotSelected => "catalog-not-selected",
-        ObstacleKind::NotServing => "catalog-not-serving",
-        ObstacleKind::Tied => "equal-catalogs",
-        ObstacleKind::Dependency => "dependency",
-        ObstacleKind::Several => "several",
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::object::holds;
 use super::FieldChange;
+use crate::object::holds;
 
 /// Fields that are named of one object.
 const MOST: usize = 100;
@@ -14,7 +14,7 @@ const MOST: usize = 100;
 const LONG: usize = 2000;
 
 /// The first changes, and how many more there are.
-pub(super) fn changes(live: &Value, wanted: &Value, before: Option<&Value>) -> (Vec<FieldChange>, usize) {
+pub fn changes(live: &Value, wanted: &Value, before: Option<&Value>) -> (Vec<FieldChange>, usize) {
     let mut walk = Walk { secret: wanted["kind"] == "Secret", found: Vec::new() };
     walk.compare("", live, wanted, before);
     let omitted = walk.found.len().saturating_sub(MOST);

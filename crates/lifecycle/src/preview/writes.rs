@@ -3,8 +3,7 @@
 use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
-use super::objects::named;
-use super::{Change, Object, fields};
+use super::{Change, Object, fields, named};
 
 /// An object that a command applies or patches, compared with the live one.
 pub fn write(target: &ObjectRef, wanted: &Value, live: Option<&Value>) -> Object {

@@ -1,52 +1,52 @@
-//! Every object, and what happens to it.
+//! Every object of a change, and what happens to it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use mainstay_objects::ObjectRef;
+use mainstay_objects::{ObjectRef, Owner};
 use serde_json::Value;
 
-use super::super::facts::{Live, Snapshot};
-use super::super::object;
-use super::super::plan::{self, Plan};
-use super::super::record::History;
-use super::{Change, Object, Restart, chosen_bundle, fields, owner};
+use super::{Change, Object, Restart, UNMANAGED, fields};
+use crate::change::{Operation, PlannedStep};
+use crate::live::Live;
+use crate::object;
+use crate::revision::History;
 
-/// A plan with what it was made from, looked at object by object.
-pub(super) struct Looked<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) plan: &'a Plan,
-    wanted: Cow<'a, [Value]>,
+/// What is wanted beside what was applied and what is live, looked at object by object.
+pub struct Comparison<'a> {
+    /// The objects that are wanted; also of a change that was refused after they were known.
+    pub wanted: Cow<'a, [Value]>,
+    /// The revisions; none where they cannot be read.
+    pub history: Option<&'a History>,
+    /// The live objects that are known.
+    pub live: &'a HashMap<ObjectRef, Live>,
+    /// The steps of the change.
+    pub steps: &'a [PlannedStep],
+    /// The owner of everything that is applied.
+    pub owner: Owner,
 }
 
-impl<'a> Looked<'a> {
-    pub(super) fn at(snapshot: &'a Snapshot, plan: &'a Plan) -> Self {
-        let wanted = match &plan.record {
-            Some(record) => Cow::Borrowed(record.objects.as_slice()),
-            None => Cow::Owned(intended(snapshot, plan)),
-        };
-        Self { snapshot, plan, wanted }
-    }
-
-    /// What the plan wants to be there; also of a plan that was refused after that was known.
-    pub(super) fn wanted(&self) -> &[Value] {
+impl<'a> Comparison<'a> {
+    /// The objects that are wanted.
+    pub fn wanted(&self) -> &[Value] {
         &self.wanted
     }
 
     /// What the installed revision applied.
-    pub(super) fn before(&self) -> &'a [Value] {
-        let installed = self.snapshot.history.as_ref().ok().and_then(History::installed);
+    pub fn before(&self) -> &'a [Value] {
+        let installed = self.history.and_then(History::installed);
         installed.map(|revision| revision.record.objects.as_slice()).unwrap_or_default()
     }
 
     /// What an earlier revision that may be live applied as this object.
     pub(super) fn applied(&self, target: &ObjectRef) -> Option<&'a Value> {
-        let history = self.snapshot.history.as_ref().ok()?;
-        let mut all = history.may_be_live().flat_map(|revision| &revision.record.objects);
+        let mut all = self.history?.may_be_live().flat_map(|revision| &revision.record.objects);
         all.find(|object| object::place(object).same(target))
     }
 
-    pub(super) fn live(&self, target: &ObjectRef) -> Option<&'a Live> {
-        self.snapshot.known.live.get(target)
+    /// A live object, where somebody has looked.
+    pub fn live(&self, target: &ObjectRef) -> Option<&'a Live> {
+        self.live.get(target)
     }
 
     pub(super) fn present(&self, target: &ObjectRef) -> Option<&'a Value> {
@@ -56,11 +56,11 @@ impl<'a> Looked<'a> {
         }
     }
 
-    /// Every object: what the plan wants, in its order, then what goes or is left.
-    pub(super) fn objects(&self) -> Vec<Object> {
+    /// Every object: what is wanted, in its order, then what goes or is left.
+    pub fn objects(&self) -> Vec<Object> {
         let mut all: Vec<Object> = self.wanted().iter().map(|wanted| self.object(wanted)).collect();
         for target in self.gone() {
-            let deleted = self.plan.steps.iter().any(|planned| planned.change == plan::Change::Delete && planned.target.same(&target));
+            let deleted = self.deletes(&target);
             let Some(found) = self.present(&target) else { continue };
             let change = if deleted { Change::Deleted } else { Change::Kept };
             let note = if deleted { "the bundle does not hold it any more" } else { why_kept(found) };
@@ -69,15 +69,19 @@ impl<'a> Looked<'a> {
         all
     }
 
-    /// What earlier revisions applied and the plan does not want.
-    pub(super) fn gone(&self) -> Vec<ObjectRef> {
+    /// Whether a step deletes an object.
+    pub(super) fn deletes(&self, target: &ObjectRef) -> bool {
+        self.steps.iter().any(|planned| planned.operation == Operation::Delete && planned.target.same(target))
+    }
+
+    /// Objects that earlier revisions applied and that are no longer wanted.
+    pub fn gone(&self) -> Vec<ObjectRef> {
         if self.wanted().is_empty() {
             return Vec::new();
         }
         let wanted: Vec<ObjectRef> = self.wanted().iter().map(object::place).collect();
-        let history = self.snapshot.history.as_ref().ok();
-        let earlier =
-            history.into_iter().flat_map(History::may_be_live).flat_map(|revision| revision.record.objects.iter().map(object::place));
+        let history = self.history.into_iter().flat_map(History::may_be_live);
+        let earlier = history.flat_map(|revision| revision.record.objects.iter().map(object::place));
         mainstay_objects::stale(&earlier.collect::<Vec<_>>(), &wanted)
     }
 
@@ -94,11 +98,11 @@ impl<'a> Looked<'a> {
             Some(Live::Present(found)) => found,
         };
         let before = self.applied(&target);
-        let ours = owner(self.snapshot).check(found);
+        let ours = self.owner.check(found);
         if let Err(refusal) = ours
-            && (before.is_none() || !object::lost_its_marks(found))
+            && (before.is_none() || !object::lost_its_marks(found, &self.owner.manager))
         {
-            let owner = refusal.owner.map_or_else(|| super::UNMANAGED.to_owned(), |(kind, name)| format!("{kind} {name}"));
+            let owner = refusal.owner.map_or_else(|| UNMANAGED.to_owned(), |(kind, name)| format!("{kind} {name}"));
             return Object { change: Change::Conflicting, owner: Some(owner), ..named(&target) };
         }
         let (fields, fields_omitted) = fields::changes(found, wanted, before);
@@ -112,26 +116,8 @@ impl<'a> Looked<'a> {
     }
 }
 
-/// The objects of a bundle that was refused after it was read.
-fn intended(snapshot: &Snapshot, plan: &Plan) -> Vec<Value> {
-    let bundle = chosen_bundle(snapshot, plan);
-    // What cannot be rendered was refused for that, and the problem says so.
-    bundle.and_then(|bundle| plan::rendered(snapshot, &bundle).ok()).unwrap_or_default()
-}
-
-/// The namespace that the controller makes.
-pub(super) fn made(namespace: &Value) -> Object {
-    let entries = |what: &str| {
-        let all = namespace["metadata"][what].as_object().into_iter().flatten();
-        all.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect::<Vec<_>>()
-    };
-    let labels = entries("labels");
-    let labels = if labels.is_empty() { String::new() } else { format!(", labelled {}", labels.join(", ")) };
-    let note = format!("made by operator-controller{labels}; it stays when the extension is removed");
-    Object { change: Change::Created, note, ..named(&object::place(namespace)) }
-}
-
-pub(super) fn named(target: &ObjectRef) -> Object {
+/// An object of the document with nothing to tell yet.
+pub fn named(target: &ObjectRef) -> Object {
     let ObjectRef { api_version, kind, namespace, name } = target.clone();
     Object { api_version, kind, namespace, name, ..Object::default() }
 }
@@ -158,7 +144,7 @@ impl Object {
 }
 
 /// Workloads whose pods start anew because their template changes, or end.
-pub(super) fn restarts(objects: &[Object]) -> Vec<Restart> {
+pub fn restarts(objects: &[Object]) -> Vec<Restart> {
     let workload = |object: &&Object| matches!(object.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet");
     let why = |object: &Object| match object.change {
         Change::Deleted => Some("it is deleted".to_owned()),
@@ -180,7 +166,7 @@ fn shortened(paths: &[&str]) -> String {
 }
 
 /// Webhooks and APIServices that come, change or go.
-pub(super) fn api_extensions(objects: &[Object]) -> Vec<String> {
+pub fn api_extensions(objects: &[Object]) -> Vec<String> {
     let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService"];
     let word = |change| match change {
         Change::Created => Some("added"),
@@ -197,7 +183,7 @@ pub(super) fn api_extensions(objects: &[Object]) -> Vec<String> {
 }
 
 /// Images that the workloads of these objects run, with the place that names them.
-pub(super) fn running(objects: &[Value]) -> Vec<(String, String)> {
+pub fn running(objects: &[Value]) -> Vec<(String, String)> {
     let mut images = Vec::new();
     for object in objects {
         let pod = &object["spec"]["template"]["spec"];

@@ -1,4 +1,4 @@
-//! What removing an extension takes away, what it leaves, and who else would miss it (MS-RB-02). Pure: facts in, a preview out.
+//! A removal: what it takes away, what it leaves, and who else would miss it (MS-RB-02). Facts in, a preview out.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,16 @@ use mainstay_objects::{ObjectRef, delete_order};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::dependencies::Dependent;
-use super::object;
-use super::preview::NOT_ASKED;
-use super::record::Record;
+use crate::object;
+use crate::preview::NOT_ASKED;
+use crate::revision::Record;
 
 /// The facts.
 #[derive(Clone, Debug, Default)]
 pub struct Facts<'a> {
-    /// Everything that goes with the extension, or may: what it may have applied and what it owns on the cluster, each object once.
+    /// The kind of what is removed, for messages about others of it.
+    pub kind: &'a str,
+    /// Everything that goes with the subject, or may: what it may have applied and what it owns on the cluster, each object once.
     pub objects: &'a [Value],
     /// What it applied or marked, and nothing deletes with it.
     pub remaining: &'a [Value],
@@ -28,9 +29,9 @@ pub struct Facts<'a> {
     pub instances: BTreeMap<String, Result<Vec<String>, String>>,
     /// Objects of others that may have been made for custom resources: whatever has an owner.
     pub operands: &'a [Value],
-    /// The other extensions: name, and what they have installed.
+    /// The others of its kind: name, and what they have installed.
     pub others: &'a [(String, Record)],
-    /// The extensions that need it, as [`needed_by`] tells.
+    /// The others that need it, as [`needed_by`] tells.
     pub needed_by: &'a [String],
     /// All webhook configurations of the cluster.
     pub webhooks: &'a [Value],
@@ -38,6 +39,16 @@ pub struct Facts<'a> {
     pub installer: &'a [ObjectRef],
     /// The namespace that it is installed in.
     pub namespace: &'a str,
+}
+
+/// Something of the same kind that needs what is removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dependent {
+    /// Its name.
+    #[serde(rename = "extension")]
+    pub name: String,
+    /// What it needs, in words.
+    pub needs: Vec<String>,
 }
 
 /// The preview.
@@ -52,7 +63,7 @@ pub struct Preview {
     pub definitions: Vec<Definition>,
     /// What was made for custom resources, and goes and stays with them.
     pub operands: Vec<Counted>,
-    /// Extensions that need it: its package or its APIs.
+    /// Others that need it: its package or its APIs.
     pub needed_by: Vec<String>,
     /// Who else uses it.
     pub users: Vec<String>,
@@ -149,26 +160,28 @@ fn operands(crds: &[&Value], dependents: &[Value]) -> Vec<Counted> {
     counts.into_iter().map(|((kind, namespace), count)| Counted { kind, namespace, count }).collect()
 }
 
-/// Extensions that would miss it: as the catalogs tell, and where these are silent, as the installed bundles say themselves.
-pub fn needed_by(objects: &[Value], package: &str, others: &[(String, Record)], dependents: &[Dependent]) -> Vec<String> {
+/// Others of this `kind` that would miss it: as the catalogs tell, and where these are silent, as the installed bundles say themselves.
+pub fn needed_by(kind: &str, objects: &[Value], package: &str, others: &[(String, Record)], dependents: &[Dependent]) -> Vec<String> {
+    let kind = kind.to_lowercase();
     let crds: Vec<&Value> = objects.iter().filter(|object| is_crd(object)).collect();
-    let told = |each: &Dependent| each.needs.iter().map(|need| format!("clusterextension {}: {need}", each.extension)).collect::<Vec<_>>();
+    let told = |each: &Dependent| each.needs.iter().map(|need| format!("{kind} {}: {need}", each.name)).collect::<Vec<_>>();
     let mut lines: Vec<String> = dependents.iter().flat_map(told).collect();
-    for (name, record) in others.iter().filter(|(name, _)| !dependents.iter().any(|each| each.extension == *name)) {
+    for (name, record) in others.iter().filter(|(name, _)| !dependents.iter().any(|each| each.name == *name)) {
         let needs = needs(record, package, &crds);
-        lines.extend(needs.into_iter().map(|what| format!("clusterextension {name}: {} requires {what}", record.bundle.name)));
+        lines.extend(needs.into_iter().map(|what| format!("{kind} {name}: {} requires {what}", record.bundle.name)));
     }
     lines
 }
 
-/// Who else uses its APIs: extensions whose operators may touch the custom resources, and webhooks.
+/// Who else uses its APIs: others whose operators may touch the custom resources, and webhooks.
 fn users(crds: &[&Value], facts: &Facts<'_>) -> Vec<String> {
+    let kind = facts.kind;
     let mut users = Vec::new();
     for (name, record) in facts.others {
         if needs(record, facts.package, crds).is_empty() {
             for crd in crds.iter().filter(|crd| record.objects.iter().any(|object| may_touch(object, crd))) {
                 users.push(format!(
-                    "ClusterExtension {name} ({}): its operator may read or write {}",
+                    "{kind} {name} ({}): its operator may read or write {}",
                     record.bundle.name,
                     text(&crd["metadata"]["name"])
                 ));
@@ -190,7 +203,7 @@ fn users(crds: &[&Value], facts: &Facts<'_>) -> Vec<String> {
 /// The dependencies on this package and these APIs that a bundle declares.
 fn needs(record: &Record, package: &str, crds: &[&Value]) -> Vec<String> {
     let properties: Vec<Value> =
-        record.csv_annotations.get("olm.properties").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        record.annotations.get("olm.properties").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let mut needs = Vec::new();
     for property in &properties {
         let value = &property["value"];

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kube_core::DynamicObject;
-use kube_core::ResourceExt;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
 
 /// All objects of a kind at one time.
 pub struct View<T> {

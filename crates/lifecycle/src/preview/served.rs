@@ -10,7 +10,7 @@ use mainstay_rbac::{PolicyRule, parse_rules};
 use mainstay_versions::Version;
 use serde_json::Value;
 
-use super::super::object;
+use crate::object;
 
 /// Resources that Kubernetes has removed in every version: group, resource, release, and the group that has it since.
 const REMOVED: [(&str, &str, &str, Option<&str>); 10] = [

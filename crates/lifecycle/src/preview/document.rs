@@ -1,20 +1,21 @@
 //! The document: what `mainstay plan -o json` prints, and what a saved plan holds. Names are stable.
 
 use mainstay_api::lifecycle::BundleRef;
-use mainstay_resolver::Resolution;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::super::record::InstalledBundle;
+use crate::revision::InstalledBundle;
 
-/// Everything that a change of one extension would do (MS-PLAN-01).
+/// Everything that a change of one subject would do (MS-PLAN-01).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Preview {
-    /// The ClusterExtension's name.
-    pub extension: String,
-    /// Whether it can be done, or there is nothing to do.
-    pub doable: bool,
+    /// The subject's name.
+    #[serde(rename = "extension")]
+    pub subject: String,
+    /// Whether it can be applied, or there is nothing to do.
+    #[serde(rename = "doable")]
+    pub applicable: bool,
     /// What the command itself writes before the cluster acts: the extension, its namespace, the account and its rights.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<Object>,
@@ -117,18 +118,6 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// The bundle that was chosen.
-    pub fn of(resolution: &Resolution) -> Self {
-        let choice = &resolution.choice;
-        Self {
-            package: choice.package.clone(),
-            name: choice.bundle.clone(),
-            version: choice.version.clone(),
-            image: choice.image.clone(),
-            catalog: choice.catalog.clone(),
-        }
-    }
-
     /// A bundle that is named elsewhere.
     pub fn named(bundle: &BundleRef) -> Self {
         let BundleRef { package, name, version, image, catalog } = bundle.clone();
@@ -355,4 +344,32 @@ pub struct Verification {
     /// The server's words, or why it was not asked.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub answer: String,
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.pad(match self {
+            Self::Conflicting => "conflict",
+            Self::Unknown => "unknown",
+            Self::Deleted => "delete",
+            Self::Adopted => "adopt",
+            Self::Created => "create",
+            Self::Changed => "change",
+            Self::Kept => "keep",
+            Self::Unchanged => "unchanged",
+        })
+    }
+}
+
+impl std::fmt::Display for FieldChange {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let short = |value: &Option<serde_json::Value>| {
+            let Some(value) = value else { return "nothing".to_owned() };
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let line = text.lines().next().unwrap_or_default();
+            let cut: String = line.chars().take(80).collect();
+            if cut.len() < text.len() { format!("{cut}...") } else { cut }
+        };
+        write!(out, "{} {} -> {}", self.path, short(&self.from), short(&self.to))
+    }
 }

@@ -1,6 +1,6 @@
-//! The permission preflight: could the account do everything that the install needs? (OLM1-PERM-09..14)
+//! The checks before anything is written: permissions of the acting account (OLM1-PERM-09..14), owners, kinds and CRDs ([`objects`]).
 //!
-//! Answered from the cluster's roles and bindings alone; nothing is tried. What is asked is what the API server will ask: the same functions
+//! Permissions are answered from the cluster's roles and bindings alone; nothing is tried. What is asked is what the API server will ask: the same functions
 //! of `mainstay_rbac`, with the attributes of the requests that the plan leads to, also whether they name the object.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,17 +8,25 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use mainstay_bundle::kinds;
+use mainstay_bundle::rights::{Grant, Scope, missing};
 use mainstay_rbac::{
     Attributes, Binding, PolicyIndex, PolicyRule, RBAC_GROUP, RoleView, RoleWrite, UserInfo, authorize, binding_refusal, parse_binding,
-    parse_rules, role_refusals,
+    parse_rules, role_refusals, rules_for,
 };
 use serde_json::Value;
 
-use super::object;
+use crate::object;
+
+pub mod crds;
+mod objects;
+
+pub use objects::{Checked, checked};
 
 /// What the account lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
+    /// What the permissions are for: `manage cluster extension`.
+    pub purpose: &'static str,
     /// By namespace (empty: cluster-wide), one atom of missing right each.
     pub missing: BTreeMap<String, Vec<PolicyRule>>,
     /// What could not be evaluated.
@@ -42,7 +50,7 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = String::from("pre-authorization failed: ");
         if !self.missing.is_empty() {
-            text.push_str("service account requires the following permissions to manage cluster extension:");
+            let _ = write!(text, "service account requires the following permissions to {}:", self.purpose);
             for line in self.lines() {
                 let _ = write!(text, "\n  {line}");
             }
@@ -63,10 +71,21 @@ impl Report {
     }
 }
 
+/// The purpose of an installer's permissions, and those that it needs besides the ones on objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs<'a> {
+    /// See [`Report::purpose`].
+    pub purpose: &'static str,
+    /// Permissions besides those on objects.
+    pub besides: &'a [Permission<'a>],
+}
+
 /// Asks everything that installing, keeping and removing `objects` needs of `user`.
-pub fn check(policy: &PolicyIndex, user: &UserInfo, extension: &str, objects: &[Value]) -> Report {
-    let mut check = Check { policy, user, report: Report::default() };
-    check.may("", "update", "olm.operatorframework.io", "clusterextensions/finalizers", extension);
+pub fn permissions(policy: &PolicyIndex, user: &UserInfo, needs: Needs<'_>, objects: &[Value]) -> Report {
+    let mut check = Check { policy, user, report: Report { purpose: needs.purpose, ..Report::default() } };
+    for need in needs.besides {
+        check.may("", need.verb, need.group, need.resource, need.name);
+    }
     let (mut kinds, mut spaces) = (BTreeSet::new(), BTreeSet::new());
     for object in objects {
         let target = Target::of(object);
@@ -88,6 +107,19 @@ pub fn check(policy: &PolicyIndex, user: &UserInfo, extension: &str, objects: &[
         check.escalation(object, &planned);
     }
     check.report
+}
+
+/// A permission on a cluster-scoped resource.
+#[derive(Clone, Copy, Debug)]
+pub struct Permission<'a> {
+    /// The verb.
+    pub verb: &'a str,
+    /// The API group.
+    pub group: &'a str,
+    /// The resource, with its subresource.
+    pub resource: &'a str,
+    /// The object's name.
+    pub name: &'a str,
 }
 
 struct Check<'a> {
@@ -140,6 +172,34 @@ impl Check<'_> {
             Err(error) => self.report.errors.push(error.to_string()),
         }
     }
+}
+
+/// The permissions of `user` beyond the `needed` ones, cluster-wide, in `namespace` and in those of `objects` (MS-POL-02).
+pub fn excess(policy: &PolicyIndex, user: &UserInfo, namespace: &str, objects: &[Value], mut needed: Vec<Grant>) -> Vec<String> {
+    let grant = |scope: Scope| move |rule: PolicyRule| Grant { scope: scope.clone(), rule };
+    // Permissions of every authenticated user are not excess.
+    let everybody = UserInfo::new("", &user.groups.iter().map(String::as_str).collect::<Vec<_>>());
+    let in_namespaces: BTreeSet<&str> = objects
+        .iter()
+        .filter_map(|object| object["metadata"]["namespace"].as_str())
+        .chain([namespace])
+        .filter(|name| !name.is_empty())
+        .collect();
+    let of = |user: &UserInfo| {
+        let mut grants: Vec<Grant> = rules_for(policy, user, "").rules.into_iter().map(grant(Scope::Cluster)).collect();
+        for namespace in &in_namespaces {
+            for binding in policy.role_bindings(namespace) {
+                if binding.subjects.iter().any(|subject| subject.applies_to(user, namespace))
+                    && let Ok(rules) = policy.referenced(&binding.role_ref, namespace)
+                {
+                    grants.extend(rules.iter().cloned().map(grant(Scope::Namespace((*namespace).to_owned()))));
+                }
+            }
+        }
+        grants
+    };
+    needed.extend(of(&everybody));
+    missing(&needed, &of(user)).iter().map(ToString::to_string).collect()
 }
 
 /// The roles that the cluster will have when the bindings of the manifest are written: those of the manifest before those that are there.
@@ -255,6 +315,14 @@ mod tests {
 
     use super::*;
 
+    fn needs<'a>(besides: &'a [Permission<'a>]) -> Needs<'a> {
+        Needs { purpose: "manage cluster extension", besides }
+    }
+
+    fn finalizers(name: &str) -> [Permission<'_>; 1] {
+        [Permission { verb: "update", group: "olm.operatorframework.io", resource: "clusterextensions/finalizers", name }]
+    }
+
     fn objects() -> Vec<Value> {
         vec![
             json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics", "namespace": "widgets"}}),
@@ -286,19 +354,19 @@ mod tests {
         ]);
         // `*` on roles holds escalate and bind, so the pods of the role are not asked for.
         assert_eq!(
-            check(&policy(&rules), &user, "widgets", &objects()).lines(),
+            permissions(&policy(&rules), &user, needs(&finalizers("widgets")), &objects()).lines(),
             [
                 r#"Namespace:"" APIGroups:[] Resources:[services] Verbs:[list,watch]"#,
                 r#"Namespace:"" APIGroups:[olm.operatorframework.io] Resources:[clusterextensions/finalizers] ResourceNames:[widgets] Verbs:[update]"#,
             ]
         );
-        let nothing = check(&PolicyIndex::default(), &user, "widgets", &objects());
+        let nothing = permissions(&PolicyIndex::default(), &user, needs(&finalizers("widgets")), &objects());
         assert!(nothing.lines().contains(&r#"Namespace:"" APIGroups:[] Resources:[pods] Verbs:[get,list]"#.to_owned()));
         assert!(nothing.text().starts_with(
             "pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  Namespace:\"\" "
         ));
         let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
-        assert!(check(&policy(&all), &user, "widgets", &objects()).is_empty());
+        assert!(permissions(&policy(&all), &user, needs(&finalizers("widgets")), &objects()).is_empty());
     }
 
     /// OLM1-PERM-13, OLM1-PERM-14: a binding to a role that is nowhere is named.
@@ -306,7 +374,7 @@ mod tests {
     fn an_unknown_role_is_named() {
         let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "b"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nowhere"}});
-        let report = check(&PolicyIndex::default(), &UserInfo::service_account("n", "sa"), "e", &[binding]);
+        let report = permissions(&PolicyIndex::default(), &UserInfo::service_account("n", "sa"), needs(&finalizers("e")), &[binding]);
         assert!(report.text().ends_with(
             "\nauthorization evaluation error: missing rules may be incomplete: failed to resolve or evaluate permissions: clusterrole.rbac.authorization.k8s.io \"nowhere\" not found"
         ), "{}", report.text());

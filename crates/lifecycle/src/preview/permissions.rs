@@ -1,4 +1,4 @@
-//! Rights that the operator's accounts gain and lose, as rules in words.
+//! Permissions that the content's accounts gain and lose, as rules in words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ struct Held {
     elsewhere: BTreeSet<String>,
 }
 
-/// Rights gained and lost between two lists of objects.
-pub(super) fn delta(before: &[Value], after: &[Value]) -> (Vec<String>, Vec<String>) {
-    let (had, has) = (rights(before), rights(after));
+/// Permissions gained and lost between two lists of objects.
+pub fn delta(before: &[Value], after: &[Value]) -> (Vec<String>, Vec<String>) {
+    let (had, has) = (granted(before), granted(after));
     (beyond(&had, &has), beyond(&has, &had))
 }
 
@@ -37,7 +37,7 @@ fn beyond(before: &BTreeMap<Holder, Held>, after: &BTreeMap<Holder, Held>) -> Ve
     lines
 }
 
-fn rights(objects: &[Value]) -> BTreeMap<Holder, Held> {
+fn granted(objects: &[Value]) -> BTreeMap<Holder, Held> {
     let mut all: BTreeMap<Holder, Held> = BTreeMap::new();
     for binding in objects.iter().filter(|object| matches!(text(object, "/kind"), "RoleBinding" | "ClusterRoleBinding")) {
         let namespace = text(binding, "/metadata/namespace");

@@ -3,8 +3,8 @@
 use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
-use super::super::object;
 use super::Record;
+use crate::object;
 
 /// How a revision differs from the one before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

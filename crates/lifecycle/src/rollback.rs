@@ -20,12 +20,11 @@ use mainstay_schema::upgrade;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::object;
-use super::preview::hold;
+use crate::live::Instances;
+use crate::object;
+use crate::preview::custom_resources::impact;
 
-/// How many custom resources of a kind are looked at.
-pub const LOOKED_AT: usize = 20_000;
-/// How many names a risk lists.
+/// Names that a risk lists at most.
 const NAMED: usize = 10;
 
 /// What is asked.
@@ -39,17 +38,8 @@ pub struct Question<'a> {
     pub definitions: &'a BTreeMap<String, Value>,
     /// The custom resources of those CRDs that [`concerned`] names, by the CRD's name.
     pub instances: &'a BTreeMap<String, Instances>,
-    /// Rights that the installer lacks and nobody is going to grant.
+    /// Permissions that the installer lacks and nobody is going to grant.
     pub lacking: &'a [String],
-}
-
-/// The custom resources of a CRD.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Instances {
-    /// These.
-    Known(Vec<Value>),
-    /// They could not be read; why.
-    Unreadable(String),
 }
 
 /// The answer.
@@ -267,7 +257,7 @@ fn definition(name: &str, live: &Value, older: &Value, known: Option<&Instances>
 
 /// Whether the custom resources satisfy the older definition, in which these findings are stricter or otherwise different.
 fn satisfied(live: &Value, older: &Value, items: &[Value], findings: &[&upgrade::UpgradeFinding], subject: &str, verdict: &mut Verdict) {
-    let held = hold(live, older, items);
+    let held = impact(live, older, items);
     if !held.invalid.is_empty() {
         let does = if held.invalid.len() == 1 { "does" } else { "do" };
         let message = format!("{} {does} not satisfy the older definition", custom_resources(held.invalid.len()));

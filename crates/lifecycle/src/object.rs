@@ -1,27 +1,11 @@
-//! Objects of an extension: their owner, their form, and whether the live ones still are as applied.
+//! Objects as they are applied: their form, their marks, and whether the live ones still are as applied.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_kinds::{Gvk, go_form, registry};
 use mainstay_objects::{ObjectRef, Owner};
 use mainstay_schema::quantity::written_in_milli;
 use serde_json::Value;
-
-use super::FIELD_MANAGER;
-
-/// The owner of everything that is applied for an extension (OLM1-CTRL-10).
-pub fn owner(extension: &ClusterExtension) -> Owner {
-    let name = extension.metadata.name.clone().unwrap_or_default();
-    Owner {
-        api_version: "olm.operatorframework.io/v1".to_owned(),
-        kind: "ClusterExtension".to_owned(),
-        labels: vec![(OWNER_KIND_LABEL.to_owned(), "ClusterExtension".to_owned()), (OWNER_NAME_LABEL.to_owned(), name.clone())],
-        name,
-        uid: extension.metadata.uid.clone().unwrap_or_default(),
-        manager: "operator-controller".to_owned(),
-    }
-}
 
 /// Kinds whose objects have no namespace although the rendering may carry one (OLM1-INST-17).
 const CLUSTER_SCOPED: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
@@ -43,12 +27,12 @@ pub fn owned(mut object: Value, owner: &Owner) -> Value {
     object
 }
 
-/// Whether nobody controls an object of which this controller wrote fields: somebody only took its marks off. What somebody else made anew
-/// in the place of an object has no marks either, but none of its fields was ever written from here (OLM1-OWN-01).
-pub fn lost_its_marks(live: &Value) -> bool {
+/// Whether nobody controls an object of which `manager` wrote fields: somebody only took its marks off. What somebody else made anew in the
+/// place of an object has no marks either, but `manager` never wrote any of its fields (OLM1-OWN-01).
+pub fn lost_its_marks(live: &Value, manager: &str) -> bool {
     let items = |pointer: &str| live.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     items("/metadata/ownerReferences").all(|owner| owner["controller"] != Value::Bool(true))
-        && items("/metadata/managedFields").any(|entry| entry["manager"] == FIELD_MANAGER)
+        && items("/metadata/managedFields").any(|entry| entry["manager"] == manager)
 }
 
 /// A live object as it is kept while a plan is made: of its managers only the names, since the fields of each are often larger than the
@@ -200,16 +184,11 @@ mod tests {
 
     use super::*;
 
+    const MANAGER: &str = "installer";
+
     fn widgets() -> Owner {
-        let labels = vec![(OWNER_NAME_LABEL.to_owned(), "widgets".to_owned())];
-        Owner {
-            api_version: "g/v1".into(),
-            kind: "ClusterExtension".into(),
-            name: "widgets".into(),
-            uid: "u1".into(),
-            labels,
-            manager: "m".into(),
-        }
+        let labels = vec![("example.com/owner".to_owned(), "widgets".to_owned())];
+        Owner { api_version: "g/v1".into(), kind: "Widget".into(), name: "widgets".into(), uid: "u1".into(), labels, manager: "m".into() }
     }
 
     /// OLM1-CTRL-10: labels and the owner on every object; what the server decides is left to it.
@@ -219,7 +198,7 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "creationTimestamp": null}, "status": {}}),
             &widgets(),
         );
-        assert_eq!(object["metadata"]["labels"][OWNER_NAME_LABEL], "widgets");
+        assert_eq!(object["metadata"]["labels"]["example.com/owner"], "widgets");
         assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "u1");
         assert!(object.get("status").is_none() && object["metadata"].get("creationTimestamp").is_none());
         let webhook = json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "a", "namespace": "b"}});
@@ -233,13 +212,13 @@ mod tests {
             let fields: Vec<Value> = managers.iter().map(|one| json!({"manager": one, "fieldsV1": {"f:data": {}}})).collect();
             lean(json!({"metadata": {"name": "a", "managedFields": fields, "ownerReferences": owners}}))
         };
-        let ours = managed(&["kubectl-edit", FIELD_MANAGER], json!([]));
-        assert_eq!(ours["metadata"]["managedFields"], json!([{"manager": "kubectl-edit"}, {"manager": FIELD_MANAGER}]));
-        assert!(lost_its_marks(&ours));
-        assert!(lost_its_marks(&managed(&[FIELD_MANAGER], json!([{"name": "x", "controller": false}]))));
-        assert!(!lost_its_marks(&managed(&[FIELD_MANAGER], json!([{"name": "x", "controller": true}]))));
-        assert!(!lost_its_marks(&managed(&["kubectl-create"], json!([]))));
-        assert!(!lost_its_marks(&json!({"metadata": {"name": "a"}})));
+        let ours = managed(&["kubectl-edit", MANAGER], json!([]));
+        assert_eq!(ours["metadata"]["managedFields"], json!([{"manager": "kubectl-edit"}, {"manager": MANAGER}]));
+        assert!(lost_its_marks(&ours, MANAGER));
+        assert!(lost_its_marks(&managed(&[MANAGER], json!([{"name": "x", "controller": false}])), MANAGER));
+        assert!(!lost_its_marks(&managed(&[MANAGER], json!([{"name": "x", "controller": true}])), MANAGER));
+        assert!(!lost_its_marks(&managed(&["kubectl-create"], json!([])), MANAGER));
+        assert!(!lost_its_marks(&json!({"metadata": {"name": "a"}}), MANAGER));
     }
 
     #[test]

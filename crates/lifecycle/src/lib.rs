@@ -1,0 +1,31 @@
+//! The life of installed content, whatever installs it: what every installer needs and no kind of its own. Pure functions of facts.
+//!
+//! ```text
+//!   History (revisions) ─┐
+//!   wanted objects ──────┼─► change ──► steps ──┬── preview      every object, field by field, before it happens
+//!   Live objects ────────┘                      ├── preflight    permissions, owners, kinds, CRDs: a Reason where one refuses
+//!                                               ├── approval     whether a person has to be asked, and was
+//!                                               └── after        what the records say once the steps are done
+//!   health_gate, rollback, removal: verdicts about a way back and a way out        explanation: the answer to "why"
+//! ```
+//!
+//! Everything here speaks of a [`Subject`], never of one kind: ClusterExtensions, Subscriptions and cluster updates plan with the same
+//! functions. An installer says what is wanted, whose it is and what it is called; everything that follows from that is here once.
+
+pub mod approval;
+pub mod change;
+pub mod explanation;
+pub mod health_gate;
+pub mod live;
+pub mod object;
+pub mod policy;
+pub mod preflight;
+pub mod preview;
+pub mod reason;
+pub mod removal;
+pub mod revision;
+pub mod rollback;
+
+pub use live::{Fact, Instances, Live, LiveObjects};
+pub use mainstay_api::lifecycle::Subject;
+pub use reason::Reason;
