@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates by floor, lowest first; on a floor, a crate may depend on those of earlier lines only.
-const FLOORS: [(&str, &[&[&str]]); 6] = [
+const FLOORS: [(&str, &[&[&str]]); 7] = [
     (
         "domain",
         &[
@@ -24,6 +24,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
     ("effects", &[&["runtime", "serve", "store", "oci", "catalog-store"], &["apply", "sqlite-index", "catalog-serve"], &["catalog-refs"]]),
     ("cluster", &[&["apiserver"], &["workloads"]]),
     ("loops", &[&["olm-v1", "service-ca"]]),
+    ("operations", &[&["operations"]]),
     ("faces", &[&["cli"]]),
 ];
 

@@ -3,13 +3,13 @@
 use clap::Args;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::extension::record::{Changes, History, KEPT, Revision};
+use mainstay_operations::extensions;
 use serde_json::{Value, json};
 
 use super::age;
 use super::flags::Shown;
 use crate::cluster::ClusterArgs;
 use crate::errors::{Failure, note};
-use crate::extensions;
 use crate::output::{self, Format, Table};
 use crate::runtime;
 
