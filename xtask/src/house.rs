@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates by floor, lowest first; on a floor, a crate may depend on those of earlier lines only.
-const FLOORS: [(&str, &[&[&str]]); 5] = [
+const FLOORS: [(&str, &[&[&str]]); 6] = [
     (
         "domain",
         &[
@@ -16,13 +16,14 @@ const FLOORS: [(&str, &[&[&str]]); 5] = [
             &["schema", "objects"],
             &["cel", "merge", "api"],
             &["kinds", "bundle", "catalog"],
-            &["resolver", "protobuf"],
+            &["resolver", "lifecycle", "protobuf"],
             &["olm-v1-core"],
         ],
     ),
     ("effects", &[&["runtime", "serve", "store", "oci", "catalog-store"], &["apply", "sqlite-index", "catalog-serve"], &["catalog-refs"]]),
     ("cluster", &[&["apiserver"], &["workloads"]]),
     ("loops", &[&["olm-v1", "service-ca"]]),
+    ("operations", &[&["operations"]]),
     ("faces", &[&["cli"]]),
 ];
 

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use mainstay_bundle::Bundle;
-use mainstay_catalog_refs::{bundle_directory, pull_files};
+use mainstay_catalog_refs::bundle_directory;
+use mainstay_operations::images;
 
 use crate::catalogs;
 use crate::errors::{Exit, Failure};
@@ -25,7 +26,7 @@ pub fn files(place: &str) -> Result<Files, Failure> {
 
 /// The bundle in these files, to install it.
 pub fn read(place: &str, files: &Files) -> Result<Bundle, Failure> {
-    Bundle::read(files.iter().map(|(path, bytes)| (path, bytes))).map_err(|error| Failure::failed(format!("bundle {place}"), &error))
+    Ok(images::read_bundle(place, files)?)
 }
 
 /// The bundle in these files, with all that a catalog says of it. What cannot be read to install it is refused here too, so that every command
@@ -42,11 +43,6 @@ pub fn read_for_catalog(subject: &str, files: &Files) -> Result<Bundle, Failure>
 /// The files below `manifests` and `metadata`.
 pub fn directory(path: &Path) -> Result<Files, Failure> {
     bundle_directory(path).map_err(|error| catalogs::failure(&format!("bundle {}", path.display()), &error))
-}
-
-/// The files of a bundle image, as its labels place them.
-pub async fn pull_with(client: &mainstay_oci::Client, reference: &str) -> Result<Files, Failure> {
-    pull_files(client, reference).await.map_err(|error| catalogs::failure(&format!("bundle {reference}"), &error))
 }
 
 /// How deep bundles are looked for.

@@ -3,6 +3,8 @@
 use mainstay_catalog::{Index, Limits, Source};
 use mainstay_catalog_refs::{Access, BoxError, Error, Kind, Opened};
 use mainstay_oci::Client;
+use mainstay_operations::catalogs::ByteCounter;
+use mainstay_operations::images::reference_failure;
 
 use crate::errors::Failure;
 use crate::{images, progress, runtime};
@@ -51,15 +53,12 @@ pub fn client() -> Result<Client, BoxError> {
 
 /// A failure with the exit code and the hint that its kind deserves.
 pub fn failure(subject: &str, error: &Error) -> Failure {
-    match error.image() {
-        Some(image) => images::failure(subject, image),
-        None => Failure::failed(subject, error),
-    }
+    reference_failure(subject, error).into()
 }
 
 fn index(place: &str, source: &dyn Source) -> Result<Catalog, Failure> {
     let subject = || format!("catalog {place}");
-    let mut content = Counter::default();
+    let mut content = ByteCounter::default();
     let bytes = mainstay_catalog::store(source, &Limits::default(), &mut content).map_err(|error| Failure::failed(subject(), &error))?;
     let index = Index::open(bytes, content.bytes()).map_err(|error| Failure::failed(subject(), &error))?;
     Ok(Catalog { name: name(place), index })
@@ -72,28 +71,6 @@ fn name(place: &str) -> String {
     let stem = stem.strip_suffix(".gz").unwrap_or(stem);
     let stem = ["json", "yaml", "yml"].iter().find_map(|extension| stem.strip_suffix(extension)?.strip_suffix('.')).unwrap_or(stem);
     if stem.is_empty() || stem == "." || stem == ".." { "catalog".to_owned() } else { stem.to_owned() }
-}
-
-/// Counts what is written, where the content itself is not needed.
-#[derive(Debug, Default)]
-pub struct Counter(u64);
-
-impl Counter {
-    /// How much was written.
-    pub fn bytes(&self) -> u64 {
-        self.0
-    }
-}
-
-impl std::io::Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

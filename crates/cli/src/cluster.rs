@@ -9,15 +9,13 @@
 //! ```
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
-use kube::Client;
-use kube::config::Kubeconfig;
-use mainstay_apply::{Reason, WriteError, Writer};
-use mainstay_objects::ObjectRef;
-use mainstay_runtime::{Cluster, Kinds};
+use mainstay_operations::Session;
 
 use crate::errors::{Exit, Failure, note};
+use crate::images::UserRegistries;
 use crate::up::kubeconfig::default_path;
 use crate::up::registration::{self, Entry};
 
@@ -58,43 +56,16 @@ struct Surroundings {
     default_kubeconfig: Option<PathBuf>,
 }
 
-/// A cluster to speak to.
-pub struct Session {
-    /// The way there.
-    pub cluster: Cluster,
-    /// A client.
-    pub client: Client,
-    /// Writes as this user.
-    pub writer: Writer,
-    /// The context's name.
-    pub context: String,
-    /// The server's address.
-    pub server: String,
-}
-
-/// The field manager of what this program writes.
-pub const MANAGER: &str = "mainstay";
-
 impl ClusterArgs {
     /// Finds the cluster and makes a client; nothing is asked of it yet.
     pub async fn open(&self) -> Result<Session, Failure> {
-        let place = choose(self, &surroundings()?)?;
-        let (cluster, context) = match &place {
-            Place::InCluster => (Cluster::in_cluster().map_err(|error| Failure::failed("cluster", &error))?, "in-cluster".to_owned()),
+        let registries = Arc::new(UserRegistries);
+        Ok(match choose(self, &surroundings()?)? {
+            Place::InCluster => Session::in_cluster(registries)?,
             Place::Kubeconfig(file) => {
-                let subject = file.as_ref().map_or_else(|| "kubeconfig".to_owned(), |file| format!("kubeconfig {}", file.display()));
-                if file.as_deref().is_some_and(|file| !file.exists()) {
-                    return Err(Failure::new(Exit::Failed, subject, "no such file or directory"));
-                }
-                let opened = Cluster::from_kubeconfig(file.as_deref(), self.context.as_deref(), self.act_as.as_deref()).await;
-                let cluster = opened.map_err(|error| Failure::failed(&subject, &error))?;
-                (cluster, self.context.clone().map_or_else(|| current_context(file.as_deref()), Ok)?)
+                Session::of_kubeconfig(file.as_deref(), self.context.as_deref(), self.act_as.as_deref(), registries).await?
             }
-        };
-        let client = cluster.client().map_err(|error| Failure::failed("cluster", &error))?;
-        let writer = Writer::new(client.clone(), Kinds::new(client.clone()), MANAGER);
-        let server = cluster.server().trim_end_matches('/').to_owned();
-        Ok(Session { cluster, client, writer, context, server })
+        })
     }
 
     /// [`ClusterArgs::open`] for commands that change something: says first which cluster it is.
@@ -170,71 +141,6 @@ fn the_embedded(running: &[Entry]) -> Result<Place, Failure> {
 
 fn described(entry: &Entry) -> String {
     format!("the embedded cluster of process {} at {} ({})", entry.pid, entry.server, entry.data_dir.display())
-}
-
-fn current_context(file: Option<&Path>) -> Result<String, Failure> {
-    let read = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
-    let kubeconfig = read.map_err(|error| Failure::failed("kubeconfig", &error))?;
-    Ok(kubeconfig.current_context.unwrap_or_default())
-}
-
-/// A request that the API refused, or that did not reach it.
-pub fn refused(subject: impl Into<String>, error: &kube::Error) -> Failure {
-    let subject = subject.into();
-    match error {
-        kube::Error::Api(status) => {
-            let exit = match status.code {
-                404 => Exit::NotFound,
-                401 | 403 | 409 | 422 => Exit::Impossible,
-                408 | 504 => Exit::TimedOut,
-                _ => Exit::Failed,
-            };
-            // The subject names the object; the API would name it once more, with its resource and group.
-            let named = format!("{:?} not found", subject.split_once(' ').map_or("", |(_, name)| name));
-            let message = if status.message.ends_with(&named) { "not found".to_owned() } else { status.message.clone() };
-            if let Some((_, why)) = message.split_once(" is forbidden: ") {
-                return Failure::new(exit, subject, "forbidden").because(why);
-            }
-            let failure = Failure::new(exit, subject, message);
-            if status.code == 404 && status.message.contains("could not find the requested resource") {
-                return failure
-                    .because("the cluster does not serve this kind: OLM v1 is not installed on it")
-                    .hint("mainstay deploy --image REGISTRY/mainstay:TAG installs it; mainstay up starts an embedded cluster that has it");
-            }
-            failure
-        }
-        other => Failure::failed(subject, other).hint("is the cluster running? mainstay status shows embedded ones"),
-    }
-}
-
-/// A write that did not happen.
-pub fn not_written(error: &WriteError) -> Failure {
-    let exit = match error {
-        WriteError::Refused { reason, .. } => match reason {
-            Reason::NotFound => Exit::NotFound,
-            Reason::AlreadyExists
-            | Reason::Conflict
-            | Reason::FieldConflict(_)
-            | Reason::Forbidden
-            | Reason::Unauthorized
-            | Reason::Invalid(_) => Exit::Impossible,
-            _ => Exit::Failed,
-        },
-        WriteError::NotOurs(_) => Exit::Impossible,
-        WriteError::TimedOut { .. } => Exit::TimedOut,
-        _ => Exit::Failed,
-    };
-    match error {
-        // The object first; the server's message says the rest.
-        WriteError::Refused { object, message, .. } => {
-            Failure::new(exit, format!("{} {}", object.kind.to_lowercase(), placed(object)), message.clone())
-        }
-        _ => Failure::of(exit, "cluster", error),
-    }
-}
-
-fn placed(object: &ObjectRef) -> String {
-    if object.namespace.is_empty() { object.name.clone() } else { format!("{}/{}", object.namespace, object.name) }
 }
 
 #[cfg(test)]

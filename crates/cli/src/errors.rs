@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use mainstay_diagnostics::{Cause, Finding, Hint, Severity};
+use mainstay_diagnostics::{Cause, FailureKind, Finding, Hint, Severity};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -24,36 +24,55 @@ pub enum Exit {
     TimedOut = 5,
 }
 
-/// Why a command ends without having done what it was asked.
+impl From<FailureKind> for Exit {
+    fn from(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::Failed => Self::Failed,
+            FailureKind::Usage => Self::Usage,
+            FailureKind::NotFound => Self::NotFound,
+            FailureKind::Impossible => Self::Impossible,
+            FailureKind::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+impl From<Exit> for FailureKind {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Failed => Self::Failed,
+            Exit::Usage => Self::Usage,
+            Exit::NotFound => Self::NotFound,
+            Exit::Impossible => Self::Impossible,
+            Exit::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+/// Why a command ends without having done what it was asked: a failure as operations tell it, with what this command line makes of it.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    finding: Box<Finding>,
+    told: mainstay_diagnostics::Failure,
     /// Whether the answer on stdout has said everything already.
     silent: bool,
+}
+
+impl From<mainstay_diagnostics::Failure> for Failure {
+    fn from(told: mainstay_diagnostics::Failure) -> Self {
+        Self { exit: told.kind().into(), told, silent: false }
+    }
 }
 
 impl Failure {
     /// A failure of `subject`, the object first: `catalog ./x`, `package foo`.
     pub fn new(exit: Exit, subject: impl Into<String>, message: impl Into<String>) -> Self {
-        let code = match exit {
-            Exit::Failed => "failed",
-            Exit::Usage => "usage",
-            Exit::NotFound => "not-found",
-            Exit::Impossible => "impossible",
-            Exit::TimedOut => "timed-out",
-        };
-        Self { exit, finding: Box::new(Finding::error(code, subject, message)), silent: false }
+        mainstay_diagnostics::Failure::new(exit.into(), subject, message).into()
     }
 
     /// What failed, with the chain of errors below it as causes.
     pub fn of(exit: Exit, subject: impl Into<String>, error: &(dyn Error + 'static)) -> Self {
-        let failure = Self::new(exit, subject, error.to_string());
-        match Cause::below(error) {
-            Some(cause) => failure.because(cause),
-            None => failure,
-        }
+        mainstay_diagnostics::Failure::of(exit.into(), subject, error).into()
     }
 
     /// Bad input or an operation that failed.
@@ -63,7 +82,7 @@ impl Failure {
 
     /// The answer "no": stdout has said it, only the exit code is left to say.
     pub fn no() -> Self {
-        Self { silent: true, ..Self::new(Exit::Impossible, "", "") }
+        Self::silent(Exit::Impossible)
     }
 
     /// Only an exit code: stdout has said everything.
@@ -71,50 +90,56 @@ impl Failure {
         Self { silent: true, ..Self::new(exit, "", "") }
     }
 
+    /// The failure without what this command line makes of it.
+    pub fn into_told(self) -> mainstay_diagnostics::Failure {
+        self.told
+    }
+
     /// The same with another exit code.
     #[must_use]
     pub fn exits(self, exit: Exit) -> Self {
-        Self { exit, ..self }
+        Self { exit, told: self.told.with_kind(exit.into()), ..self }
     }
 
     /// Adds a cause.
     #[must_use]
-    pub fn because(mut self, cause: impl Into<Cause>) -> Self {
-        self.finding.causes.push(cause.into());
-        self
+    pub fn because(self, cause: impl Into<Cause>) -> Self {
+        Self { told: self.told.because(cause), ..self }
     }
 
     /// Adds what would work.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
-        self.finding.hints.push(hint.into());
-        self
+    pub fn hint(self, hint: impl Into<Hint>) -> Self {
+        Self { told: self.told.hint(hint), ..self }
     }
 
     /// The message alone.
     pub fn message(&self) -> &str {
-        &self.finding.message
+        self.told.message()
     }
 
     /// What would work.
     pub fn hints(&self) -> &[Hint] {
-        &self.finding.hints
+        self.told.hints()
     }
 
     /// The message and its causes on one line.
     pub fn to_line(&self) -> String {
-        let causes = self.finding.causes.iter().map(|cause| format!(": {}", one_line(cause)));
-        std::iter::once(self.finding.message.clone()).chain(causes).collect()
+        self.told.to_line()
+    }
+
+    fn finding(&self) -> &Finding {
+        self.told.finding()
     }
 
     /// `{"error": {"message", "causes", "hints"}}`, as machine output has it (MS-CLI-09).
     pub fn to_json(&self) -> Value {
-        let mut error = json!({"message": self.finding.message});
-        if !self.finding.causes.is_empty() {
-            error["causes"] = self.finding.causes.iter().map(|cause| Value::from(one_line(cause))).collect();
+        let mut error = json!({"message": self.finding().message});
+        if !self.finding().causes.is_empty() {
+            error["causes"] = self.finding().causes.iter().map(|cause| Value::from(cause.to_line())).collect();
         }
-        if !self.finding.hints.is_empty() {
-            error["hints"] = self.finding.hints.iter().map(|hint| Value::from(hint.as_str())).collect();
+        if !self.finding().hints.is_empty() {
+            error["hints"] = self.finding().hints.iter().map(|hint| Value::from(hint.as_str())).collect();
         }
         json!({"error": error})
     }
@@ -124,15 +149,15 @@ impl Failure {
         if self.silent {
             return;
         }
-        let told = match self.finding.causes.as_slice() {
+        let told = match self.finding().causes.as_slice() {
             [] | [_] => self.to_line(),
             many => {
-                let lines = std::iter::once(self.finding.message.clone()).chain(many.iter().map(one_line));
+                let lines = std::iter::once(self.finding().message.clone()).chain(many.iter().map(Cause::to_line));
                 lines.collect::<Vec<_>>().join("\n  ")
             }
         };
         screen::err(&format!("Error: {told}\n"), Kind::Text);
-        for hint in &self.finding.hints {
+        for hint in &self.finding().hints {
             screen::err(&format!("{} {}\n", "hint:".cyan(), printable(hint.as_str())), Kind::Drawn);
         }
     }
@@ -143,7 +168,7 @@ impl Failure {
             return;
         }
         // A finding's text is escaped already, and only what it says itself stands at the beginning of a line.
-        for line in printable::finding(&said_once(&self.finding)).to_text().lines() {
+        for line in printable::finding(&said_once(self.finding())).to_text().lines() {
             let line = if let Some(rest) = line.strip_prefix("error:") {
                 format!("{}{rest}\n", "error:".red().bold())
             } else if let Some(rest) = line.strip_prefix("hint:") {
@@ -213,20 +238,6 @@ pub fn note_drawn(text: impl AsRef<str>) {
     screen::err(&format!("{}\n", text.as_ref()), Kind::Drawn);
 }
 
-/// A cause and what is below it on one line.
-fn one_line(cause: &Cause) -> String {
-    fn write(cause: &Cause, out: &mut String) {
-        out.push_str(&cause.message);
-        for below in &cause.causes {
-            out.push_str(": ");
-            write(below, out);
-        }
-    }
-    let mut out = String::new();
-    write(cause, &mut out);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +247,7 @@ mod tests {
     fn everything_is_said_once() {
         let told = |subject: &str, message: &str, causes: &[&str]| {
             let failure = causes.iter().fold(Failure::new(Exit::Failed, subject, message), |failure, cause| failure.because(*cause));
-            said_once(&failure.finding).to_text()
+            said_once(failure.finding()).to_text()
         };
         for (subject, message, causes, wanted) in [
             ("/x", "/x: no such file or directory", &[][..], "error: /x: no such file or directory"),

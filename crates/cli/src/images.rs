@@ -1,17 +1,13 @@
 //! Registries as this user reaches them: credentials, mirrors, and what images hold.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use mainstay_oci::{
-    BlobCache, Client, ClientConfig, Error, ErrorKind, ImageBuilder, ImageIndex, Layout, Platform, Progress, Reference, Settings,
-    write_docker_archive,
+    BlobCache, Client, ClientConfig, Error, ImageBuilder, ImageIndex, Layout, Platform, Reference, Settings, write_docker_archive,
 };
+use mainstay_operations::{OnTransfer, Registries, images as operations};
 
 use crate::errors::{Exit, Failure};
-
-/// Told how far a transfer is.
-pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// The label that names the folder of a catalog's files (OLM1-CAT-06).
 pub const CATALOG_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
@@ -67,7 +63,7 @@ pub struct Foundation {
 }
 
 /// Builds an image and puts it where it should go; gives the reference by digest, or the digest for what is no registry.
-pub async fn deliver(builder: &ImageBuilder, target: &Target, on_progress: Option<OnProgress>) -> Result<String, Failure> {
+pub async fn deliver(builder: &ImageBuilder, target: &Target, on_progress: Option<OnTransfer>) -> Result<String, Failure> {
     deliver_on(&Foundation::default(), builder, target, on_progress).await
 }
 
@@ -76,7 +72,7 @@ pub async fn deliver_on(
     foundation: &Foundation,
     builder: &ImageBuilder,
     target: &Target,
-    on_progress: Option<OnProgress>,
+    on_progress: Option<OnTransfer>,
 ) -> Result<String, Failure> {
     let mut client = client()?;
     if let Some(on_progress) = on_progress {
@@ -162,15 +158,15 @@ impl Target {
 
 /// A failure with the exit code and the hint that its kind deserves.
 pub fn failure(subject: &str, error: &Error) -> Failure {
-    let exit = match error.kind() {
-        ErrorKind::NotFound => Exit::NotFound,
-        ErrorKind::Timeout => Exit::TimedOut,
-        _ => Exit::Failed,
-    };
-    let failure = Failure::of(exit, subject, error);
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
+    operations::failure(subject, error).into()
+}
+
+/// The registries of this program's user, for operations.
+pub struct UserRegistries;
+
+impl Registries for UserRegistries {
+    fn client(&self) -> Result<Client, mainstay_diagnostics::Failure> {
+        client().map_err(Failure::into_told)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The `mainstay` program: it parses, calls the library crates, and prints.
 //!
 //! ```text
-//!   argv ── dispatch (which tool am I?) ── args (clap) ── commands::X ──► library crates
+//!   argv ── dispatch (which tool am I?) ── args (clap) ── commands::X ──► operations, and other library crates
 //!                                                              │
 //!                              output (stdout, results) ◄──────┤
 //!                              progress, errors (stderr) ◄─────┘
 //! ```
 
+mod admin;
 mod args;
 mod built;
 mod bundles;
@@ -18,23 +19,16 @@ mod commands;
 mod dispatch;
 mod durations;
 mod errors;
-mod extensions;
 mod images;
 mod logging;
-mod market;
 mod named;
-mod operations;
 mod output;
-mod ownership;
-mod plans;
+mod plan_text;
 mod printable;
 mod private;
 mod progress;
-mod records;
 mod runtime;
 mod screen;
-mod simulated;
-mod token_access;
 mod up;
 
 use std::process::ExitCode;

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-
 use mainstay_oci::{Client, Digest, Progress as Transferred};
+use mainstay_operations::OnTransfer;
 
 use crate::errors::{Exit, Failure, note};
-use crate::images::OnProgress;
 use crate::printable::printable_line;
 
 /// Transfers that end sooner are not worth a line.
@@ -46,14 +45,6 @@ impl Progress {
         Self { bar, last: String::new() }
     }
 
-    /// Told how far a transfer is; nothing where nobody would see it.
-    pub fn transfer(&self, what: &str) -> Option<OnProgress> {
-        let (bar, what) = (self.bar.clone()?, what.to_owned());
-        let what = printable_line(&what).into_owned();
-        let told = move |now: Transferred| bar.set_message(format!("{what} ({} of {} KiB)", now.done / 1024, now.total / 1024));
-        Some(Arc::new(told))
-    }
-
     /// Something is going on; the same text again is not said again.
     pub fn doing(&mut self, what: &str) {
         let what = what.lines().next().unwrap_or_default();
@@ -65,6 +56,24 @@ impl Progress {
             Some(bar) => bar.set_message(printable_line(what).into_owned()),
             None => note(format!("  {what}")),
         }
+    }
+
+    /// Told how far a transfer is; nothing where nobody would see it.
+    pub fn transfer(&self, what: &str) -> Option<OnTransfer> {
+        let (bar, what) = (self.bar.clone()?, what.to_owned());
+        let what = printable_line(&what).into_owned();
+        let told = move |now: Transferred| bar.set_message(format!("{what} ({} of {} KiB)", now.done / 1024, now.total / 1024));
+        Some(Arc::new(told))
+    }
+}
+
+impl mainstay_operations::Progress for Progress {
+    fn doing(&mut self, what: &str) {
+        Self::doing(self, what);
+    }
+
+    fn transfer(&self, what: &str) -> Option<OnTransfer> {
+        Self::transfer(self, what)
     }
 }
 

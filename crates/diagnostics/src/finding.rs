@@ -105,6 +105,13 @@ impl Cause {
     }
 }
 
+impl Cause {
+    /// The fact and what is below it on one line.
+    pub fn to_line(&self) -> String {
+        self.causes.iter().fold(self.message.clone(), |line, below| format!("{line}: {}", below.to_line()))
+    }
+}
+
 impl<T: Into<String>> From<T> for Cause {
     fn from(message: T) -> Self {
         Self::new(message)

@@ -12,10 +12,12 @@
 
 mod chain;
 mod count;
+mod failure;
 mod finding;
 mod render;
 
 pub use chain::chain;
 pub use count::counted;
+pub use failure::{Failure, FailureKind};
 pub use finding::{Cause, Code, Finding, Hint, Location, Severity};
 pub use render::{CONDITION_BYTES, bounded, to_text};

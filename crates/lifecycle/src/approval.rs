@@ -11,6 +11,7 @@
 //! approved for the one object that the approval names, by uid.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use kube_core::ResourceExt;
@@ -43,7 +44,32 @@ pub struct Gate {
     /// Whether the change may be done.
     pub open: bool,
     /// Why it is not done without being asked.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<ApprovalReason>,
+}
+
+/// Why a change is not done without being asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApprovalReason {
+    /// It also installs these bundles.
+    Installs(Vec<String>),
+    /// These policies have every change wait.
+    EveryChange(Vec<String>),
+    /// These policies have a change wait that grants more permissions than the installed version has.
+    GrantsMore(Vec<String>),
+}
+
+impl fmt::Display for ApprovalReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = |names: &[String]| match names {
+            [] => String::new(),
+            names => format!(" (lifecyclepolicy {})", names.join(", ")),
+        };
+        match self {
+            Self::Installs(bundles) => write!(out, "also installs {}", bundles.join(", ")),
+            Self::EveryChange(policies) => write!(out, "every change waits{}", by(policies)),
+            Self::GrantsMore(policies) => write!(out, "grants more than the installed version has{}", by(policies)),
+        }
+    }
 }
 
 /// The phase that a kept ChangePlan is to show.
@@ -121,24 +147,19 @@ impl Proposal<'_> {
     }
 
     /// Why the change is not done without being asked; nothing where it is.
-    fn reasons(&self, ruling: &Ruling, gained: &[String]) -> Vec<String> {
+    fn reasons(&self, ruling: &Ruling, gained: &[String]) -> Vec<ApprovalReason> {
         let mut reasons = Vec::new();
-        let by = |names: &[String]| match names {
-            [] => String::new(),
-            names => format!(" (lifecyclepolicy {})", names.join(", ")),
-        };
         if !self.missing.is_empty() {
-            let names: Vec<&str> = self.missing.iter().map(|bundle| bundle.name.as_str()).collect();
-            reasons.push(format!("also installs {}", names.join(", ")));
+            reasons.push(ApprovalReason::Installs(self.missing.iter().map(|bundle| bundle.name.clone()).collect()));
         }
         // Going back to exactly what is installed, after an attempt that failed, is a repair.
         let repair = self
             .installed
             .is_some_and(|installed| installed.record.bundle == self.record.bundle && installed.record.digest() == self.record.digest());
         match ruling.approval {
-            Approval::Always if !repair => reasons.push(format!("every change waits{}", by(&ruling.approval_by))),
+            Approval::Always if !repair => reasons.push(ApprovalReason::EveryChange(ruling.approval_by.clone())),
             Approval::RightsIncrease if !repair && self.installed.is_some() && !gained.is_empty() => {
-                reasons.push(format!("grants more than the installed version has{}", by(&ruling.approval_by)));
+                reasons.push(ApprovalReason::GrantsMore(ruling.approval_by.clone()));
             }
             Approval::Always | Approval::RightsIncrease | Approval::Automatic => {}
         }
@@ -228,7 +249,7 @@ pub fn gate(proposal: &Proposal<'_>, ruling: &Ruling, plans: &[Arc<ChangePlan>],
     Ok(Some(Gate { name, spec, kept: false, open: false, reasons }))
 }
 
-fn of_kept(plan: &ChangePlan, open: bool, reasons: Vec<String>) -> Gate {
+fn of_kept(plan: &ChangePlan, open: bool, reasons: Vec<ApprovalReason>) -> Gate {
     let spec = ChangePlanSpec { approved_digest: None, approved_dependencies: Vec::new(), ..plan.spec.clone() };
     Gate { name: plan.name_any(), spec, kept: true, open, reasons }
 }
@@ -238,7 +259,8 @@ impl Gate {
     pub fn message(&self) -> String {
         let from = self.spec.from.as_ref().map(|from| format!("from {} ", from.name)).unwrap_or_default();
         let verb = if self.spec.from.is_some() { "change" } else { "install" };
-        let reasons = if self.reasons.is_empty() { String::new() } else { format!(": {}", self.reasons.join("; ")) };
+        let reasons: Vec<String> = self.reasons.iter().map(ToString::to_string).collect();
+        let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
         format!(
             "waits for approval of change plan {name}: {verb} {from}{to}{reasons}\nmainstay approve {name} shows and approves it",
             name = self.name,

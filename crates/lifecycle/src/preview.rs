@@ -24,7 +24,7 @@ pub use document::{
 pub use permissions::delta;
 pub use revisions::{FactRevision, moved, rendering};
 pub use served::{Cluster, Served, Told, told};
-pub use writes::write;
+pub use writes::written;
 
 /// The owner of an object that is not managed by any subject, in the document.
 pub const UNMANAGED: &str = "nobody";

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mainstay_operations::uninstall::RemovalRequest;
+use mainstay_operations::{Change, Planned, SavedPlans, Session, apply as operations};
 
 use super::flags::{Consent, Waiting};
 use super::{rollback, uninstall};
-use crate::cluster::{ClusterArgs, Session};
-use crate::errors::{Exit, Failure, note_drawn};
+use crate::cluster::ClusterArgs;
+use crate::errors::{Failure, note_drawn};
 use crate::output;
-use crate::plans::{self, Change, Planned, Saved};
+use crate::plan_text;
 use crate::progress::Progress;
 use crate::runtime;
 
@@ -36,7 +38,7 @@ pub struct Arguments {
 
 /// Does it.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let saved = Saved::read(&arguments.file)?;
+    let saved = SavedPlans::read(&arguments.file)?;
     runtime::block_on(async {
         let session = arguments.cluster.open_to_change().await?;
         let names: Vec<&str> = saved.plans.iter().map(|plan| plan.change.extension()).collect();
@@ -50,31 +52,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-async fn apply(session: &Session, arguments: &Arguments, saved: &Saved) -> Result<(), Failure> {
-    let subject = || format!("plan {}", arguments.file.display());
+async fn apply(session: &Session, arguments: &Arguments, saved: &SavedPlans) -> Result<(), Failure> {
+    let subject = format!("plan {}", arguments.file.display());
     let mut all: Vec<Planned> = Vec::new();
     for plan in &saved.plans {
-        let mut progress = Progress::start();
-        let now = match plans::plan(session, &plan.change, false, &mut progress).await {
-            Ok(now) => now,
-            // What was there when it was planned is not, or the other way round.
-            Err(failure) => {
-                return Err(Failure::new(Exit::Impossible, subject(), "the world has moved on since it was saved; nothing was done")
-                    .because(failure.to_line())
-                    .hint("mainstay plan makes a new one"));
-            }
-        };
-        drop(progress);
-        let moved = plans::compare(plan, &now);
-        if !moved.is_empty() {
-            let failure = Failure::new(Exit::Impossible, subject(), "the world has moved on since it was saved; nothing was done");
-            let failure = moved.into_iter().fold(failure, Failure::because);
-            return Err(failure.hint("mainstay plan makes a new one"));
-        }
-        if let Some(refusal) = now.refusal() {
-            return Err(refusal);
-        }
-        note_drawn(plans::painted(plans::show(&now, false).trim_end()));
+        let now = plan.renewed(session, &subject, &mut Progress::start()).await?;
+        note_drawn(plan_text::painted(plan_text::show(&now, false).trim_end()));
         all.push(now);
     }
     arguments.consent.ask("apply it?")?;
@@ -87,13 +70,16 @@ async fn apply(session: &Session, arguments: &Arguments, saved: &Saved) -> Resul
 async fn carry(session: &Session, arguments: &Arguments, planned: &Planned) -> Result<(), Failure> {
     match &planned.change {
         Change::Uninstall { name, keep_crds, even_if_needed } => {
-            Box::pin(uninstall::perform(session, name, *keep_crds, *even_if_needed, arguments.waiting.patience)).await
+            let request =
+                RemovalRequest { name: name.clone(), keep_crds: *keep_crds, even_if_needed: *even_if_needed, delete_namespace: false };
+            Box::pin(uninstall::perform(session, &request, &Consent::GIVEN, arguments.waiting.patience)).await
         }
         Change::Rollback { name, to_revision, force } => {
             rollback::perform(session, name, *to_revision, *force, arguments.waiting.patience).await
         }
         Change::Install(_) | Change::Upgrade { .. } | Change::Object { .. } => {
-            output::line(plans::carry_out(session, planned, arguments.waiting.limit()).await?.line)
+            let outcome = operations::carry_out(session, planned, arguments.waiting.limit(), &mut Progress::start()).await?;
+            output::line(outcome.line)
         }
     }
 }

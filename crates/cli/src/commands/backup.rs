@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use futures::AsyncReadExt as _;
 use mainstay_apiserver::backup::{PATH, about, pki_files};
+use mainstay_operations::refused;
 use mainstay_store::backup::{Backup, Contents};
 use mainstay_store::{Embedded, Options, Store};
 use serde_json::{Value, json};
 
-use crate::cluster::{ClusterArgs, refused};
+use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format};
 use crate::progress::Progress;

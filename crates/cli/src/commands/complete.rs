@@ -9,11 +9,11 @@ use kube::api::{Api, ListParams};
 use kube::config::Kubeconfig;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
+use mainstay_operations::catalogs::CatalogSnapshot;
 
 use crate::args::Cli;
 use crate::cluster::ClusterArgs;
 use crate::errors::Failure;
-use crate::market::Market;
 use crate::{output, runtime};
 
 /// Nobody waits longer for a word.
@@ -186,8 +186,8 @@ async fn names(cluster: &ClusterArgs, live: Live) -> Option<Vec<String>> {
         Live::Namespaces => all(&Api::<Namespace>::all(client)).await,
         Live::Plans => all(&Api::<ChangePlan>::all(client)).await,
         Live::Packages => {
-            let market = Market::open(&session, None).await.ok()?;
-            let served = market.catalogs().iter().filter_map(|catalog| catalog.content.as_ref().ok());
+            let snapshot = CatalogSnapshot::open(&session, None).await.ok()?;
+            let served = snapshot.catalogs().iter().filter_map(|catalog| catalog.content.as_ref().ok());
             let mut names: Vec<String> =
                 served.flat_map(|content| content.index.packages().map(|package| package.name().to_owned())).collect();
             names.sort();

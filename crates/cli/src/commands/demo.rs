@@ -10,13 +10,14 @@ use mainstay_apiserver::admission::Plugins;
 use mainstay_diagnostics::counted;
 use mainstay_oci::registry::Registry;
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
+use mainstay_operations::{Session, not_written, refused};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{ClusterArgs, Session, not_written, refused};
+use crate::cluster::ClusterArgs;
 use crate::commands::catalog::{build, from_bundles};
 use crate::errors::{Exit, Failure, note};
 use crate::images::{self, Target};
@@ -216,7 +217,7 @@ impl Steps {
             "apiVersion": "signals.example.mainstay.dev/v1", "kind": "Beacon", "metadata": {"name": "harbour", "namespace": "default"},
             "spec": {"message": "all is well", "intervalSeconds": 30},
         });
-        self.session.writer.create(&object).await.map(drop).map_err(|error| not_written(&error))
+        self.session.writer.create(&object).await.map(drop).map_err(|error| not_written(&error).into())
     }
 }
 

@@ -22,11 +22,12 @@ use mainstay_objects::{Expect, ObjectRef, Until};
 use mainstay_olm_v1::cluster_operator;
 use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1, Writes, lent};
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
+use mainstay_operations::not_written;
+use mainstay_operations::settings::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
-use crate::cluster::{ClusterArgs, not_written};
+use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
-use crate::up::components::SYSTEM_NAMESPACE;
 use crate::{named, output, runtime};
 
 use components::{Component, Shape};
@@ -453,7 +454,7 @@ async fn take_back(writer: &Writer, object: &Value, mut refusal: WriteError) -> 
 }
 
 fn refused(object: &Value, error: &WriteError) -> Failure {
-    let failure = not_written(error).because(name(object));
+    let failure = Failure::from(not_written(error)).because(name(object));
     if object["apiVersion"] == "cert-manager.io/v1" && remove::not_served(error) {
         return failure.hint("is cert-manager installed? Without it, --certificates deploy");
     }

@@ -9,17 +9,18 @@ use mainstay_api::condition::{Condition, Status};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_lifecycle::revision::History;
 use mainstay_objects::{Health, ObjectRef, health};
+use mainstay_operations::apply::named;
+use mainstay_operations::explain::{last_seen, raw_events};
+use mainstay_operations::extensions::API_VERSION;
+use mainstay_operations::{Session, extensions, not_written, simulated};
 use serde_json::{Value, json};
 
-use super::explain::{last_seen, raw_events};
-use super::install::named;
-use crate::cluster::{ClusterArgs, Session, not_written};
+use crate::cluster::ClusterArgs;
 use crate::commands::age;
 use crate::errors::Failure;
-use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format, Table};
 use crate::printable::hanging;
-use crate::{runtime, simulated};
+use crate::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

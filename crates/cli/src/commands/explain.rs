@@ -3,21 +3,17 @@
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod advised;
-mod gather;
 
 use clap::Args;
 use jiff::Timestamp;
-use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_olm_v1_core::extension::explain::{Explanation, explain, explain_catalog, explain_package};
+use mainstay_olm_v1_core::extension::explain::Explanation;
+use mainstay_operations::explain::{Subject, explain};
 
-use crate::cluster::{ClusterArgs, Session};
+use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure};
 use crate::output::{self, Format};
-use crate::plans::advice;
 use crate::progress::Progress;
-use crate::{extensions, runtime};
-
-pub use gather::{last_seen, raw_events};
+use crate::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -47,40 +43,28 @@ pub struct Arguments {
     cluster: ClusterArgs,
 }
 
-/// What is asked about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Subject {
-    /// An extension, or a package where there is no extension of the name.
-    Any(String),
-    Extension(String),
-    Catalog(String),
-    Package(String),
-}
-
-impl Subject {
-    /// `NAME`, `KIND NAME` or `KIND/NAME`.
-    fn read(words: &[String]) -> Result<Self, Failure> {
-        let (kind, name) = match words {
-            [name] => match name.split_once('/') {
-                None if foreign(name).is_some() => (name.as_str(), ""),
-                None => return Ok(Self::Any(name.clone())),
-                Some(split) => split,
-            },
-            [kind, name] => (kind.as_str(), name.as_str()),
-            _ => return Err(Failure::new(Exit::Usage, "explain", "expected a name, or a kind and a name")),
-        };
-        let lower = kind.to_lowercase();
-        let plain = lower.split('.').next().unwrap_or_default();
-        match plain {
-            "clusterextension" | "clusterextensions" | "extension" => Ok(Self::Extension(name.to_owned())),
-            "clustercatalog" | "clustercatalogs" | "catalog" => Ok(Self::Catalog(name.to_owned())),
-            "package" | "packages" => Ok(Self::Package(name.to_owned())),
-            _ => Err(match foreign(plain) {
-                Some(why) => Failure::new(Exit::Usage, plain, why),
-                None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
-            }
-            .hint("it can be clusterextension, clustercatalog or package")),
+/// `NAME`, `KIND NAME` or `KIND/NAME`.
+fn subject(words: &[String]) -> Result<Subject, Failure> {
+    let (kind, name) = match words {
+        [name] => match name.split_once('/') {
+            None if foreign(name).is_some() => (name.as_str(), ""),
+            None => return Ok(Subject::Any(name.clone())),
+            Some(split) => split,
+        },
+        [kind, name] => (kind.as_str(), name.as_str()),
+        _ => return Err(Failure::new(Exit::Usage, "explain", "expected a name, or a kind and a name")),
+    };
+    let lower = kind.to_lowercase();
+    let plain = lower.split('.').next().unwrap_or_default();
+    match plain {
+        "clusterextension" | "clusterextensions" | "extension" => Ok(Subject::Extension(name.to_owned())),
+        "clustercatalog" | "clustercatalogs" | "catalog" => Ok(Subject::Catalog(name.to_owned())),
+        "package" | "packages" => Ok(Subject::Package(name.to_owned())),
+        _ => Err(match foreign(plain) {
+            Some(why) => Failure::new(Exit::Usage, plain, why),
+            None => Failure::new(Exit::Usage, "explain", format!("{kind:?} is no kind that can be explained")),
         }
+        .hint("it can be clusterextension, clustercatalog or package")),
     }
 }
 
@@ -107,58 +91,12 @@ fn foreign(kind: &str) -> Option<&'static str> {
 
 /// Explains.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let subject = Subject::read(&arguments.what)?;
+    let subject = subject(&arguments.what)?;
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
-        let answer = answer(&session, &subject).await?;
+        let answer = Box::pin(explain(&session, &subject, &mut Progress::start())).await?;
         show(&arguments.output, &answer)
     })
-}
-
-async fn answer(session: &Session, subject: &Subject) -> Result<Explanation, Failure> {
-    let mut progress = Progress::start();
-    match subject {
-        Subject::Any(name) => match extensions::find(session, name).await? {
-            Some(extension) => extension_answer(session, extension, &mut progress).await,
-            None => package(session, name, true, &mut progress).await,
-        },
-        Subject::Extension(name) => {
-            let extension = extensions::get(session, name).await?;
-            extension_answer(session, extension, &mut progress).await
-        }
-        Subject::Catalog(name) => Ok(explain_catalog(&gather::catalog(session, name).await?)),
-        Subject::Package(name) => package(session, name, false, &mut progress).await,
-    }
-}
-
-/// An extension, with what it is told to do planned, too.
-async fn extension_answer(session: &Session, extension: ClusterExtension, progress: &mut Progress) -> Result<Explanation, Failure> {
-    let (facts, mut world) = Box::pin(gather::extension(session, extension, progress)).await?;
-    let answer = explain(&facts);
-    let Ok(plan) = &facts.plan else { return Ok(answer) };
-    let outcomes = Box::pin(advice::outcomes(&mut world, &facts.snapshot, plan, answer.proposals(), progress)).await;
-    Ok(answer.weighed(&facts, &outcomes))
-}
-
-/// A package. Where the kind was not said, a name that is nothing at all is not found.
-async fn package(session: &Session, name: &str, guessed: bool, progress: &mut Progress) -> Result<Explanation, Failure> {
-    let facts = Box::pin(gather::package(session, name, progress)).await?;
-    let answer = explain_package(&facts);
-    if answer.situation != "unknown-package" {
-        return Ok(answer);
-    }
-    let what = if guessed { "no extension and no package has this name" } else { "no catalog has it" };
-    let failure = Failure::new(Exit::NotFound, if guessed { name.to_owned() } else { format!("package {name}") }, what);
-    let failure = match &answer.next {
-        Some(next) if next.commands.is_empty() => failure.hint(next.text.as_str()),
-        Some(next) => {
-            let text = next.text.trim_end_matches(':');
-            let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
-            failure.hint(format!("{}: {}{rest}", next.commands.join(" && "), first.to_lowercase()))
-        }
-        None => failure,
-    };
-    Err(if guessed { failure.hint("mainstay list shows the extensions") } else { failure })
 }
 
 fn show(format: &Format, answer: &Explanation) -> Result<(), Failure> {
@@ -177,7 +115,7 @@ mod tests {
     /// MS-EXPL-02: how a subject is written, and what this version does not look after.
     #[test]
     fn subjects() {
-        let read = |text: &str| Subject::read(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let read = |text: &str| subject(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(read("beacon").unwrap(), Subject::Any("beacon".into()));
         assert_eq!(read("clusterextension beacon").unwrap(), Subject::Extension("beacon".into()));
         assert_eq!(read("ClusterCatalog/team").unwrap(), Subject::Catalog("team".into()));

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use mainstay_operations::{CrdSafety, InstallerPermissions};
 
 use crate::durations;
 use crate::errors::Failure;
@@ -85,4 +86,41 @@ pub struct Carrying {
 /// What is said where a command is interrupted after it has written.
 pub fn goes_on(extension: &str) -> String {
     format!("what was written stays, and the cluster goes on; mainstay describe {extension} shows how it stands")
+}
+
+/// The rights of the installer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum GrantFlag {
+    /// What this bundle needs
+    #[default]
+    Minimal,
+    /// Everything
+    Admin,
+}
+
+impl From<GrantFlag> for InstallerPermissions {
+    fn from(grant: GrantFlag) -> Self {
+        match grant {
+            GrantFlag::Minimal => Self::Minimal,
+            GrantFlag::Admin => Self::Admin,
+        }
+    }
+}
+
+/// What becomes of CRD changes through which existing objects may lose data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SafetyFlag {
+    /// They stop the upgrade
+    Strict,
+    /// The plan names them and the objects, and the upgrade goes on, for these bundles and no later ones
+    Warn,
+}
+
+impl From<SafetyFlag> for CrdSafety {
+    fn from(safety: SafetyFlag) -> Self {
+        match safety {
+            SafetyFlag::Strict => Self::Strict,
+            SafetyFlag::Warn => Self::Warn,
+        }
+    }
 }

@@ -9,12 +9,13 @@ use mainstay_catalog::graph::{Start, StartState, UpdateGraph, picture};
 use mainstay_catalog::near::nearest;
 use mainstay_catalog::{Index, PackageFacts, PackageView};
 use mainstay_graph::{Charset, Colour, Mark, Picture, TextStyle};
+use mainstay_operations::catalogs::{CatalogSnapshot, Unavailable};
+use mainstay_operations::{Session, extensions};
 use mainstay_versions::{ExtensionRange, Version};
 
-use crate::cluster::{ClusterArgs, Session};
+use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, warn};
-use crate::market::{Market, Unavailable};
-use crate::{catalogs, extensions, output, printable, runtime, screen};
+use crate::{catalogs, output, printable, runtime, screen};
 
 /// How wide text may be where no terminal says it.
 const WIDE: usize = 1000;
@@ -105,34 +106,34 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if !arguments.catalog.is_empty() {
         let catalogs = catalogs::open_all(&arguments.catalog)?;
-        let shelves: Vec<Shelf<'_>> = catalogs.iter().map(|catalog| Shelf { name: &catalog.name, index: &catalog.index }).collect();
-        return draw(arguments, form, &shelves, None, None);
+        let catalogs: Vec<NamedIndex<'_>> =
+            catalogs.iter().map(|catalog| NamedIndex { name: &catalog.name, index: &catalog.index }).collect();
+        return draw(arguments, form, &catalogs, None, None);
     }
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
-        let market = Market::open(&session, None).await?;
-        let mut shelves = Vec::new();
-        for stall in market.catalogs() {
-            match &stall.content {
-                Ok(content) => shelves.push(Shelf { name: &stall.name, index: &content.index }),
+        let snapshot = CatalogSnapshot::open(&session, None).await?;
+        let mut catalogs = Vec::new();
+        for catalog in snapshot.catalogs() {
+            let subject = format!("catalog {}", catalog.name);
+            match &catalog.content {
+                Ok(content) => catalogs.push(NamedIndex { name: &catalog.name, index: &content.index }),
                 Err(Unavailable::Off) => {}
-                Err(Unavailable::NotServing(said) | Unavailable::Broken(said)) => {
-                    warn(&format!("catalog {}", stall.name), &format!("does not serve: {said}"));
-                }
-                Err(Unavailable::Failed(problem)) => warn(&format!("catalog {}", stall.name), problem),
+                Err(Unavailable::NotServing(said) | Unavailable::Broken(said)) => warn(&subject, &format!("does not serve: {said}")),
+                Err(Unavailable::Failed(problem)) => warn(&subject, &problem.to_string()),
             }
         }
-        if shelves.is_empty() {
+        if catalogs.is_empty() {
             return Err(Failure::new(Exit::NotFound, format!("package {}", arguments.package), "the cluster has no catalog that serves")
                 .hint("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG adds one, --catalog PATH reads one that is not on a cluster"));
         }
         let extension = extension(&session, &arguments.package).await?;
-        draw(arguments, form, &shelves, extension.as_ref().and_then(installed), extension.as_ref().map(Wish::of).as_ref())
+        draw(arguments, form, &catalogs, extension.as_ref().and_then(installed), extension.as_ref().map(Constraints::of).as_ref())
     })
 }
 
 /// A catalog with its content.
-struct Shelf<'a> {
+struct NamedIndex<'a> {
     name: &'a str,
     index: &'a Index<Vec<u8>>,
 }
@@ -152,13 +153,13 @@ fn installed(extension: &ClusterExtension) -> Option<Start> {
 }
 
 /// What an extension rules out.
-struct Wish {
+struct Constraints {
     name: String,
     channels: Vec<String>,
     version: Option<(String, ExtensionRange)>,
 }
 
-impl Wish {
+impl Constraints {
     fn of(extension: &ClusterExtension) -> Self {
         let catalog = extension.spec.source.catalog.as_ref();
         let version = catalog.and_then(|catalog| catalog.version.clone());
@@ -193,11 +194,17 @@ impl Wish {
     }
 }
 
-fn draw(arguments: &Arguments, form: Form, shelves: &[Shelf<'_>], installed: Option<Start>, wish: Option<&Wish>) -> Result<(), Failure> {
+fn draw(
+    arguments: &Arguments,
+    form: Form,
+    catalogs: &[NamedIndex<'_>],
+    installed: Option<Start>,
+    constraints: Option<&Constraints>,
+) -> Result<(), Failure> {
     let found: Vec<(&str, PackageFacts<'_>)> =
-        shelves.iter().filter_map(|shelf| Some((shelf.name, shelf.index.package_facts(&arguments.package)?))).collect();
+        catalogs.iter().filter_map(|catalog| Some((catalog.name, catalog.index.package_facts(&arguments.package)?))).collect();
     if found.is_empty() {
-        let names: BTreeSet<&str> = shelves.iter().flat_map(|shelf| shelf.index.packages().map(PackageView::name)).collect();
+        let names: BTreeSet<&str> = catalogs.iter().flat_map(|catalog| catalog.index.packages().map(PackageView::name)).collect();
         return Err(unknown(format!("package {}", arguments.package), "no catalog has it", &arguments.package, &names));
     }
     let channels: BTreeSet<&str> = found.iter().flat_map(|(_, facts)| &facts.channels).map(|channel| channel.name).collect();
@@ -209,7 +216,7 @@ fn draw(arguments: &Arguments, form: Form, shelves: &[Shelf<'_>], installed: Opt
         Some(text) => Some(start(text, &found)?),
         None => installed,
     };
-    let picture = whole(arguments, &found, start.as_ref(), wish)?;
+    let picture = whole(arguments, &found, start.as_ref(), constraints)?;
     let text = write(&picture, form, arguments)?;
     match &arguments.out {
         None if form == Form::Json => output::json(&text),
@@ -223,7 +230,7 @@ fn whole(
     arguments: &Arguments,
     found: &[(&str, PackageFacts<'_>)],
     start: Option<&Start>,
-    wish: Option<&Wish>,
+    constraints: Option<&Constraints>,
 ) -> Result<Picture, Failure> {
     let several = found.len() > 1;
     let mut whole: Option<Picture> = None;
@@ -231,8 +238,8 @@ fn whole(
         let graph = UpdateGraph::new(facts, &arguments.channel, start.cloned())
             .map_err(|error| Failure::failed(format!("catalog {catalog}"), &error))?;
         let mut drawn = picture(&graph, None);
-        if let Some(wish) = wish {
-            wish.mark(&graph, &mut drawn);
+        if let Some(constraints) = constraints {
+            constraints.mark(&graph, &mut drawn);
         }
         if several {
             for panel in &mut drawn.panels {

@@ -1,16 +1,16 @@
 //! `mainstay history`: the revisions of an extension, and what each changed (MS-RB-01).
 
 use clap::Args;
+use mainstay_lifecycle::revision::KEPT;
 use mainstay_lifecycle::revision::{Changes, History, Revision};
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1_core::extension::record::KEPT;
+use mainstay_operations::extensions;
 use serde_json::{Value, json};
 
 use super::age;
 use super::flags::Shown;
 use crate::cluster::ClusterArgs;
 use crate::errors::{Failure, note};
-use crate::extensions;
 use crate::output::{self, Format, Table};
 use crate::runtime;
 

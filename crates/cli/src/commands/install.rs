@@ -1,20 +1,17 @@
 //! `mainstay install`: an extension with an account of its own (MS-CLI-05).
 
 use clap::Args;
-use mainstay_objects::{Expect, Step};
-use serde_json::Value;
+use mainstay_operations::extensions::API_VERSION;
+use mainstay_operations::{Change, InstallRequest, Planned, Session, apply};
 
-use super::flags::{Carrying, goes_on};
-use crate::cluster::{ClusterArgs, Session, not_written};
-use crate::errors::{Exit, Failure, note_drawn};
-use crate::extensions::API_VERSION;
+use super::flags::{Carrying, GrantFlag, goes_on};
+use crate::cluster::ClusterArgs;
+use crate::errors::{Failure, note_drawn};
 use crate::named;
 use crate::output::{self, Format};
-use crate::plans::{self, Change, InstallWish, Planned, Rights};
+use crate::plan_text;
 use crate::progress::Progress;
 use crate::runtime;
-
-pub use crate::plans::INSTALLER_LABEL;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -35,7 +32,7 @@ or as an administrator (--grant admin). Everything that is going to be made is s
 pub struct Arguments {
     /// What is wanted.
     #[command(flatten)]
-    pub wish: WishArguments,
+    pub request: RequestArguments,
     /// Only show the plan (exit code 4 where it is not doable)
     #[arg(long)]
     pub dry_run: bool,
@@ -49,7 +46,7 @@ pub struct Arguments {
 
 /// What is wanted of an install, also of a plan for one.
 #[derive(Debug, Args)]
-pub struct WishArguments {
+pub struct RequestArguments {
     /// The package
     pub package: String,
     /// A channel that will do; can be repeated
@@ -74,17 +71,17 @@ pub struct WishArguments {
     #[arg(long, value_name = "NAME", value_parser = named::object, conflicts_with = "grant")]
     pub service_account: Option<String>,
     /// The rights of the account that is made
-    #[arg(long, value_enum, default_value_t = Rights::Minimal)]
-    pub grant: Rights,
+    #[arg(long, value_enum, default_value_t)]
+    pub grant: GrantFlag,
     /// Also what it needs: an extension for each package that is missing, and a LifecyclePolicy that resolves them together
     #[arg(long)]
     pub with_dependencies: bool,
 }
 
-impl WishArguments {
-    /// The wish.
-    pub fn read(&self) -> InstallWish {
-        InstallWish {
+impl RequestArguments {
+    /// The request.
+    pub fn read(&self) -> InstallRequest {
+        InstallRequest {
             package: self.package.clone(),
             name: self.name.clone().unwrap_or_else(|| self.package.clone()),
             channels: self.channel.clone(),
@@ -93,7 +90,7 @@ impl WishArguments {
             namespace: self.namespace.clone(),
             watch_namespace: self.watch_namespace.clone(),
             service_account: self.service_account.clone(),
-            grant: self.grant,
+            grant: self.grant.into(),
             with_dependencies: self.with_dependencies,
         }
     }
@@ -103,21 +100,21 @@ impl WishArguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = if arguments.dry_run { arguments.cluster.open().await? } else { arguments.cluster.open_to_change().await? };
-        let wish = arguments.wish.read();
+        let request = arguments.request.read();
         if arguments.dry_run {
-            return dry_run(&session, &Change::Install(wish), &arguments.carrying.shown.format).await;
+            return dry_run(&session, &Change::Install(request), &arguments.carrying.shown.format).await;
         }
-        let name = wish.name.clone();
+        let name = request.name.clone();
         let hints = || vec![goes_on(&name), format!("mainstay uninstall {name} undoes it")];
         let question = |_: &Planned| "install?".to_owned();
-        runtime::until_interrupt(Box::pin(perform(&session, &Change::Install(wish), question, &arguments.carrying)), hints).await
+        runtime::until_interrupt(Box::pin(perform(&session, &Change::Install(request), question, &arguments.carrying)), hints).await
     })
 }
 
 /// Plans a change and shows it, as `mainstay plan` does.
 pub async fn dry_run(session: &Session, change: &Change, format: &Format) -> Result<(), Failure> {
     let mut progress = Progress::start();
-    let planned = Box::pin(plans::plan(session, change, false, &mut progress)).await?;
+    let planned = Box::pin(mainstay_operations::plan(session, change, false, &mut progress)).await?;
     drop(progress);
     super::plan::dry_run(format, std::slice::from_ref(&planned))
 }
@@ -130,14 +127,14 @@ pub async fn perform(
     carrying: &Carrying,
 ) -> Result<(), Failure> {
     let mut progress = Progress::start();
-    let planned = plans::plan(session, change, false, &mut progress).await?;
+    let planned = mainstay_operations::plan(session, change, false, &mut progress).await?;
     drop(progress);
     if let Some(refusal) = planned.refusal() {
-        return Err(refusal);
+        return Err(refusal.into());
     }
-    note_drawn(plans::painted(plans::show(&planned, false).trim_end()));
+    note_drawn(plan_text::painted(plan_text::show(&planned, false).trim_end()));
     carrying.consent.ask(&question(&planned))?;
-    let outcome = plans::carry_out(session, &planned, carrying.waiting.limit()).await?;
+    let outcome = apply::carry_out(session, &planned, carrying.waiting.limit(), &mut Progress::start()).await?;
     match outcome.extension {
         Some(extension) => finish(&carrying.shown.format, &extension, || outcome.line),
         None => output::line(outcome.line),
@@ -153,31 +150,4 @@ pub fn finish(format: &Format, extension: &mainstay_api::olm_v1::ClusterExtensio
     object["apiVersion"] = API_VERSION.into();
     object["kind"] = "ClusterExtension".into();
     output::value(format, &object)
-}
-
-/// Carries out one step.
-pub async fn apply(session: &Session, step: &Step) -> Result<(), Failure> {
-    let outcome = match step {
-        Step::CreateOnce(object) => match session.writer.create(object).await {
-            Err(mainstay_apply::WriteError::Refused { reason: mainstay_apply::Reason::AlreadyExists, .. }) => Ok(()),
-            outcome => outcome.map(drop),
-        },
-        Step::Create(object) => session.writer.create(object).await.map(drop),
-        Step::Apply { object, force, expect } => session.writer.apply(object, *force, expect).await.map(drop),
-        other => return Err(Failure::new(Exit::Failed, "install", format!("unexpected step {other:?}"))),
-    };
-    outcome.map_err(|error| not_written(&error))
-}
-
-/// An account's object as install writes it.
-pub fn labelled(object: Value, extension: &str) -> Step {
-    Step::Apply { object: plans::labelled(object, extension), force: true, expect: Expect::default() }
-}
-
-/// `deployment.apps ns/name`.
-pub fn named(object: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let kind = text(&object["kind"]);
-    let (namespace, name) = (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
-    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }

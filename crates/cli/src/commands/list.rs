@@ -7,11 +7,12 @@ use futures::TryStreamExt as _;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use mainstay_api::condition::Status;
 use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_operations::extensions::API_VERSION;
+use mainstay_operations::{Session, extensions, refused};
 
-use crate::cluster::{ClusterArgs, Session, refused};
+use crate::cluster::ClusterArgs;
 use crate::commands::{age, with_kind};
 use crate::errors::{Exit, Failure};
-use crate::extensions::{self, API_VERSION};
 use crate::output::{self, Format, Table};
 use crate::runtime;
 

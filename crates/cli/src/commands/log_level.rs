@@ -6,14 +6,15 @@ use clap::Args;
 use http::Uri;
 use kube::Client;
 use kube::config::AuthInfo;
+use mainstay_operations::{Session, refused};
 use mainstay_runtime::Cluster;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use crate::cluster::{ClusterArgs, Session, refused};
+use crate::admin::LOG_LEVEL;
+use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
 use crate::logging::Levels;
-use crate::operations::LOG_LEVEL;
 use crate::{output, runtime};
 
 /// Arguments.
@@ -69,15 +70,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Some(levels) => http::Request::put(LOG_LEVEL).body(levels.to_string().into_bytes()),
         };
         let request = request.map_err(|error| Failure::failed("log-level", &error))?;
+        let subject = format!("log levels of {place}");
         let now = client.request_text(request).await.map_err(|error| match &error {
-            kube::Error::Api(status) if status.code == 404 => refused(format!("log levels of {place}"), &error)
-                .hint("this is no embedded cluster of mainstay; --at URL names a process of mainstay run"),
-            kube::Error::Api(_) => refused(format!("log levels of {place}"), &error),
-            _ if arguments.at.is_some() => Failure::failed(format!("log levels of {place}"), &error).hint(
+            kube::Error::Api(status) if status.code == 404 => {
+                refused(subject, &error).hint("this is no embedded cluster of mainstay; --at URL names a process of mainstay run")
+            }
+            kube::Error::Api(_) => refused(subject, &error),
+            _ if arguments.at.is_some() => mainstay_diagnostics::Failure::failed(subject, &error).hint(
                 "--at is the --metrics-bind-address of the process; --certificate-authority and --tls-server-name are those of its \
                  certificate, which mainstay deploy signs with ca.crt of ConfigMap olmv1-ca",
             ),
-            _ => refused(format!("log levels of {place}"), &error),
+            _ => refused(subject, &error),
         })?;
         if arguments.levels.is_some() {
             note(format!("log levels of {place} changed until it is started again"));

@@ -33,13 +33,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use mainstay_operations::{Change, Planned, SavedPlans, verify};
 use serde_json::{Value, json};
 
-use super::install::WishArguments;
+use super::flags::{GrantFlag, SafetyFlag};
+use super::install::RequestArguments;
 use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format};
-use crate::plans::{self, Change, CrdSafety, Planned, Rights, Saved};
+use crate::plan_text;
 use crate::progress::Progress;
 use crate::runtime;
 
@@ -77,7 +79,7 @@ enum Operation {
     /// What mainstay install would do
     Install {
         #[command(flatten)]
-        wish: WishArguments,
+        request: RequestArguments,
         #[command(flatten)]
         common: Common,
     },
@@ -93,10 +95,10 @@ enum Operation {
         channel: Vec<String>,
         /// The rights of the account, also of one that install did not make
         #[arg(long, value_enum)]
-        grant: Option<Rights>,
+        grant: Option<GrantFlag>,
         /// Whether CRDs may change although existing objects may lose data
         #[arg(long, value_enum)]
-        crd_safety: Option<CrdSafety>,
+        crd_safety: Option<SafetyFlag>,
         #[command(flatten)]
         common: Common,
     },
@@ -167,16 +169,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let mut all = Vec::new();
         for change in &changes {
             let mut progress = Progress::start();
-            let mut planned = plans::plan(&session, change, !common.no_sizes, &mut progress).await?;
+            let mut planned = mainstay_operations::plan(&session, change, !common.no_sizes, &mut progress).await?;
             if common.verify {
-                plans::verify(&session, &mut planned, &mut progress).await;
+                verify(&session, &mut planned, &mut progress).await;
             }
             drop(progress);
             all.push(planned);
         }
         show(&common.output, &all)?;
         if let Some(path) = &common.out {
-            Saved::of(&all)?.write(path)?;
+            SavedPlans::of(&all)?.write(path)?;
             note(format!("saved: {}; mainstay apply-plan {} does it", path.display(), path.display()));
         }
         verdict(&common.output, &all)
@@ -186,10 +188,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 impl Operation {
     fn read(&self) -> (Change, &Common) {
         match self {
-            Self::Install { wish, common } => (Change::Install(wish.read()), common),
+            Self::Install { request, common } => (Change::Install(request.read()), common),
             Self::Upgrade { name, version, channel, grant, crd_safety, common } => {
                 let (name, version, channels) = (name.clone(), version.clone(), channel.clone());
-                (Change::Upgrade { name, version, channels, grant: *grant, crd_safety: *crd_safety }, common)
+                (Change::Upgrade { name, version, channels, grant: grant.map(Into::into), crd_safety: crd_safety.map(Into::into) }, common)
             }
             Self::Rollback { name, to_revision, force, common } => {
                 (Change::Rollback { name: name.clone(), to_revision: *to_revision, force: *force }, common)
@@ -210,7 +212,7 @@ pub fn dry_run(format: &Format, all: &[Planned]) -> Result<(), Failure> {
 
 fn show(format: &Format, all: &[Planned]) -> Result<(), Failure> {
     if format.is_table() {
-        let texts: Vec<String> = all.iter().map(|planned| plans::painted(&plans::show(planned, *format == Format::Wide))).collect();
+        let texts: Vec<String> = all.iter().map(|planned| plan_text::painted(&plan_text::show(planned, *format == Format::Wide))).collect();
         return output::drawn(&texts.join("\n"));
     }
     let documents = all.iter().map(document).collect::<Result<Vec<_>, _>>()?;
@@ -240,11 +242,11 @@ fn document(planned: &Planned) -> Result<Value, Failure> {
 
 /// The exit code: what is not doable says why on stderr, where the answer was for people.
 fn verdict(format: &Format, all: &[Planned]) -> Result<(), Failure> {
-    let refusals: Vec<Failure> = all.iter().filter_map(Planned::refusal).collect();
-    if let Some(first) = refusals.into_iter().next() {
+    let refusal = all.iter().find_map(Planned::refusal).map(Failure::from);
+    if let Some(first) = refusal {
         return Err(if format.is_table() { first } else { Failure::silent(first.exit) });
     }
-    if all.iter().all(|planned| planned.preview.doable) {
+    if all.iter().all(|planned| planned.preview.applicable) {
         return Ok(());
     }
     let failure = Failure::new(Exit::Impossible, "plan", "the server refuses a step; see its dry run above");

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use mainstay_operations::not_resolved;
 use mainstay_resolver::joint::{Added, Component, Conflict, FactKind, Problem, Wish, solve};
-use mainstay_resolver::{
-    CandidateCatalog, CatalogState, InstalledBundle, Refusal, RefusalKind, Request, Resolution, UpgradeConstraintPolicy, resolve,
-};
+use mainstay_resolver::{CandidateCatalog, CatalogState, InstalledBundle, Refusal, Request, Resolution, UpgradeConstraintPolicy, resolve};
 use serde_json::{Value, json};
 
 use crate::cases;
@@ -317,20 +316,9 @@ fn installed(text: &str, package: &str, catalogs: &[Catalog]) -> Result<Installe
     }
 }
 
-/// A refusal as a failure: what each catalog had to offer, and hints that were tried.
-pub fn refused(refusal: &Refusal) -> Failure {
-    let (exit, subject) = match &refusal.kind {
-        RefusalKind::InvalidVersionRange { .. } | RefusalKind::InvalidSelector { .. } => (Exit::Failed, "question".to_owned()),
-        RefusalKind::NoSingleBundle { package, .. } | RefusalKind::CatalogFailed { package, .. } => {
-            (Exit::Impossible, format!("package {package}"))
-        }
-        RefusalKind::InvalidInstalledVersion { bundle, .. }
-        | RefusalKind::InvalidBundleVersion { bundle, .. }
-        | RefusalKind::UnsupportedDependency { bundle, .. } => (Exit::Impossible, format!("bundle {bundle}")),
-    };
-    let failure = Failure::new(exit, subject, refusal.to_string());
-    let failure = refusal.catalogs.iter().fold(failure, |failure, report| failure.because(report.to_string()));
-    refusal.hints.iter().fold(failure, |failure, hint| failure.hint(hint.to_string()))
+/// A refusal as this command tells it.
+fn refused(refusal: &Refusal) -> Failure {
+    not_resolved(refusal).into()
 }
 
 /// The channels of the chosen bundle; of the wanted ones, where channels are wanted.

@@ -22,7 +22,7 @@ use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
 use crate::logging::Format;
 use crate::up::Signals;
-use crate::{operations, runtime};
+use crate::{admin, runtime};
 
 use health::{Health, State};
 
@@ -147,7 +147,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let _ended_last = listening.clone().drop_guard();
         listeners::health(plan.health.as_ref(), health.clone(), &listening).await?;
         let reviews = Arc::new(Reviews::new(session.client.clone()));
-        let routes = operations::of_run(env.metrics().clone(), reviews);
+        let routes = admin::of_run(env.metrics().clone(), reviews);
         listeners::operations(plan.metrics.as_ref(), certificates.clone(), routes, &listening).await?;
         listeners::webhook(plan.webhook.as_ref(), certificates.as_ref(), &env, &listening).await?;
         let identity = leader::identity(&host());

@@ -72,7 +72,7 @@ type Answer = (Vec<(String, bool)>, Vec<(String, bool)>);
 
 async fn ask(entry: &Entry) -> Result<Answer, Failure> {
     let session = ClusterArgs { kubeconfig: Some(entry.kubeconfig.clone()), ..ClusterArgs::default() }.open().await?;
-    let unreachable = |error: kube::Error| crate::cluster::refused("cluster", &error);
+    let unreachable = |error: kube::Error| mainstay_operations::refused("cluster", &error);
     let request = http::Request::get("/readyz?verbose").body(Vec::new()).map_err(|error| Failure::failed("cluster", &error))?;
     // Not ready is an answer of 500 with the same text.
     let text = match session.client.request_text(request).await {

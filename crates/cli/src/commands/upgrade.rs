@@ -1,17 +1,14 @@
 //! `mainstay upgrade`: another version or channel of an extension, with the rights that it needs (MS-CLI-05).
 
 use clap::Args;
+use mainstay_operations::{Change, Planned, extensions};
 
-use super::flags::{Carrying, goes_on};
+use super::flags::{Carrying, GrantFlag, SafetyFlag, goes_on};
 use super::install::{dry_run, perform};
 use super::list;
 use crate::cluster::ClusterArgs;
 use crate::errors::Failure;
-use crate::extensions;
-use crate::plans::{Change, CrdSafety, Planned, Rights};
 use crate::runtime;
-
-pub use crate::plans::Granted;
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -37,10 +34,10 @@ pub struct Arguments {
     pub channel: Vec<String>,
     /// The rights of the account, also of one that install did not make
     #[arg(long, value_enum)]
-    pub grant: Option<Rights>,
+    pub grant: Option<GrantFlag>,
     /// Whether CRDs may change although existing objects may lose data
     #[arg(long, value_enum)]
-    pub crd_safety: Option<CrdSafety>,
+    pub crd_safety: Option<SafetyFlag>,
     /// Only show the plan (exit code 4 where it is not doable)
     #[arg(long)]
     pub dry_run: bool,
@@ -69,8 +66,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             name: name.clone(),
             version: arguments.version.clone(),
             channels: arguments.channel.clone(),
-            grant: arguments.grant,
-            crd_safety: arguments.crd_safety,
+            grant: arguments.grant.map(Into::into),
+            crd_safety: arguments.crd_safety.map(Into::into),
         };
         if arguments.dry_run {
             return dry_run(&session, &change, &arguments.carrying.shown.format).await;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use mainstay_operations::refused;
 use serde_json::{Value, json};
 
-use crate::cluster::{ClusterArgs, refused};
+use crate::cluster::ClusterArgs;
 use crate::errors::{Exit, Failure, note};
 use crate::output::{self, Format};
 use crate::printable::printable_line;

@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::Options;
+use crate::admin::{self, ServedMetrics};
 use crate::errors::{Exit, Failure};
-use crate::operations::{self, Figures};
 
 /// How long a request for a catalog may take to arrive at a listener of catalogs (OLM1-CAT-18).
 const CATALOG_READ: Duration = Duration::from_secs(5);
@@ -35,8 +35,8 @@ pub struct Apis {
     /// `https://ADDRESS:PORT` of the listener of catalogs.
     pub catalogs_url: String,
     catalogs: Catalogs,
-    /// The figures of the components.
-    pub figures: Figures,
+    /// The metrics of the components.
+    pub metrics: ServedMetrics,
     shutdown: CancellationToken,
     listeners: Vec<JoinHandle<Ended>>,
 }
@@ -62,7 +62,7 @@ impl Apis {
         let (host, url) = reached(address);
         let (catalogs_host, catalogs_url) =
             of_catalogs.as_ref().map_or_else(|| (host, url.clone()), |listener| reached(listener.address()));
-        let figures = Figures::default();
+        let metrics = ServedMetrics::default();
         let config = Config {
             endpoint: Endpoint { address: host.to_string(), port: address.port() },
             names: ServingNames { addresses: vec![host, address.ip(), catalogs_host], ..ServingNames::default() },
@@ -73,7 +73,7 @@ impl Apis {
             limits: options.sharing.limits,
             local_services: options.local_services.clone(),
             skip_simulated_webhooks: options.skip_simulated_webhooks,
-            pages: operations::of_up(figures.clone()),
+            pages: admin::of_up(metrics.clone()),
             ..Config::local(&options.data_dir, address.port())
         };
         let server = Server::open(config).await.map_err(|error| match &error {
@@ -94,7 +94,7 @@ impl Apis {
             let listener = listener.tls(Tls::new(&certificates, ClientCertificates::Ignored).map_err(listening)?);
             listeners.push(tokio::spawn(listener.run(both(Router::new(), catalogs.clone()), shutdown.clone())));
         }
-        Ok(Self { server, url, catalogs_url, catalogs, figures, shutdown, listeners })
+        Ok(Self { server, url, catalogs_url, catalogs, metrics, shutdown, listeners })
     }
 
     /// Serves these routes below `/catalogs`.

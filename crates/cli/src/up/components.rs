@@ -13,6 +13,8 @@ use mainstay_olm_v1::cluster_operator;
 use mainstay_olm_v1::manifests::{CATALOGD, OPERATOR_CONTROLLER};
 use mainstay_olm_v1::{Setup, Surroundings};
 use mainstay_olm_v1_core::cluster_operator::catalogs::openshift;
+use mainstay_operations::settings::{self, SYSTEM_NAMESPACE};
+use mainstay_operations::simulated;
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Env, Kinds};
 use serde_json::Value;
@@ -22,11 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Apis, Options};
 use crate::errors::{Exit, Failure};
 use crate::images;
-use crate::plans::settings;
-use crate::simulated;
 
-/// Where OLM v1 keeps its records.
-pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
 /// How long a CRD may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 /// How often content that no catalog refers to is removed.
@@ -149,7 +147,7 @@ pub async fn start(apis: &Apis, options: &Options, tell: &mut impl FnMut(&str, &
     let chosen = &options.components;
     // New with each start: what ran before is not on the page any more.
     let env = Env::system();
-    apis.figures.show(env.metrics().clone());
+    apis.metrics.show(env.metrics().clone());
 
     let authority = mainstay_workloads::Authority::from_pem(apis.server.ca_certificate(), apis.server.ca_key())
         .map_err(|problem| Failure::new(Exit::Failed, "CA", problem))?;

@@ -152,6 +152,9 @@ pub struct Approval {
     /// Why somebody has to be asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
+    /// Whether dependencies that it installs are the only reason.
+    #[serde(skip)]
+    pub for_dependencies: bool,
 }
 
 /// Why a step cannot be done.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Change, Object, fields, named};
 
 /// An object that a command applies or patches, compared with the live one.
-pub fn write(target: &ObjectRef, wanted: &Value, live: Option<&Value>) -> Object {
+pub fn written(target: &ObjectRef, wanted: &Value, live: Option<&Value>) -> Object {
     let Some(live) = live else { return Object { change: Change::Created, ..named(target) } };
     let (fields, fields_omitted) = fields::changes(live, wanted, None);
     let change = if fields.is_empty() { Change::Unchanged } else { Change::Changed };

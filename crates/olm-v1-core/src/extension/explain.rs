@@ -177,7 +177,7 @@ fn held_for_approval(facts: &Facts, plan: &Plan) -> Option<Explanation> {
     let since = kept.and_then(|change| change.metadata.creation_timestamp.as_ref()).map(|time| time.0);
     if let Some(gate) = plan.consent.gate.as_ref().filter(|gate| !gate.open) {
         let mut answer = attempt::approval(facts, &gate.name, &gate.spec, since);
-        answer.why.splice(0..0, gate.reasons.iter().cloned());
+        answer.why.splice(0..0, gate.reasons.iter().map(ToString::to_string));
         return Some(answer);
     }
     let change = kept?;

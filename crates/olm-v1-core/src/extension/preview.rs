@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mainstay_bundle::RenderError;
+use mainstay_lifecycle::approval::ApprovalReason;
 use mainstay_lifecycle::change::Action;
 use mainstay_lifecycle::preview::{
     Approval, Bundle, Change, Cluster, Comparison, CrdChange, Dependency, Image, ImageSize, Kind, KnownInstances, NOT_ASKED, Object,
@@ -141,7 +142,11 @@ fn dependencies(plan: &Plan) -> Vec<Dependency> {
 
 fn approval(plan: &Plan) -> Option<Approval> {
     let gate = plan.consent.gate.as_ref().filter(|gate| !gate.open)?;
-    Some(Approval { change_plan: gate.kept.then(|| gate.name.clone()), reasons: gate.reasons.clone() })
+    Some(Approval {
+        change_plan: gate.kept.then(|| gate.name.clone()),
+        reasons: gate.reasons.iter().map(ToString::to_string).collect(),
+        for_dependencies: gate.reasons.iter().all(|reason| matches!(reason, ApprovalReason::Installs(_))),
+    })
 }
 
 /// Why it cannot be done; the hints of a resolution were each tried (MS-EXPL-01).

@@ -1,34 +1,26 @@
 //! `mainstay catalog add|list|show|search|remove`: ClusterCatalogs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use kube::api::{Api, DeleteParams, ListParams};
 use mainstay_api::condition;
-use mainstay_api::lifecycle::PULL_SECRET;
-use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
-use mainstay_objects::{Expect, ObjectRef, Until};
-use mainstay_oci::{ErrorKind, Reference};
+use mainstay_api::olm_v1::AvailabilityMode;
 use mainstay_olm_v1::catalog_secrets::pull_secret;
 use mainstay_olm_v1_core::catalog::REMOVED_APIS;
 use mainstay_olm_v1_core::cluster_operator::catalogs::description;
+use mainstay_operations::catalogs::{CatalogSnapshot, Unavailable};
+use mainstay_operations::cluster_catalogs::{self, API_VERSION, CatalogRequest, Difference};
 use serde_json::{Value, json};
 
-use crate::cluster::{ClusterArgs, Session, not_written, refused};
+use crate::cluster::ClusterArgs;
 use crate::commands::{age, with_kind};
 use crate::durations;
-use crate::errors::{Exit, Failure, note};
-use crate::images;
-use crate::market::{Market, Unavailable};
+use crate::errors::{Exit, Failure, note, warn};
 use crate::named;
 use crate::output::{self, Format, Table};
 use crate::printable::printable_line;
 use crate::progress::{Progress, confirm};
 use crate::runtime;
-
-const API_VERSION: &str = "olm.operatorframework.io/v1";
-/// How often the state is looked at while waiting.
-const LOOK: Duration = Duration::from_millis(150);
 
 /// Arguments of `catalog add`.
 #[derive(Debug, Args)]
@@ -71,20 +63,14 @@ pub struct Add {
 }
 
 impl Add {
-    /// Settings of the live catalog that differ from those asked for, one line each.
-    fn differences(&self, live: &ClusterCatalog) -> Vec<String> {
-        let image = live.spec.source.image.as_ref();
-        let poll = |minutes: Option<i64>| minutes.map_or_else(|| "never".to_owned(), |minutes| format!("every {minutes} min"));
-        let secret = |secret: Option<&str>| secret.map_or_else(|| "none".to_owned(), str::to_owned);
-        let has = live.metadata.annotations.as_ref().and_then(|annotations| annotations.get(PULL_SECRET));
-        let parts = [
-            ("image", image.map(|image| image.reference.clone()).unwrap_or_default(), self.reference.clone()),
-            ("priority", live.spec.priority.to_string(), self.priority.to_string()),
-            ("polled", poll(image.and_then(|image| image.poll_interval_minutes)), poll(self.poll)),
-            ("pull secret", secret(has.map(String::as_str)), secret(self.pull_secret.as_deref())),
-        ];
-        let differ = parts.into_iter().filter(|(_, has, wanted)| has != wanted);
-        differ.map(|(part, has, wanted)| format!("{part}: {}, not {wanted}", printable_line(&has))).collect()
+    fn request(&self) -> CatalogRequest {
+        CatalogRequest {
+            name: self.name.clone(),
+            reference: self.reference.clone(),
+            poll_minutes: self.poll,
+            priority: self.priority,
+            pull_secret: self.pull_secret.clone(),
+        }
     }
 }
 
@@ -126,140 +112,59 @@ pub struct Remove {
 pub fn add(arguments: &Add) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open_to_change().await?;
-        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
+        let (name, request) = (&arguments.name, arguments.request());
         if !arguments.replace {
-            let live = api.get_opt(&arguments.name).await.map_err(|error| refused(format!("clustercatalog {}", arguments.name), &error))?;
-            refuse_change(arguments, live.as_ref())?;
+            let live = cluster_catalogs::find(&session, name).await?;
+            let differences = live.map(|live| request.differences(&live)).unwrap_or_default();
+            refuse_change(name, &differences)?;
         }
         if !arguments.keep {
-            exists(&arguments.name, &arguments.reference).await?;
+            cluster_catalogs::check_image(&session, &request).await?;
         }
-        let image = match arguments.poll {
-            Some(minutes) => json!({"ref": arguments.reference, "pollIntervalMinutes": minutes}),
-            None => json!({"ref": arguments.reference}),
-        };
-        let mut object = json!({
-            "apiVersion": API_VERSION, "kind": "ClusterCatalog",
-            // With it nobody asks the webhook that sets it (OLM1-CAT-03), which may not be served yet.
-            "metadata": {"name": arguments.name, "labels": {NAME_LABEL: arguments.name}},
-            "spec": {"priority": arguments.priority, "source": {"type": "Image", "image": image}},
-        });
-        if let Some(secret) = &arguments.pull_secret {
-            object["metadata"]["annotations"] = json!({PULL_SECRET: secret});
-        }
-        let (_, effect) = session.writer.apply(&object, true, &Expect::default()).await.map_err(|error| not_written(&error))?;
+        let created = cluster_catalogs::write(&session, &request).await?;
         if arguments.no_wait {
-            return output::line(format!(
-                "clustercatalog {} {}",
-                arguments.name,
-                if effect == mainstay_apply::Effect::Created { "created" } else { "changed" }
-            ));
+            return output::line(format!("clustercatalog {name} {}", if created { "created" } else { "changed" }));
         }
-        let name = arguments.name.clone();
-        let waiting = serve(&session, &arguments.name, arguments.timeout);
-        let waited = runtime::until_interrupt(waiting, || {
+        let mut progress = Progress::start();
+        let serving = async { Ok(cluster_catalogs::serve(&session, name, arguments.timeout, &mut progress).await?) };
+        let waited = runtime::until_interrupt(serving, || {
             vec![
                 format!("clustercatalog {name} was written, and is still being unpacked by the cluster; mainstay catalog list shows it"),
                 format!("mainstay catalog remove {name} undoes it"),
             ]
         })
         .await;
+        drop(progress);
         // What can never serve is not left behind, where this command made it.
         if let Err(failure) = &waited
             && failure.exit == Exit::Impossible
-            && effect == mainstay_apply::Effect::Created
+            && created
             && !arguments.keep
         {
-            api.delete(&arguments.name, &DeleteParams::default())
-                .await
-                .map_err(|error| refused(format!("clustercatalog {}", arguments.name), &error))?;
-            note(format!("clustercatalog {} was removed again; --keep leaves it", arguments.name));
+            cluster_catalogs::delete(&session, name).await?;
+            note(format!("clustercatalog {name} was removed again; --keep leaves it"));
         }
         let took = waited?;
-        output::line(format!("clustercatalog {} serves after {:.1} s", arguments.name, took.as_secs_f64()))
+        output::line(format!("clustercatalog {name} serves after {:.1} s", took.as_secs_f64()))
     })
 }
 
 /// Refuses to change a catalog that exists with other settings.
-fn refuse_change(arguments: &Add, live: Option<&ClusterCatalog>) -> Result<(), Failure> {
-    let differences = live.map(|live| arguments.differences(live)).unwrap_or_default();
+fn refuse_change(name: &str, differences: &[Difference]) -> Result<(), Failure> {
     if differences.is_empty() {
         return Ok(());
     }
-    let failure = Failure::new(Exit::Impossible, format!("clustercatalog {}", arguments.name), "exists already, with other settings");
-    let failure = differences.into_iter().fold(failure, Failure::because);
+    let failure = Failure::new(Exit::Impossible, format!("clustercatalog {name}"), "exists already, with other settings");
+    let line = |Difference { setting, live, wanted }: &Difference| format!("{setting}: {}, not {wanted}", printable_line(live));
+    let failure = differences.iter().map(line).fold(failure, Failure::because);
     Err(failure.hint("--replace changes it; another name adds a second catalog"))
-}
-
-/// How long it is asked for an image before the cluster is left to find out.
-const ASK: Duration = Duration::from_secs(15);
-
-/// Refuses a reference that its registry says it does not have. What cannot be asked from here (another network, no credentials) is for the
-/// cluster to find out.
-async fn exists(name: &str, reference: &str) -> Result<(), Failure> {
-    let subject = format!("clustercatalog {name}");
-    let client = images::client()?;
-    // What is no reference is for the API to refuse.
-    let Ok(parsed) = Reference::parse_familiar(reference) else { return Ok(()) };
-    match tokio::time::timeout(ASK, client.resolve(&parsed)).await {
-        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Err(Failure::of(Exit::NotFound, subject, &error)
-            .because("nothing was written to the cluster")
-            .hint("check the repository's name and the tag; --keep writes the catalog all the same, where the cluster has credentials or mirrors that are not known here")),
-        Ok(Err(error)) => {
-            tracing::info!(%error, "the image cannot be looked at from here");
-            Ok(())
-        }
-        Ok(Ok(_)) | Err(_) => Ok(()),
-    }
-}
-
-/// Waits until the catalog serves what its spec says.
-pub async fn serve(session: &Session, name: &str, timeout: Duration) -> Result<Duration, Failure> {
-    let api: Api<ClusterCatalog> = Api::all(session.client.clone());
-    let begun = Instant::now();
-    let mut progress = Progress::start();
-    progress.doing(&format!("clustercatalog {name}: pull, verify and unpack"));
-    loop {
-        let catalog = api.get(name).await.map_err(|error| refused(format!("clustercatalog {name}"), &error))?;
-        let conditions = catalog.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let current =
-            |kind: &str| condition::get(conditions, kind).filter(|condition| condition.observed_generation == catalog.metadata.generation);
-        let (serving, progressing) = (current("Serving"), current("Progressing"));
-        if serving.is_some_and(|serving| serving.status == condition::Status::True)
-            && progressing.is_some_and(|progressing| progressing.reason == "Succeeded")
-        {
-            return Ok(begun.elapsed());
-        }
-        let said = progressing
-            .filter(|progressing| progressing.reason != "Succeeded")
-            .map(|progressing| (progressing.reason.as_str(), progressing.message.clone()));
-        if let Some((reason, message)) = &said {
-            if *reason == "Blocked" {
-                return Err(Failure::new(Exit::Impossible, format!("clustercatalog {name}"), message.clone())
-                    .hint("mend the image or the reference; the cluster does not try again by itself"));
-            }
-            progress.doing(message);
-        }
-        if begun.elapsed() > timeout {
-            let message = said.map_or_else(|| "the cluster said nothing about it; is olm-v1 running?".to_owned(), |(_, message)| message);
-            return Err(Failure::new(
-                Exit::TimedOut,
-                format!("clustercatalog {name}"),
-                format!("does not serve after {} s", timeout.as_secs()),
-            )
-            .because(message)
-            .hint(format!("the cluster goes on trying; mainstay catalog remove {name} ends it")));
-        }
-        tokio::time::sleep(LOOK).await;
-    }
 }
 
 /// Lists catalogs.
 pub fn list(arguments: &List) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
-        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
-        let catalogs = api.list(&ListParams::default()).await.map_err(|error| refused("clustercatalogs", &error))?.items;
+        let catalogs = cluster_catalogs::all(&session).await?;
         if !arguments.output.is_table() {
             return output::value(&arguments.output, &with_kind(&catalogs, API_VERSION, "ClusterCatalog")?);
         }
@@ -302,10 +207,9 @@ pub fn list(arguments: &List) -> Result<(), Failure> {
 pub fn show(arguments: &Show) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
-        let market = Market::open(&session, Some(&arguments.name)).await?;
-        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
-        let catalog = api.get(&arguments.name).await.map_err(|error| refused(format!("clustercatalog {}", arguments.name), &error))?;
-        let packages = packages(&market, "");
+        let snapshot = CatalogSnapshot::open(&session, Some(&arguments.name)).await?;
+        let catalog = cluster_catalogs::get(&session, &arguments.name).await?;
+        let packages = packages(&snapshot, "");
         if !arguments.output.is_table() {
             let mut object = serde_json::to_value(&catalog).map_err(|error| Failure::failed("clustercatalog", &error))?;
             object["packages"] = Value::Array(packages);
@@ -341,19 +245,17 @@ pub fn show(arguments: &Show) -> Result<(), Failure> {
 pub fn search(arguments: &super::search::Arguments, only: Option<&str>) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open().await?;
-        let market = Market::open(&session, only).await?;
-        for stall in market.catalogs() {
-            match &stall.content {
-                Err(Unavailable::NotServing(problem) | Unavailable::Broken(problem) | Unavailable::Failed(problem)) => {
-                    crate::errors::warn(
-                        &format!("clustercatalog {}", stall.name),
-                        &format!("is left out: {}", if problem.is_empty() { "it does not serve" } else { problem }),
-                    );
-                }
-                Ok(_) | Err(Unavailable::Off) => {}
-            }
+        let snapshot = CatalogSnapshot::open(&session, only).await?;
+        for catalog in snapshot.catalogs() {
+            let left_out = match &catalog.content {
+                Err(Unavailable::NotServing(problem) | Unavailable::Broken(problem)) => problem.clone(),
+                Err(Unavailable::Failed(problem)) => problem.to_string(),
+                Ok(_) | Err(Unavailable::Off) => continue,
+            };
+            let why = if left_out.is_empty() { "it does not serve" } else { &left_out };
+            warn(&format!("clustercatalog {}", catalog.name), &format!("is left out: {why}"));
         }
-        let found = packages(&market, &arguments.text);
+        let found = packages(&snapshot, &arguments.text);
         if !arguments.output.is_table() {
             return output::value(&arguments.output, &Value::Array(found));
         }
@@ -370,34 +272,25 @@ pub fn remove(arguments: &Remove) -> Result<(), Failure> {
     runtime::block_on(async {
         let session = arguments.cluster.open_to_change().await?;
         let name = &arguments.name;
-        let api: Api<ClusterCatalog> = Api::all(session.client.clone());
-        let subject = || format!("clustercatalog {name}");
-        api.get(name).await.map_err(|error| refused(subject(), &error))?;
+        cluster_catalogs::get(&session, name).await?;
         confirm(&format!("remove catalog {name}? What was installed from it stays, but is not upgraded any more."), arguments.yes)?;
-        api.delete(name, &DeleteParams::default()).await.map_err(|error| refused(subject(), &error))?;
-        let place = ObjectRef {
-            api_version: API_VERSION.to_owned(),
-            kind: "ClusterCatalog".to_owned(),
-            namespace: String::new(),
-            name: name.clone(),
-        };
-        session.writer.wait(&place, &Until::Gone, Duration::from_secs(60)).await.map_err(|error| not_written(&error))?;
+        cluster_catalogs::remove(&session, name).await?;
         output::line(format!("clustercatalog {name} removed"))
     })
 }
 
 /// What there is, a value a package.
-fn packages(market: &Market, text: &str) -> Vec<Value> {
+fn packages(snapshot: &CatalogSnapshot, text: &str) -> Vec<Value> {
     let mut found = Vec::new();
-    for stall in market.catalogs() {
-        let Ok(content) = &stall.content else { continue };
+    for catalog in snapshot.catalogs() {
+        let Ok(content) = &catalog.content else { continue };
         let views = if text.is_empty() { content.index.packages().collect() } else { content.index.search(text) };
         for package in views {
             let channels: Vec<&str> = package.channels().map(mainstay_catalog::ChannelView::name).collect();
             let head = package.default_channel().and_then(|name| package.channel(name)).and_then(mainstay_catalog::ChannelView::head);
             found.push(json!({
                 "package": package.name(),
-                "catalog": stall.name,
+                "catalog": catalog.name,
                 "displayName": package.display_name(),
                 "provider": package.provider(),
                 "defaultChannel": package.default_channel(),

@@ -5,11 +5,11 @@ use mainstay_apply::Writer;
 use mainstay_diagnostics::counted;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::manifests::token_access;
+use mainstay_operations::not_written;
 use serde_json::Value;
 
 use super::components::Shape;
 use super::{place, remove};
-use crate::cluster::not_written;
 use crate::errors::{Exit, Failure, note};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -49,7 +49,7 @@ pub async fn not_lent(writer: &Writer, shape: &Shape) -> Result<Vec<(String, (St
         Ok(all) => all,
         // A dry run makes no definitions.
         Err(error) if remove::not_served(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(not_written(&error)),
+        Err(error) => return Err(not_written(&error).into()),
     };
     let mut wanted = Vec::new();
     for extension in &all {

@@ -9,14 +9,13 @@ use mainstay_diagnostics::counted;
 use mainstay_objects::{Expect, ObjectRef, Propagation, Until};
 use mainstay_olm_v1::deployment::{MANAGED_BY, PULL_SECRET_ROLE, catalog_webhook};
 use mainstay_olm_v1::manifests::TOKEN_LABEL;
+use mainstay_operations::not_written;
 use mainstay_runtime::KindError;
 use serde_json::Value;
 
-use crate::cluster::not_written;
+use super::components::{Component, Shape};
 use crate::errors::{Exit, Failure, note};
 use crate::output;
-
-use super::components::{Component, Shape};
 
 /// How long a Deployment, a catalog or a definition may take to go.
 const GONE: Duration = Duration::from_secs(120);
@@ -118,7 +117,7 @@ async fn delete_made(writer: &Writer, place: &ObjectRef) -> Result<bool, Failure
     let live = match writer.get(place).await {
         Ok(live) => live,
         Err(error) if not_served(&error) => None,
-        Err(error) => return Err(not_written(&error)),
+        Err(error) => return Err(not_written(&error).into()),
     };
     let Some(live) = live else { return Ok(true) };
     if live["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1 {
@@ -164,7 +163,7 @@ async fn names(writer: &Writer, kind: &str) -> Result<Vec<String>, Failure> {
         Ok(all) => Ok(all.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect()),
         // Without the kind there are none.
         Err(error) if not_served(&error) => Ok(Vec::new()),
-        Err(error) => Err(not_written(&error)),
+        Err(error) => Err(not_written(&error).into()),
     }
 }
 

@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 
-use mainstay_bundle::rights::{Grant, missing};
+use mainstay_bundle::rights::Grant;
 use mainstay_diagnostics::counted;
+use mainstay_operations::permissions::InstallerNeeds;
 use serde_json::{Value, json};
 
-use super::{Needs, as_json};
+use super::as_json;
 use crate::errors::Failure;
 use crate::output::{self, Format};
 
-pub(super) fn show(format: Option<&Format>, from: &Needs, to: &Needs) -> Result<(), Failure> {
-    let (more, less) = (missing(&from.grants, &to.grants), missing(&to.grants, &from.grants));
+pub(super) fn show(format: Option<&Format>, from: &InstallerNeeds, to: &InstallerNeeds) -> Result<(), Failure> {
+    let (more, less) = (from.missing_for(to), to.missing_for(from));
     match format {
         None | Some(Format::Table | Format::Wide) => output::print(&text(&from.bundle, &to.bundle, &more, &less)),
         Some(Format::Yaml) => output::yaml(&to.manifests()),
@@ -43,7 +44,7 @@ fn text(from: &str, to: &str, more: &[Grant], less: &[Grant]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_bundle::rights::Scope;
+    use mainstay_bundle::rights::{Scope, missing};
     use mainstay_rbac::PolicyRule;
 
     use super::*;

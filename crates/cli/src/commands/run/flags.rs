@@ -8,13 +8,13 @@ use std::time::Duration;
 use mainstay_olm_v1::Parts;
 use mainstay_olm_v1::manifests::{CATALOGD_LEASE, OPERATOR_CONTROLLER_LEASE};
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
+use mainstay_operations::settings::SYSTEM_NAMESPACE;
 use mainstay_runtime::Key;
 use mainstay_runtime::leader::Times;
 
 use super::Arguments;
 use crate::durations;
 use crate::errors::{Exit, Failure};
-use crate::up::components::SYSTEM_NAMESPACE;
 
 /// The namespace of the pod that this process is in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

@@ -48,7 +48,7 @@ pub async fn health(address: Option<&SocketAddr>, health: Arc<Health>, stop: &Ca
     Ok(())
 }
 
-/// Serves what operators of this process ask for: figures, and log levels.
+/// Serves what administrators of this process ask for: metrics, and log levels.
 pub async fn operations(
     address: Option<&SocketAddr>,
     certificates: Option<Certificates>,

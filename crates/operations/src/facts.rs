@@ -1,0 +1,109 @@
+//! Facts that no decision rests on: custom resources, and what images weigh.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use mainstay_lifecycle::preview::{CustomResources, ImageSize, NOT_ASKED, Served};
+use mainstay_oci::Client;
+use mainstay_olm_v1::extension::observe::Observer;
+use mainstay_olm_v1_core::extension::preview::{Extra, Wanted};
+use serde_json::Value;
+
+use crate::failure::refused;
+use crate::images;
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// Custom resources that are held against a new schema; more are only counted.
+const CHECKED: usize = 5_000;
+/// Custom resources of a page.
+const PAGE: u32 = 500;
+/// How long a registry has to say what an image weighs.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Registries that are asked at a time.
+const AT_A_TIME: usize = 8;
+
+/// Fetches what is wanted and not known yet.
+pub async fn extra(session: &Session, client: &Client, wanted: Wanted, sizes: bool, extra: &mut Extra, progress: &mut dyn Progress) {
+    for crd in &wanted.crds {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+        if !extra.instances.contains_key(name) {
+            progress.doing(&format!("look at the custom resources of {name}"));
+            extra.instances.insert(name.to_owned(), instances(session, crd).await);
+        }
+    }
+    if !sizes {
+        let quiet = |reference: String| (reference, Err(NOT_ASKED.to_owned()));
+        for (reference, size) in wanted.images.into_iter().map(quiet) {
+            extra.images.entry(reference).or_insert(size);
+        }
+        return;
+    }
+    let missing: Vec<String> = wanted.images.into_iter().filter(|image| !matches!(extra.images.get(image), Some(Ok(_)))).collect();
+    if missing.is_empty() {
+        return;
+    }
+    progress.doing("ask registries for sizes");
+    let ask = |reference: String| async move {
+        let answer = tokio::time::timeout(PATIENCE, size(client, &reference)).await;
+        (reference, answer.unwrap_or_else(|_| Err(format!("the registry did not answer within {} s", PATIENCE.as_secs()))))
+    };
+    let found: BTreeMap<_, _> = futures::stream::iter(missing).map(ask).buffer_unordered(AT_A_TIME).collect().await;
+    extra.images.extend(found);
+}
+
+/// The custom resources of a live CRD, in the version that it stores.
+pub async fn instances(session: &Session, crd: &Value) -> Result<CustomResources, String> {
+    let text = |path: &str| crd.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let versions = || crd["spec"]["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);
+    let version = versions().find(|version| version["storage"] == true).or_else(|| versions().next());
+    let Some(version) = version.and_then(|version| version["name"].as_str()) else {
+        return Err("no version of the kind is served".to_owned());
+    };
+    let gvk = GroupVersionKind::gvk(text("/spec/group"), version, text("/spec/names/kind"));
+    let resource = ApiResource::from_gvk_with_plural(&gvk, text("/spec/names/plural"));
+    let api: Api<DynamicObject> = Api::all_with(session.client.clone(), &resource);
+    let mut found = CustomResources::default();
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let list = match api.list(&page).await {
+            Ok(list) => list,
+            // The definition is gone already.
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(found),
+            Err(error) => return Err(refused(format!("custom resources of {}", text("/metadata/name")), &error).to_line()),
+        };
+        found.count += list.items.len();
+        for item in list.items {
+            let mut object = serde_json::to_value(item).map_err(|error| error.to_string())?;
+            object["apiVersion"] = resource.api_version.as_str().into();
+            object["kind"] = resource.kind.as_str().into();
+            found.objects.push(object);
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            None => return Ok(found),
+            Some(_) if found.objects.len() >= CHECKED => {
+                found.count += list.metadata.remaining_item_count.and_then(|left| usize::try_from(left).ok()).unwrap_or_default();
+                return Ok(found);
+            }
+            Some(token) => page = page.continue_token(&token),
+        }
+    }
+}
+
+/// What the server serves.
+pub async fn served(observer: &Observer<'_>) -> Result<Served, String> {
+    let all = observer.served().await.map_err(|error| refused("discovery", &error).to_line())?;
+    Ok(Served::new(all.into_iter().map(|resource| (resource.group, resource.version, resource.plural))))
+}
+
+/// What the registry says of an image, without its layers.
+async fn size(client: &Client, reference: &str) -> Result<ImageSize, String> {
+    let said = |error: mainstay_oci::Error| images::failure(reference, &error).to_line();
+    let parsed = client.reference(reference).map_err(said)?;
+    let workspace = client.workspace().map_err(said)?;
+    let image = client.inspect(&parsed, workspace.store()).await.map_err(said)?;
+    let size = image.manifest.layers.iter().map(|layer| layer.size).sum();
+    Ok(ImageSize { digest: image.digest.to_string(), size })
+}

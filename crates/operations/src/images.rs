@@ -1,0 +1,38 @@
+//! Bundles from registries, as the user reaches them.
+
+use mainstay_bundle::Bundle;
+use mainstay_catalog_refs::{BundleFiles, Error as ReferenceError, pull_files};
+use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_oci::{Client, Error, ErrorKind};
+
+/// A failure of the kind that an error of a registry is, with its hint.
+pub fn failure(subject: &str, error: &Error) -> Failure {
+    let kind = match error.kind() {
+        ErrorKind::NotFound => FailureKind::NotFound,
+        ErrorKind::Timeout => FailureKind::TimedOut,
+        _ => FailureKind::Failed,
+    };
+    let failure = Failure::of(kind, subject, error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// The same of what a reference names, wherever it lies.
+pub fn reference_failure(subject: &str, error: &ReferenceError) -> Failure {
+    match error.image() {
+        Some(image) => failure(subject, image),
+        None => Failure::failed(subject, error),
+    }
+}
+
+/// Pulls the files of a bundle image, as its labels place them.
+pub async fn pull_bundle(client: &Client, reference: &str) -> Result<BundleFiles, Failure> {
+    pull_files(client, reference).await.map_err(|error| reference_failure(&format!("bundle {reference}"), &error))
+}
+
+/// Reads the bundle in these files, to install it.
+pub fn read_bundle(reference: &str, files: &BundleFiles) -> Result<Bundle, Failure> {
+    Bundle::read(files.iter().map(|(path, bytes)| (path, bytes))).map_err(|error| Failure::failed(format!("bundle {reference}"), &error))
+}

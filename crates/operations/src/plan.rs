@@ -1,0 +1,185 @@
+//! Plans of changes as people see them before they happen (MS-PLAN-01), made with the controller's own function from what this user sees.
+//!
+//! ```text
+//!   Change ──► the extension as it will be, the account and permissions that come with it ──► ClusterView::path ──► Planned
+//! ```
+
+mod choices;
+mod dependencies;
+mod install;
+pub(crate) mod installer;
+mod object;
+mod refusal;
+mod rollback;
+mod uninstall;
+mod upgrade;
+
+use mainstay_api::olm_v1::ClusterExtension;
+use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_lifecycle::change::PlannedStep as ClusterStep;
+use mainstay_lifecycle::preview::written;
+use mainstay_lifecycle::preview::{FactRevision, Kind, Preview};
+use mainstay_merge::merge_patch;
+use mainstay_objects::{Expect, ObjectRef, Patch, Step};
+use mainstay_olm_v1_core::extension::plan::account_name;
+use serde_json::Value;
+
+use crate::change::Change;
+use crate::extensions::reference;
+use crate::progress::Progress;
+use crate::rollback::RollbackVerdict;
+use crate::session::Session;
+use crate::view::{ClusterView, Depth, PlannedBundle, objects};
+
+use upgrade::UpgradeRequest;
+
+/// A change that was planned.
+pub struct Planned {
+    /// What was asked.
+    pub change: Change,
+    /// What people see.
+    pub preview: Preview,
+    /// What is written as this user.
+    pub writes: Vec<Step>,
+    /// What the cluster does, bundle by bundle.
+    pub path: Vec<Vec<ClusterStep>>,
+    /// The objects of the last bundle.
+    pub objects: Vec<Value>,
+    /// The account that touches them: namespace and name.
+    pub account: (String, String),
+    /// The facts that the plan rests on.
+    pub revisions: Vec<FactRevision>,
+    /// What was decided because nobody said it, and why.
+    pub choices: Vec<String>,
+    /// What could not be looked at.
+    pub notes: Vec<String>,
+    /// The verdict about a rollback.
+    pub rollback: Option<RollbackVerdict>,
+}
+
+impl Planned {
+    /// The bundle that stays.
+    pub fn bundle(&self) -> Option<&str> {
+        self.preview.steps.last()?.bundle.as_ref().map(|bundle| bundle.name.as_str())
+    }
+
+    /// Why it cannot be done.
+    pub fn refusal(&self) -> Option<Failure> {
+        let step = self.preview.steps.iter().find(|step| step.problem.is_some())?;
+        let problem = step.problem.as_ref()?;
+        let package = self.change.package();
+        let kind = if problem.unknown_package { FailureKind::NotFound } else { FailureKind::Impossible };
+        let subject = match (problem.unknown_package, package) {
+            (true, Some(package)) => format!("package {package}"),
+            _ => format!("clusterextension {}", self.preview.subject),
+        };
+        let failure = Failure::new(kind, subject, problem.message.clone());
+        let failure = problem.causes.iter().fold(failure, |failure, cause| failure.because(cause.as_str()));
+        Some(problem.hints.iter().fold(failure, |failure, hint| failure.hint(hint.as_str())))
+    }
+
+    /// Whether it leaves the cluster as it is, or repairs what is installed.
+    pub fn stays(&self) -> bool {
+        self.preview.steps.iter().all(|step| matches!(step.kind, Kind::Nothing | Kind::Repair))
+    }
+}
+
+/// Plans a change. `sizes` asks registries what every image weighs.
+pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mut dyn Progress) -> Result<Planned, Failure> {
+    let depth = if sizes { Depth::Everything } else { Depth::Objects };
+    let mut planner = Planner { view: Box::pin(ClusterView::open(session, progress)).await?, depth, progress };
+    match change {
+        Change::Install(request) => Box::pin(planner.install(change, request)).await,
+        Change::Upgrade { name, version, channels, grant, crd_safety } => {
+            let request = UpgradeRequest { version: version.as_deref(), channels, grant: *grant, crd_safety: *crd_safety };
+            Box::pin(planner.upgrade(change, name, request)).await
+        }
+        Change::Rollback { name, to_revision, force } => Box::pin(planner.rollback(change, name, *to_revision, *force)).await,
+        Change::Uninstall { name, keep_crds, even_if_needed } => {
+            Box::pin(planner.uninstall(change, name, *keep_crds, *even_if_needed)).await
+        }
+        Change::Object { extension, with } => Box::pin(planner.object(change, extension, with)).await,
+    }
+}
+
+/// A plan in the making.
+struct Planner<'s, 'p> {
+    view: ClusterView<'s>,
+    depth: Depth,
+    progress: &'p mut dyn Progress,
+}
+
+impl Planner<'_, '_> {
+    async fn existing(&mut self, name: &str) -> Result<Value, Failure> {
+        let found = self.view.look(&reference(name)).await?;
+        found.ok_or_else(|| {
+            Failure::new(FailureKind::NotFound, format!("clusterextension {name}"), "not found")
+                .hint("mainstay list shows what is installed")
+        })
+    }
+
+    async fn planned(
+        &mut self,
+        change: &Change,
+        extension: &ClusterExtension,
+        writes: Vec<Step>,
+        installer_permissions: Vec<String>,
+        mut path: Vec<PlannedBundle>,
+    ) -> Result<Planned, Failure> {
+        self.advise(change, &mut path).await;
+        let mut shown = Vec::new();
+        for write in &writes {
+            let (target, wanted) = match write {
+                Step::CreateOnce(object) | Step::Create(object) | Step::Apply { object, .. } => {
+                    let target = ObjectRef::of(object).map_err(|error| Failure::failed("plan", &error))?;
+                    (target, object.clone())
+                }
+                Step::Patch { object, patch: Patch::Merge(patch), .. } => (object.clone(), patch.clone()),
+                // A plan writes nothing else.
+                _ => continue,
+            };
+            let live = self.view.look(&target).await?;
+            shown.push(match (write, &live) {
+                (Step::CreateOnce(_), Some(_)) => written(&target, &Value::Object(serde_json::Map::new()), live.as_ref()),
+                _ => written(&target, &wanted, live.as_ref()),
+            });
+        }
+        let applicable = path.iter().all(|bundle| bundle.step.problem.is_none());
+        let objects = objects(path.last().and_then(|bundle| bundle.plan.record.as_ref()));
+        let steps = path.iter().map(|bundle| bundle.step.clone()).collect();
+        let preview = Preview {
+            subject: change.extension().to_owned(),
+            applicable,
+            writes: shown,
+            installer_rights: installer_permissions,
+            steps,
+            ..Preview::default()
+        };
+        Ok(Planned {
+            change: change.clone(),
+            preview,
+            writes,
+            path: path.into_iter().map(|bundle| bundle.plan.steps).collect(),
+            objects,
+            account: (extension.spec.namespace.clone(), account_name(extension).to_owned()),
+            revisions: self.view.revisions(),
+            choices: Vec::new(),
+            notes: self.view.notes.clone(),
+            rollback: None,
+        })
+    }
+}
+
+/// A server-side apply that takes what others own.
+fn apply_step(object: Value) -> Step {
+    Step::Apply { object, force: true, expect: Expect::default() }
+}
+
+fn merged(mut live: Value, patch: &Value) -> Value {
+    merge_patch(&mut live, patch);
+    live
+}
+
+fn read(object: &Value) -> Result<ClusterExtension, Failure> {
+    serde_json::from_value(object.clone()).map_err(|error| Failure::failed("clusterextension", &error))
+}

@@ -1,0 +1,291 @@
+//! Rollback: back to an earlier bundle, with a verdict first (MS-RB-01).
+//!
+//! What is written changes the extension's spec and grants permissions; the cluster does the rest, as for any other change.
+
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mainstay_api::olm_v1::{ClusterExtension, Enforcement, NAME_LABEL};
+use mainstay_bundle::rights::{Grant, manifests, missing};
+use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_lifecycle::Instances;
+use mainstay_lifecycle::live::INSTANCES_READ;
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::revision::{History, Revision};
+use mainstay_lifecycle::rollback::{Class, Question, Verdict, concerned, judge};
+use mainstay_objects::{Expect, Step};
+use mainstay_olm_v1_core::extension::plan;
+use mainstay_rbac::{PolicyIndex, UserInfo};
+use mainstay_resolver::{Request, UpgradeConstraintPolicy};
+use serde_json::{Value, json};
+
+use crate::apply::{execute, patch_extension, settle};
+use crate::bundles::{self, Chosen};
+use crate::catalogs::only;
+use crate::extensions;
+use crate::failure::not_written;
+use crate::plan::installer::{Granted, labelled};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::settings::Settings;
+
+pub use verdict::RollbackVerdict;
+use verdict::reasons;
+
+/// The bundle that a rollback leads to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Destination {
+    /// The bundle that was installed before.
+    #[default]
+    Previous,
+    /// That of a revision of the history.
+    Revision(u32),
+    /// That of a version, in the history or not.
+    Version(String),
+}
+
+/// A rollback that was planned.
+pub struct RollbackPlan {
+    /// The extension before.
+    extension: ClusterExtension,
+    /// Whether it can be done, and what it would lose.
+    pub verdict: RollbackVerdict,
+    /// Permissions that the installer's account gets in addition.
+    pub gained: Vec<Grant>,
+    granted: Option<Granted>,
+}
+
+/// Plans a rollback: reads the history, pulls the older bundle and looks at CRDs and custom resources.
+pub async fn plan(
+    session: &Session,
+    extension: &ClusterExtension,
+    to: &Destination,
+    progress: &mut dyn Progress,
+) -> Result<RollbackPlan, Failure> {
+    let name = extension.metadata.name.as_deref().unwrap_or_default();
+    let history = extensions::history(session, extension).await?;
+    let Some(installed) = history.installed() else {
+        return Err(Failure::new(FailureKind::Impossible, format!("clusterextension {name}"), "nothing is installed")
+            .hint(format!("mainstay describe {name} shows why")));
+    };
+    let (version, revision) = target(name, to, &history, installed)?;
+    let granted = Granted::read(session, extension).await?;
+    let verdict = look(session, extension, installed, version, revision, granted.is_some(), progress).await?;
+    let needed = |granted: &Granted| missing(&granted.grants, &bundles::permissions(&verdict.objects, name));
+    let gained = granted.as_ref().map(needed).unwrap_or_default();
+    Ok(RollbackPlan { extension: extension.clone(), verdict, gained, granted })
+}
+
+impl RollbackPlan {
+    /// Why it is not done; what is unsafe is done only if that is said.
+    pub fn refusal(&self, force: bool) -> Option<Failure> {
+        let RollbackVerdict { from, to, verdict, .. } = &self.verdict;
+        let refusal = |problem: String| {
+            let subject = format!("clusterextension {}", self.extension.metadata.name.as_deref().unwrap_or_default());
+            let failure = Failure::new(FailureKind::Impossible, subject, problem);
+            verdict.risks.iter().fold(failure, |failure, risk| failure.because(risk.to_string()))
+        };
+        match verdict.verdict {
+            Class::Impossible => Some(refusal(format!("{from} cannot be rolled back to {to}"))),
+            Class::Unsafe if !force => {
+                let failure = refusal(format!("rolling back from {from} to {to} is unsafe; nothing was changed"));
+                Some(failure.hint("--force does it all the same; a backup of what is named above comes first"))
+            }
+            Class::Safe | Class::Unsafe => None,
+        }
+    }
+
+    /// Whether the preflight of CRDs is off for this change, because it would refuse it.
+    pub fn sets_preflight_aside(&self) -> bool {
+        !self.verdict.verdict.preflight.is_empty() && enforcement(&self.extension) == Enforcement::Strict
+    }
+}
+
+/// Carries out a rollback and waits for the cluster, `timeout` at most; gives the extension afterwards.
+pub async fn carry_out(
+    session: &Session,
+    plan: &RollbackPlan,
+    timeout: Duration,
+    progress: &mut dyn Progress,
+) -> Result<ClusterExtension, Failure> {
+    let RollbackPlan { extension, verdict, gained, granted } = plan;
+    let name = extension.metadata.name.as_deref().unwrap_or_default();
+    if let Some(granted) = granted.as_ref().filter(|_| !gained.is_empty()) {
+        let all: Vec<Grant> = granted.grants.iter().chain(gained).cloned().collect();
+        for object in manifests(&all, &granted.installer) {
+            execute(session, &Step::Apply { object: labelled(object, name), force: true, expect: Expect::default() }).await?;
+        }
+    }
+    let preflight_off = plan.sets_preflight_aside();
+    let mut patch = json!({"spec": {"source": {"catalog": {"version": verdict.version, "upgradeConstraintPolicy": "SelfCertified"}}}});
+    if preflight_off {
+        patch["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
+    }
+    patch_extension(session, name, &patch).await?;
+    let settled = settle(session, name, &verdict.to, &verdict.objects, timeout, progress).await;
+    let after = settled.map_err(|failure| {
+        let failure = failure.hint(format!("{} undoes it", restore_command(extension)));
+        if preflight_off { failure.hint("spec.install.preflight.crdUpgradeSafety.enforcement is None until that") } else { failure }
+    })?;
+    if !preflight_off {
+        return Ok(after);
+    }
+    // Later changes are looked at again.
+    let before = extension.spec.install.as_ref().map_or(Ok(Value::Null), serde_json::to_value);
+    let before = before.map_err(|error| Failure::failed(format!("clusterextension {name}"), &error))?;
+    patch_extension(session, name, &json!({"spec": {"install": before}})).await
+}
+
+/// Which version, and the revision of it if there is one.
+fn target<'h>(name: &str, to: &Destination, history: &'h History, installed: &Revision) -> Result<(String, Option<&'h Revision>), Failure> {
+    let subject = format!("clusterextension {name}");
+    let hint = format!("mainstay history {name} shows the revisions");
+    let was_deployed = |revision: &&Revision| revision.was_deployed();
+    let found = match to {
+        Destination::Revision(number) => {
+            let found = history.revisions.iter().find(|revision| revision.number == *number);
+            let Some(found) = found else {
+                return Err(Failure::new(FailureKind::NotFound, subject, format!("there is no revision {number}")).hint(hint));
+            };
+            if !was_deployed(&found) {
+                let problem = format!("revision {number} is {} and was never deployed", found.state.as_str());
+                return Err(Failure::new(FailureKind::Impossible, subject, problem).hint(hint));
+            }
+            found
+        }
+        Destination::Version(version) => {
+            let found = history.revisions.iter().rev().filter(was_deployed).find(|revision| revision.record.bundle.version == *version);
+            match found {
+                Some(found) => found,
+                None => return Ok((version.clone(), None)),
+            }
+        }
+        Destination::Previous => {
+            let earlier = history.revisions.iter().rev().filter(|revision| revision.number < installed.number).filter(was_deployed);
+            let mut other = earlier.filter(|revision| revision.record.bundle.name != installed.record.bundle.name);
+            let none = || Failure::new(FailureKind::Impossible, subject.clone(), "there is no earlier bundle to go back to");
+            other.next().ok_or_else(|| none().hint(hint.clone()))?
+        }
+    };
+    if found.record.bundle == installed.record.bundle {
+        let problem = format!("{} is what is installed", found.record.bundle.name);
+        return Err(Failure::new(FailureKind::Impossible, subject, problem).hint(hint));
+    }
+    Ok((found.record.bundle.version.clone(), Some(found)))
+}
+
+/// Gathers what the verdict rests on, and makes it.
+async fn look(
+    session: &Session,
+    extension: &ClusterExtension,
+    installed: &Revision,
+    version: String,
+    revision: Option<&Revision>,
+    ours: bool,
+    progress: &mut dyn Progress,
+) -> Result<RollbackVerdict, Failure> {
+    let from = installed.record.bundle.name.clone();
+    let wanted_name = revision.map(|revision| revision.record.bundle.name.clone());
+    let named = wanted_name.clone().unwrap_or_else(|| format!("{} {version}", extensions::package(extension)));
+    let unavailable = |problem: &str| RollbackVerdict {
+        from: from.clone(),
+        to: named.clone(),
+        version: version.clone(),
+        verdict: Verdict::unavailable(&named, problem),
+        reasons: Vec::new(),
+        objects: Vec::new(),
+    };
+    let chosen = match choose(session, extension, &version, progress).await {
+        Ok(chosen) => chosen,
+        // No catalog has it, or its image is gone.
+        Err(failure) => return Ok(unavailable(&failure.to_line())),
+    };
+    let choice = &chosen.resolution.choice;
+    if let Some(wanted) = wanted_name.filter(|wanted| *wanted != choice.bundle) {
+        return Ok(unavailable(&format!("the catalogs offer {} as {version} instead of {wanted}", choice.bundle)));
+    }
+    let settings = Settings::read(session).await;
+    let (namespace, watched) = (&extension.spec.namespace, extensions::watch_namespace(extension));
+    let objects = bundles::rendered(&chosen.bundle, namespace, watched, settings.gates.certificates())?;
+    progress.doing("look at CRDs and custom resources");
+    let from_objects = &installed.record.objects;
+    let mut definitions = BTreeMap::new();
+    for crd in from_objects.iter().chain(&objects).filter(|object| object["kind"] == "CustomResourceDefinition") {
+        let place = object::place(crd);
+        if let Some(live) = session.writer.get(&place).await.map_err(|error| not_written(&error))? {
+            definitions.insert(place.name, live);
+        }
+    }
+    let mut instances = BTreeMap::new();
+    for (crd, kind) in concerned(from_objects, &objects, &definitions) {
+        let found = session.writer.list(&mainstay_apply::gvk(&kind), INSTANCES_READ).await;
+        instances.insert(crd, found.map_or_else(|error| Instances::Unreadable(error.to_string()), Instances::Known));
+    }
+    let lacking = if ours { Vec::new() } else { lacking(session, extension, &objects).await? };
+    let verdict =
+        judge(&Question { from: from_objects, to: &objects, definitions: &definitions, instances: &instances, lacking: &lacking });
+    let reasons = if verdict.verdict == Class::Safe { reasons(&objects, &definitions, &instances) } else { Vec::new() };
+    Ok(RollbackVerdict { from, to: choice.bundle.clone(), version, verdict, reasons, objects })
+}
+
+async fn choose(session: &Session, extension: &ClusterExtension, version: &str, progress: &mut dyn Progress) -> Result<Chosen, Failure> {
+    let catalog = extension.spec.source.catalog.as_ref();
+    let named = catalog.and_then(|catalog| catalog.selector.as_ref()).and_then(|selector| selector.match_labels.get(NAME_LABEL));
+    let request = Request {
+        package: extensions::package(extension).to_owned(),
+        channels: catalog.iter().flat_map(|catalog| &catalog.channels).map(|channel| channel.0.clone()).collect(),
+        version: Some(version.to_owned()),
+        selector: only(named.map(String::as_str)),
+        policy: UpgradeConstraintPolicy::SelfCertified,
+        installed: extensions::installed(extension),
+    };
+    bundles::choose(session, &request, progress).await
+}
+
+/// What an account that install did not make lacks for the older bundle.
+async fn lacking(session: &Session, extension: &ClusterExtension, objects: &[Value]) -> Result<Vec<String>, Failure> {
+    /// More roles than any cluster has.
+    const MOST: usize = 50_000;
+    let Some(account) = extension.spec.service_account.as_ref().and_then(|account| account.name.as_deref()) else {
+        return Ok(Vec::new());
+    };
+    let mut policy = PolicyIndex::default();
+    for kind in ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"] {
+        let gvk = kube::api::GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
+        for object in session.writer.list(&gvk, MOST).await.map_err(|error| not_written(&error))? {
+            policy.apply(&object).map_err(|error| Failure::failed(kind.to_lowercase(), &error))?;
+        }
+    }
+    let user = UserInfo::service_account(&extension.spec.namespace, account);
+    let name = extension.metadata.name.as_deref().unwrap_or_default();
+    Ok(plan::lacking(&policy, &user, name, objects).lines())
+}
+
+fn enforcement(extension: &ClusterExtension) -> Enforcement {
+    let preflight = extension.spec.install.as_ref().and_then(|install| install.preflight.as_ref());
+    preflight.map_or(Enforcement::Strict, |preflight| preflight.crd_upgrade_safety.enforcement)
+}
+
+/// The command that puts the extension's spec back as it was before.
+pub fn restore_command(extension: &ClusterExtension) -> String {
+    let name = extension.metadata.name.as_deref().unwrap_or_default();
+    let catalog = extension.spec.source.catalog.as_ref();
+    let version = catalog.and_then(|catalog| catalog.version.clone());
+    let policy = catalog.map(|catalog| json!(catalog.upgrade_constraint_policy)).unwrap_or_default();
+    let mut spec = json!({"source": {"catalog": {"version": version, "upgradeConstraintPolicy": policy}}});
+    if enforcement(extension) == Enforcement::Strict {
+        spec["install"] = Value::Null;
+    }
+    patching(name, &json!({"spec": spec}))
+}
+
+/// The command after which update edges lead again.
+pub fn follow_command(name: &str) -> String {
+    patching(name, &json!({"spec": {"source": {"catalog": {"version": null, "upgradeConstraintPolicy": "CatalogProvided"}}}}))
+}
+
+fn patching(name: &str, patch: &Value) -> String {
+    format!("kubectl patch clusterextension {name} --type merge -p '{patch}'")
+}

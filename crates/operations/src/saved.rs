@@ -1,0 +1,135 @@
+//! Plans in files (MS-PLAN-02): what was asked, what was shown, and the revision of every fact it rests on, with a digest of all of it.
+
+use std::path::Path;
+
+use mainstay_diagnostics::{Failure, FailureKind};
+use mainstay_lifecycle::preview::{FactRevision, Preview, Step, moved};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::change::Change;
+use crate::plan::{Planned, plan};
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// The form of the file.
+const FORMAT: &str = "mainstay.dev/plan/v1";
+/// The largest file that is read.
+const BYTES: u64 = 64 << 20;
+
+/// A file with plans.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedPlans {
+    /// `mainstay.dev/plan/v1`.
+    pub format: String,
+    /// The digest of the plans; a file that was changed by hand has another.
+    pub digest: String,
+    /// One or several.
+    pub plans: Vec<SavedPlan>,
+}
+
+/// A plan in a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedPlan {
+    /// What was asked.
+    pub change: Change,
+    /// What was shown.
+    pub preview: Preview,
+    /// What it rests on.
+    pub revisions: Vec<FactRevision>,
+}
+
+impl SavedPlans {
+    /// The plans, ready to be written.
+    pub fn of(planned: &[Planned]) -> Result<Self, Failure> {
+        let plans: Vec<SavedPlan> = planned
+            .iter()
+            .map(|one| SavedPlan { change: one.change.clone(), preview: one.preview.clone(), revisions: one.revisions.clone() })
+            .collect();
+        Ok(Self { format: FORMAT.to_owned(), digest: digest(&plans)?, plans })
+    }
+
+    /// Writes the file.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        let subject = || format!("plan {}", path.display());
+        let text = serde_json::to_string_pretty(self).map_err(|error| Failure::failed(subject(), &error))?;
+        // A plan shows what Secrets hold.
+        mainstay_apiserver::access::write_private(path, (text + "\n").as_bytes()).map_err(|error| Failure::failed(subject(), &error))
+    }
+
+    /// Reads a file; one that is not as it was written is refused.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let subject = || format!("plan {}", path.display());
+        let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed(subject(), error);
+        let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Failure::new(FailureKind::NotFound, subject(), "no such file or directory"),
+            _ => failed(&error),
+        })?;
+        if metadata.len() > BYTES {
+            return Err(Failure::new(FailureKind::Failed, subject(), format!("has more than {BYTES} bytes")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        let format = value["format"].as_str().unwrap_or_default();
+        if format != FORMAT {
+            return Err(Failure::new(
+                FailureKind::Failed,
+                subject(),
+                format!("is no saved plan: its format is {format:?}, not {FORMAT:?}"),
+            )
+            .hint("mainstay plan ... --out FILE writes one"));
+        }
+        let saved: Self = serde_json::from_value(value).map_err(|error| failed(&error))?;
+        if digest(&saved.plans)? != saved.digest {
+            return Err(Failure::new(FailureKind::Impossible, subject(), "was changed after it was written; its digest does not fit")
+                .hint("mainstay plan ... --out FILE makes a new one"));
+        }
+        Ok(saved)
+    }
+}
+
+fn digest(plans: &[SavedPlan]) -> Result<String, Failure> {
+    let text = serde_json::to_value(plans).map_err(|error| Failure::failed("plan", &error))?.to_string();
+    Ok(Sha256::digest(text.as_bytes()).iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}")))
+}
+
+impl SavedPlan {
+    /// Plans the change again from the cluster as it is; a failure of `subject`, the file, if anything that the saved plan rests on is
+    /// otherwise than it was, or if the change cannot be applied.
+    pub async fn renewed(&self, session: &Session, subject: &str, progress: &mut dyn Progress) -> Result<Planned, Failure> {
+        let moved = || Failure::new(FailureKind::Impossible, subject, "the world has moved on since it was saved; nothing was done");
+        let hint = "mainstay plan makes a new one";
+        let now = match plan(session, &self.change, false, progress).await {
+            Ok(now) => now,
+            // What was there when it was planned is not, or the other way round.
+            Err(failure) => return Err(moved().because(failure.to_line()).hint(hint)),
+        };
+        let differences = self.differences(&now);
+        if !differences.is_empty() {
+            return Err(differences.into_iter().fold(moved(), Failure::because).hint(hint));
+        }
+        match now.refusal() {
+            Some(refusal) => Err(refusal),
+            None => Ok(now),
+        }
+    }
+
+    /// What moved since the plan was saved, one line a fact; nothing if the plan still is the plan.
+    fn differences(&self, now: &Planned) -> Vec<String> {
+        let mut lines = moved(&self.revisions, &now.revisions);
+        if lines.is_empty() {
+            // All facts are as they were, so the plan is, unless this program decides otherwise than the one that saved it.
+            let told = |preview: &Preview| preview.steps.iter().map(essence).collect::<Vec<_>>();
+            if told(&self.preview) != told(&now.preview) {
+                lines.push("the plan: this version of mainstay decides otherwise than the one that saved it".to_owned());
+            }
+        }
+        lines
+    }
+}
+
+/// A step without what is looked at for people alone.
+fn essence(step: &Step) -> Step {
+    Step { images: Vec::new(), verification: Vec::new(), warnings: Vec::new(), custom_resource_definitions: Vec::new(), ..step.clone() }
+}

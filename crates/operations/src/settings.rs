@@ -1,0 +1,228 @@
+//! How the controller of the cluster is set: what a plan has to take from it, because the same bundle comes to something else with other
+//! feature gates. Read from the Deployment that runs it, or from what `mainstay up` says of itself; what cannot be read is assumed, and
+//! said.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use mainstay_olm_v1::manifests::{COMBINED, OPERATOR_CONTROLLER};
+use mainstay_olm_v1_core::gates::{FeatureGates, GateError, Profile};
+use serde_json::{Value, json};
+
+use crate::failure::refused;
+use crate::session::Session;
+
+/// The namespace of the controllers, unless they are told another.
+pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
+/// The ConfigMap in which `mainstay up` says how its own controllers are set.
+pub const PUBLISHED: &str = "mainstay-up";
+const GATES: &str = "feature-gates";
+/// Where it is usually deployed; asked where Deployments cannot be listed everywhere.
+const NAMESPACES: [&str; 2] = [SYSTEM_NAMESPACE, "openshift-operator-controller"];
+
+/// What a plan takes from the controller's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Its feature gates.
+    pub gates: FeatureGates,
+    /// Whether it installs as itself (OLM1-API-07).
+    pub own_account: bool,
+    /// Where it keeps its records.
+    pub system_namespace: String,
+    /// The account that it is: namespace and name.
+    pub controller: (String, String),
+    /// Whose settings these are: `Deployment olmv1-system/operator-controller-controller-manager`; nothing where they are assumed.
+    pub of: Option<String>,
+    /// What was assumed, and why.
+    pub notes: Vec<String>,
+}
+
+impl Settings {
+    fn defaults(profile: Profile) -> Self {
+        Self {
+            gates: FeatureGates::defaults(profile),
+            own_account: false,
+            system_namespace: SYSTEM_NAMESPACE.to_owned(),
+            controller: (SYSTEM_NAMESPACE.to_owned(), OPERATOR_CONTROLLER.to_owned()),
+            of: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// As a fact that a plan rests on.
+    pub fn fact(&self) -> String {
+        let own = if self.own_account { ", installs as itself" } else { "" };
+        let of = self.of.as_deref().unwrap_or("assumed");
+        format!("{} ({of}{own})", self.gates)
+    }
+
+    /// Those of the cluster, as far as this user may read them.
+    pub async fn read(session: &Session) -> Self {
+        let mut problems = Vec::new();
+        let found = match deployments(session).await {
+            Ok(found) => found,
+            Err(problem) => {
+                problems.push(problem);
+                Vec::new()
+            }
+        };
+        if let Some(settings) = chosen(&found) {
+            return settings;
+        }
+        let api: Api<ConfigMap> = Api::namespaced(session.client.clone(), SYSTEM_NAMESPACE);
+        match api.get_opt(PUBLISHED).await {
+            Ok(Some(published)) => return of_up(&published),
+            Ok(None) => {}
+            Err(error) => problems.push(refused(format!("configmap {SYSTEM_NAMESPACE}/{PUBLISHED}"), &error).to_line()),
+        }
+        assumed(&problems)
+    }
+}
+
+/// What `mainstay up` publishes of itself.
+pub fn published(gates: &FeatureGates) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PUBLISHED, "namespace": SYSTEM_NAMESPACE},
+        "data": {GATES: gates.to_string()}})
+}
+
+fn of_up(published: &ConfigMap) -> Settings {
+    let given = published.data.as_ref().and_then(|data| data.get(GATES)).map(String::as_str).unwrap_or_default();
+    let mut settings = Settings { of: Some("mainstay up".to_owned()), ..Settings::defaults(Profile::Up) };
+    settings.gates = lenient(Profile::Up, given, &mut settings.notes);
+    settings
+}
+
+fn assumed(problems: &[String]) -> Settings {
+    let why = if problems.is_empty() { "no Deployment of operator-controller was found".to_owned() } else { problems.join("; ") };
+    let settings = Settings::defaults(Profile::Up);
+    let note = format!("the feature gates of operator-controller are not known ({why}); assumed: {}", settings.gates);
+    Settings { notes: vec![note], ..settings }
+}
+
+async fn deployments(session: &Session) -> Result<Vec<Deployment>, String> {
+    let everywhere: Api<Deployment> = Api::all(session.client.clone());
+    let mut found = Vec::new();
+    for name in [OPERATOR_CONTROLLER, COMBINED] {
+        let named = ListParams::default().fields(&format!("metadata.name={name}"));
+        match everywhere.list(&named).await {
+            Ok(list) => found.extend(list.items),
+            Err(kube::Error::Api(status)) if status.code == 403 => return usual(session).await,
+            Err(error) => return Err(refused("deployments", &error).to_line()),
+        }
+    }
+    Ok(found)
+}
+
+/// Those of the usual namespaces, for users who may not look everywhere.
+async fn usual(session: &Session) -> Result<Vec<Deployment>, String> {
+    let mut found = Vec::new();
+    for namespace in NAMESPACES {
+        let api: Api<Deployment> = Api::namespaced(session.client.clone(), namespace);
+        for name in [OPERATOR_CONTROLLER, COMBINED] {
+            let got = api.get_opt(name).await.map_err(|error| refused(format!("deployment {namespace}/{name}"), &error).to_line())?;
+            found.extend(got);
+        }
+    }
+    Ok(found)
+}
+
+/// The settings of the Deployment that runs; with several, of the first, and that is said.
+fn chosen(found: &[Deployment]) -> Option<Settings> {
+    let mut running = found.iter().filter(|one| one.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1) > 0);
+    let first = running.next()?;
+    let title = |one: &Deployment| format!("Deployment {}/{}", one.namespace().unwrap_or_default(), one.name_any());
+    let mut settings =
+        Settings { of: Some(title(first)), system_namespace: first.namespace().unwrap_or_default(), ..Settings::defaults(Profile::Run) };
+    let pod = first.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let account = pod.and_then(|pod| pod.service_account_name.clone()).unwrap_or_else(|| "default".to_owned());
+    settings.controller = (first.namespace().unwrap_or_default(), account);
+    let others: Vec<String> = running.map(title).collect();
+    if !others.is_empty() {
+        settings.notes.push(format!("the settings are those of {}; there is {} besides", title(first), others.join(", ")));
+    }
+    let containers = pod.map(|pod| pod.containers.as_slice());
+    let mut words = containers.into_iter().flatten().flat_map(|one| one.command.iter().chain(&one.args).flatten()).map(String::as_str);
+    let mut gates = Vec::new();
+    while let Some(word) = words.next() {
+        let (flag, given) = word.split_once('=').map_or((word, None), |(flag, value)| (flag, Some(value)));
+        match flag.trim_start_matches('-') {
+            "feature-gates" => gates.extend(given.or_else(|| words.next())),
+            "system-namespace" => {
+                if let Some(namespace) = given.or_else(|| words.next()) {
+                    namespace.clone_into(&mut settings.system_namespace);
+                }
+            }
+            "use-own-service-account" => settings.own_account = given != Some("false"),
+            _ => {}
+        }
+    }
+    settings.gates = lenient(Profile::Run, &gates.join(","), &mut settings.notes);
+    Some(settings)
+}
+
+/// What this program knows of the gates given; another version of the controller may have others.
+fn lenient(profile: Profile, given: &str, notes: &mut Vec<String>) -> FeatureGates {
+    let mut known = Vec::new();
+    for one in given.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+        match FeatureGates::parse(profile, one) {
+            Ok(_) => known.push(one),
+            Err(GateError::Unknown { name }) => notes.push(format!("the feature gate {name} of the controller is not known here")),
+            Err(problem) => notes.push(format!("a feature gate of the controller cannot be read: {problem}")),
+        }
+    }
+    FeatureGates::parse(profile, &known.join(",")).unwrap_or_else(|_| FeatureGates::defaults(profile))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn deployment(namespace: &str, replicas: i32, arguments: &[&str]) -> Deployment {
+        serde_json::from_value(json!({"metadata": {"name": OPERATOR_CONTROLLER, "namespace": namespace},
+            "spec": {"replicas": replicas, "selector": {}, "template": {"spec": {"serviceAccountName": OPERATOR_CONTROLLER, "containers": [
+                {"name": "manager", "command": ["./operator-controller"], "args": arguments}]}}}}))
+        .unwrap()
+    }
+
+    /// MS-PLAN-01: the gates that a plan counts with are those of the controller that will carry it out.
+    #[test]
+    fn the_deployment_says_it() {
+        assert_eq!(chosen(&[]), None);
+        let idle = deployment("old", 0, &["--feature-gates=PreflightPermissions=true"]);
+        let upstream = deployment(
+            "openshift-operator-controller",
+            1,
+            &[
+                "--v=2",
+                "--feature-gates=SingleOwnNamespaceInstallSupport=true,SomethingNew=true",
+                "--feature-gates",
+                "WebhookProviderCertManager=false",
+            ],
+        );
+        let settings = chosen(&[idle.clone(), upstream]).unwrap();
+        let on: Vec<_> = settings.gates.states().filter(|(_, on, _)| *on).map(|(name, ..)| name).collect();
+        assert_eq!(on, ["SingleOwnNamespaceInstallSupport", "WebhookProviderOpenshiftServiceCA"]);
+        assert_eq!(settings.notes, ["the feature gate SomethingNew of the controller is not known here"]);
+        assert_eq!((settings.own_account, settings.system_namespace.as_str()), (false, "openshift-operator-controller"));
+        assert_eq!(settings.controller, ("openshift-operator-controller".to_owned(), OPERATOR_CONTROLLER.to_owned()));
+        let ours = deployment("olm", 2, &["run", "olm-v1", "--system-namespace=records", "--use-own-service-account"]);
+        let settings = chosen(&[ours.clone(), idle]).unwrap();
+        assert_eq!((settings.own_account, settings.system_namespace.as_str(), settings.notes.len()), (true, "records", 0));
+        assert_eq!(chosen(&[ours.clone(), ours]).unwrap().notes.len(), 1);
+    }
+
+    /// MS-PLAN-01: `mainstay up` says its gates itself; otherwise the plan says what it assumes.
+    #[test]
+    fn nobody_says_it() {
+        let gates = FeatureGates::parse(Profile::Up, "PreflightPermissions=false").unwrap();
+        let told: ConfigMap = serde_json::from_value(published(&gates)).unwrap();
+        let settings = of_up(&told);
+        assert!(!settings.gates.on("PreflightPermissions") && settings.gates.on("SingleOwnNamespaceInstallSupport"));
+        assert!(settings.fact().ends_with("(mainstay up)"), "{}", settings.fact());
+        let settings = assumed(&["deployments is forbidden".to_owned()]);
+        assert!(settings.notes[0].contains("(deployments is forbidden); assumed: APIV1MetasHandler=true"), "{:?}", settings.notes);
+        assert!(settings.fact().ends_with("(assumed)"));
+    }
+}

@@ -1,0 +1,80 @@
+//! What the cluster says of its simulated nodes: the labels of its nodes, and the ConfigMap that `mainstay up` writes about webhooks.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::{Api, GroupVersionKind, ListParams};
+use mainstay_apiserver::remote::LocalService;
+use mainstay_diagnostics::Failure;
+use mainstay_olm_v1_core::extension::webhooks::Simulation;
+use mainstay_workloads::node::object::SIMULATED;
+use serde_json::{Value, json};
+
+use crate::failure::{not_written, refused};
+use crate::session::Session;
+
+/// Where `mainstay up` says which webhooks are answered.
+const PUBLISHED: (&str, &str) = ("kube-system", "mainstay-up-webhooks");
+const LOCAL_SERVICES: &str = "local-services";
+/// Configurations of one kind that are read.
+const MOST: usize = 1_000;
+const PASSES_OVER: &str = "skip-simulated-webhooks";
+
+/// What `mainstay up` publishes of the webhooks whose pods are simulated.
+pub fn published(local: &[LocalService], passes_over: bool) -> Value {
+    let services: Vec<String> = local.iter().map(|service| format!("{}/{}", service.namespace, service.name)).collect();
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PUBLISHED.1, "namespace": PUBLISHED.0},
+        "data": {LOCAL_SERVICES: services.join(","), PASSES_OVER: passes_over.to_string()}})
+}
+
+fn of_published(everywhere: bool, published: &ConfigMap) -> Simulation {
+    let text = |key: &str| published.data.as_ref().and_then(|data| data.get(key)).map(String::as_str).unwrap_or_default();
+    Simulation {
+        everywhere,
+        passes_over: text(PASSES_OVER) == "true",
+        local_services: text(LOCAL_SERVICES).split(',').filter(|service| !service.is_empty()).map(str::to_owned).collect(),
+    }
+}
+
+/// What the cluster says. A cluster that says nothing of webhooks simulates nothing that is known here.
+pub async fn read(session: &Session) -> Result<Simulation, Failure> {
+    let nodes: Api<Node> = Api::all(session.client.clone());
+    let some = async |labels: String| {
+        let found = nodes.list(&ListParams::default().labels(&labels).limit(1)).await.map_err(|error| refused("nodes", &error))?;
+        Ok::<_, Failure>(!found.items.is_empty())
+    };
+    if !some(format!("{SIMULATED}=true")).await? {
+        return Ok(Simulation::default());
+    }
+    let everywhere = !some(format!("{SIMULATED}!=true")).await?;
+    let (namespace, name) = PUBLISHED;
+    let maps: Api<ConfigMap> = Api::namespaced(session.client.clone(), namespace);
+    let found = maps.get_opt(name).await.map_err(|error| refused(format!("configmap {namespace}/{name}"), &error))?;
+    Ok(found.map(|published| of_published(everywhere, &published)).unwrap_or_default())
+}
+
+/// The webhook configurations of the cluster.
+pub async fn configurations(session: &Session) -> Result<Vec<Value>, Failure> {
+    let mut found = Vec::new();
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        found.extend(session.writer.list(&gvk, MOST).await.map_err(|error| not_written(&error))?);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// KAPI-WL-06, MS-PLAN-01: what is published of webhooks is read back.
+    #[test]
+    fn webhooks_are_published() {
+        let read = |local: &[&str], passes_over| {
+            let local: Vec<LocalService> = local.iter().map(|text| text.parse().unwrap()).collect();
+            of_published(true, &serde_json::from_value(published(&local, passes_over)).unwrap())
+        };
+        assert_eq!(read(&[], false), Simulation { everywhere: true, ..Simulation::default() });
+        let told = read(&["a/b=127.0.0.1:1", "c/d=127.0.0.1:2"], true);
+        assert_eq!(told, Simulation { everywhere: true, passes_over: true, local_services: vec!["a/b".into(), "c/d".into()] });
+    }
+}

@@ -1,0 +1,250 @@
+//! Each step sent to the server as a dry run, as whoever will carry it out (MS-PLAN-03).
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use mainstay_apply::{Reason, WriteError, Writer};
+use mainstay_diagnostics::chain;
+use mainstay_lifecycle::change::{Operation as How, PlannedStep as ClusterStep};
+use mainstay_lifecycle::preview::Verification;
+use mainstay_objects::{ObjectRef, Propagation, Step};
+use mainstay_olm_v1_core::extension::FIELD_MANAGER;
+use mainstay_runtime::Kinds;
+
+use crate::change::Change;
+use crate::failure::refused;
+use crate::plan::Planned;
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// How long the token lives, in seconds; less than ten minutes the API does not give.
+const LIFE: i64 = 600;
+
+/// Sends each step as a dry run and adds what the server said, also to what is written as this user. Every step is asked against the cluster as it is: where
+/// a step rests on what one before it makes or deletes, that is said object by object.
+pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut dyn Progress) {
+    progress.doing("dry run");
+    planned.preview.verification = writes(session, &planned.writes).await;
+    let (writer, asked_as) = acting(session, planned).await;
+    let writer = writer.dry();
+    let grants = !planned.preview.installer_rights.is_empty();
+    for (index, (steps, shown)) in planned.path.iter().zip(&mut planned.preview.steps).enumerate() {
+        let around = Around { now: steps, before: &planned.path[..index] };
+        for step in steps.iter().filter(|step| step.operation != How::Wait) {
+            let title = format!("{} {}", word(step), step.target);
+            if let Some(answer) = around.unaskable(step) {
+                shown.verification.push(Verification { step: title, asked_as: asked_as.clone(), accepted: None, answer });
+                continue;
+            }
+            let mut verified = asked(&writer, step, title.clone(), &asked_as, &around).await;
+            // What the account may do only when the plan is applied; admission can be asked all the same.
+            let user = if verified.refused_for_rights && grants {
+                Some("you (the account gets the right with this plan)")
+            } else if around.binds_what_is_made(step) && verified.answer.accepted != Some(true) {
+                Some("you (what it binds is made by an earlier step, so the server cannot tell whether the account may)")
+            } else {
+                None
+            };
+            if let Some(user) = user {
+                verified = asked(&session.writer.dry(), step, title, user, &around).await;
+            }
+            shown.verification.push(verified.answer);
+        }
+    }
+    let answers = planned.preview.verification.iter().chain(planned.preview.steps.iter().flat_map(|step| &step.verification));
+    planned.preview.applicable &= answers.into_iter().all(|verified| verified.accepted != Some(false));
+}
+
+/// What the command itself writes, as its user.
+async fn writes(session: &Session, all: &[Step]) -> Vec<Verification> {
+    let writer = session.writer.dry();
+    let mut verified = Vec::new();
+    let makes_namespace = |name: &str| {
+        all.iter()
+            .any(|step| matches!(step, Step::CreateOnce(object) if object["kind"] == "Namespace" && object["metadata"]["name"] == name))
+    };
+    for step in all {
+        let (object, outcome) = match step {
+            Step::CreateOnce(object) => match writer.create(object).await {
+                Err(WriteError::Refused { reason: Reason::AlreadyExists, .. }) => continue,
+                outcome => (object, outcome.map(drop)),
+            },
+            Step::Create(object) => (object, writer.create(object).await.map(drop)),
+            Step::Apply { object, force, expect } => (object, writer.apply(object, *force, expect).await.map(drop)),
+            Step::Patch { object: target, subresource, patch } => {
+                let outcome = writer.patch(target, subresource, patch).await.map(drop);
+                verified.push(written(format!("patch {target}"), outcome.err().as_ref(), false));
+                continue;
+            }
+            // A plan writes nothing else.
+            _ => continue,
+        };
+        let title = match ObjectRef::of(object) {
+            Ok(target) => format!("write {target}"),
+            Err(error) => format!("write an object: {error}"),
+        };
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let binds = object["kind"].as_str().is_some_and(|kind| kind.ends_with("RoleBinding"));
+        let waits = (binds || makes_namespace(namespace)) && outcome.as_ref().is_err_and(WriteError::is_not_found);
+        verified.push(written(title, outcome.err().as_ref(), waits));
+    }
+    verified
+}
+
+fn written(step: String, error: Option<&WriteError>, waits: bool) -> Verification {
+    let said = error.map(|error| chain(error)).unwrap_or_default();
+    let answer = if waits { format!("it needs what is written before it, which a dry run does not do: {said}") } else { said };
+    Verification { step, asked_as: "you".to_owned(), accepted: (!waits).then_some(error.is_none()), answer }
+}
+
+/// Who asks: the account where it exists and its token can be had, else the user, and why.
+async fn acting(session: &Session, planned: &Planned) -> (Writer, String) {
+    let (namespace, name) = &planned.account;
+    let user = |why: String| (session.writer.clone(), format!("you ({why})"));
+    if matches!(planned.change, Change::Uninstall { .. }) {
+        return user("the garbage collector deletes".to_owned());
+    }
+    let api: Api<ServiceAccount> = Api::namespaced(session.client.clone(), namespace);
+    match api.get_opt(name).await {
+        Ok(Some(_)) => {}
+        Ok(None) => return user(format!("service account {namespace}/{name} does not exist yet")),
+        Err(error) => return user(format!("service account {namespace}/{name} cannot be looked at: {}", refused("", &error).to_line())),
+    }
+    let request = TokenRequest {
+        spec: TokenRequestSpec { expiration_seconds: Some(LIFE), ..TokenRequestSpec::default() },
+        ..TokenRequest::default()
+    };
+    let token = match api.create_token_request(name, &PostParams::default(), &request).await {
+        Ok(answer) => answer.status.map(|status| status.token).unwrap_or_default(),
+        Err(error) => return user(format!("no token for service account {namespace}/{name}: {}", refused("", &error).to_line())),
+    };
+    match session.cluster.client_with_token(&token) {
+        Ok(client) => {
+            let kinds = Kinds::new(client.clone());
+            (Writer::new(client, kinds, FIELD_MANAGER), format!("service account {namespace}/{name}"))
+        }
+        Err(error) => user(error.to_string()),
+    }
+}
+
+/// An answer, and whether it was no for want of rights.
+struct Asked {
+    answer: Verification,
+    refused_for_rights: bool,
+}
+
+async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &str, around: &Around<'_>) -> Asked {
+    let outcome = match &step.step {
+        Step::Apply { object, force, expect } => writer.apply(object, *force, expect).await.map(drop),
+        Step::Delete { object, expect, .. } => writer.delete(object, expect, Propagation::Background).await.map(drop),
+        other => writer.execute(std::slice::from_ref(other), |_| {}).await.map(drop).map_err(|failed| failed.error),
+    };
+    let mut answer = Verification { step: title, asked_as: asked_as.to_owned(), accepted: Some(outcome.is_ok()), answer: String::new() };
+    let made = around.made_before(&step.target);
+    let Err(error) = outcome else {
+        if let Some(number) = made {
+            let what = if step.operation == How::Delete { "only the right to delete it was asked" } else { "it was asked as a new object" };
+            answer.answer = format!("step {number} makes it, which a dry run does not do; {what}");
+        }
+        return Asked { answer, refused_for_rights: false };
+    };
+    answer.answer = chain(&error);
+    if let Some(needed) = around.needs_another(step, &error) {
+        answer.accepted = None;
+        answer.answer = format!("it needs {needed}, which is not there in a dry run: {}", answer.answer);
+    } else if !around.before.is_empty() && !error.is_forbidden() {
+        answer.answer = format!("asked of the cluster as it is now, before the steps above: {}", answer.answer);
+    }
+    Asked { answer, refused_for_rights: error.is_forbidden() }
+}
+
+/// The changes that a step stands among.
+struct Around<'a> {
+    /// Those of its own bundle.
+    now: &'a [ClusterStep],
+    /// Those of the bundles before, in order.
+    before: &'a [Vec<ClusterStep>],
+}
+
+impl Around<'_> {
+    /// Every change that may come before one of this bundle, with its number.
+    fn all(&self) -> impl Iterator<Item = (usize, &ClusterStep)> {
+        let own = self.before.len() + 1;
+        let before = self.before.iter().enumerate().flat_map(|(index, steps)| steps.iter().map(move |step| (index + 1, step)));
+        before.chain(self.now.iter().map(move |step| (own, step)))
+    }
+
+    /// The last change of an object by the bundles before, with its number.
+    fn last_before(&self, target: &ObjectRef) -> Option<(usize, How)> {
+        let before =
+            self.all().filter(|(number, step)| *number <= self.before.len() && step.operation != How::Wait && step.target.same(target));
+        before.last().map(|(number, step)| (number, step.operation))
+    }
+
+    /// The number of the step before that makes an object that is not there now.
+    fn made_before(&self, target: &ObjectRef) -> Option<usize> {
+        let mut before = self.all().filter(|(number, step)| *number <= self.before.len() && step.target.same(target));
+        before.find(|(_, step)| step.operation == How::Create).map(|(number, _)| number)
+    }
+
+    /// Why a dry run of a change would say nothing.
+    fn unaskable(&self, step: &ClusterStep) -> Option<String> {
+        match self.last_before(&step.target) {
+            Some((number, How::Delete)) if step.operation == How::Create => {
+                Some(format!("step {number} deletes what is there now, which a dry run does not do, so making it anew cannot be asked"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the step binds a role that another step makes.
+    fn binds_what_is_made(&self, step: &ClusterStep) -> bool {
+        let role = match step.target.kind.as_str() {
+            "RoleBinding" => ["Role", "ClusterRole"].as_slice(),
+            "ClusterRoleBinding" => &["ClusterRole"],
+            _ => return false,
+        };
+        self.all().any(|(_, other)| other.operation == How::Create && role.contains(&other.target.kind.as_str()))
+    }
+
+    /// What a refusal asks for that another step makes: the kind, the namespace or the role; nothing where it is a refusal by itself.
+    fn needs_another(&self, step: &ClusterStep, error: &WriteError) -> Option<String> {
+        let named = |(number, other): (usize, &ClusterStep)| {
+            let of = if self.before.is_empty() { String::new() } else { format!(" of step {number}") };
+            format!("{}{of}", other.target)
+        };
+        let made =
+            |fits: &dyn Fn(&ClusterStep) -> bool| self.all().find(|(_, other)| other.operation == How::Create && fits(other)).map(named);
+        let namespace = &step.target.namespace;
+        match error {
+            WriteError::Kind { .. } => made(&|other| defines(other, &step.target)),
+            _ if error.is_not_found() && self.binds_what_is_made(step) => Some("the role that it binds".to_owned()),
+            _ if error.is_not_found() && !namespace.is_empty() => {
+                made(&|other| other.target.kind == "Namespace" && other.target.name == *namespace)
+                    .or_else(|| error.to_string().contains("namespaces").then(|| format!("namespace {namespace}")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a step makes the definition of an object's kind.
+fn defines(step: &ClusterStep, target: &ObjectRef) -> bool {
+    let (Step::Create(object) | Step::CreateOnce(object) | Step::Apply { object, .. }) = &step.step else { return false };
+    let group = target.api_version.split_once('/').map_or("", |(group, _)| group);
+    step.target.kind == "CustomResourceDefinition"
+        && object["spec"]["names"]["kind"] == target.kind.as_str()
+        && object["spec"]["group"] == group
+}
+
+fn word(step: &ClusterStep) -> &'static str {
+    match step.operation {
+        How::Create => "create",
+        How::Update => "change",
+        How::Same => "apply",
+        How::Delete => "delete",
+        How::Wait => "wait for",
+        #[allow(unreachable_patterns, reason = "a gate that is waited for")]
+        _ => "do",
+    }
+}

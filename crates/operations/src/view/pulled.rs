@@ -1,0 +1,48 @@
+//! Bundles that this process pulled.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use mainstay_bundle::Bundle;
+use mainstay_diagnostics::Failure;
+use mainstay_oci::Client;
+use mainstay_olm_v1::extension::observe::BundleSource;
+use mainstay_olm_v1_core::extension::facts::{BundleImage, PullFailure};
+
+use crate::images;
+
+/// Bundles that were pulled by this process, with its user's credentials.
+pub(super) struct Pulled {
+    client: Client,
+    held: Mutex<HashMap<String, Arc<Bundle>>>,
+}
+
+impl Pulled {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, held: Mutex::default() }
+    }
+
+    pub(super) fn holds(&self, reference: &str) -> bool {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).contains_key(reference)
+    }
+}
+
+#[async_trait]
+impl BundleSource for Pulled {
+    async fn bundle(&self, _extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure> {
+        let reference = image.reference.as_str();
+        if let Some(bundle) = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(reference) {
+            return Ok(bundle.clone());
+        }
+        let failed = |failure: &Failure| PullFailure { message: failure.to_line(), terminal: false };
+        let files = images::pull_bundle(&self.client, reference).await.map_err(|failure| failed(&failure))?;
+        let bundle = Arc::new(images::read_bundle(reference, &files).map_err(|failure| failed(&failure))?);
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(reference.to_owned(), bundle.clone());
+        Ok(bundle)
+    }
+
+    async fn forget(&self, _extension: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
