@@ -25,7 +25,7 @@ const FLOORS: [(&str, &[&[&str]]); 7] = [
     ("cluster", &[&["apiserver"], &["workloads"]]),
     ("loops", &[&["olm-v1", "service-ca"]]),
     ("operations", &[&["operations"]]),
-    ("faces", &[&["cli"]]),
+    ("faces", &[&["terminal"], &["opm"], &["cli"]]),
 ];
 
 /// Packages that no domain crate may depend on, directly or through others: runtimes, clients, sockets.
