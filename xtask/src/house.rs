@@ -24,7 +24,7 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
     ("cluster", &[&["apiserver"], &["workloads"]]),
     ("loops", &[&["olm-v1", "service-ca"]]),
     ("operations", &[&["operations"]]),
-    ("faces", &[&["cli"]]),
+    ("faces", &[&["terminal"], &["opm"], &["cli"]]),
 ];
 
 /// Packages that no domain crate may depend on, directly or through others: runtimes, clients, sockets.
@@ -101,5 +101,18 @@ fn domain_crates_are_pure() {
     for name in FLOORS[0].1.iter().copied().flatten() {
         let way = way_to_impure(&package(name), &dependencies);
         assert!(way.is_none(), "{name} comes to know a runtime: {}", way.unwrap_or_default().join(" -> "));
+    }
+}
+
+/// Only faces speak with a person: no crate below them reads a command line, paints or draws progress.
+#[test]
+fn only_faces_know_a_terminal() {
+    let dependencies = dependencies();
+    for (floor, lines) in FLOORS.iter().filter(|(floor, _)| *floor != "faces") {
+        for name in lines.iter().copied().flatten() {
+            let known = &dependencies[&package(name)];
+            let of_faces = ["clap", "indicatif", "anstream", "owo-colors"].iter().find(|face| known.contains(**face));
+            assert!(of_faces.is_none(), "{name} ({floor}) knows {}, which is for faces", of_faces.unwrap_or(&""));
+        }
     }
 }

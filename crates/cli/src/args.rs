@@ -6,8 +6,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     apply_plan, approve, backup, bundle, catalog, complete, completion, crd, demo, deploy, describe, down, explain, graph, history, image,
-    install, list, log_level, opm, plan, rbac, reference, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade,
-    version, versions, wait,
+    install, list, log_level, plan, rbac, reference, registry, resolve, restore, rollback, run, status, uninstall, up, upgrade, version,
+    versions, wait,
 };
 
 /// Operators on Kubernetes: catalogs, installs, updates and removal, with or without a cluster.
@@ -56,6 +56,11 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Mainstay on other clusters", &["deploy", "run", "image", "log-level"]),
     ("This program", &["version", "completion", "help"]),
 ];
+
+/// The declaration of opm.
+pub fn opm() -> Option<clap::Command> {
+    Cli::command().find_subcommand("opm").cloned()
+}
 
 /// The command line, with its help in groups.
 pub fn command() -> clap::Command {
@@ -156,7 +161,7 @@ pub enum Command {
     /// Draw the update graph of a package
     Graph(graph::Arguments),
     /// What opm does
-    Opm(opm::Arguments),
+    Opm(mainstay_opm::Arguments),
     /// Shell completion for bash, zsh, fish or PowerShell
     Completion(completion::Arguments),
     /// Print every command and its options as one Markdown page

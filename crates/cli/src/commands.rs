@@ -20,7 +20,6 @@ pub mod image;
 pub mod install;
 pub mod list;
 pub mod log_level;
-pub mod opm;
 pub mod plan;
 pub mod rbac;
 pub mod reference;
@@ -41,7 +40,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::Command;
+use crate::args::{self, Command};
 use crate::dispatch::not_there;
 use crate::errors::Failure;
 
@@ -71,7 +70,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Catalog(command) => catalog::run(command),
         Command::Graph(arguments) => graph::run(&arguments),
         Command::Registry(command) => registry::run(command),
-        Command::Opm(command) => opm::run(command),
+        Command::Opm(command) => mainstay_opm::run(command, args::opm),
         Command::Install(arguments) => install::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Uninstall(arguments) => uninstall::run(&arguments),

@@ -8,12 +8,12 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
+use mainstay_opm::cobra::{self, Groups, Outcome};
 
 use crate::args::{Cli, ColorWhen, Command};
-use crate::cobra::{Groups, Outcome};
 use crate::errors::{Exit, Failure};
 use crate::screen::{self, Kind};
-use crate::{args, cobra, commands, logging, output, private, progress};
+use crate::{args, commands, logging, output, private, progress};
 
 /// Runs the command that the arguments name.
 pub fn run(argv: Vec<OsString>) -> ExitCode {

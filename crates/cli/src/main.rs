@@ -9,29 +9,20 @@
 
 mod admin;
 mod args;
-mod built;
-mod bundles;
 mod cases;
-mod catalogs;
-mod cluster;
-mod cobra;
 mod commands;
 mod dispatch;
 mod durations;
-mod errors;
-mod images;
 mod logging;
 mod named;
-mod output;
 mod plan_text;
-mod printable;
-mod private;
-mod progress;
-mod runtime;
-mod screen;
 mod up;
 
 use std::process::ExitCode;
+
+use mainstay_terminal::{
+    built, bundles, catalogs, cluster, errors, images, output, printable, private, progress, registration, runtime, screen,
+};
 
 /// The API server spends a third of its time in the system's allocator, and a quarter less of it in this one: requests are trees of
 /// small values that one worker makes and another one drops.

@@ -11,7 +11,6 @@ mod api;
 mod catalog_names;
 pub mod components;
 pub mod kubeconfig;
-pub mod registration;
 pub mod simulation;
 pub mod storage;
 
@@ -33,6 +32,7 @@ pub use api::Apis;
 pub use components::Components;
 
 use crate::errors::Failure;
+use crate::registration::{Entry, Registration};
 
 /// How an embedded cluster is started.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub struct Cluster {
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     running: Parts,
-    registration: registration::Registration,
+    registration: Registration,
 }
 
 /// How long components may take to end; the API gets the rest of the five seconds (KAPI-SRV-04).
@@ -91,7 +91,7 @@ impl Cluster {
         } else {
             Parts::Running(components::start(&apis, &options, &mut tell).await?)
         };
-        let registration = registration::Registration::write(&registration::Entry {
+        let registration = Registration::write(&Entry {
             pid: std::process::id(),
             server: apis.url.clone(),
             kubeconfig: kubeconfig.clone(),

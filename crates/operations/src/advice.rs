@@ -60,7 +60,7 @@ async fn outcome(
     Ok(judge(remedy, before, &plan))
 }
 
-/// What would help against the refusal of a change, as commands that were tried, each with what it does; the mildest first.
+/// Looks for what would help against the refusal of a change: commands that were tried, each with what it does; the mildest first.
 pub async fn hints(
     view: &mut ClusterView<'_>,
     change: &Change,

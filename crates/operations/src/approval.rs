@@ -1,6 +1,6 @@
 //! Approval of a change that waits for it (MS-POL-01).
 //!
-//! What the change needs in addition is made here, with the permissions of whoever approves: controllers may not make accounts or
+//! What the change needs in addition is made here, with the permissions of the user who approves: controllers may not make accounts or
 //! extensions (OLM1-GEN-11).
 
 use kube::ResourceExt;
@@ -109,7 +109,7 @@ pub async fn approve(session: &Session, approval: &Approval) -> Result<ChangePla
     for step in additional.iter().flat_map(|each| &each.steps) {
         execute(session, step).await?;
     }
-    // What was shown and what was made just now; what somebody else made since is none of it.
+    // What was shown and what was made just now; what others made since is none of it.
     let mut named = waiting(session, plan).await?;
     named.retain(|each| before.contains(each) || additional.iter().any(|bundle| bundle.is(each)));
     let patch = json!({

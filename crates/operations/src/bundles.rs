@@ -35,8 +35,8 @@ pub async fn choose(session: &Session, request: &Request, progress: &mut dyn Pro
     Ok(Chosen { resolution, bundle })
 }
 
-/// The objects that a bundle installs, as a controller renders them that has its webhooks' certificates made so: [`Settings::read`] says how
-/// that of a cluster does it.
+/// Renders the objects that a bundle installs, as a controller does whose webhooks get their certificates in this way ([`Settings::read`]
+/// tells that of a cluster).
 ///
 /// [`Settings::read`]: crate::settings::Settings::read
 pub fn rendered(

@@ -40,7 +40,7 @@ pub enum Change {
     Uninstall {
         /// The extension.
         name: String,
-        /// Whether its CRDs are kept; none if nobody said.
+        /// Whether its CRDs are kept; none if the request does not say.
         keep_crds: Option<bool>,
         /// Whether it is removed although other extensions need it.
         #[serde(default)]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{Api, DynamicObject, ListParams};
+use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::preview::{CustomResources, ImageSize, NOT_ASKED, Served};
 use mainstay_oci::Client;
 use mainstay_olm_v1::extension::observe::Observer;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use crate::failure::refused;
 use crate::images;
+use crate::ownership::stored_resource;
 use crate::progress::Progress;
 use crate::session::Session;
 
@@ -31,7 +33,7 @@ pub async fn extra(session: &Session, client: &Client, wanted: Wanted, sizes: bo
         let name = crd["metadata"]["name"].as_str().unwrap_or_default();
         if !extra.instances.contains_key(name) {
             progress.doing(&format!("look at the custom resources of {name}"));
-            extra.instances.insert(name.to_owned(), instances(session, crd).await);
+            extra.instances.insert(name.to_owned(), instances(session, crd).await.map_err(|failure| failure.to_line()));
         }
     }
     if !sizes {
@@ -48,22 +50,23 @@ pub async fn extra(session: &Session, client: &Client, wanted: Wanted, sizes: bo
     progress.doing("ask registries for sizes");
     let ask = |reference: String| async move {
         let answer = tokio::time::timeout(PATIENCE, size(client, &reference)).await;
-        (reference, answer.unwrap_or_else(|_| Err(format!("the registry did not answer within {} s", PATIENCE.as_secs()))))
+        let answer = match answer {
+            Ok(answer) => answer.map_err(|failure| failure.to_line()),
+            Err(_) => Err(format!("the registry did not answer within {} s", PATIENCE.as_secs())),
+        };
+        (reference, answer)
     };
     let found: BTreeMap<_, _> = futures::stream::iter(missing).map(ask).buffer_unordered(AT_A_TIME).collect().await;
     extra.images.extend(found);
 }
 
-/// The custom resources of a live CRD, in the version that it stores.
-pub async fn instances(session: &Session, crd: &Value) -> Result<CustomResources, String> {
+/// Reads the custom resources of a live CRD, in the version that it stores.
+pub async fn instances(session: &Session, crd: &Value) -> Result<CustomResources, Failure> {
     let text = |path: &str| crd.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let versions = || crd["spec"]["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);
-    let version = versions().find(|version| version["storage"] == true).or_else(|| versions().next());
-    let Some(version) = version.and_then(|version| version["name"].as_str()) else {
-        return Err("no version of the kind is served".to_owned());
+    let subject = || format!("custom resources of {}", text("/metadata/name"));
+    let Some(resource) = stored_resource(crd) else {
+        return Err(Failure::new(FailureKind::Impossible, subject(), "no version of the kind is served"));
     };
-    let gvk = GroupVersionKind::gvk(text("/spec/group"), version, text("/spec/names/kind"));
-    let resource = ApiResource::from_gvk_with_plural(&gvk, text("/spec/names/plural"));
     let api: Api<DynamicObject> = Api::all_with(session.client.clone(), &resource);
     let mut found = CustomResources::default();
     let mut page = ListParams::default().limit(PAGE);
@@ -72,11 +75,11 @@ pub async fn instances(session: &Session, crd: &Value) -> Result<CustomResources
             Ok(list) => list,
             // The definition is gone already.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(found),
-            Err(error) => return Err(refused(format!("custom resources of {}", text("/metadata/name")), &error).to_line()),
+            Err(error) => return Err(refused(subject(), &error)),
         };
         found.count += list.items.len();
         for item in list.items {
-            let mut object = serde_json::to_value(item).map_err(|error| error.to_string())?;
+            let mut object = serde_json::to_value(item).map_err(|error| Failure::failed(subject(), &error))?;
             object["apiVersion"] = resource.api_version.as_str().into();
             object["kind"] = resource.kind.as_str().into();
             found.objects.push(object);
@@ -92,15 +95,15 @@ pub async fn instances(session: &Session, crd: &Value) -> Result<CustomResources
     }
 }
 
-/// What the server serves.
-pub async fn served(observer: &Observer<'_>) -> Result<Served, String> {
-    let all = observer.served().await.map_err(|error| refused("discovery", &error).to_line())?;
+/// Asks what the server serves.
+pub async fn served(observer: &Observer<'_>) -> Result<Served, Failure> {
+    let all = observer.served().await.map_err(|error| refused("discovery", &error))?;
     Ok(Served::new(all.into_iter().map(|resource| (resource.group, resource.version, resource.plural))))
 }
 
-/// What the registry says of an image, without its layers.
-async fn size(client: &Client, reference: &str) -> Result<ImageSize, String> {
-    let said = |error: mainstay_oci::Error| images::failure(reference, &error).to_line();
+/// Asks the registry what an image weighs, without pulling its layers.
+async fn size(client: &Client, reference: &str) -> Result<ImageSize, Failure> {
+    let said = |error: mainstay_oci::Error| images::failure(reference, &error);
     let parsed = client.reference(reference).map_err(said)?;
     let workspace = client.workspace().map_err(said)?;
     let image = client.inspect(&parsed, workspace.store()).await.map_err(said)?;

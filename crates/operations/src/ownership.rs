@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_diagnostics::Failure;
+use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_olm_v1_core::extension::owned::{Holder, Identity, Tie, holders};
 use serde_json::{Value, json};
 
@@ -20,15 +20,15 @@ const PAGE: u32 = 500;
 const READERS: usize = 8;
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
 
-/// How an extension is named by what it owns.
+/// The identity of an extension in the marks of what it owns.
 pub fn identity(extension: &ClusterExtension) -> Identity<'_> {
     Identity { name: extension.metadata.name.as_deref().unwrap_or_default(), uid: extension.metadata.uid.as_deref().unwrap_or_default() }
 }
 
-/// The CRDs that it owns, whole, and how each is tied to it.
+/// Reads the CRDs that an extension owns, whole, and how each is tied to it.
 ///
 /// # Errors
-/// They cannot be listed or read: then nobody knows what would be lost with it.
+/// They cannot be listed or read: what would be lost with it is not known then.
 pub async fn definitions(session: &Session, extension: &ClusterExtension) -> Result<Vec<(Value, Tie)>, Failure> {
     let resource = ApiResource::erase::<CustomResourceDefinition>(&());
     let all = metadata(session, &resource, None).await?.unwrap_or_default();
@@ -48,7 +48,7 @@ pub async fn definitions(session: &Session, extension: &ClusterExtension) -> Res
     Ok(found)
 }
 
-/// Everything of these kinds that it owns, by its labels: metadata alone. Beside it, what could not be looked at.
+/// Lists everything of these kinds that an extension owns, by its labels: metadata alone. Beside it, what could not be looked at.
 pub async fn objects(session: &Session, extension: &ClusterExtension, served: Vec<ApiResource>) -> (Vec<(Value, Tie)>, Vec<String>) {
     let mut kinds = BTreeSet::new();
     let once = served.into_iter().filter(|kind| kinds.insert((kind.group.clone(), kind.plural.clone())));
@@ -56,15 +56,15 @@ pub async fn objects(session: &Session, extension: &ClusterExtension, served: Ve
     let selector = identity.selector();
     let look = |resource: ApiResource| {
         let selector = selector.clone();
-        async move { metadata(session, &resource, Some(&selector)).await.map_err(|failure| failure.to_line()) }
+        async move { metadata(session, &resource, Some(&selector)).await }
     };
-    let found: Vec<Result<Option<Vec<Value>>, String>> =
+    let found: Vec<Result<Option<Vec<Value>>, Failure>> =
         futures::stream::iter(once.collect::<Vec<_>>()).map(look).buffered(READERS).collect().await;
     let (mut objects, mut notes) = (Vec::new(), Vec::new());
     for one in found {
         match one {
             Ok(some) => objects.extend(some.into_iter().flatten()),
-            Err(problem) => notes.push(problem),
+            Err(failure) => notes.push(failure.to_line()),
         }
     }
     let between = match its_holders(session, identity, &objects).await {
@@ -91,22 +91,31 @@ async fn its_holders(session: &Session, identity: Identity<'_>, objects: &[Value
     Ok(its)
 }
 
-/// The namespace of each custom resource of a CRD, empty for a cluster-wide one.
-pub async fn instances(session: &Session, crd: &Value) -> Result<Vec<String>, String> {
-    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let versions = || crd["spec"]["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);
-    let version = versions().find(|version| version["storage"] == true).or_else(|| versions().next());
-    let Some(version) = version.and_then(|version| version["name"].as_str()) else {
-        return Err("no version of the kind is served, so that nobody can look".to_owned());
+/// Lists the namespace of each custom resource of a CRD, empty for a cluster-wide one.
+pub async fn instances(session: &Session, crd: &Value) -> Result<Vec<String>, Failure> {
+    let unknown = |message: &str| {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+        Failure::new(FailureKind::Impossible, format!("custom resources of {name}"), message)
     };
-    let gvk = GroupVersionKind::gvk(text("/spec/group"), version, text("/spec/names/kind"));
-    let resource = ApiResource::from_gvk_with_plural(&gvk, text("/spec/names/plural"));
-    let found = metadata(session, &resource, None).await.map_err(|failure| failure.to_line())?;
-    let found = found.ok_or("the cluster does not serve the kind, so that nobody can look")?;
+    let Some(resource) = stored_resource(crd) else {
+        return Err(unknown("no version of the kind is served, so that nobody can look"));
+    };
+    let found = metadata(session, &resource, None).await?;
+    let found = found.ok_or_else(|| unknown("the cluster does not serve the kind, so that nobody can look"))?;
     Ok(found.iter().map(|object| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-/// The metadata of all objects of a kind, or of those that carry these labels; none where the kind is not served, or nothing of it can be listed.
+/// The resource of a CRD's custom resources in the version that it stores, else in the first that is served; none if none is.
+pub(crate) fn stored_resource(crd: &Value) -> Option<ApiResource> {
+    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let versions = || crd["spec"]["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);
+    let version = versions().find(|version| version["storage"] == true).or_else(|| versions().next());
+    let gvk = GroupVersionKind::gvk(text("/spec/group"), version?["name"].as_str()?, text("/spec/names/kind"));
+    Some(ApiResource::from_gvk_with_plural(&gvk, text("/spec/names/plural")))
+}
+
+/// Lists the metadata of all objects of a kind, or of those that carry these labels; `None` if the kind is not served, or cannot be listed at
+/// all.
 pub async fn metadata(session: &Session, resource: &ApiResource, labels: Option<&str>) -> Result<Option<Vec<Value>>, Failure> {
     let api: Api<DynamicObject> = Api::all_with(session.client.clone(), resource);
     let subject = || resource.plural.clone();

@@ -61,14 +61,14 @@ impl InstallerNeeds {
         Self { access: token_access(extension, (namespace, service_account), controller).into(), ..self }
     }
 
-    /// What another bundle needs beyond this one.
+    /// The permissions that another bundle needs beyond this one.
     pub fn missing_for(&self, other: &Self) -> Vec<Grant> {
         missing(&self.grants, &other.grants)
     }
 }
 
 impl PermissionsRequest {
-    /// What a bundle needs, without a cluster.
+    /// Derives what a bundle needs, without a cluster.
     pub fn of_bundle(&self, bundle: &Bundle, certificates: CertificateProvider) -> Result<InstallerNeeds, Failure> {
         self.needs(bundle, None, &[], certificates)
     }
@@ -141,12 +141,12 @@ impl<'s> Inquiry<'s> {
         Ok(Self { session, request, catalogs, known, settings })
     }
 
-    /// What was assumed of the controller.
+    /// Assumptions about the controller.
     pub fn notes(&self) -> &[String] {
         &self.settings.notes
     }
 
-    /// What the bundle needs that would come next, and what is installed until then, with what lets the controller act as the account: for
+    /// Derives what the bundle needs that would come next, and what is installed until then, with what lets the controller act as the account: for
     /// an extension as its spec asks, else as a new install would choose.
     pub async fn next(&self, progress: &mut dyn Progress) -> Result<InstallerNeeds, Failure> {
         let mut wanted = self.next_request().unwrap_or_else(|| Request { package: self.package().to_owned(), ..Request::default() });
@@ -161,7 +161,7 @@ impl<'s> Inquiry<'s> {
         Ok(InstallerNeeds { access, ..needs })
     }
 
-    /// What the bundle needs that would come next; if none would, the newest of the catalogs.
+    /// Derives what the bundle needs that would come next; if none would, the newest of the catalogs.
     pub async fn next_or_newest(&self, progress: &mut dyn Progress) -> Result<InstallerNeeds, Failure> {
         match self.next_request() {
             Some(wanted) if self.catalogs.resolve(&wanted).is_ok_and(|resolution| !resolution.stays) => {
@@ -174,7 +174,7 @@ impl<'s> Inquiry<'s> {
         }
     }
 
-    /// What the bundle of exactly this version needs, or the installed one.
+    /// Derives what the bundle of exactly this version needs, or the installed one.
     pub async fn version(&self, text: &str, progress: &mut dyn Progress) -> Result<InstallerNeeds, Failure> {
         let Self { request, known, .. } = self;
         if text == "installed" {

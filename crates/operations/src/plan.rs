@@ -63,7 +63,7 @@ impl Planned {
         self.preview.steps.last()?.bundle.as_ref().map(|bundle| bundle.name.as_str())
     }
 
-    /// Why it cannot be done.
+    /// The reason why it cannot be done, if it cannot.
     pub fn refusal(&self) -> Option<Failure> {
         let step = self.preview.steps.iter().find(|step| step.problem.is_some())?;
         let problem = step.problem.as_ref()?;
@@ -84,7 +84,7 @@ impl Planned {
     }
 }
 
-/// Plans a change. `sizes` asks registries what every image weighs.
+/// Plans a change; with `sizes`, registries are asked what every image weighs.
 pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mut dyn Progress) -> Result<Planned, Failure> {
     let depth = if sizes { Depth::Everything } else { Depth::Objects };
     let mut planner = Planner { view: Box::pin(ClusterView::open(session, progress)).await?, depth, progress };

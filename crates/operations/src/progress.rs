@@ -1,4 +1,4 @@
-//! Progress, told to whoever started an operation.
+//! Progress of an operation, told to the face that started it.
 
 use std::sync::Arc;
 

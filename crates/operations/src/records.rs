@@ -47,7 +47,7 @@ pub async fn read(session: &Session, extension: &ClusterExtension) -> Result<Rec
         Ok(secrets) => {
             let settings = if spread(&secrets) { Some(Settings::read(session).await) } else { None };
             let chosen = of_one_place(secrets, settings.as_ref().map(|settings| settings.system_namespace.as_str()));
-            let (secrets, looked_in) = chosen.map_err(|problem| Failure::new(FailureKind::Impossible, subject(), problem))?;
+            let (secrets, looked_in) = chosen.map_err(|error| Failure::new(FailureKind::Impossible, subject(), error.to_string()))?;
             let of_upstream = if secrets.is_empty() { listed(&everywhere, RELEASES).await } else { Ok(Vec::new()) };
             (secrets, of_upstream.map_err(|error| refused(subject(), &error))?, looked_in)
         }
@@ -81,7 +81,7 @@ async fn listed(api: &Api<Secret>, labels: &str) -> Result<Vec<Secret>, kube::Er
 }
 
 impl Records {
-    /// Why no record is no proof that nothing was applied; none where the history says what is so.
+    /// The reason why finding no record does not mean that nothing was applied; `None` if the history says what is so.
     pub fn unknown(&self, extension: &ClusterExtension) -> Option<String> {
         if !self.history.revisions.is_empty() {
             return None;
@@ -94,7 +94,7 @@ impl Records {
         }
     }
 
-    /// The history; a failure where it is not known.
+    /// The history; a failure if it is not known.
     pub fn known(self, extension: &ClusterExtension) -> Result<History, Failure> {
         let Some(problem) = self.unknown(extension) else { return Ok(self.history) };
         let name = extension.name_any();
@@ -115,9 +115,14 @@ fn spread(secrets: &[Secret]) -> bool {
     secrets.iter().any(|secret| secret.namespace() != first)
 }
 
+/// Records in several namespaces, none of them that of operator-controller.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there are records in namespaces {}, and operator-controller runs in none of them", .0.join(", "))]
+struct SeveralPlaces(Vec<String>);
+
 /// The records of one namespace: two controllers in two namespaces, one after the other, leave two histories. The one where the controller
 /// runs now counts.
-fn of_one_place(secrets: Vec<Secret>, deployed: Option<&str>) -> Result<(Vec<Secret>, String), String> {
+fn of_one_place(secrets: Vec<Secret>, deployed: Option<&str>) -> Result<(Vec<Secret>, String), SeveralPlaces> {
     let mut places: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
     for secret in secrets {
         places.entry(secret.namespace().unwrap_or_default()).or_default().push(secret);
@@ -130,7 +135,7 @@ fn of_one_place(secrets: Vec<Secret>, deployed: Option<&str>) -> Result<(Vec<Sec
     match (all.next(), all.next()) {
         (None, _) => Ok((Vec::new(), "in any namespace".to_owned())),
         (Some((namespace, found)), None) => Ok((found, format!("in namespace {namespace}"))),
-        _ => Err(format!("there are records in namespaces {}, and operator-controller runs in none of them", names.join(", "))),
+        _ => Err(SeveralPlaces(names)),
     }
 }
 
@@ -166,7 +171,7 @@ mod tests {
         assert!(spread(&both) && !spread(&both[..1]));
         assert_eq!(chosen(&both, Some("olm")).unwrap().0, ["a"]);
         assert_eq!(
-            chosen(&both, Some("elsewhere")).unwrap_err(),
+            chosen(&both, Some("elsewhere")).unwrap_err().to_string(),
             "there are records in namespaces olm, olmv1-system, and operator-controller runs in none of them"
         );
         assert_eq!(chosen(&[], None).unwrap().0, [""; 0]);

@@ -79,7 +79,7 @@ pub async fn plan(
 }
 
 impl RollbackPlan {
-    /// Why it is not done; what is unsafe is done only if that is said.
+    /// The reason why it is not done; what is unsafe is done only with `force`.
     pub fn refusal(&self, force: bool) -> Option<Failure> {
         let RollbackVerdict { from, to, verdict, .. } = &self.verdict;
         let refusal = |problem: String| {

@@ -41,7 +41,7 @@ pub struct SavedPlan {
 }
 
 impl SavedPlans {
-    /// The plans, ready to be written.
+    /// The plans as a file has them.
     pub fn of(planned: &[Planned]) -> Result<Self, Failure> {
         let plans: Vec<SavedPlan> = planned
             .iter()

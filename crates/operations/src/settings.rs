@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
+use mainstay_diagnostics::Failure;
 use mainstay_olm_v1::manifests::{COMBINED, OPERATOR_CONTROLLER};
 use mainstay_olm_v1_core::gates::{FeatureGates, GateError, Profile};
 use serde_json::{Value, json};
@@ -50,20 +51,20 @@ impl Settings {
         }
     }
 
-    /// As a fact that a plan rests on.
+    /// The settings as a fact that a plan rests on.
     pub fn fact(&self) -> String {
         let own = if self.own_account { ", installs as itself" } else { "" };
         let of = self.of.as_deref().unwrap_or("assumed");
         format!("{} ({of}{own})", self.gates)
     }
 
-    /// Those of the cluster, as far as this user may read them.
+    /// Reads those of the cluster, as far as this user may.
     pub async fn read(session: &Session) -> Self {
         let mut problems = Vec::new();
         let found = match deployments(session).await {
             Ok(found) => found,
-            Err(problem) => {
-                problems.push(problem);
+            Err(failure) => {
+                problems.push(failure.to_line());
                 Vec::new()
             }
         };
@@ -80,7 +81,7 @@ impl Settings {
     }
 }
 
-/// What `mainstay up` publishes of itself.
+/// The ConfigMap that `mainstay up` publishes of itself.
 pub fn published(gates: &FeatureGates) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PUBLISHED, "namespace": SYSTEM_NAMESPACE},
         "data": {GATES: gates.to_string()}})
@@ -100,7 +101,7 @@ fn assumed(problems: &[String]) -> Settings {
     Settings { notes: vec![note], ..settings }
 }
 
-async fn deployments(session: &Session) -> Result<Vec<Deployment>, String> {
+async fn deployments(session: &Session) -> Result<Vec<Deployment>, Failure> {
     let everywhere: Api<Deployment> = Api::all(session.client.clone());
     let mut found = Vec::new();
     for name in [OPERATOR_CONTROLLER, COMBINED] {
@@ -108,19 +109,19 @@ async fn deployments(session: &Session) -> Result<Vec<Deployment>, String> {
         match everywhere.list(&named).await {
             Ok(list) => found.extend(list.items),
             Err(kube::Error::Api(status)) if status.code == 403 => return usual(session).await,
-            Err(error) => return Err(refused("deployments", &error).to_line()),
+            Err(error) => return Err(refused("deployments", &error)),
         }
     }
     Ok(found)
 }
 
 /// Those of the usual namespaces, for users who may not look everywhere.
-async fn usual(session: &Session) -> Result<Vec<Deployment>, String> {
+async fn usual(session: &Session) -> Result<Vec<Deployment>, Failure> {
     let mut found = Vec::new();
     for namespace in NAMESPACES {
         let api: Api<Deployment> = Api::namespaced(session.client.clone(), namespace);
         for name in [OPERATOR_CONTROLLER, COMBINED] {
-            let got = api.get_opt(name).await.map_err(|error| refused(format!("deployment {namespace}/{name}"), &error).to_line())?;
+            let got = api.get_opt(name).await.map_err(|error| refused(format!("deployment {namespace}/{name}"), &error))?;
             found.extend(got);
         }
     }

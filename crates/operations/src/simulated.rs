@@ -18,7 +18,7 @@ const LOCAL_SERVICES: &str = "local-services";
 const MOST: usize = 1_000;
 const PASSES_OVER: &str = "skip-simulated-webhooks";
 
-/// What `mainstay up` publishes of the webhooks whose pods are simulated.
+/// The ConfigMap that `mainstay up` publishes of the webhooks whose pods are simulated.
 pub fn published(local: &[LocalService], passes_over: bool) -> Value {
     let services: Vec<String> = local.iter().map(|service| format!("{}/{}", service.namespace, service.name)).collect();
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PUBLISHED.1, "namespace": PUBLISHED.0},
@@ -34,7 +34,7 @@ fn of_published(everywhere: bool, published: &ConfigMap) -> Simulation {
     }
 }
 
-/// What the cluster says. A cluster that says nothing of webhooks simulates nothing that is known here.
+/// Reads what the cluster says. A cluster that says nothing of webhooks simulates nothing that is known here.
 pub async fn read(session: &Session) -> Result<Simulation, Failure> {
     let nodes: Api<Node> = Api::all(session.client.clone());
     let some = async |labels: String| {
@@ -51,7 +51,7 @@ pub async fn read(session: &Session) -> Result<Simulation, Failure> {
     Ok(found.map(|published| of_published(everywhere, &published)).unwrap_or_default())
 }
 
-/// The webhook configurations of the cluster.
+/// Lists the webhook configurations of the cluster.
 pub async fn configurations(session: &Session) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
     for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {

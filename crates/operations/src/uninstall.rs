@@ -27,7 +27,7 @@ use found::Found;
 pub struct RemovalRequest {
     /// The extension.
     pub name: String,
-    /// Whether its CRDs and custom resources are kept; `None` if nobody said.
+    /// Whether its CRDs and custom resources are kept; `None` if the request does not say.
     pub keep_crds: Option<bool>,
     /// Whether it is removed although other extensions need it.
     pub even_if_needed: bool,

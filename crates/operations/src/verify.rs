@@ -1,4 +1,4 @@
-//! Each step sent to the server as a dry run, as whoever will carry it out (MS-PLAN-03).
+//! Each step sent to the server as a dry run, as the identity that will carry it out (MS-PLAN-03).
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -38,7 +38,7 @@ pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut dyn
             }
             let mut verified = asked(&writer, step, title.clone(), &asked_as, &around).await;
             // What the account may do only when the plan is applied; admission can be asked all the same.
-            let user = if verified.refused_for_rights && grants {
+            let user = if verified.lacks_permissions && grants {
                 Some("you (the account gets the right with this plan)")
             } else if around.binds_what_is_made(step) && verified.answer.accepted != Some(true) {
                 Some("you (what it binds is made by an earlier step, so the server cannot tell whether the account may)")
@@ -127,10 +127,10 @@ async fn acting(session: &Session, planned: &Planned) -> (Writer, String) {
     }
 }
 
-/// An answer, and whether it was no for want of rights.
+/// An answer, and whether it was no for want of permissions.
 struct Asked {
     answer: Verification,
-    refused_for_rights: bool,
+    lacks_permissions: bool,
 }
 
 async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &str, around: &Around<'_>) -> Asked {
@@ -146,7 +146,7 @@ async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &st
             let what = if step.operation == How::Delete { "only the right to delete it was asked" } else { "it was asked as a new object" };
             answer.answer = format!("step {number} makes it, which a dry run does not do; {what}");
         }
-        return Asked { answer, refused_for_rights: false };
+        return Asked { answer, lacks_permissions: false };
     };
     answer.answer = chain(&error);
     if let Some(needed) = around.needs_another(step, &error) {
@@ -155,7 +155,7 @@ async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &st
     } else if !around.before.is_empty() && !error.is_forbidden() {
         answer.answer = format!("asked of the cluster as it is now, before the steps above: {}", answer.answer);
     }
-    Asked { answer, refused_for_rights: error.is_forbidden() }
+    Asked { answer, lacks_permissions: error.is_forbidden() }
 }
 
 /// The changes that a step stands among.

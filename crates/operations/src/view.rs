@@ -175,7 +175,7 @@ impl<'s> ClusterView<'s> {
         }
     }
 
-    /// What lets the controller act as an account, named by namespace and name, where it may not ([`token_access::needed`]).
+    /// The objects that let the controller act as an account, named by namespace and name, if it may not ([`token_access::needed`]).
     pub async fn token_access(&self, extension: &str, account: (&str, &str)) -> Vec<Value> {
         token_access::needed(self.session, &self.settings, extension, account).await
     }
@@ -185,7 +185,7 @@ impl<'s> ClusterView<'s> {
         token_access::may_act_as(self.session, &self.settings, account).await
     }
 
-    /// The facts that a plan begins with.
+    /// Reads the facts that a plan begins with.
     pub async fn begin(&self, extension: &ClusterExtension, permissions: &AssumedPermissions) -> Result<Snapshot, Failure> {
         let mut gates = self.settings.gates.clone();
         if self.policy.is_err() {
@@ -218,7 +218,7 @@ impl<'s> ClusterView<'s> {
         Ok(snapshot)
     }
 
-    /// The controller's plan for a snapshot.
+    /// Makes the controller's plan for a snapshot, and fetches what it needs on the way.
     pub async fn ready(&mut self, snapshot: &mut Snapshot, progress: &mut dyn Progress) -> Result<Plan, Failure> {
         for _ in 0..ROUNDS {
             match plan::plan(snapshot) {
@@ -264,7 +264,7 @@ impl<'s> ClusterView<'s> {
         }
     }
 
-    /// One live object, as fact of the plan.
+    /// Reads one live object, as a fact of the plan.
     pub async fn look(&mut self, target: &ObjectRef) -> Result<Option<Value>, Failure> {
         let found = self.session.writer.get(target).await;
         let found = match found {
@@ -288,12 +288,12 @@ impl<'s> ClusterView<'s> {
         self.settings.gates.on(name)
     }
 
-    /// Every kind that is served.
+    /// Lists every kind that is served.
     pub async fn kinds(&self) -> Result<Vec<ApiResource>, Failure> {
         self.observer().served().await.map_err(|error| refused("discovery", &error))
     }
 
-    /// The extensions that need this one, in words; `objects` is what it brought, `others` are those that have something installed.
+    /// Looks for the extensions that need this one, in words; `objects` is what it brought, `others` are those that have something installed.
     pub async fn needed_by(
         &mut self,
         snapshot: &mut Snapshot,
@@ -323,7 +323,7 @@ impl<'s> ClusterView<'s> {
         self.revisions.extend(all.into_iter().map(|revision| (revision.fact.clone(), revision)));
     }
 
-    /// Everything that was looked at.
+    /// The revisions of all facts that were looked at.
     pub fn revisions(&self) -> Vec<FactRevision> {
         self.revisions.values().cloned().collect()
     }

@@ -1,7 +1,6 @@
 //! `mainstay bundle`: render and build bundles (MS-CLI-09, MS-CLI-05).
 
 pub mod diff;
-pub mod files;
 pub mod images;
 pub mod validate;
 

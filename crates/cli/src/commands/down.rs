@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::errors::{Exit, Failure, note};
 use crate::output;
-use crate::up::registration::{Entry, running};
+use crate::registration::{Entry, running};
 
 /// How long a cluster may take to end (KAPI-SRV-04), and then some.
 const PATIENCE: Duration = Duration::from_secs(10);

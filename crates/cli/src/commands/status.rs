@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::cluster::ClusterArgs;
 use crate::errors::Failure;
 use crate::output::{self, Format, Table};
+use crate::registration::{Entry, running};
 use crate::runtime;
-use crate::up::registration::{Entry, running};
 
 /// How often the state is looked at with `--watch`.
 const LOOK: Duration = Duration::from_secs(2);

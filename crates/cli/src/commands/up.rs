@@ -13,7 +13,8 @@ use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use serde_json::Value;
 
 use crate::errors::{Exit, Failure, note};
-use crate::up::{self, Cluster, Components, Options, kubeconfig, registration};
+use crate::registration;
+use crate::up::{self, Cluster, Components, Options, kubeconfig};
 use crate::{output, private, runtime};
 
 /// Arguments.

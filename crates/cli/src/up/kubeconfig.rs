@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::cluster::default_path;
 use crate::errors::{Exit, Failure};
 
 /// The first file of `$KUBECONFIG`, else `~/.kube/config`.
@@ -15,11 +16,6 @@ pub fn of_the_user() -> Result<PathBuf, Failure> {
         return Ok(first);
     }
     default_path().ok_or_else(|| Failure::new(Exit::Failed, "home directory", "is not known; set HOME or KUBECONFIG"))
-}
-
-/// `~/.kube/config`.
-pub fn default_path() -> Option<PathBuf> {
-    std::env::home_dir().filter(|home| !home.as_os_str().is_empty()).map(|home| home.join(".kube/config"))
 }
 
 /// Writes `content` where only its owner may read it.

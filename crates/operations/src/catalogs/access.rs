@@ -23,7 +23,7 @@ pub struct CatalogAccess {
 }
 
 impl CatalogAccess {
-    /// With the kubeconfig's identity through the API, and with its authorities everywhere else.
+    /// Access with the kubeconfig's identity through the API, and with its authorities everywhere else.
     pub fn new(session: &Session) -> Result<Self, Failure> {
         let mut builder = reqwest::Client::builder().timeout(FETCH);
         if let Cluster::Remote(config) = &session.cluster {
@@ -94,8 +94,8 @@ fn through(error: impl Error + Send + Sync + 'static) -> AccessError {
     AccessError::ThroughApi(Box::new(error))
 }
 
-/// The path of the API that leads to a Service, where the address names one: nobody outside of the cluster knows such a name, or trusts
-/// its certificate.
+/// The path of the API that leads to a Service, if the address names one: outside of the cluster such a name is not known,
+/// and its certificate is not trusted.
 fn through_api(url: &Uri) -> Option<String> {
     let (scheme, host) = (url.scheme_str()?, url.host()?);
     let mut labels = host.trim_end_matches('.').split('.');

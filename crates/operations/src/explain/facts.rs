@@ -32,7 +32,7 @@ const PLAN: Duration = Duration::from_secs(60);
 /// Objects that are read at a time.
 const READERS: usize = 8;
 
-/// Everything about an extension, and the view of the cluster that it was seen in.
+/// Reads everything about an extension, and the view of the cluster that it was seen in.
 pub(super) async fn extension<'s>(
     session: &'s Session,
     extension: ClusterExtension,
@@ -73,7 +73,7 @@ pub(super) async fn extension<'s>(
     Ok((facts, view))
 }
 
-/// Everything about a catalog.
+/// Reads everything about a catalog.
 pub(super) async fn catalog(session: &Session, name: &str) -> Result<CatalogFacts, Failure> {
     let api: Api<ClusterCatalog> = Api::all(session.client.clone());
     let catalog = api.get(name).await.map_err(|error| {
@@ -99,7 +99,7 @@ pub(super) async fn catalog(session: &Session, name: &str) -> Result<CatalogFact
     Ok(CatalogFacts { catalog, content, used_by, events, now: Timestamp::now() })
 }
 
-/// Everything about a package.
+/// Reads everything about a package.
 pub(super) async fn package(session: &Session, name: &str, progress: &mut dyn Progress) -> Result<PackageFacts, Failure> {
     let catalogs = catalogs(session).await?;
     let snapshot = CatalogSnapshot::open(session, None).await?;

@@ -1,4 +1,4 @@
-//! What install decides where nobody said it, each with the sentence that the plan says of it: the channel that is followed, and the namespace
+//! Decisions that an install makes because the request does not say them, each with the sentence that the plan says of it: the channel that is followed, and the namespace
 //! that is watched. Pure.
 
 use mainstay_bundle::Bundle;

@@ -65,7 +65,7 @@ impl Planner<'_, '_> {
         Ok(planned)
     }
 
-    /// Prepares what an install writes: namespace, account, permissions, extension; with what was decided because nobody said it.
+    /// Prepares what an install writes: namespace, account, permissions, extension; with what was decided because the request does not say it.
     pub(super) async fn prepare(&mut self, request: &mut InstallRequest, choices: &mut Vec<String>) -> Result<Prepared, Failure> {
         let name = request.name.clone();
         if let Some(catalog) = &request.catalog {

@@ -46,7 +46,7 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// Nothing where the account is not ours, or is an administrator.
+    /// Reads them from the cluster; `None` if install did not make the account, or made it an administrator.
     pub async fn read(session: &Session, extension: &ClusterExtension) -> Result<Option<Self>, Failure> {
         let name = extension.metadata.name.clone().unwrap_or_default();
         // What lets the controller act as the account is no permission of the account.

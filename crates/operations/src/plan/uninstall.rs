@@ -32,7 +32,7 @@ impl Planner<'_, '_> {
         self.view.fetch(&mut snapshot, facts, self.progress).await;
         let owned = self.owned(&typed, snapshot.history.is_ok()).await?;
         for (crd, _) in owned.iter().flatten().filter(|(object, _)| object["kind"] == "CustomResourceDefinition") {
-            let found = instances(self.view.session, crd).await;
+            let found = instances(self.view.session, crd).await.map_err(|failure| failure.to_line());
             self.view.extra.instances.insert(crd["metadata"]["name"].as_str().unwrap_or_default().to_owned(), found);
         }
         let mut objects: Vec<Value> =

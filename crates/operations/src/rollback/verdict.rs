@@ -29,7 +29,7 @@ impl RollbackVerdict {
         format!("from {} to {}: {}", self.from, self.to, self.verdict.verdict)
     }
 
-    /// Why it is safe where it is, and what is set aside for it.
+    /// The reasons why it is safe if it is, and what is set aside for it.
     pub fn assurances(&self) -> Vec<String> {
         let first = |finding: &String| finding.lines().next().unwrap_or_default().to_owned();
         let aside = |finding: &String| format!("the preflight refuses, and is set aside: {}", first(finding));

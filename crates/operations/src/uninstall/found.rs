@@ -50,7 +50,7 @@ pub(super) struct Found {
     /// What it applied or marked, and nothing deletes with it.
     pub remaining: Vec<Value>,
     /// The CRDs that it owns on the cluster; or why they are not known.
-    pub definitions: Result<Vec<(Value, Tie)>, String>,
+    pub definitions: Result<Vec<(Value, Tie)>, Failure>,
     /// The namespace that it is installed in.
     pub namespace: String,
     /// Why that namespace is not its own: other extensions in it, or Kubernetes' and the controllers' own things.
@@ -69,10 +69,10 @@ pub(super) async fn found(
     progress: &mut dyn Progress,
 ) -> Result<Found, Failure> {
     let (mut objects, mut remaining, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    let definitions = ownership::definitions(session, extension).await.map_err(|failure| failure.to_line());
+    let definitions = ownership::definitions(session, extension).await;
     if let (Err(problem), false) = (&definitions, request.deletes_crds()) {
         let subject = format!("clusterextension {}", request.name);
-        return Err(refusal(&subject, unknown_definitions(&request.name, problem)));
+        return Err(refusal(&subject, unknown_definitions(&request.name, &problem.to_line())));
     }
     let history = match extensions::history(session, extension).await {
         Ok(history) => history,
@@ -167,7 +167,7 @@ pub(super) async fn preview(
     let mut instances = BTreeMap::new();
     for definition in found.objects.iter().filter(|object| is_definition(object)) {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-        instances.insert(name.to_owned(), ownership::instances(session, definition).await);
+        instances.insert(name.to_owned(), ownership::instances(session, definition).await.map_err(|failure| failure.to_line()));
     }
     let mut operands = Vec::new();
     if instances.values().any(|found| found.as_ref().is_ok_and(|all| !all.is_empty())) {

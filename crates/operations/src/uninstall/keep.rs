@@ -1,4 +1,4 @@
-//! Keeping what an extension owns although it goes: the extension is held until its objects are nobody's, then the cluster removes the rest.
+//! Keeping what an extension owns although it goes: the extension is held until it owns them no longer, then the cluster removes the rest.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::ownership;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// The finalizer that holds an extension until its CRDs are nobody's.
+/// The finalizer that holds an extension until it owns its CRDs no longer.
 const KEEPER: &str = "lifecycle.mainstay.dev/keep-crds";
 
 /// Waits until no finalizer but ours is on the extension: then no reconcile of it is under way any more (OLM1-CTRL-07).

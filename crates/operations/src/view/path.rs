@@ -47,7 +47,7 @@ pub struct PlannedBundle {
 }
 
 impl ClusterView<'_> {
-    /// The bundle that would be chosen, as far as one is; its content is asked for before anything on the cluster is.
+    /// Looks for the bundle that would be chosen, as far as one is; its content is asked for before anything on the cluster is.
     pub async fn bundle(&mut self, extension: &ClusterExtension, progress: &mut dyn Progress) -> Result<Option<Arc<Bundle>>, Failure> {
         let mut snapshot = self.begin(extension, &AssumedPermissions::All).await?;
         for _ in 0..ROUNDS {
@@ -149,7 +149,7 @@ impl ClusterView<'_> {
     }
 }
 
-/// What a plan leaves recorded.
+/// The objects that a plan leaves recorded.
 pub fn objects(record: Option<&Record>) -> Vec<Value> {
     record.map(|record| record.objects.clone()).unwrap_or_default()
 }

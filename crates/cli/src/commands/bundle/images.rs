@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The bundle at a place. One that can be read but not be installed has images and differences all the same, and the reader is told.
 pub fn read(place: &str) -> Result<Bundle, Failure> {
     let subject = format!("bundle {place}");
-    let bundle = bundles::read_for_catalog(&subject, &super::files::all(place)?)?;
+    let bundle = bundles::read_for_catalog(&subject, &bundles::whole(place)?)?;
     for warning in &bundle.warnings {
         warn(&subject, warning);
     }

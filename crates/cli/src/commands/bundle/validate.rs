@@ -12,7 +12,6 @@ use mainstay_oci::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::files;
 use crate::bundles::{self, Files};
 use crate::errors::{Exit, Failure, note};
 use crate::{images, output, runtime};
@@ -86,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let client = images::client()?;
     let inspect = |image: &str| platforms(&client, image);
     let options = Options { categories: categories(), index_file: index_file(&values), values, inspect: Some(&inspect) };
-    let files = files::all(&place)?;
+    let files = bundles::whole(&place)?;
     let manifests = Manifests::read(files.iter().map(|(path, bytes)| (path, bytes))).map_err(|error| Failure::failed(&subject, &error))?;
     let found = validators::run(&manifests, selection.as_ref(), &options);
     let mut outcomes: Vec<Outcome> = found.into_iter().map(Outcome::from).collect();

@@ -10,10 +10,10 @@ use mainstay_catalog::compose::{Composition, Part, conflicts, merge};
 use mainstay_catalog::{Catalog, Format, Limits, render, validate};
 use mainstay_catalog_refs::{Access, Kind};
 use mainstay_diagnostics::counted;
+use mainstay_opm::generate::{OPM_IMAGE, dockerfile};
 
 use super::build;
 use super::filter::FileFormat;
-use crate::commands::opm::generate::{OPM_IMAGE, dockerfile};
 use crate::errors::{Exit, Failure, note};
 use crate::images::{self, Target};
 use crate::{catalogs, output, runtime};

@@ -1,0 +1,25 @@
+//! `opm version` (CATLG-46): the line that scripts of opm's users pick apart.
+
+use clap::Args;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::{built, output};
+
+/// Arguments.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Words that opm passes over, too.
+    #[arg(hide = true, trailing_var_arg = true)]
+    _words: Vec<String>,
+}
+
+/// Prints it.
+pub fn run() -> Result<(), Failure> {
+    output::line(format!(
+        "Version: version.Version{{OpmVersion:{:?}, GitCommit:{:?}, BuildDate:{:?}, GoOs:{:?}, GoArch:{:?}}}",
+        built::VERSION,
+        built::COMMIT,
+        built::DATE,
+        std::env::consts::OS,
+        built::architecture(),
+    ))
+}
