@@ -7,7 +7,8 @@
 //! An event's bytes are made once, when the first watcher needs them, and shared by all. A watcher that does not keep up
 //! is dropped: its stream ends and its client starts again, so it never holds memory without bound.
 
-mod entry;
+mod change;
+mod frames;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -20,12 +21,13 @@ use std::time::Duration;
 use mainstay_store::{Event, Range, Revision, Store};
 use tokio::sync::watch;
 
-pub use entry::{Change, Entry};
+pub use change::Change;
+pub use frames::Form;
 pub use queue::Receiver;
 use queue::{Sender, queue};
 
-/// Below this every key of the API lies.
-pub const ROOT: &str = "/registry/";
+use crate::entry::{Entry, ROOT};
+
 /// How many changes a resource remembers.
 const RING: usize = 1_024;
 /// How many bytes of objects a resource's ring holds; what falls out is read from the store's history.

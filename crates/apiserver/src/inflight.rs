@@ -15,26 +15,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderValue, StatusCode, header};
-use mainstay_rbac::UserInfo;
+use http::StatusCode;
 use mainstay_serve::Place;
 use mainstay_serve::fair::{Asked, Fair, Full, Rules, Share};
 
-use crate::api::TrustedIdentity;
+use crate::caller::Caller;
 use crate::error::{ApiError, Result};
-use crate::request::{Query, RequestInfo};
-use crate::respond::Answer;
-use crate::turns::Turns;
+use crate::request::RequestInfo;
+use crate::request::options::LONGEST;
+use crate::turns::{Turns, Weight};
 
-/// The longest a request may take.
-pub const LONGEST: Duration = Duration::from_secs(60);
 /// How long a request waits for a seat, or for room.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Whose requests are never turned away.
-const ADMINISTRATORS: &str = "system:masters";
-/// The user as whom all health checks count.
-const PROBES: &str = "system:probes";
 /// Requests that last, of one user.
 const LASTING: usize = 4_000;
 /// Headers of a request; more are refused.
@@ -100,34 +92,6 @@ pub struct Lane {
     refused: AtomicU64,
 }
 
-/// Who asks, as far as sharing goes.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// The user's name.
-    pub user: Arc<str>,
-    /// Never turned away, waits for nobody.
-    pub exempt: bool,
-    /// The connection.
-    pub place: Option<Place>,
-}
-
-impl Caller {
-    /// From a request whose user is known.
-    pub fn of(parts: &Parts, user: &UserInfo, info: &RequestInfo) -> Self {
-        let administrator = user.groups.iter().any(|group| group == ADMINISTRATORS);
-        // Controllers of this process act as the accounts that they have in a cluster.
-        let own = user.name.starts_with("system:serviceaccount:") && parts.extensions.get::<TrustedIdentity>().is_some();
-        let place = parts.extensions.get::<Place>().cloned();
-        let user: Arc<str> = user.name.as_str().into();
-        if let Some(place) = place.as_ref().filter(|_| *user != *mainstay_rbac::ANONYMOUS_USER) {
-            place.claim(&user, administrator);
-        }
-        // Health checks are not turned away whoever sends how many of them, and share the processor as one user.
-        let user = if is_probe(info) { PROBES.into() } else { user };
-        Self { user, exempt: administrator || own, place }
-    }
-}
-
 /// What a request holds until its answer was taken.
 #[derive(Debug, Default)]
 pub struct Hold {
@@ -169,6 +133,29 @@ pub struct Work {
     seated: bool,
 }
 
+/// The allocation of one request: the user it counts for, and all that it holds while it is worked on.
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    /// The caller.
+    pub caller: Caller,
+    /// The seat and the room that it holds.
+    pub work: Arc<Mutex<Work>>,
+    /// Whether its work takes long.
+    pub weight: Arc<Weight>,
+}
+
+impl Allocation {
+    /// The allocation of a request that holds nothing yet.
+    pub fn new(caller: Caller) -> Self {
+        Self { caller, work: Arc::default(), weight: Arc::default() }
+    }
+
+    /// Leaves the async workers alone: what follows takes long, and is done in turns with others.
+    pub async fn long(&self) {
+        self.weight.long().await;
+    }
+}
+
 impl InFlight {
     /// With these limits.
     pub fn new(limits: Limits) -> Self {
@@ -191,10 +178,10 @@ impl InFlight {
 
     /// Lets a request in, before anything of its body is read.
     pub fn admit(&self, info: &RequestInfo, caller: &Caller) -> std::result::Result<Hold, Full> {
-        if caller.exempt || is_probe(info) {
+        if caller.exempt || info.is_probe() {
             return Ok(Hold::default());
         }
-        let of = if long_running(info) { &self.lasting } else { &self.present };
+        let of = if info.is_long_running() { &self.lasting } else { &self.present };
         match of.ask(&caller.user, 1) {
             Asked::Given(share) => Ok(Hold { present: Some(share), answer: None }),
             Asked::Wait(_) | Asked::Full => Err(self.lane(info).turn_away()),
@@ -208,7 +195,7 @@ impl InFlight {
     /// Gives a request its seat, once.
     pub async fn seat(&self, work: &Mutex<Work>, info: &RequestInfo, caller: &Caller) -> Result<()> {
         let seated = std::mem::replace(&mut lock(work).seated, true);
-        if seated || long_running(info) || is_probe(info) {
+        if seated || info.is_long_running() || info.is_probe() {
             return Ok(());
         }
         let lane = self.lane(info);
@@ -360,39 +347,8 @@ impl From<Full> for ApiError {
     }
 }
 
-/// The answer to a request that is turned away.
-pub fn turned_away() -> Answer {
-    let mut answer = Answer::text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY);
-    answer.headers.push((header::RETRY_AFTER, HeaderValue::from_static("1")));
-    answer.headers.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
-    answer
-}
-
 fn reads(info: &RequestInfo) -> bool {
     matches!(info.verb.as_str(), "get" | "list" | "watch" | "head")
-}
-
-/// Whether a request only asks whether we are alive.
-fn is_probe(info: &RequestInfo) -> bool {
-    !info.is_resource
-        && ["/healthz", "/livez", "/readyz"]
-            .iter()
-            .any(|page| info.path.strip_prefix(page).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-}
-
-/// Whether a request lasts by nature.
-pub fn long_running(info: &RequestInfo) -> bool {
-    info.is_resource
-        && (matches!(info.verb.as_str(), "watch" | "proxy")
-            || matches!(info.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
-}
-
-/// How long a request may take: what it asks for, at most the longest.
-pub fn patience(query: &Query) -> Result<Duration> {
-    let Some(text) = query.text("timeout") else { return Ok(LONGEST) };
-    let wanted = crate::gotime::duration(text)
-        .map_err(|why| ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}")))?;
-    Ok(if wanted.is_zero() { LONGEST } else { wanted.min(LONGEST) })
 }
 
 /// How long a body of so many bytes may take to arrive.
@@ -412,6 +368,7 @@ pub fn out_of_time() -> ApiError {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::request::Query;
     use http::Method;
 
     fn info(method: &str, path: &str) -> RequestInfo {
@@ -494,16 +451,5 @@ mod tests {
         room("b").await.unwrap();
         drop(held);
         room("a").await.unwrap();
-    }
-
-    /// KAPI-SRV-06: a request may ask for less time, not for more.
-    #[test]
-    fn timeouts() {
-        let cases = [("", LONGEST), ("timeout=0s", LONGEST), ("timeout=34s", Duration::from_secs(34)), ("timeout=10m", LONGEST)];
-        for (query, wanted) in cases {
-            assert_eq!(patience(&Query::parse(query)).unwrap(), wanted, "{query}");
-        }
-        let refused = patience(&Query::parse("timeout=soon")).unwrap_err();
-        assert_eq!(refused.message, "invalid timeout specified in the request URL - time: invalid duration \"soon\"");
     }
 }

@@ -18,12 +18,15 @@ use tokio_util::sync::CancellationToken;
 use crate::access::pki::{self, Pair, Pki, ServingNames};
 use crate::access::{AnonymousAccess, Escalation, FrontProxy, Gate, Kubeconfig, StaticTokens};
 use crate::admission::{Chain, Plugins, Steps};
+use crate::aggregation::Availability;
 use crate::api::Api;
 use crate::bootstrap::{self, Authorities, Endpoint};
 use crate::cache::Cache;
 use crate::crd::Establisher;
 use crate::error::ApiError;
 use crate::members;
+use crate::object_store::ObjectStore;
+use crate::policy_status::PolicyStatus;
 use crate::remote::{Identity, LocalService, Remotes};
 use crate::server;
 
@@ -185,14 +188,16 @@ impl Server {
             gate.authenticator = gate.authenticator.static_tokens(StaticTokens::read(path)?);
         }
         let gate = Arc::new(gate);
-        let mut chain = Chain::new(config.plugins.clone());
-        chain.extend(&config.steps);
-        chain.push(Arc::new(Escalation(gate.policy.clone())));
         let identity = Identity { certificate: front_proxy.certificate, key: front_proxy.key };
         let remotes =
             Remotes::new(cache.clone(), config.local_services).front_proxy(identity).skip_simulated(config.skip_simulated_webhooks);
-        let mut api = Api::new(store, cache, gate.clone(), chain, remotes);
-        api.inflight = crate::inflight::InFlight::new(config.limits);
+        let remotes = Arc::new(remotes);
+        let mut chain = Chain::new(config.plugins.clone(), &remotes);
+        chain.extend(&config.steps);
+        chain.push(Arc::new(Escalation(gate.policy.clone())));
+        let objects = Arc::new(ObjectStore::new(store, cache));
+        let mut api = Api::new(objects, gate.clone(), chain, remotes);
+        api.inflight = Arc::new(crate::inflight::InFlight::new(config.limits));
         api.pages = config.pages;
         api.backup = crate::backup::Source([Some(own), config.pki_dir].into_iter().flatten().collect());
         let api = Arc::new(api);
@@ -213,31 +218,35 @@ impl Server {
     }
 
     async fn begin(&mut self, endpoint: &Endpoint) -> Result<(), OpenError> {
-        let api = &self.api;
+        let Api { objects, remotes, aggregation, closing, .. } = &*self.api;
+        let cache = &objects.cache;
         let policy = self.gate.policy.clone();
-        api.cache.observe(Box::new(move |resource, change| policy.observe(resource, change)));
-        api.aggregation.follow(&api.cache);
-        let follower = api.cache.clone();
+        cache.observe(Box::new(move |resource, change| policy.observe(resource, change)));
+        aggregation.follow(cache);
+        let follower = cache.clone();
         self.tasks.push(tokio::spawn(async move {
             if let Err(error) = follower.run().await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the watch cache ended");
             }
         }));
+        let parts = bootstrap::Parts { objects: objects.clone(), services: self.api.services.clone() };
         let authorities = Authorities { clients: &self.ca.certificate, front_proxy: &self.front_proxy_ca };
-        bootstrap::run(api, endpoint, &authorities).await?;
-        if api.cache.catch_up().await.is_none() {
+        bootstrap::run(&parts, endpoint, &authorities).await?;
+        if cache.catch_up().await.is_none() {
             return Err(ApiError::internal("the watch cache does not follow the store").into());
         }
-        let mut establisher = Establisher::new(api.clone());
+        let mut establisher = Establisher::new(objects.clone(), remotes.clone(), closing.clone());
         establisher.once().await?;
         self.tasks.push(tokio::spawn(establisher.run()));
-        self.tasks.push(tokio::spawn(crate::admission::PolicyStatus::new(api.clone()).run()));
-        self.tasks.push(tokio::spawn(crate::aggregation::run(api.clone())));
-        self.tasks.push(tokio::spawn(bootstrap::keep(api.clone(), endpoint.clone())));
-        if api.store.shared() {
-            self.tasks.push(tokio::spawn(members::run(api.clone(), endpoint.clone(), members::Members::default())));
+        self.tasks.push(tokio::spawn(PolicyStatus::new(objects.clone(), closing.clone()).run()));
+        let (objects, aggregation, remotes) = (objects.clone(), aggregation.clone(), remotes.clone());
+        let availability = Availability { objects, aggregation, remotes, closing: closing.clone() };
+        self.tasks.push(tokio::spawn(availability.run()));
+        self.tasks.push(tokio::spawn(bootstrap::keep(parts.clone(), endpoint.clone(), closing.clone())));
+        if parts.objects.store.shared() {
+            self.tasks.push(tokio::spawn(members::run(parts, endpoint.clone(), members::Members::default(), closing.clone())));
         }
-        api.readiness.bootstrapped.store(true, Ordering::Release);
+        self.api.readiness.bootstrapped.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -271,7 +280,7 @@ impl Server {
         &self.gate
     }
 
-    /// The shared state.
+    /// The parts of the server.
     pub fn api(&self) -> &Arc<Api> {
         &self.api
     }
@@ -289,17 +298,18 @@ impl Server {
     /// Ends every watch, so that listeners can drain.
     pub fn end_watches(&self) {
         self.api.closing.cancel();
-        self.api.cache.close();
+        self.api.objects.cache.close();
     }
 
     /// Ends watches, finishes writes and closes the store (KAPI-SRV-04). Listeners are to be stopped before.
     pub async fn close(self) {
-        if self.api.store.shared() {
-            members::leave(&self.api, &self.endpoint).await;
+        if self.api.objects.store.shared() {
+            let parts = bootstrap::Parts { objects: self.api.objects.clone(), services: self.api.services.clone() };
+            members::leave(&parts, &self.endpoint).await;
         }
         self.api.closing.cancel();
-        self.api.cache.close();
-        self.api.store.close().await;
+        self.api.objects.cache.close();
+        self.api.objects.store.close().await;
         for task in self.tasks {
             // A task that ended by itself has said why.
             let _ = task.await;

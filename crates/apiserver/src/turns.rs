@@ -14,7 +14,7 @@ use mainstay_serve::fair::{Asked, Fair, Rules, Share};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-use crate::inflight::Caller;
+use crate::caller::Caller;
 
 /// How many may wait for a turn: more than there are requests, which are bounded elsewhere.
 const WAITING: usize = 1 << 20;

@@ -11,7 +11,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::negotiate;
+use crate::request::negotiate;
 
 /// What the protocol with a token begins with.
 const TOKEN: &str = "base64url.bearer.authorization.k8s.io.";

@@ -23,10 +23,10 @@ impl AdmissionStep for Escalation {
         if request.operation == Operation::Delete || !request.subresource.is_empty() || *facts.group != *RBAC_GROUP {
             return Ok(());
         }
-        let (policy, user) = (self.0.snapshot(), &request.context.user);
+        let (policy, user) = (self.0.snapshot(), &request.api_request.user);
         match &*facts.plural {
             resource @ ("roles" | "clusterroles") => {
-                check_role_write(&*policy, user, resource, &request.context.info.name, object, request.old)
+                check_role_write(&*policy, user, resource, &request.api_request.info.name, object, request.old)
             }
             resource @ ("rolebindings" | "clusterrolebindings") => check_binding_write(&*policy, user, resource, object, request.old),
             _ => Ok(()),

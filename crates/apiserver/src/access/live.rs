@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::policy::Policy;
 use super::tokens::{LiveObject, LivePod, TokenObjects};
-use crate::cache::{Cache, Change, Entry, Scope};
+use crate::cache::{Cache, Change, Scope};
+use crate::entry::Entry;
 
 /// Objects of tokens, as the watch cache shows them.
 pub struct CachedObjects(pub Arc<Cache>);

@@ -8,8 +8,6 @@ use std::sync::{Mutex, PoisonError};
 
 use mainstay_schema::names::qualified_name;
 
-use super::Request;
-
 /// The notes of one request.
 #[derive(Debug, Default)]
 pub struct Annotations(Mutex<BTreeMap<String, String>>);
@@ -51,16 +49,13 @@ impl Annotations {
             Entry::Occupied(known) => Err(AnnotationError::Taken(known.get().clone())),
         }
     }
-}
 
-impl Request<'_> {
-    /// Leaves a note for auditors. One that can not be taken is warned of, and changes nothing for the request.
-    pub(super) fn annotate(&self, weight: Weight, key: &str, value: &str) {
-        match self.annotations.add(key, value) {
+    /// Takes a note and logs it. One that can not be taken is warned of.
+    pub(super) fn annotate(&self, weight: Weight, key: &str, value: &str, subject: &Subject<'_>) {
+        match self.add(key, value) {
             Ok(false) => {}
             Ok(true) => {
-                let (user, verb, name) = (self.context.user.name.as_str(), self.context.info.verb.as_str(), self.name.as_str());
-                let (namespace, resource) = (self.namespace.as_str(), self.served.facts.plural.as_str());
+                let Subject { user, verb, resource, namespace, name } = *subject;
                 match weight {
                     Weight::Finding => {
                         tracing::info!(target: "audit", user, verb, resource, namespace, name, annotation = key, value, "admission");
@@ -73,6 +68,16 @@ impl Request<'_> {
             Err(error) => tracing::warn!(target: "audit", annotation = key, value, %error, "an audit annotation was not taken"),
         }
     }
+}
+
+/// The write that a note is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) user: &'a str,
+    pub(super) verb: &'a str,
+    pub(super) resource: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Operation, Request};
+use super::step::{Operation, Request};
 use crate::error::{ApiError, Result};
 use crate::selector::{LabelSelector, labels_of};
 use crate::served::Served;
@@ -159,7 +159,7 @@ impl Matching {
 /// Other versions of the request's resource that have the same subresource.
 fn equivalents(request: &Request<'_>) -> Vec<Arc<Served>> {
     let own = request.served;
-    let snapshot = request.context.api.served();
+    let snapshot = request.lookup.served();
     let has = |other: &Served| request.subresource.is_empty() || other.subresource(request.subresource).is_some();
     let mut others: Vec<Arc<Served>> = snapshot
         .all()

@@ -5,7 +5,7 @@ use mainstay_kinds::pod_security::{Level, Policy, evaluate, is_significant_updat
 use serde_json::Value;
 
 use super::audit::Weight;
-use super::{AdmissionStep, Operation, Request};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::{ApiError, Result};
 
 /// The step.
@@ -71,7 +71,7 @@ fn warn(request: &Request<'_>, policy: &Policy, pod: &Value) {
     if policy.warn.level != Level::Privileged {
         let violations = evaluate(policy.warn, pod);
         if !violations.is_empty() {
-            request.context.warn(format!("would violate PodSecurity \"{}\": {violations}", policy.warn));
+            request.api_request.warn(format!("would violate PodSecurity \"{}\": {violations}", policy.warn));
         }
     }
 }
@@ -86,7 +86,7 @@ fn namespace(request: &Request<'_>, new: &Value) -> Result<()> {
     if request.operation == Operation::Update && policy != before {
         let pods = request.list("", "pods", &request.name)?;
         for warning in namespace_warnings(&request.name, &policy, &before, || pods) {
-            request.context.warn(warning);
+            request.api_request.warn(warning);
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{AdmissionStep, Operation, Request};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 use crate::object::meta;
 

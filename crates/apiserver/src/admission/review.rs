@@ -7,10 +7,10 @@ use mainstay_rbac::UserInfo;
 use serde_json::{Map, Value, json};
 
 use super::matching::{in_version, namespace_of, operation_name};
-use super::{Operation, Request};
+use super::step::{Operation, Request};
 use crate::error::Result;
-use crate::options::Propagation;
-use crate::rest::scale;
+use crate::request::options::Propagation;
+use crate::scale;
 use crate::served::Served;
 
 /// What a webhook or a policy sees of a request.
@@ -83,7 +83,7 @@ fn user(user: &UserInfo) -> Value {
 
 /// The options object of the request.
 fn options(request: &Request<'_>) -> Value {
-    let query = &request.context.query;
+    let query = &request.api_request.query;
     let mut out = Map::new();
     let kind = match request.operation {
         Operation::Create => "CreateOptions",
@@ -147,7 +147,7 @@ pub(super) fn admission_request(request: &Request<'_>, served: &Served, uid: &st
         }
     }
     out.insert("operation".into(), operation_name(request.operation).into());
-    out.insert("userInfo".into(), user(&request.context.user));
+    out.insert("userInfo".into(), user(&request.api_request.user));
     out.insert("dryRun".into(), request.dry_run.into());
     out.insert("options".into(), options(request));
     Value::Object(out)

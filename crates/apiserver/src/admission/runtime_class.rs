@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use mainstay_kinds::resource_list::ResourceList;
 use serde_json::{Map, Value};
 
-use super::{AdmissionStep, Request};
+use super::step::{AdmissionStep, Request};
 use crate::error::Result;
 
 /// The step.

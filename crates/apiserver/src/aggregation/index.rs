@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::documents::Documents;
@@ -166,6 +166,15 @@ impl Aggregation {
     /// The documents of one, where they were fetched.
     pub fn documents(&self, name: &str) -> Option<Arc<Documents>> {
         self.documents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// A version as aggregated discovery shows it; stale if its server does not answer.
+    pub fn shown(&self, remote: &RemoteApi) -> Value {
+        let mut version =
+            self.documents(&remote.name).map_or_else(|| json!({"version": remote.version}), |documents| documents.version.clone());
+        let fresh = remote.available && version["resources"].is_array();
+        version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
+        version
     }
 
     pub(super) fn keep(&self, name: &str, documents: Documents) {

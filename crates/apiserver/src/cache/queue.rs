@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mainstay_store::Revision;
 use tokio::sync::Notify;
 
-use super::{Change, Entry};
+use super::change::Change;
+use crate::entry::Entry;
 
 /// How many changes may wait.
 const CHANGES: usize = 1_024;
@@ -189,7 +190,7 @@ mod tests {
             stored: Bytes::from(vec![b'x'; size]),
             offset: 0,
             labels: crate::selector::Labels::default(),
-            loose: crate::cache::entry::Loose::default(),
+            loose: crate::entry::Loose::default(),
         };
         Arc::new(Change::new(revision, Some(Arc::new(entry)), None))
     }

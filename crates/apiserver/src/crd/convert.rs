@@ -16,7 +16,7 @@ use mainstay_golang::value::type_name;
 use mainstay_store::Revision;
 use serde_json::{Map, Value, json};
 
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::error::{ApiError, Result};
 use crate::object::{self, meta};
 use crate::remote::{CallError, ClientConfig, Remotes};

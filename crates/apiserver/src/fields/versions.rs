@@ -16,7 +16,7 @@ use mainstay_schema::SchemaRef;
 use serde_json::Value;
 
 use crate::served::Served;
-use crate::strategy;
+use crate::{stored, strategy};
 
 /// The versions of a kind during one request.
 pub struct Forms<'a> {
@@ -90,7 +90,7 @@ impl<'a> Forms<'a> {
             let own = Gvk::of(object.get("apiVersion").and_then(Value::as_str).unwrap_or_default(), &wanted.kind);
             let mut object = object.clone();
             kinds::go_form(&own, &mut object);
-            strategy::convert(&mut object, wanted).map_err(|error| NotConverted::Failed(error.message))?;
+            stored::convert(&mut object, wanted).map_err(|error| NotConverted::Failed(error.message))?;
             kinds::go_form(wanted, &mut object);
             return Ok(object);
         }

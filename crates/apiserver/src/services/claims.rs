@@ -10,7 +10,7 @@ use mainstay_kinds::released_by_service;
 use mainstay_store::{Error, Expect, KeyValue, Revision, Store};
 use serde_json::{Value, json};
 
-use crate::cache::ROOT;
+use crate::entry::ROOT;
 use crate::object::{self, meta};
 
 /// Claims lie beside the resources, in keys that are no object's.

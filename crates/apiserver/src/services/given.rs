@@ -40,7 +40,7 @@ impl Given {
             match claims::claim(&*held.store, item, service).await {
                 Ok(Some(claim)) => held.claims.push(claim),
                 Ok(None) => return Ok(Some(item.clone())),
-                Err(error) => return Err(Refused::Store(crate::api::store_error(error))),
+                Err(error) => return Err(Refused::Store(crate::error::store_error(error))),
             }
         }
         Ok(None)

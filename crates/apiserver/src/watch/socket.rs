@@ -19,10 +19,10 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
+use crate::context::{Context, Upgrade};
 use crate::error::{ApiError, Result};
-use crate::negotiate::Format;
+use crate::request::negotiate::Format;
 use crate::respond::Answer;
-use crate::server::{Context, Upgrade};
 use crate::websocket;
 
 /// The largest message of a client, which has nothing to say.
@@ -36,7 +36,7 @@ const LENGTH: usize = 4;
 
 /// Turns the connection into a websocket that tells these events.
 pub fn answer(context: &Context, format: Format, events: BoxStream<'static, Bytes>) -> Result<Answer> {
-    let response = match websocket::handshake(&context.headers) {
+    let response = match websocket::handshake(&context.request.headers) {
         Ok(response) => response,
         Err(refusal) => return Ok(Answer::sent(refusal)),
     };

@@ -6,7 +6,6 @@
 
 mod compile;
 mod params;
-mod status;
 mod typecheck;
 
 use std::borrow::Cow;
@@ -19,12 +18,13 @@ use serde_json::Value;
 use self::compile::{Annotation, Decision, Policy, Verdict};
 use super::audit::Weight;
 use super::compiled::Compiled;
+use super::expressions;
 use super::matching::{Matching, is_exempt};
 use super::review::View;
-use super::{AdmissionStep, Request, expressions};
+use super::step::{AdmissionStep, Request};
 use crate::error::{ApiError, Cause, Result};
 
-pub use status::PolicyStatus;
+pub use typecheck::type_checking;
 
 /// The plugin.
 pub struct ValidatingAdmissionPolicy {
@@ -95,12 +95,12 @@ struct Denial {
 #[async_trait]
 impl AdmissionStep for ValidatingAdmissionPolicy {
     async fn validate(&self, request: &Request<'_>, object: Option<&Value>) -> Result<()> {
-        let cache = &request.context.api.cache;
-        let policies = self.policies.all(cache);
+        let lookup = &**request.lookup;
+        let policies = self.policies.all(lookup);
         if policies.is_empty() || is_exempt(request) {
             return Ok(());
         }
-        let bindings = self.bindings.all(cache);
+        let bindings = self.bindings.all(lookup);
         let mut denials = Vec::new();
         for (_, policy) in policies.iter() {
             let own: Vec<&Binding> =
@@ -211,7 +211,7 @@ fn follow(
                 Action::Warn => {
                     let (policy, binding, message) = (&policy.name, &binding.name, &decision.message);
                     let words = format!("Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}");
-                    request.context.warn(words);
+                    request.api_request.warn(words);
                 }
             }
         }

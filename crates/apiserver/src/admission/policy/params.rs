@@ -3,9 +3,8 @@
 use mainstay_kinds::Gvk;
 use serde_json::Value;
 
-use crate::admission::Request;
 use crate::admission::matching::namespace_of;
-use crate::cache::Scope;
+use crate::admission::step::Request;
 use crate::error::Result;
 use crate::selector::{LabelSelector, labels_of};
 
@@ -70,8 +69,7 @@ pub(super) async fn collect(
     reference: Option<&Reference>,
 ) -> Result<Vec<Option<Value>>, ParamError> {
     let (Some(kind), Some(reference)) = (kind, reference) else { return Ok(vec![None]) };
-    let api = &request.context.api;
-    let snapshot = api.served();
+    let snapshot = request.lookup.served();
     let served = snapshot.of_kind(&kind.gvk()).cloned();
     let served = served.ok_or_else(|| ParamError::UnknownKind(kind.api_version.clone(), kind.kind.clone()))?;
     let namespace = match (served.facts.namespaced, reference.namespace.as_str(), namespace_of(request)) {
@@ -82,10 +80,9 @@ pub(super) async fn collect(
         (true, given, _) => given,
     };
     let found: Vec<Option<Value>> = match &reference.selector {
-        None => api.load(&served, namespace, &reference.name).await?.into_iter().map(|loaded| Some(loaded.value)).collect(),
+        None => request.lookup.load(&served, namespace, &reference.name).await?.into_iter().map(|loaded| Some(loaded.value)).collect(),
         Some(selector) => {
-            let scope = Scope { namespace: namespace.to_owned(), name: String::new() };
-            let mut entries = api.cache.resource(&served.storage).list(&scope);
+            let mut entries = request.lookup.list(&served.storage, namespace);
             if let Some(converter) = served.converter() {
                 entries = converter.entries(entries, &served.api_version()).await?;
             }

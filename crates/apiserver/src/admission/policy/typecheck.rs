@@ -15,7 +15,7 @@ use crate::strategy;
 const MAX_KINDS: usize = 10;
 
 /// `status.typeChecking` of a policy.
-pub(super) fn type_checking(policy: &Value, served: &Snapshot) -> Value {
+pub fn type_checking(policy: &Value, served: &Snapshot) -> Value {
     let spec = &policy["spec"];
     let environments = environments(spec, served);
     let mut warnings = Vec::new();

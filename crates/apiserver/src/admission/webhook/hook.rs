@@ -5,10 +5,10 @@ use std::time::Duration;
 use mainstay_cel::{AdmissionVariables, admission_env};
 use serde_json::Value;
 
-use crate::admission::Request;
 use crate::admission::expressions::{self, MatchConditions};
 use crate::admission::matching::Matching;
 use crate::admission::review::View;
+use crate::admission::step::Request;
 use crate::error::Result;
 use crate::remote::ClientConfig;
 

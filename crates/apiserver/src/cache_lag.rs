@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_millis(200);
 
 /// Who has asked the store lately.
 #[derive(Default)]
-pub struct Behind(Mutex<Last>);
+pub struct CacheLag(Mutex<Last>);
 
 #[derive(Default)]
 struct Last {
@@ -25,7 +25,7 @@ struct Last {
     answered: Option<(Instant, Option<Revision>)>,
 }
 
-impl Behind {
+impl CacheLag {
     /// Waits until the cache shows everything that the store had acknowledged when this was called; returns the revision it shows.
     /// `None` when that takes too long.
     pub async fn catch_up(&self, cache: &Cache) -> Option<Revision> {

@@ -88,11 +88,6 @@ pub fn protobuf(value: &Value) -> Result<Vec<u8>> {
     mainstay_protobuf::encode(value).map_err(|error| ApiError::internal(format!("the answer cannot be encoded as protobuf: {error}")))
 }
 
-/// Whether a request is for a resource whose objects have a protobuf form: those of Kubernetes itself.
-pub fn has_protobuf(info: &crate::request::RequestInfo) -> bool {
-    info.is_resource && mainstay_kinds::registry().resource(&info.group, &info.version, &info.resource).is_some()
-}
-
 /// Chooses the first media type of `Accept` that can be given; `protobuf` says whether the resource's objects have that form.
 pub fn agree(headers: &HeaderMap, pretty: Option<bool>, protobuf: bool) -> Result<Agreed> {
     let agent = text(headers, header::USER_AGENT);

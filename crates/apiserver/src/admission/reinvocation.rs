@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::inflight::LONGEST;
+use crate::request::options::LONGEST;
 
 /// The state of one request's mutating admission.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Reinvocation {
     }
 
     /// Begins the second round, once, if a webhook has changed the object.
-    pub(in crate::admission) fn begin_again(&self) -> bool {
+    pub(super) fn begin_again(&self) -> bool {
         let mut state = self.state();
         let begins = state.wanted && !state.again;
         state.again |= begins;
