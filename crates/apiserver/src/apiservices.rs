@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 use mainstay_kinds::registry;
+use mainstay_objects::{Condition, set_condition};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 
@@ -15,13 +16,15 @@ use crate::object_store::ObjectStore;
 use crate::served::Served;
 use crate::{clock, fields, strategy};
 
+/// The message of an APIService that is served here.
+pub const LOCAL: &str = "Local APIServices are always available";
 /// Says who looks after the object.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// The priorities of custom groups and their versions.
 const CUSTOM: (i64, i64) = (1_000, 100);
 
-/// Where clients look first: the priority of a group, and of a version in it.
+/// The order in which clients look: the priority of a group, and of a version in it.
 fn priorities(group: &str, version: &str) -> (i64, i64) {
     let of_group = match group {
         "" => return (18_000, 1),
@@ -47,7 +50,7 @@ fn priorities(group: &str, version: &str) -> (i64, i64) {
     (of_group, 15)
 }
 
-/// Where clients look first among groups.
+/// The priority of a group among all groups.
 pub fn group_priority(group: &str) -> i64 {
     match group {
         // Always the first one of the list.
@@ -116,10 +119,8 @@ async fn ensure(
     }
     strategy::default(services, &mut object);
     fields::by_server(services, &Value::Null, &mut object, None);
-    object["status"] = json!({"conditions": [{
-        "type": "Available", "status": "True", "lastTransitionTime": clock::now(),
-        "reason": "Local", "message": "Local APIServices are always available",
-    }]});
+    let available = Condition { kind: "Available", status: true, reason: "Local", message: LOCAL };
+    set_condition(&mut object, &available, &clock::now());
     metadata_mut(&mut object).remove("resourceVersion");
     match objects.save(services, &mut object, Expect::Absent).await {
         Err(error) if error.reason == "AlreadyExists" => Ok(()),

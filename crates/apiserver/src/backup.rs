@@ -59,7 +59,7 @@ pub(crate) async fn answer(request: &ApiRequest, store: Arc<dyn Store>, source: 
     Ok(Answer { status: StatusCode::OK, headers: Vec::new(), content_type: "application/octet-stream", body })
 }
 
-/// What a backup says of itself.
+/// The description that a backup holds of itself.
 pub fn about() -> String {
     json!({"created": Timestamp::now().to_string(), "version": env!("CARGO_PKG_VERSION")}).to_string()
 }

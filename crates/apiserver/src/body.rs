@@ -69,15 +69,15 @@ async fn read_body(context: &Context, body: &mut Body, announced: usize) -> Resu
 
 /// The most memory that a decoded body may take.
 const TREE_LIMIT: usize = 96 << 20;
-/// What a value takes in an array, an object with a field, and a field: about, in `serde_json`.
+/// Bytes of memory of a value in an array, an object with a field, and a field: about, in `serde_json`.
 const VALUE: usize = 32;
 const OBJECT: usize = 640;
 const FIELD: usize = 96;
-/// What a byte of protobuf may become, about; its decoder counts values itself.
+/// Bytes of memory that a byte of protobuf may become, about; its decoder counts values itself.
 const PROTOBUF: usize = 100;
 /// From here on a small body is worked on as a large one.
 const HEAVY: usize = 4 << 20;
-/// How deep a text may nest to be decoded.
+/// The levels that a text may nest to be decoded.
 const DEEPEST: usize = 128;
 
 /// About how much memory a JSON text takes when it is decoded: a few bytes of it can become many.

@@ -19,7 +19,7 @@ use crate::served::Served;
 use crate::services::Allocators;
 use crate::strategy;
 
-/// Where the API is reached, for the `kubernetes` Service.
+/// The address of an API server, for the `kubernetes` Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// An IP address.
@@ -152,7 +152,7 @@ pub async fn keep(parts: Parts, endpoint: Endpoint, closing: CancellationToken) 
     }
 }
 
-/// Whether a change takes away, or alters, one of the objects that are kept.
+/// Returns whether a change takes away, or alters, one of the objects that are kept.
 fn is_kept(resource: &str, change: &Change) -> bool {
     let Some(before) = &change.before else { return false };
     match resource {
@@ -165,7 +165,7 @@ fn is_kept(resource: &str, change: &Change) -> bool {
 
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-/// How long until what failed is tried again.
+/// The pause before a failed step is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
 
 async fn ensure(parts: &Parts, group: &str, plural: &str, mut object: Value) -> Result<()> {

@@ -12,11 +12,11 @@ use sha2::{Digest, Sha512};
 use crate::aggregation::{Aggregation, Placed, RemoteApi, merge_groups, merge_v2};
 use crate::error::{ApiError, Result};
 use crate::object_store::ObjectStore;
+use crate::processor::Weight;
 use crate::request::ApiRequest;
 use crate::request::negotiate::{self, Shape};
 use crate::respond::{Answer, AnswerBody, Document, json as json_answer};
 use crate::served::{Served, Snapshot};
-use crate::turns::Weight;
 
 /// Documents that are costly to make, kept until another snapshot is served: the small ones for good, the large ones while they are
 /// asked for. Whoever is sent one shares its bytes with all others.
@@ -36,7 +36,7 @@ enum Kept {
 
 /// A document up to this size is kept for good.
 const SMALL: usize = 64 * 1024;
-/// How long a large one is kept after it was made: clients that begin together ask for the same.
+/// The time for which a large one is kept after it was made: clients that begin together ask for the same.
 const KEPT: Duration = Duration::from_secs(30);
 
 impl Documents {

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use mainstay_objects::{Labels, labels_of};
 use mainstay_store::{KeyValue, Revision};
 use serde_json::Value;
 
 use crate::object;
-use crate::selector::{Labels, labels_of};
 
 /// Below this every key of the API lies.
 pub const ROOT: &str = "/registry/";
@@ -22,7 +22,7 @@ pub struct Entry {
     pub revision: Revision,
     /// The stored bytes.
     pub stored: Bytes,
-    /// Where the content of its metadata begins.
+    /// The place in it where the content of the metadata begins.
     pub offset: usize,
     /// Its labels.
     pub labels: Labels,

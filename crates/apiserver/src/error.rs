@@ -1,4 +1,4 @@
-//! What a request is refused with: one type that becomes a `Status` object (KAPI-REST-04).
+//! Refusals of requests: one type that becomes a `Status` object (KAPI-REST-04).
 
 use std::borrow::Cow;
 

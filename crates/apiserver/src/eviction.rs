@@ -1,6 +1,7 @@
 //! pods/eviction: a deletion that asks the disruption budgets first (KAPI-REST-05).
 
 use http::StatusCode;
+use mainstay_objects::{Requirements, labels_of};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 
@@ -12,7 +13,6 @@ use crate::request::Query;
 use crate::request::negotiate;
 use crate::request::options::DeleteOptions;
 use crate::respond::{self, Answer};
-use crate::selector::{LabelSelector, labels_of};
 
 /// Evicts the pod of a request.
 pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
@@ -63,7 +63,7 @@ async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()>
             let budget = entry.value();
             budget
                 .pointer("/spec/selector")
-                .is_some_and(|selector| !selector.is_null() && LabelSelector::from_object(selector).matches(&labels))
+                .is_some_and(|selector| !selector.is_null() && Requirements::of_selector(selector).matches(&labels))
         })
         .collect();
     let [budget] = matching.as_slice() else {

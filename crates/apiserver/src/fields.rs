@@ -91,7 +91,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// Records a create, update or patch of somebody in the new object.
+/// Records a create, update or patch by a manager in the new object.
 pub async fn written(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str, sub: Option<&str>) {
     Owners::new(served, manager, sub).written(live, new).await;
 }

@@ -29,7 +29,7 @@ pub fn options(query: &str, user_agent: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a printer column shows of an object.
+/// The text that a printer column shows of an object.
 pub fn column(path: &str, object: &Value) -> String {
     jsonpath::text(&jsonpath::find(path, object))
 }

@@ -11,7 +11,7 @@ use crate::object_store::ObjectStore;
 use crate::request::ApiRequest;
 use crate::respond::Answer;
 
-/// What has to happen before the server is ready.
+/// The steps of the start that the server is ready after.
 #[derive(Default)]
 pub struct Readiness {
     /// The built-in objects exist.
@@ -28,7 +28,7 @@ pub struct Parts<'a> {
     pub closing: &'a CancellationToken,
 }
 
-/// How long the store may take to answer a check.
+/// The time that the store may take to answer a check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The checks of `/livez` and `/healthz`, by their names in Kubernetes.

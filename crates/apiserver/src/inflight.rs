@@ -1,4 +1,4 @@
-//! How many requests are answered at a time, for whom, what they may hold, and how long one may take (KAPI-SRV-06).
+//! Requests in flight: their number, their shares by user, what they may hold, and for how long (KAPI-SRV-06).
 //!
 //! ```text
 //!   headers ─ who asks ─ present ─ may they? ─ body (bytes, deadline) ─ seat ─ work in turns ─ room for the answer ─ sent
@@ -21,11 +21,11 @@ use mainstay_serve::fair::{Asked, Fair, Full, Rules, Share};
 
 use crate::caller::Caller;
 use crate::error::{ApiError, Result};
+use crate::processor::{Processor, Weight};
 use crate::request::RequestInfo;
 use crate::request::options::LONGEST;
-use crate::turns::{Turns, Weight};
 
-/// How long a request waits for a seat, or for room.
+/// The time that a request waits for a seat, or for room.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests that last, of one user.
 const LASTING: usize = 4_000;
@@ -41,11 +41,11 @@ const TREES: usize = 64 << 20;
 const ANSWERS: usize = 128 << 20;
 /// An answer that takes room others wait for is given up when its client has not read for so long.
 const UNREAD: Duration = Duration::from_secs(3);
-/// How long a body may take, beside a second for every so many bytes.
+/// The time that a body may take, beside a second for every so many bytes.
 const BODY_TIME: Duration = Duration::from_secs(15);
 const BODY_RATE: usize = 100 << 10;
 
-/// How many requests may be in flight; 0 is no limit.
+/// The most requests that may be in flight; 0 is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// get, list.
@@ -74,7 +74,7 @@ pub struct InFlight {
     trees: Arc<Fair>,
     answers: Arc<Fair>,
     /// The processor.
-    pub turns: Turns,
+    pub processor: Processor,
     /// Large answers that are being sent.
     sending: Mutex<Vec<Weak<Sending>>>,
 }
@@ -92,7 +92,7 @@ pub struct Lane {
     refused: AtomicU64,
 }
 
-/// What a request holds until its answer was taken.
+/// The shares that a request holds until its answer was taken.
 #[derive(Debug, Default)]
 pub struct Hold {
     present: Option<Share>,
@@ -123,7 +123,7 @@ struct Sending {
     _room: Share,
 }
 
-/// What a request holds while it is worked on.
+/// The shares that a request holds while it is worked on.
 #[derive(Debug, Default)]
 pub struct Work {
     seat: Option<Share>,
@@ -140,7 +140,7 @@ pub struct Allocation {
     pub caller: Caller,
     /// The seat and the room that it holds.
     pub work: Arc<Mutex<Work>>,
-    /// Whether its work takes long.
+    /// The weight of its work.
     pub weight: Arc<Weight>,
 }
 
@@ -171,7 +171,7 @@ impl InFlight {
             bodies: bytes(BODIES, BODIES / 4),
             trees: bytes(TREES, TREES / 2),
             answers: bytes(ANSWERS, ANSWERS / 4),
-            turns: Turns::default(),
+            processor: Processor::default(),
             sending: Mutex::default(),
         }
     }
@@ -317,17 +317,17 @@ impl Lane {
         Self { seats: Fair::new(rules), refused: AtomicU64::new(0) }
     }
 
-    /// How many there are.
+    /// Number of requests that have a seat.
     pub fn now(&self) -> usize {
         self.seats.used()
     }
 
-    /// How many wait for a seat.
+    /// Number of requests that wait for a seat.
     pub fn waiting(&self) -> usize {
         self.seats.waiting()
     }
 
-    /// How many were turned away.
+    /// Number of requests that were turned away.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -351,7 +351,7 @@ fn reads(info: &RequestInfo) -> bool {
     matches!(info.verb.as_str(), "get" | "list" | "watch" | "head")
 }
 
-/// How long a body of so many bytes may take to arrive.
+/// The time that a body of so many bytes may take to arrive.
 pub fn body_patience(bytes: usize) -> Duration {
     BODY_TIME + Duration::from_secs((bytes / BODY_RATE) as u64)
 }

@@ -47,6 +47,7 @@ pub mod object_store;
 mod open;
 mod pages;
 mod policy_status;
+pub mod processor;
 pub mod remote;
 pub mod request;
 mod respond;
@@ -63,7 +64,6 @@ mod strict;
 mod table;
 #[cfg(test)]
 mod testing;
-pub mod turns;
 mod versions;
 mod watch;
 mod websocket;

@@ -1,4 +1,4 @@
-//! Which servers answer for the Service `kubernetes`, where several share a store: each renews a key of its own, and whoever stops
+//! The servers that answer for the Service `kubernetes`, if several share a store: each renews a key of its own, and one that stops
 //! renewing is left out of the endpoints soon, as kube-apiserver does it with its leases.
 
 use std::collections::{BTreeSet, HashMap};
@@ -15,17 +15,17 @@ use crate::object_store::agreed;
 
 /// Keys of servers; no object has such a key.
 const MEMBERS: &str = "api-server:";
-/// How often a server renews its key.
+/// The time after which a server renews its key.
 const RENEW: Duration = Duration::from_secs(10);
-/// How long a key may stay as it is.
+/// The time that a key may stay as it is.
 const PATIENCE: Duration = Duration::from_secs(35);
-/// How long a server that ends takes to say so.
+/// The time that a server that ends takes to say so.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The servers that this one has seen.
 #[derive(Default)]
 pub struct Members {
-    /// When a key was seen first in this revision, by this machine's clock.
+    /// The time at which a key was seen first in this revision, by this machine's clock.
     seen: HashMap<String, (Revision, Instant)>,
 }
 
@@ -51,7 +51,7 @@ impl Members {
         agreed(|| bootstrap::endpoints(parts, &alive)).await
     }
 
-    /// Which of the keys nobody has renewed for too long.
+    /// The keys that were not renewed for too long.
     fn look(&mut self, found: &[(String, Revision)], now: Instant) -> Vec<(String, Revision)> {
         self.seen.retain(|key, _| found.iter().any(|(one, _)| one == key));
         let mut gone = Vec::new();

@@ -1,4 +1,4 @@
-//! Figures in Prometheus' text format, under Kubernetes' names where it has them (KAPI-SRV-03).
+//! Metrics in Prometheus' text format, under Kubernetes' names if it has them (KAPI-SRV-03).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -20,7 +20,7 @@ const BUCKETS: [f64; 23] =
 /// More series than the resources of a cluster need; what comes beyond is not counted.
 const SERIES: usize = 20_000;
 
-/// What is counted.
+/// The counters.
 #[derive(Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(Series, u16), u64>>,

@@ -1,4 +1,4 @@
-//! How an object is kept and sent.
+//! The stored form of objects, and the forms in which they are sent.
 //!
 //! The store holds JSON that begins with `apiVersion`, `kind` and `metadata`, in this order, and has no resourceVersion: the
 //! revision of the store is the one truth. So an answer is made by copying: another head, the revision, the rest. Nothing is parsed
@@ -56,7 +56,7 @@ fn write_json(out: &mut Vec<u8>, value: &Value) {
     let _ = serde_json::to_writer(out, value);
 }
 
-/// Where the content of `metadata` begins in a stored object.
+/// The place where the content of `metadata` begins in a stored object.
 pub fn metadata_offset(stored: &[u8]) -> Option<usize> {
     // `apiVersion` and `kind` are names, so the first occurrence is the object's own metadata.
     stored.windows(METADATA.len()).take(512).position(|window| window == METADATA).map(|at| at + METADATA.len())
@@ -155,7 +155,7 @@ pub fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether a value has at most so many objects and lists around one another.
+/// Returns whether a value has at most so many objects and lists around one another.
 pub fn nests_within(value: &Value, levels: usize) -> bool {
     match value {
         Value::Object(map) => levels > 0 && map.values().all(|value| nests_within(value, levels - 1)),
@@ -198,7 +198,7 @@ pub fn generate_name(prefix: &str) -> String {
     format!("{}{suffix}", &prefix[..end])
 }
 
-/// Whether a writer asked that no ownership be kept: with an empty list, or one of an empty entry.
+/// Returns whether a writer asked that no ownership be kept: with an empty list, or one of an empty entry.
 pub fn is_untracked(object: &Value) -> bool {
     let entries = object.get("metadata").and_then(|metadata| metadata.get("managedFields")).and_then(Value::as_array);
     entries.is_some_and(|entries| entries.iter().all(|entry| entry.as_object().is_some_and(Map::is_empty)))

@@ -27,7 +27,7 @@ impl ObjectStore {
         Self { store, cache, served: RwLock::new(Arc::new(Snapshot::built_in())) }
     }
 
-    /// What is served at this moment.
+    /// The resources that are served at this moment.
     pub fn served(&self) -> Arc<Snapshot> {
         self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -98,7 +98,7 @@ impl ObjectStore {
         Ok(removed)
     }
 
-    /// Who writes a role or an account finds it in force with the answer.
+    /// Waits until a written role or account is in force: its writer may rely on that with the answer.
     async fn settle(&self, served: &Served, revision: Revision) {
         let seen_at_once = matches!(served.facts.group.as_str(), "rbac.authorization.k8s.io")
             || served.facts.group.is_empty() && matches!(served.facts.plural.as_str(), "serviceaccounts" | "secrets" | "namespaces");

@@ -30,16 +30,16 @@ use crate::policy_status::PolicyStatus;
 use crate::remote::{Identity, LocalService, Remotes};
 use crate::server;
 
-/// How a server is set up.
+/// The set-up of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Holds everything that lasts.
     pub data_dir: PathBuf,
-    /// Where the API is reached, as the `kubernetes` Service says it.
+    /// The address of the API, as the `kubernetes` Service has it.
     pub endpoint: Endpoint,
     /// Further names and addresses of the serving certificate.
     pub names: ServingNames,
-    /// What requests without credentials may ask for.
+    /// The paths that requests without credentials may ask for.
     pub anonymous: AnonymousAccess,
     /// A file of static tokens.
     pub token_file: Option<PathBuf>,
@@ -47,17 +47,17 @@ pub struct Config {
     pub plugins: Plugins,
     /// Steps of admission besides: behind the plugins that change objects, before webhooks.
     pub steps: Steps,
-    /// Where objects are stored.
+    /// The store of the objects.
     pub store: Storage,
     /// Keys and certificates that several servers have in common; `None` is a folder of the data directory.
     pub pki_dir: Option<PathBuf>,
-    /// How many requests may be in flight (KAPI-SRV-06).
+    /// Limits of requests in flight (KAPI-SRV-06).
     pub limits: crate::inflight::Limits,
     /// Services that are processes on this machine (KAPI-WL-06).
     pub local_services: Vec<LocalService>,
-    /// Whether admission webhooks whose pods are simulated are passed over, with a warning in each answer.
+    /// Passes over admission webhooks whose pods are simulated, with a warning in each answer.
     pub skip_simulated_webhooks: bool,
-    /// What else this process answers below `/mainstay/`: asked only by who may by RBAC, and with the [`crate::TrustedIdentity`] of who
+    /// Further pages of this process below `/mainstay/`: guarded by RBAC, and asked with the [`crate::TrustedIdentity`] of the user who
     /// asks among the request's extensions.
     pub pages: axum::Router,
 }
@@ -83,7 +83,7 @@ impl Config {
     }
 }
 
-/// Where objects are stored.
+/// The store of the objects.
 #[derive(Clone, Debug)]
 pub enum Storage {
     /// In the data directory, for this server alone.
@@ -128,7 +128,7 @@ pub enum OpenError {
     Directory {
         /// The directory or file.
         path: PathBuf,
-        /// What was tried.
+        /// The step that failed.
         action: &'static str,
         /// Why.
         #[source]
@@ -332,7 +332,7 @@ pub(crate) fn lock(directory: &Path) -> Result<Lock, OpenError> {
     let path = directory.join("lock");
     let opened = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = opened.map_err(failed("opening the lock", &path))?;
-    // The directory itself: a file in it can be removed and made anew, and then two processes hold a lock each.
+    // The directory itself: a file in it can be removed and made again, and then two processes hold a lock each.
     let itself = File::open(directory).map_err(failed("opening it", directory))?;
     for (held, must) in [(&itself, false), (&file, true)] {
         match patiently(held) {
@@ -357,7 +357,7 @@ pub(crate) fn lock(directory: &Path) -> Result<Lock, OpenError> {
     Ok(Lock { _held: [itself, file] })
 }
 
-/// Whoever only looks whether a lock is held, holds it for an instant.
+/// Locks a file, a few times: a process that only looks whether a lock is held holds it for an instant.
 fn patiently(file: &File) -> Result<(), TryLockError> {
     for _ in 0..4 {
         match file.try_lock() {

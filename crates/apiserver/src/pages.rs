@@ -64,7 +64,7 @@ pub async fn route(context: &Context) -> Result<Answer> {
     }
 }
 
-/// Whether a page is for this method: as in Kubernetes, those that only read are for any, unless they are part of an API.
+/// Returns whether a page is for this method: as in Kubernetes, those that only read are for any, unless they are part of an API.
 fn takes(method: &Method, parts: &[&str]) -> bool {
     let only_get = match parts {
         ["api" | ".well-known" | "openid" | "mainstay", ..] | ["version"] => true,

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::object::meta;
 use crate::object_store::ObjectStore;
 
-/// When what failed is tried again.
+/// The pause before what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The task that keeps it.

@@ -99,7 +99,7 @@ impl Answer {
         Self { status, headers: Vec::new(), content_type: "", body: AnswerBody::Sent(Box::new(response)) }
     }
 
-    /// Whether compressing it takes long.
+    /// Returns whether compressing it takes long.
     pub fn is_large(&self) -> bool {
         match &self.body {
             AnswerBody::Whole(bytes) => bytes.len() >= COMPRESS_FROM,

@@ -1,4 +1,4 @@
-//! Which resources are served: the built-in ones and those of established CRDs, as one immutable snapshot at a time.
+//! The resources that are served: the built-in ones and those of established CRDs, as one immutable snapshot at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Served {
     pub storage: Arc<str>,
     /// The version that objects are stored in.
     pub storage_version: Arc<str>,
-    /// What a CRD says of it; `None` for built-in kinds.
+    /// The version of a CRD that it is; `None` for built-in kinds.
     pub custom: Option<Arc<CustomVersion>>,
 }
 
@@ -54,7 +54,7 @@ impl Served {
         format!("{}{}/{}", crate::entry::ROOT, self.storage, self.key(namespace, name))
     }
 
-    /// Whether a verb is served on the resource itself.
+    /// Returns whether a verb is served on the resource itself.
     pub fn serves(&self, verb: &str) -> bool {
         self.facts.verbs.iter().any(|one| one == verb)
     }
@@ -70,7 +70,7 @@ impl Served {
     }
 }
 
-/// Whether a version of a group is there without any CRD.
+/// Returns whether a version of a group is there without any CRD.
 pub fn is_built_in(group: &str, version: &str) -> bool {
     mainstay_kinds::registry().group(group).is_some_and(|group| group.versions.iter().any(|known| known == version))
 }

@@ -20,16 +20,16 @@ use crate::context::{Context, Upgrade};
 use crate::error::{ApiError, Result};
 use crate::inflight::{self, Allocation, Hold};
 use crate::metrics::Series;
+use crate::processor::aside;
 use crate::request::negotiate::{self, Format};
 use crate::request::options::timeout;
 use crate::request::{ApiRequest, Query, RequestInfo, TrustedIdentity, decode_path};
 use crate::respond::Answer;
-use crate::turns::aside;
 
-/// Where this process answers what Kubernetes does not know.
+/// The prefix of the pages that Kubernetes does not have.
 const PAGES: &str = "/mainstay/";
 
-/// How much of a body that nobody wants is read before the answer is sent, and how long that may take.
+/// The most of an unwanted body that is read before the answer is sent, and the time that this may take.
 const UNREAD_LIMIT: usize = 64 * 1024 * 1024;
 const UNREAD_TIME: Duration = Duration::from_secs(1);
 
@@ -125,7 +125,7 @@ async fn run(api: &Arc<Api>, parts: Parts, body: &mut Body, query: Query, info: 
     let answered = {
         let answering = answer(api, parts, body, query, info, user, allocation.clone());
         let mut answering = std::pin::pin!(answering);
-        api.inflight.turns.share(&allocation.caller, &allocation.weight, answering.as_mut()).await
+        api.inflight.processor.share(&allocation.caller, &allocation.weight, answering.as_mut()).await
     };
     inflight::done(&allocation.work, hold);
     answered
@@ -183,12 +183,12 @@ async fn answer(
     Ok(answer)
 }
 
-/// What Go's HTTP server says to what it can not read.
+/// The answer of Go's HTTP server to what it cannot read.
 fn malformed() -> Response<Body> {
     Answer::text(StatusCode::BAD_REQUEST, "400 Bad Request").into_response(false, Hold::default())
 }
 
-/// Whether a refusal came of a cache that lagged behind what another server on the same store has written; it shows that then.
+/// Returns whether a refusal came of a cache that lagged behind what another server on the same store has written; it shows that then.
 async fn caught_up(api: &Api, refusal: &ApiError) -> bool {
     if !api.objects.store.shared() || !matches!(refusal.code, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return false;

@@ -19,7 +19,7 @@ pub struct Loaded {
     pub value: Value,
     /// Its revision.
     pub revision: Revision,
-    /// Whether it is stored in another version than it would be now: even an update that changes nothing is a change.
+    /// Set if it is stored in another version than it would be now: even an update that changes nothing is a change.
     pub outdated: bool,
 }
 
@@ -49,7 +49,7 @@ impl Served {
         self.custom.as_ref()?.converter.as_ref()
     }
 
-    /// Whether a webhook makes the stored form of what is written.
+    /// Returns whether a webhook makes the stored form of what is written.
     pub fn converts_to_store(&self) -> bool {
         self.converter().is_some() && *self.storage_version != *self.facts.version
     }
@@ -72,7 +72,7 @@ impl Served {
         Ok(())
     }
 
-    /// Whether a built-in kind is stored in the form that this resource shows. Events have two groups and are stored as core ones.
+    /// Returns whether a built-in kind is stored in the form that this resource shows. Events have two groups and are stored as core ones.
     fn stores_as_shown(&self) -> bool {
         *self.storage_version == *self.facts.version && self.facts.group != "events.k8s.io"
     }
@@ -96,7 +96,7 @@ impl Served {
         Ok(object::encode(&api_version, &self.facts.kind, object))
     }
 
-    /// Whether stored bytes can be sent with another head alone.
+    /// Returns whether stored bytes can be sent with another head alone.
     pub fn sends_stored_bytes(&self) -> bool {
         match &self.custom {
             Some(custom) => !custom.changes_on_read,

@@ -1,4 +1,4 @@
-//! What is particular to a kind, in one place: built-in kinds by `mainstay-kinds`, custom ones by their CRD.
+//! The strategy of each kind, in one place: built-in kinds by `mainstay-kinds`, custom ones by their CRD.
 
 use jiff::Timestamp;
 use mainstay_kinds as kinds;
@@ -15,7 +15,7 @@ use crate::request::options::FieldValidation;
 use crate::request::{ApiRequest, RequestInfo};
 use crate::served::Served;
 
-/// How many unknown and repeated fields are named.
+/// The most unknown and repeated fields that are named.
 const PROBLEMS: usize = 100;
 
 /// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
@@ -165,7 +165,7 @@ pub fn prepare_update(user: &UserInfo, served: &Served, new: &mut Value, old: &V
     }
 }
 
-/// What is wrong with a new object.
+/// Errors of a new object.
 pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
     match &served.custom {
         Some(custom) => custom.validate_create(value),
@@ -177,7 +177,7 @@ pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
     }
 }
 
-/// What is wrong with a changed object.
+/// Errors of a changed object.
 pub fn validate_update(served: &Served, new: &Value, old: &Value, sub: Option<&str>) -> Vec<FieldError> {
     match &served.custom {
         Some(custom) => custom.validate_update(new, old, sub),
@@ -190,7 +190,7 @@ pub fn validate_update(served: &Served, new: &Value, old: &Value, sub: Option<&s
     }
 }
 
-/// What the client should know of an accepted object.
+/// Warnings about an accepted object.
 pub fn warnings(served: &Served, new: &Value, old: Option<&Value>, sub: Option<&str>) -> Vec<String> {
     match &served.custom {
         Some(_) => Vec::new(),
@@ -199,7 +199,7 @@ pub fn warnings(served: &Served, new: &Value, old: Option<&Value>, sub: Option<&
     }
 }
 
-/// Whether objects hold addresses or ports of the cluster.
+/// Returns whether objects hold addresses or ports of the cluster.
 pub fn allocates(served: &Served) -> bool {
     served.is("", "services")
 }
@@ -214,27 +214,27 @@ pub fn prepare_delete(served: &Served, value: &mut Value) {
     }
 }
 
-/// Whether something besides `metadata.finalizers` holds an object.
+/// Returns whether something besides `metadata.finalizers` holds an object.
 pub fn held(served: &Served, value: &Value) -> bool {
     served.is("", "namespaces") && value.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
 }
 
-/// Whether its deletions have a grace period of their own.
+/// Returns whether its deletions have a grace period of their own.
 pub fn graceful(served: &Served) -> bool {
     served.is("", "pods")
 }
 
-/// Whether an object that waits for its end shows no `deletionGracePeriodSeconds`.
+/// Returns whether an object that waits for its end shows no `deletionGracePeriodSeconds`.
 pub fn no_grace_field(served: &Served) -> bool {
     served.is("", "namespaces")
 }
 
-/// Whether dependents survive unless the request says otherwise.
+/// Returns whether dependents survive unless the request says otherwise.
 pub fn orphans_by_default(served: &Served) -> bool {
     served.is("batch", "jobs") || served.is("", "replicationcontrollers")
 }
 
-/// Whether a deletion answers with the object.
+/// Returns whether a deletion answers with the object.
 pub fn returns_deleted(served: &Served) -> bool {
     matches!(
         (served.facts.group.as_str(), served.facts.plural.as_str()),
@@ -243,7 +243,7 @@ pub fn returns_deleted(served: &Served) -> bool {
     )
 }
 
-/// Whether an update without a resourceVersion is taken.
+/// Returns whether an update without a resourceVersion is taken.
 pub fn unconditional_update(served: &Served) -> bool {
     served.custom.is_none()
         && !matches!(
@@ -260,7 +260,7 @@ pub fn unconditional_update(served: &Served) -> bool {
         )
 }
 
-/// Whether an update creates what is missing.
+/// Returns whether an update creates what is missing.
 pub fn created_by_update(served: &Served) -> bool {
     matches!(
         (served.facts.group.as_str(), served.facts.plural.as_str()),
@@ -341,7 +341,7 @@ pub fn selector_text(selector: Option<&Value>) -> String {
     parts.join(",")
 }
 
-/// What a write of `status` cannot change, for managed fields.
+/// The fields that a write of `status` cannot change, for managed fields.
 pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
     use mainstay_merge::fieldset::Path;
     if served.custom.is_some() {

@@ -15,7 +15,7 @@ use crate::request::negotiate::Format;
 use crate::request::options::Include;
 use crate::served::Served;
 
-/// How a table is made for one request.
+/// The columns of one request's table.
 pub struct Columns {
     include: Include,
     problem: Option<String>,
@@ -45,7 +45,7 @@ impl Columns {
         Self { include, problem, custom: served.custom.clone(), gvk }
     }
 
-    /// What rows hold beside their cells; `None` where tables can not be made as asked.
+    /// The parts that rows hold beside their cells; `None` if tables cannot be made as asked.
     pub fn include(&self) -> Option<Include> {
         self.problem.is_none().then_some(self.include)
     }
@@ -173,7 +173,7 @@ fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
-/// What Kubernetes says of the name column.
+/// The description of the name column in Kubernetes.
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 

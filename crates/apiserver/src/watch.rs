@@ -35,7 +35,7 @@ use crate::rest::read;
 use crate::served::Served;
 use crate::websocket;
 
-/// How often a quiet watch is told its position.
+/// The time after which a quiet watch is told its position.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// Events that are ready together are sent in pieces of about this size.
 const PIECE: usize = 64 * 1024;
@@ -148,7 +148,7 @@ fn write_event(format: Format, event: &Value) -> Bytes {
     }
 }
 
-/// How one watcher sees changes.
+/// The view of one watcher on changes.
 struct View {
     served: Arc<Served>,
     options: ListOptions,
@@ -230,7 +230,7 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
     (now + BOOKMARK_EVERY).min(last.max(now + Duration::from_secs(1)))
 }
 
-/// What waits to be sent.
+/// A piece that waits to be sent.
 enum Piece {
     /// An object there is.
     Shown(Arc<Entry>),
@@ -272,7 +272,7 @@ fn same(one: Option<&Arc<Entry>>, other: Option<&Arc<Entry>>) -> bool {
     }
 }
 
-/// Where changes come from.
+/// The source of changes.
 enum Source {
     /// From the store's history, until that has reached what the cache remembers.
     Past(Box<History>),
@@ -300,7 +300,7 @@ impl Source {
         matches!(self, Self::Live(changes) if changes.has_entries())
     }
 
-    /// Whether something was dropped that the client should have been told.
+    /// Returns whether something was dropped that the client should have been told.
     fn lost(&self) -> bool {
         matches!(self, Self::Live(changes) if changes.lost())
     }
@@ -324,9 +324,9 @@ impl Source {
 /// The running stream of one watcher. Events are encoded when the client is ready to take them.
 struct Pump {
     view: View,
-    /// What comes before anything from the source.
+    /// Pieces before anything from the source.
     begin: VecDeque<Piece>,
-    /// What a webhook has converted, before all of that.
+    /// Pieces that a webhook has converted, before all of that.
     converted: VecDeque<Piece>,
     source: Source,
     seen: Revision,
@@ -337,7 +337,7 @@ struct Pump {
     closing: CancellationToken,
     caller: Caller,
     ended: bool,
-    /// How large what is sent at once becomes; 1 sends every event by itself.
+    /// The size that pieces are joined up to; 1 sends every event by itself.
     piece: usize,
 }
 
@@ -405,7 +405,7 @@ impl Pump {
         }
     }
 
-    /// The last event of a watch that can not go on.
+    /// The last event of a watch that cannot go on.
     fn fail(&mut self, error: &ApiError) -> Bytes {
         self.ended = true;
         self.view.write(&json!({"type": "ERROR", "object": error.status()}))
@@ -423,7 +423,7 @@ impl Pump {
         self.inflight.room_of_watch(&self.caller, bytes.max(self.piece.min(PIECE))).await.ok()
     }
 
-    /// What waits longest.
+    /// The piece that waits longest.
     fn waiting(&mut self) -> Option<Piece> {
         if let Some(entry) = self.source.try_entry() {
             return Some(Piece::Shown(entry));
@@ -473,7 +473,7 @@ impl Pump {
         Some(self.view.bookmark(self.seen, false))
     }
 
-    /// What can be sent without waiting, up to a size.
+    /// The frames that can be sent without waiting, up to a size.
     fn ready(&mut self) -> Option<Bytes> {
         let mut only = None;
         let mut joined = BytesMut::new();

@@ -11,7 +11,7 @@ use super::policy::Policy;
 use crate::admission::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 
-/// Refuses roles and bindings beyond the writer's own rights (KAPI-AUTHZ-01). Push it behind every step that changes objects.
+/// Refuses roles and bindings beyond the writer's own permissions (KAPI-AUTHZ-01). Push it behind every step that changes objects.
 #[derive(Debug)]
 pub struct Escalation(pub Arc<Policy>);
 

@@ -23,9 +23,9 @@ use crate::request::{RequestInfo, TrustedIdentity};
 /// An [`Authenticator`] and a [`Policy`] as the request pipeline uses them.
 #[derive(Debug)]
 pub struct Gate {
-    /// Who asks.
+    /// Authentication.
     pub authenticator: Authenticator,
-    /// Whether they may.
+    /// The policy that decides.
     pub policy: Arc<Policy>,
 }
 

@@ -1,4 +1,4 @@
-//! What authentication and authorization need of the watch cache: accounts and bound objects, roles and bindings.
+//! The watch cache as authentication and authorization use it: accounts and bound objects, roles and bindings.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Policy {
         if let Some(Err(error)) = &applied {
             tracing::error!(%error, "role or binding without effect");
         }
-        // What is gone, or cannot be read, gives no right.
+        // What is gone, or cannot be read, gives no permission.
         if !matches!(applied, Some(Ok(()))) {
             self.delete(kind, entry.namespace(), entry.name());
         }

@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 //!
 //! ```text
 //!   request ── Authenticator (certificate, token, anonymous) ── impersonation ── UserInfo

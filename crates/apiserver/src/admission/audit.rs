@@ -1,4 +1,4 @@
-//! What admission notes for auditors. There is no audit log: the notes go to the program's log, target `audit`, with who asked for what.
+//! Notes of admission for auditors. There is no audit log: the notes go to the program's log, target `audit`, with the request.
 //!
 //! A note is a key of the form `DOMAIN/NAME` and a text, and belongs to one request. The first one of a key stays, as in an audit event.
 
@@ -21,9 +21,9 @@ enum AnnotationError {
     Taken(String),
 }
 
-/// What a note tells.
+/// The kind of a note.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Weight {
+pub(super) enum NoteKind {
     /// That something is to be looked at: logged at `info`.
     Finding,
     /// That something was done, as with every such request: logged at `debug`.
@@ -50,17 +50,17 @@ impl Annotations {
         }
     }
 
-    /// Takes a note and logs it. One that can not be taken is warned of.
-    pub(super) fn annotate(&self, weight: Weight, key: &str, value: &str, subject: &Subject<'_>) {
+    /// Takes a note and logs it. One that cannot be taken is warned of.
+    pub(super) fn annotate(&self, kind: NoteKind, key: &str, value: &str, subject: &Subject<'_>) {
         match self.add(key, value) {
             Ok(false) => {}
             Ok(true) => {
                 let Subject { user, verb, resource, namespace, name } = *subject;
-                match weight {
-                    Weight::Finding => {
+                match kind {
+                    NoteKind::Finding => {
                         tracing::info!(target: "audit", user, verb, resource, namespace, name, annotation = key, value, "admission");
                     }
-                    Weight::Routine => {
+                    NoteKind::Routine => {
                         tracing::debug!(target: "audit", user, verb, resource, namespace, name, annotation = key, value, "admission");
                     }
                 }

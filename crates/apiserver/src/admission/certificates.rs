@@ -21,7 +21,7 @@ fn signer(request: &Value) -> &str {
     request.pointer("/spec/signerName").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the user may do this for a signer, by its name or by its domain.
+/// Returns whether the user may do this for a signer, by its name or by its domain.
 fn may(request: &Request<'_>, verb: &str, signer: &str) -> bool {
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     for name in [signer, domain.as_str()] {

@@ -95,7 +95,7 @@ impl Chain {
         Ok(())
     }
 
-    /// What was let in is not stored after all.
+    /// Abandons a write that was let in and is not stored after all.
     pub async fn abandon(&self, request: &Request<'_>) {
         for (_, step) in &self.steps {
             step.abandon(request).await;

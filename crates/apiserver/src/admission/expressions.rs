@@ -16,7 +16,7 @@ use super::review::{View, admission_request};
 use super::step::Request;
 use crate::request::RequestInfo;
 
-/// What is said when the budget of an object is spent.
+/// The message when the budget of an object is spent.
 const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// An expression of a configuration, compiled.
@@ -88,7 +88,7 @@ impl Bindings {
     }
 }
 
-/// What every expression about a request sees.
+/// The variables of every expression about a request.
 pub(super) fn activation(request: &Request<'_>, view: &View<'_>, namespace: Option<&Value>) -> Activation {
     let shown = |object: Option<&Value>| object.map_or(Cel::Null, Cel::from_json);
     let authorizer: Arc<dyn Authorizer> =
@@ -149,7 +149,7 @@ impl Authorizer for RequestAuthorizer {
     }
 }
 
-/// Whether a request is meant, by conditions that all must hold.
+/// Conditions that all must hold for a request to be meant.
 pub(super) struct MatchConditions {
     conditions: Vec<Expression>,
     /// `failurePolicy: Ignore`: conditions that fail mean no match.

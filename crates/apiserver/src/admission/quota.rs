@@ -22,7 +22,7 @@ use crate::fields;
 use crate::served::Served;
 use crate::stored::Loaded;
 
-/// How often a charge is tried anew when somebody else has written the quota.
+/// The most attempts of a charge, if another writer changes the quota each time.
 const ATTEMPTS: usize = 10;
 
 /// The step.
@@ -51,7 +51,7 @@ struct Waiting {
     dry_run: bool,
     now: Timestamp,
     answer: oneshot::Sender<Result<Vec<Charge>, Refusal>>,
-    /// What was charged already, while other quotas had to be tried anew.
+    /// Charges that are made already, while other quotas have to be tried again.
     charged: Vec<Charge>,
 }
 
@@ -116,7 +116,7 @@ impl AdmissionStep for ResourceQuota {
 }
 
 impl ResourceQuota {
-    /// Whether any quota of the namespace measures such objects.
+    /// Returns whether any quota of the namespace measures such objects.
     fn measured(request: &Request<'_>, evaluator: &Evaluator) -> Result<bool> {
         let quotas = request.list("", "resourcequotas", &request.namespace)?;
         Ok(quotas.iter().map(Quota::enforced).any(|quota| quota.hard.names().any(|name| evaluator.measures(name))))
@@ -126,7 +126,7 @@ impl ResourceQuota {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).entry(namespace.to_owned()).or_default().clone()
     }
 
-    /// Lets a write wait, and sees to it that its turn comes. Turns are tasks of their own: a client that goes away ends no turn
+    /// Lets a write wait, and sees to it that its turn comes. Processor are tasks of their own: a client that goes away ends no turn
     /// half-way.
     fn enqueue(&self, lookup: Arc<dyn Lookup>, namespace: &str, waiting: Waiting) {
         let queue = self.queue(namespace);

@@ -13,7 +13,7 @@ use crate::request::options::Propagation;
 use crate::scale;
 use crate::served::Served;
 
-/// What a webhook or a policy sees of a request.
+/// The view of a webhook or a policy on a request.
 pub(super) struct View<'a> {
     /// The resource that it asked for: the request's own, or another version of it.
     pub(super) served: Arc<Served>,
@@ -40,12 +40,12 @@ async fn shown<'a>(request: &Request<'_>, served: &Served, object: Option<&'a Va
     }
 }
 
-/// Whether what is written has the kind of the resource, which is not so below some subresources.
+/// Returns whether what is written has the kind of the resource, which is not so below some subresources.
 pub(super) fn is_own_kind(request: &Request<'_>) -> bool {
     request.served.subresource(request.subresource).is_none_or(|sub| sub.kind == request.served.facts.kind)
 }
 
-/// Whether the request writes replicas through a Scale.
+/// Returns whether the request writes replicas through a Scale.
 pub(super) fn is_scale(request: &Request<'_>) -> bool {
     request.subresource == "scale"
 }

@@ -15,7 +15,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 /// The account that every namespace gets.
 const DEFAULT: &str = "default";
-/// How long a pod waits for it in a namespace that was made a moment ago.
+/// The time that a pod waits for it in a namespace that was made a moment ago.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// The step.

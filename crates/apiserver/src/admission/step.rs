@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::audit::{Annotations, Subject, Weight};
+use super::audit::{Annotations, NoteKind, Subject};
 use super::charges::Charges;
 use super::lookup::Lookup;
 use super::reinvocation::Reinvocation;
@@ -41,7 +41,7 @@ pub struct Request<'a> {
     pub name: String,
     /// The object before, for updates and deletions.
     pub old: Option<&'a Value>,
-    /// Whether nothing will be stored.
+    /// Set if nothing will be stored.
     pub dry_run: bool,
     /// Charges of quotas for it.
     pub charges: Charges,
@@ -73,12 +73,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether this is a write of such a resource itself, not of a subresource.
+    /// Returns whether this is a write of such a resource itself, not of a subresource.
     pub fn writes(&self, group: &str, plural: &str) -> bool {
         self.subresource.is_empty() && self.operation != Operation::Delete && self.served.is(group, plural)
     }
 
-    /// Whether this is the creation of such a resource.
+    /// Returns whether this is the creation of such a resource.
     pub fn creates(&self, group: &str, plural: &str) -> bool {
         self.operation == Operation::Create && self.writes(group, plural)
     }
@@ -104,8 +104,8 @@ impl<'a> Request<'a> {
         Ok(self.lookup.list(&served.storage, namespace).iter().map(|entry| entry.value()).collect())
     }
 
-    /// Leaves a note for auditors. One that can not be taken is warned of, and changes nothing for the request.
-    pub(super) fn annotate(&self, weight: Weight, key: &str, value: &str) {
+    /// Leaves a note for auditors. One that cannot be taken is warned of, and changes nothing for the request.
+    pub(super) fn annotate(&self, kind: NoteKind, key: &str, value: &str) {
         let subject = Subject {
             user: &self.api_request.user.name,
             verb: &self.api_request.info.verb,
@@ -113,7 +113,7 @@ impl<'a> Request<'a> {
             namespace: &self.namespace,
             name: &self.name,
         };
-        self.annotations.annotate(weight, key, value, &subject);
+        self.annotations.annotate(kind, key, value, &subject);
     }
 }
 
@@ -130,7 +130,7 @@ pub trait AdmissionStep: Send + Sync {
         Ok(())
     }
 
-    /// What was let in is not stored after all: gives back what the step took for it.
+    /// Gives back what the step took for a write that was let in and is not stored after all.
     async fn abandon(&self, _request: &Request<'_>) {}
 }
 

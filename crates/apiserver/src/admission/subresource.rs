@@ -1,4 +1,4 @@
-//! What is posted to a subresource and never stored itself: an Eviction, a Binding. It is admitted like a creation.
+//! Objects that are posted to a subresource and never stored themselves: an Eviction, a Binding. They are admitted like creations.
 
 use mainstay_kinds::Gvk;
 use serde_json::Value;

@@ -1,32 +1,34 @@
-//! Whether other API servers can be reached, as the condition `Available` of their APIServices.
+//! The availability of other API servers, as the condition `Available` of their APIServices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mainstay_objects::{Condition, set_condition};
 use mainstay_store::Expect;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::documents;
-use super::index::{Aggregation, RemoteApi, available};
+use super::index::{AVAILABLE, Aggregation, RemoteApi};
 use super::proxy::aggregator_request;
+use crate::apiservices::LOCAL;
 use crate::error::Result;
 use crate::object_store::ObjectStore;
 use crate::remote::{Address, ClientConfig, Facts, Failure, Remotes, Target, Trust};
 
-/// How often an API server that answers is asked again.
+/// The pause before an API server that answers is asked again.
 const EVERY: Duration = Duration::from_secs(30);
 /// The first and the longest pause before one that does not answer is asked again.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// How long the answer may take.
+/// The time that the answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many of its addresses are tried.
+/// The most of its addresses that are tried.
 const ATTEMPTS: usize = 5;
 
-/// What the condition says.
+/// The content of the condition.
 #[derive(Debug, PartialEq, Eq)]
 struct Verdict {
     status: bool,
@@ -73,7 +75,7 @@ async fn settle_local(parts: &Availability) -> bool {
         if parts.aggregation.index().values().any(|remote| remote.name == name) {
             continue;
         }
-        let verdict = Verdict { status: true, reason: "Local", message: "Local APIServices are always available".to_owned() };
+        let verdict = Verdict { status: true, reason: "Local", message: LOCAL.to_owned() };
         if let Err(error) = tell(parts, &name, &verdict).await {
             tracing::debug!(name, %error, "the condition of an APIService could not be written yet");
             parts.aggregation.put_back_unsettled(&name);
@@ -193,7 +195,7 @@ async fn probe(parts: &Availability, address: &Address, path: &str) -> Result<()
     }
 }
 
-/// What the Service alone tells: `None` where somebody may answer.
+/// The verdict that follows from the Service alone; `None` if something may answer.
 fn service(facts: &Facts, namespace: &str, name: &str, port: u16) -> Option<Verdict> {
     let verdict = |reason, message| Some(Verdict { status: false, reason, message });
     let Some(object) = &facts.service else {
@@ -223,29 +225,20 @@ async fn tell(parts: &Availability, name: &str, verdict: &Verdict) -> Result<()>
 async fn try_to_tell(parts: &Availability, name: &str, verdict: &Verdict) -> Result<()> {
     let services = parts.objects.built_in("apiregistration.k8s.io", "apiservices")?;
     let Some(live) = parts.objects.load(&services, "", name).await? else { return Ok(()) };
-    let status = if verdict.status { "True" } else { "False" };
-    let known = available(&live.value);
-    let same = |field: &str, value: &str| known.is_some_and(|known| known[field] == *value);
-    if same("status", status) && same("reason", verdict.reason) && same("message", &verdict.message) {
+    let mut next = live.value.clone();
+    let condition = Condition { kind: AVAILABLE, status: verdict.status, reason: verdict.reason, message: &verdict.message };
+    if !set_condition(&mut next, &condition, &crate::clock::now()) {
         return Ok(());
     }
-    let since = known
-        .filter(|known| known["status"] == status)
-        .map_or_else(|| crate::clock::now().into(), |known| known["lastTransitionTime"].clone());
-    let condition = json!({
-        "type": "Available", "status": status, "lastTransitionTime": since, "reason": verdict.reason, "message": verdict.message,
-    });
-    let mut next = live.value.clone();
-    let mut conditions = next["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.retain(|condition| condition["type"] != "Available");
-    conditions.push(condition);
-    next["status"]["conditions"] = Value::Array(conditions);
     crate::fields::by_server(&services, &live.value, &mut next, Some("status"));
     parts.objects.save(&services, &mut next, Expect::Revision(live.revision)).await.map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use mainstay_objects::condition;
+    use serde_json::json;
+
     use super::*;
     use crate::testing::{Then, World};
 
@@ -291,7 +284,9 @@ mod tests {
             json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v7.example.com"}, "spec": spec});
         let (status, answer) = world.send("POST", "/apis/apiregistration.k8s.io/v1/apiservices", service).await;
         assert_eq!(status, http::StatusCode::CREATED, "{answer}");
-        let local = |service: Option<&Value>| service.and_then(available).is_some_and(|condition| condition["reason"] == "Local");
+        let local = |service: Option<&Value>| {
+            service.and_then(|service| condition(service, AVAILABLE)).is_some_and(|condition| condition["reason"] == "Local")
+        };
         world.until("apiregistration.k8s.io/apiservices", "v7.example.com", local).await;
     }
 }

@@ -11,12 +11,12 @@ use super::index::{Index, RemoteApi};
 use super::proxy::aggregator_request;
 use crate::remote::Remotes;
 
-/// How long a document may take.
+/// The time that a document may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Asks for discovery of all groups in one document.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;q=0.9";
 
-/// What one API server says of one version of a group.
+/// The documents of one API server about one version of a group.
 #[derive(Debug)]
 pub struct Documents {
     /// The version as aggregated discovery lists it.

@@ -203,7 +203,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// KAPI-AGG-01: who asks is told by headers that the client can not set; its credentials stay here.
+    /// KAPI-AGG-01: who asks is told by headers that the client cannot set; its credentials stay here.
     #[test]
     fn identity_headers() {
         let request = Request::get("/apis/g/v1/things?watch=1")

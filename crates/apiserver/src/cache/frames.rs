@@ -20,7 +20,7 @@ pub struct Form {
     pub format: Format,
     /// The transformation.
     pub shape: Shape,
-    /// What the rows of a table hold beside their cells.
+    /// The parts of objects that the rows of a table hold beside their cells.
     pub include: Include,
 }
 

@@ -1,7 +1,8 @@
 //! The begin of a CRD's deletion, and its conditions.
 
+use mainstay_objects::{self as objects, set_condition};
 use mainstay_schema::crd::Condition;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::object::{meta, meta_list, metadata_mut};
 
@@ -22,33 +23,11 @@ pub fn mark_deleted(crd: &mut Value) {
         reason: "InstanceDeletionPending",
         message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon".into(),
     };
-    set_condition(crd, &condition);
+    set(crd, &condition);
 }
 
-/// Sets a condition; its time moves with its status alone.
-pub(super) fn set_condition(crd: &mut Value, condition: &Condition) {
-    let status = if condition.status { "True" } else { "False" };
-    let wanted = json!({
-        "type": condition.kind, "status": status, "reason": condition.reason, "message": condition.message,
-        "lastTransitionTime": crate::clock::now(),
-    });
-    let list = &mut crd["status"]["conditions"];
-    if !list.is_array() {
-        *list = json!([]);
-    }
-    let Some(list) = list.as_array_mut() else { return };
-    match list.iter_mut().find(|one| one["type"] == condition.kind) {
-        None => list.push(wanted),
-        Some(known) => {
-            let same = known["status"] == wanted["status"];
-            if same && known["reason"] == wanted["reason"] && known["message"] == wanted["message"] {
-                return;
-            }
-            let time = known["lastTransitionTime"].clone();
-            *known = wanted;
-            if same {
-                known["lastTransitionTime"] = time;
-            }
-        }
-    }
+/// Sets a condition of a CRD.
+pub(super) fn set(crd: &mut Value, wanted: &Condition) {
+    let Condition { kind, status, reason, message, .. } = wanted;
+    set_condition(crd, &objects::Condition { kind, status: *status, reason, message }, &crate::clock::now());
 }

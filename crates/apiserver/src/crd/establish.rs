@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::convert::Converter;
-use super::deletion::{FINALIZER, set_condition};
+use super::deletion::{self, FINALIZER};
 use super::version::CustomVersion;
 use crate::cache::{Begin, Scope};
 use crate::error::Result;
@@ -22,9 +22,9 @@ use crate::object_store::ObjectStore;
 use crate::remote::Remotes;
 use crate::served::{Served, Snapshot};
 
-/// When a CRD whose instances are held is looked at again.
+/// The pause before a CRD whose instances are held is looked at again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(250);
-/// When a pass that failed is tried again.
+/// The pause before a pass that failed is tried again.
 const AFTER_FAILURE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The task that makes CRDs served.
@@ -193,7 +193,7 @@ impl Establisher {
                 message: "CustomResource deletion is in progress".into(),
             };
             let before = crd.clone();
-            set_condition(&mut crd, &condition);
+            deletion::set(&mut crd, &condition);
             if crd != before {
                 let revision = self.objects.save(crds, &mut crd, Expect::Revision(revision)).await?;
                 return Ok(Some((revision, crd)));
@@ -285,12 +285,12 @@ fn settled(crd: &Value, names: &Names) -> Option<Value> {
     let approval = crd::approval(crd);
     // A condition that was True before stays where it was, its time with it.
     for condition in [&names.names_accepted, &names.established].into_iter().chain(&approval) {
-        set_condition(&mut next, condition);
+        deletion::set(&mut next, condition);
     }
     (next != *crd).then_some(next)
 }
 
-/// What the names of other CRDs are weighed against.
+/// The part of a CRD that the names of others are weighed against.
 fn stub(crd: &Value) -> Value {
     json!({
         "metadata": {"name": crd["metadata"]["name"], "creationTimestamp": crd["metadata"]["creationTimestamp"]},

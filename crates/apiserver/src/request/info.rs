@@ -19,11 +19,11 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
-    /// Whether the path names a namespace before the resource, be it an empty one.
+    /// Set if the path names a namespace before the resource, be it an empty one.
     pub in_namespace: bool,
-    /// Whether the name comes from a field selector, and not from the path.
+    /// Set if the name comes from a field selector, and not from the path.
     pub is_selected: bool,
-    /// Whether the path ends with an element that wants a resource behind it (`/api/v1/watch`).
+    /// Set if the path ends with an element that wants a resource behind it (`/api/v1/watch`).
     pub is_unfinished: bool,
     /// Path elements beyond the subresource (`proxy`).
     pub rest: Vec<String>,
@@ -35,7 +35,7 @@ const SPECIAL_VERBS: [&str; 2] = ["proxy", "watch"];
 impl RequestInfo {
     /// Takes a request apart. `path` and `query` are decoded: see [`super::decode_path`].
     ///
-    /// What is found here is what is authorized, and handlers act on nothing else: a name that came from a field selector is the only
+    /// The result is what is authorized, and handlers act on nothing else: a name that came from a field selector is the only
     /// name that they show.
     pub fn new(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = Self { path: path.to_owned(), verb: method.as_str().to_ascii_lowercase(), ..Self::default() };
@@ -101,7 +101,7 @@ impl RequestInfo {
 }
 
 impl RequestInfo {
-    /// Whether it only asks whether the server is alive.
+    /// Returns whether it only asks whether the server is alive.
     pub fn is_probe(&self) -> bool {
         !self.is_resource
             && ["/healthz", "/livez", "/readyz"]
@@ -109,20 +109,20 @@ impl RequestInfo {
                 .any(|page| self.path.strip_prefix(page).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
     }
 
-    /// Whether it lasts by nature: watches, logs, proxies.
+    /// Returns whether it lasts by nature: watches, logs, proxies.
     pub fn is_long_running(&self) -> bool {
         self.is_resource
             && (matches!(self.verb.as_str(), "watch" | "proxy")
                 || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
     }
 
-    /// Whether its resource is one of Kubernetes' own, whose objects have a protobuf form.
+    /// Returns whether its resource is one of Kubernetes' own, whose objects have a protobuf form.
     pub fn has_protobuf(&self) -> bool {
         self.is_resource && mainstay_kinds::registry().resource(&self.group, &self.version, &self.resource).is_some()
     }
 }
 
-/// Whether a text can stand between two slashes of a path.
+/// Returns whether a text can stand between two slashes of a path.
 fn is_path_segment(text: &str) -> bool {
     !matches!(text, "." | "..") && !text.contains(['/', '%'])
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use mainstay_objects::Requirements;
 use serde_json::Value;
 
 use super::query::Query;
 use crate::error::{ApiError, Cause, Result};
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::selector::{FieldSelector, parse_labels};
 
 /// The longest time that a request may take.
 pub const LONGEST: Duration = Duration::from_secs(60);
@@ -44,7 +45,7 @@ pub enum VersionMatch {
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "the fields are those of ListOptions")]
 pub struct ListOptions {
-    pub labels: LabelSelector,
+    pub labels: Requirements,
     pub fields: FieldSelector,
     pub watch: bool,
     pub allow_watch_bookmarks: bool,
@@ -68,7 +69,7 @@ impl ListOptions {
         // In this order; the first that cannot be read is the answer.
         let (timeout, limit) = (number(query, "timeoutSeconds")?, number(query, "limit")?);
         Ok(Self {
-            labels: LabelSelector::parse(query.first("labelSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
+            labels: parse_labels(query.first("labelSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
             fields: FieldSelector::parse(query.first("fieldSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
             watch,
             allow_watch_bookmarks: query.flag("allowWatchBookmarks"),

@@ -19,7 +19,7 @@ use crate::served::Served;
 use crate::services::to_the_end;
 use crate::{fields, strategy};
 
-/// How often a generated name that is taken is tried anew.
+/// The most attempts to generate a name that is free.
 const GENERATED: usize = 8;
 
 /// Creates the object of a request's body.
@@ -84,7 +84,7 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
     }
 }
 
-/// Whoever has a name generated may ask again.
+/// The refusal of a name that is taken; a generated one may be asked for again.
 fn taken(error: ApiError, given: &Value) -> ApiError {
     if meta(given, "generateName").is_empty() {
         return error;

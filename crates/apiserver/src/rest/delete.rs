@@ -22,7 +22,7 @@ use crate::strategy;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
-/// How often a deletion is tried anew when somebody else was faster.
+/// The most attempts of a deletion, if another request was faster each time.
 const RETRIES: usize = 16;
 
 /// Deletes one object.
@@ -61,7 +61,7 @@ fn success(served: &Served, value: &Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
-/// What came of a deletion.
+/// The outcome of a deletion.
 pub enum Deleted {
     /// The object is gone; this was its last state.
     Gone(Value),
@@ -245,7 +245,7 @@ fn preconditions(served: &Served, live: &Loaded, options: &DeleteOptions) -> Res
     Ok(())
 }
 
-/// Whether a change lets go of an object whose deletion was waiting for it.
+/// Returns whether a change lets go of an object whose deletion was waiting for it.
 pub fn is_finished(served: &Served, new: &Value, live: &Value) -> bool {
     let deleting = !meta(live, "deletionTimestamp").is_empty();
     let grace = live["metadata"].get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();

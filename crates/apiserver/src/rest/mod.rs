@@ -96,7 +96,7 @@ fn absent(info: &RequestInfo) -> ApiError {
     if is_built_in(&info.group, &info.version) { ApiError::no_such_resource() } else { ApiError::page_not_found() }
 }
 
-/// Whether a path has more or fewer elements than the resource's.
+/// Returns whether a path has more or fewer elements than the resource's.
 fn leads_nowhere(info: &RequestInfo, served: &Served) -> bool {
     let named = !info.name.is_empty() && !info.is_selected;
     // Nothing of the whole cluster lies in a namespace, namespaces neither: what is granted there says nothing of it.

@@ -25,7 +25,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// What a patch says, read once.
+/// A patch, read once.
 enum Patch {
     Json(Vec<Value>),
     Merge(Value),
@@ -71,13 +71,13 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
     respond::object(&context.request, served, StatusCode::OK, updated)
 }
 
-/// What is said of the fields that a patch names twice (KAPI-REST-03).
+/// Problems of the fields that a patch names twice (KAPI-REST-03).
 fn duplicates(body: &[u8]) -> Vec<String> {
     // A body that does not parse was refused before.
     strict::parse(body).map(|(_, paths)| paths.iter().map(|path| format!("duplicate field {path:?}")).collect()).unwrap_or_default()
 }
 
-/// What is said of the fields of a JSON patch's operations: those that are there twice, and those that no operation has.
+/// Problems of the fields of a JSON patch's operations: those that are there twice, and those that no operation has.
 fn operation_problems(body: &[u8]) -> Vec<String> {
     let Ok((operations, twice)) = strict::parse(body) else { return Vec::new() };
     let mut problems: Vec<String> = twice.iter().map(|path| format!("json patch duplicate field {path:?}")).collect();

@@ -50,15 +50,15 @@ async fn not_in_the_future(context: &Context, wanted: Revision) -> Result<()> {
 /// From so many objects on, to go through all of them takes long.
 const MANY: usize = 500;
 
-/// What a list found.
+/// The objects that a list found.
 pub struct Page {
     /// The objects, in key order.
     pub entries: Vec<Arc<Entry>>,
     /// The revision that the list shows.
     pub revision: Revision,
-    /// Where the next page begins; empty for the last one.
+    /// The begin of the next page; empty for the last one.
     pub next: String,
-    /// How many objects follow, where that is known.
+    /// Number of the objects that follow, if it is known.
     pub remaining: Option<u64>,
 }
 
@@ -160,7 +160,7 @@ pub fn check_fields(served: &Served, options: &ListOptions) -> Result<()> {
     Ok(())
 }
 
-/// Whether the selectors take an object.
+/// Returns whether the selectors take an object.
 pub fn selected(served: &Served, options: &ListOptions, entry: &Entry) -> bool {
     if !options.labels.matches(&entry.labels) {
         return false;
@@ -315,7 +315,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Where a paged list goes on.
+/// The place where a paged list goes on.
 struct Token {
     /// The revision that all pages show; `None` for whichever is the latest, which never expires.
     revision: Option<Revision>,

@@ -23,7 +23,7 @@ use crate::services::{Given, to_the_end};
 use crate::stored::Loaded;
 use crate::{fields, strategy};
 
-/// How often a change is tried anew when somebody else was faster.
+/// The most further attempts of a change, if another request was faster each time.
 pub(super) const RETRIES: usize = 5;
 
 /// Replaces an object with the request's body.
@@ -71,7 +71,7 @@ fn name_matches(info: &RequestInfo, value: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// Which object is changed, and how.
+/// A change of an object.
 pub struct Change<'a> {
     /// The subresource.
     pub sub: Option<&'a str>,
@@ -81,7 +81,7 @@ pub struct Change<'a> {
     pub namespace: &'a str,
     /// The object.
     pub name: &'a str,
-    /// Whether this is a patch: it follows the object wherever it does not name a revision.
+    /// Set for a patch: it follows the object wherever it does not name a revision.
     pub patch: bool,
 }
 
@@ -109,7 +109,7 @@ where
 
 struct Refused {
     error: ApiError,
-    /// Whether the same change may succeed on the object as it is now.
+    /// Set if the same change may succeed on the object as it is now.
     retry: bool,
 }
 
@@ -149,7 +149,7 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
     outcome
 }
 
-/// Whether what an update makes of an object may be stored.
+/// Checks whether what an update makes of an object may be stored.
 async fn check(context: &Context, request: &Request<'_>, change: &Change<'_>, new: &Value) -> Result<()> {
     let served = request.served;
     let facts = &served.facts;
@@ -246,7 +246,7 @@ fn preconditions(served: &Served, change: &Change<'_>, live: &Loaded, new: &Valu
     }
 }
 
-/// What no writer may change.
+/// Keeps the fields that no writer may change.
 fn inherit(new: &mut Value, live: &Value) {
     let before = |field: &'static str| (field, live["metadata"].get(field).cloned());
     let metadata = metadata_mut(new);

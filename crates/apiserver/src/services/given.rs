@@ -1,4 +1,4 @@
-//! What a Service was given until it is stored.
+//! The addresses and ports of a Service that is not stored yet.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ struct Held {
 }
 
 impl Given {
-    /// What `service` has and `old` has not, as it was picked.
+    /// The items that `service` has and `old` has not, as they were picked.
     pub(super) fn new(allocators: &Arc<Allocators>, store: &Arc<dyn Store>, service: &Value, old: Option<&Value>) -> Self {
         let items = Item::gained(service, old);
         if items.is_empty() {

@@ -26,15 +26,15 @@ pub struct History {
     seen: Revision,
     /// The cache remembers everything after this.
     floor: Revision,
-    /// Whether the store was asked to tell of a position past the floor.
+    /// Set when the store was asked to tell of a position past the floor.
     asked: bool,
 }
 
-/// What comes next.
+/// The next part of a watch.
 pub enum Step {
     /// Changes, and the revision up to which these are all.
     Past(Vec<Arc<Change>>, Revision),
-    /// What the cache tells from here on.
+    /// The changes that the cache tells from here on.
     Now(Subscription),
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::compile::{Annotation, Decision, Policy, Verdict};
-use super::audit::Weight;
+use super::audit::NoteKind;
 use super::compiled::Compiled;
 use super::expressions;
 use super::matching::{Matching, is_exempt};
@@ -41,7 +41,7 @@ impl Default for ValidatingAdmissionPolicy {
     }
 }
 
-/// Where a policy is in force, with which parameters, and what follows.
+/// The scope in which a policy is in force, its parameters, and what follows.
 struct Binding {
     name: String,
     policy: String,
@@ -51,7 +51,7 @@ struct Binding {
     actions: Vec<Action>,
 }
 
-/// What follows when a validation fails.
+/// An action that follows when a validation fails.
 #[derive(Clone, Copy, Debug, Serialize)]
 enum Action {
     Deny,
@@ -183,12 +183,12 @@ async fn judge(
         }
     }
     for (key, values) in published {
-        request.annotate(Weight::Finding, &format!("{}/{key}", policy.name), &values.join(", "));
+        request.annotate(NoteKind::Finding, &format!("{}/{key}", policy.name), &values.join(", "));
     }
     Ok(())
 }
 
-/// What a verdict leads to, by the binding's actions.
+/// Carries out a verdict by the binding's actions.
 fn follow(
     request: &Request<'_>,
     policy: &Policy,
@@ -249,7 +249,7 @@ fn note(request: &Request<'_>, binding: &Binding, decision: &Decision) {
         validation_actions: &binding.actions,
     };
     match serde_json::to_string(&[failure]) {
-        Ok(text) => request.annotate(Weight::Finding, "validation.policy.admission.k8s.io/validation_failure", &text),
+        Ok(text) => request.annotate(NoteKind::Finding, "validation.policy.admission.k8s.io/validation_failure", &text),
         Err(error) => tracing::warn!(target: "audit", policy = binding.policy, %error, "a failed validation can not be written"),
     }
 }

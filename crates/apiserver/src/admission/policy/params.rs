@@ -1,12 +1,12 @@
 //! Parameters of policies: objects of a kind, by name or by labels.
 
 use mainstay_kinds::Gvk;
+use mainstay_objects::{Requirements, labels_of};
 use serde_json::Value;
 
 use crate::admission::matching::namespace_of;
 use crate::admission::step::Request;
 use crate::error::Result;
-use crate::selector::{LabelSelector, labels_of};
 
 /// `paramKind`.
 pub(super) struct Kind {
@@ -18,7 +18,7 @@ pub(super) struct Kind {
 pub(super) struct Reference {
     name: String,
     namespace: String,
-    selector: Option<LabelSelector>,
+    selector: Option<Requirements>,
     /// `parameterNotFoundAction: Deny`.
     denies_absence: bool,
 }
@@ -55,7 +55,7 @@ impl Reference {
         Self {
             name: text("name"),
             namespace: text("namespace"),
-            selector: reference.get("selector").filter(|selector| selector.is_object()).map(LabelSelector::from_object),
+            selector: reference.get("selector").filter(|selector| selector.is_object()).map(Requirements::of_selector),
             denies_absence: reference["parameterNotFoundAction"] == "Deny",
         }
     }

@@ -10,7 +10,7 @@ use mainstay_merge::patch::decode_json_patch;
 use serde_json::Value;
 
 use super::hook::Hook;
-use crate::admission::audit::Weight;
+use crate::admission::audit::NoteKind;
 use crate::admission::review::{View, admission_review};
 use crate::admission::step::Request;
 use crate::error::{ApiError, Cause, Details};
@@ -25,7 +25,7 @@ pub(super) enum Failure {
     Refused(ApiError),
 }
 
-/// What a webhook that lets a request pass wants changed.
+/// The patch of a webhook that lets a request pass.
 #[derive(Debug)]
 pub(super) struct Patch {
     /// Its `patchType`.
@@ -108,7 +108,7 @@ pub(super) async fn call(
     let response = response(&answer, &uid, version).map_err(invalid)?;
     let patch = patch(response, mutating, version).map_err(invalid)?;
     for (key, value) in response["auditAnnotations"].as_object().into_iter().flatten() {
-        request.annotate(Weight::Finding, &format!("{}/{key}", hook.name), value.as_str().unwrap_or_default());
+        request.annotate(NoteKind::Finding, &format!("{}/{key}", hook.name), value.as_str().unwrap_or_default());
     }
     for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         request.api_request.warn(warning);
@@ -161,7 +161,7 @@ fn patch<'a>(response: &'a Value, mutating: bool, version: &str) -> Result<Optio
     }
 }
 
-/// What a denied request is answered with: the webhook's own status, never a success.
+/// The refusal of a denied request: the webhook's own status, never a success.
 fn denial(name: &str, status: &Value) -> ApiError {
     let text = |field: &str| status[field].as_str().unwrap_or_default();
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::call::{Failure, call, out_of_time, unreachable};
 use super::hook::{Configuration, Hook};
-use crate::admission::audit::Weight;
+use crate::admission::audit::NoteKind;
 use crate::admission::compiled::Compiled;
 use crate::admission::matching::{converted, is_exempt};
 use crate::admission::review::{View, is_own_kind, is_scale};
@@ -76,21 +76,21 @@ impl AdmissionStep for MutatingAdmissionWebhook {
         let hooks = configurations.iter().flat_map(|(_, configuration)| &configuration.hooks);
         for (index, hook) in hooks.enumerate() {
             if let Some(view) = hook.view(request, None).await? {
-                wish(&self.remotes, request, hook, index, &view).await?;
+                wanted_operations(&self.remotes, request, hook, index, &view).await?;
             }
         }
         Ok(())
     }
 }
 
-/// What a call came to; `None` when it failed and that does not matter, which is noted under the key.
+/// The outcome of a call; `None` if it failed and that does not matter, which is noted under the key.
 pub(super) fn settle<T>(request: &Request<'_>, hook: &Hook, outcome: Result<T, Failure>, failed_open: &str) -> Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(Failure::Refused(refusal)) => Err(refusal),
         Err(Failure::Calling(why)) if hook.ignores_failures => {
             tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
-            request.annotate(Weight::Finding, failed_open, &hook.name);
+            request.annotate(NoteKind::Finding, failed_open, &hook.name);
             if Instant::now() >= request.reinvocation.deadline() {
                 return Err(out_of_time());
             }
@@ -116,7 +116,7 @@ async fn ask(remotes: &Remotes, request: &Request<'_>, hook: &Hook, index: usize
     Ok(Some(is_changed))
 }
 
-/// What a webhook did, as it is noted for auditors. The order of the fields is part of the text.
+/// The outcome of a webhook, as it is noted for auditors. The order of the fields is part of the text.
 #[derive(Serialize)]
 struct Mutation<'a> {
     configuration: &'a str,
@@ -127,7 +127,7 @@ struct Mutation<'a> {
 fn note(request: &Request<'_>, index: usize, mutation: &Mutation<'_>) {
     let key = place(request, "mutation", index);
     match serde_json::to_string(mutation) {
-        Ok(text) => request.annotate(Weight::Routine, &key, &text),
+        Ok(text) => request.annotate(NoteKind::Routine, &key, &text),
         Err(error) => tracing::warn!(target: "audit", annotation = key, %error, "a mutation can not be written"),
     }
 }
@@ -138,7 +138,7 @@ fn place(request: &Request<'_>, what: &str, index: usize) -> String {
 }
 
 /// The operations that a webhook wants on what it is shown; none where its failure does not matter.
-async fn wish(remotes: &Remotes, request: &Request<'_>, hook: &Hook, index: usize, view: &View<'_>) -> Result<Vec<Value>> {
+async fn wanted_operations(remotes: &Remotes, request: &Request<'_>, hook: &Hook, index: usize, view: &View<'_>) -> Result<Vec<Value>> {
     let outcome = call(remotes, request, hook, view, true).await;
     let operations = outcome.and_then(|patch| patch.map_or_else(|| Ok(Vec::new()), |patch| patch.operations(hook, view.object.is_some())));
     Ok(settle(request, hook, operations, &place(request, "failed-open.mutation", index))?.unwrap_or_default())
@@ -153,7 +153,7 @@ async fn patched(
     view: &View<'_>,
     object: &Value,
 ) -> Result<Option<Value>> {
-    let operations = wish(remotes, request, hook, index, view).await?;
+    let operations = wanted_operations(remotes, request, hook, index, view).await?;
     if operations.is_empty() {
         return Ok(None);
     }
