@@ -8,10 +8,10 @@ use crate::access::Gate;
 use crate::admission::{Chain, Lookup};
 use crate::aggregation::Aggregation;
 use crate::inflight::InFlight;
-use crate::lookup::ServerLookup;
 use crate::metrics::Metrics;
 use crate::object_store::ObjectStore;
 use crate::remote::Remotes;
+use crate::server_lookup::ServerLookup;
 use crate::services::Allocators;
 use crate::{backup, cache_lag, discovery, health};
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::{Change, Scope};
 use crate::error::Result;
 use crate::object::{meta, metadata_mut};
-use crate::object_store::{ObjectStore, agreed};
+use crate::object_store::{ObjectStore, retry_on_conflict};
 use crate::served::Served;
 use crate::services::Allocators;
 use crate::strategy;
@@ -49,7 +49,7 @@ pub struct Parts {
 pub async fn run(parts: &Parts, endpoint: &Endpoint, authorities: &Authorities<'_>) -> Result<()> {
     namespaces(parts).await?;
     // Writes that wait together share a commit.
-    try_join_all(bootstrap::objects().into_iter().map(|object| agreed(move || policy(parts, object.clone())))).await?;
+    try_join_all(bootstrap::objects().into_iter().map(|object| retry_on_conflict(move || policy(parts, object.clone())))).await?;
     for (name, value, description) in [
         (
             "system-cluster-critical",
@@ -71,8 +71,8 @@ pub async fn run(parts: &Parts, endpoint: &Endpoint, authorities: &Authorities<'
         )
         .await?;
     }
-    agreed(|| reachable(parts, endpoint)).await?;
-    agreed(|| crate::apiservices::built_in(&parts.objects)).await?;
+    retry_on_conflict(|| reachable(parts, endpoint)).await?;
+    retry_on_conflict(|| crate::apiservices::built_in(&parts.objects)).await?;
     let authentication = json!({
         "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
         "data": {
@@ -85,7 +85,7 @@ pub async fn run(parts: &Parts, endpoint: &Endpoint, authorities: &Authorities<'
             "requestheader-username-headers": "[\"X-Remote-User\"]",
         },
     });
-    agreed(|| follow(parts, "", "configmaps", authentication.clone())).await?;
+    retry_on_conflict(|| follow(parts, "", "configmaps", authentication.clone())).await?;
     if parts.objects.store.shared() {
         // What other servers give out is seen here, so that it is not tried in vain.
         let services = parts.services.clone();
@@ -135,10 +135,10 @@ pub async fn keep(parts: Parts, endpoint: Endpoint, closing: CancellationToken) 
         }
     }));
     loop {
-        let kept = match agreed(|| namespaces(&parts)).await {
+        let kept = match retry_on_conflict(|| namespaces(&parts)).await {
             // Where several servers share a store, the endpoints are looked after by `members`.
-            Ok(()) if parts.objects.store.shared() => agreed(|| service(&parts, &endpoint)).await,
-            Ok(()) => agreed(|| reachable(&parts, &endpoint)).await,
+            Ok(()) if parts.objects.store.shared() => retry_on_conflict(|| service(&parts, &endpoint)).await,
+            Ok(()) => retry_on_conflict(|| reachable(&parts, &endpoint)).await,
             refused => refused,
         };
         if let Err(error) = &kept {

@@ -11,6 +11,19 @@
 //!
 //! There is one REST implementation for every kind. What is particular to a kind comes from `strategy`; what is particular to a
 //! path from `rest::special`. Requirements: KAPI-SRV, -DISC, -REST, -WATCH, -PATCH, -SSA, -CRD, -ADM-03.
+//!
+//! A module uses those below it:
+//!
+//! ```text
+//!   open, server                     the server is put together, and requests come in
+//!   pages, rest, watch               handlers: they take a Context, which is a request with the server's parts
+//!   context ── api                   Api holds the parts; no part knows it, and each is given what it needs
+//!   admission                        asks the rest of the server through its own trait Lookup, which server_lookup implements
+//!   bootstrap, aggregation, crd, policy_status    tasks over the objects
+//!   object_store ── cache, served    typed access to what is stored
+//!   strategy, fields, table, scale   functions of a resource and an object
+//!   request, object, error           a request as data, an object as bytes and as a value, a refusal
+//! ```
 
 #![allow(clippy::result_large_err, reason = "a refusal is the rare case, and boxing it would burden every caller")]
 
@@ -30,7 +43,7 @@ mod context;
 pub mod crd;
 mod decode;
 mod discovery;
-pub mod entry;
+mod entry;
 pub mod error;
 mod eviction;
 pub mod fields;
@@ -39,15 +52,14 @@ mod gotime;
 mod health;
 pub mod inflight;
 mod jsonpath;
-mod lookup;
 mod members;
 mod metrics;
 pub mod object;
-pub mod object_store;
+mod object_store;
 mod open;
 mod pages;
 mod policy_status;
-pub mod processor;
+mod processor;
 pub mod remote;
 pub mod request;
 mod respond;
@@ -57,6 +69,7 @@ mod scale;
 pub mod selector;
 mod served;
 mod server;
+mod server_lookup;
 mod services;
 mod stored;
 mod strategy;

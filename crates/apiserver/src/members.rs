@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bootstrap::{self, Endpoint, Parts};
 use crate::entry::ROOT;
 use crate::error::{Result, store_error};
-use crate::object_store::agreed;
+use crate::object_store::retry_on_conflict;
 
 /// Keys of servers; no object has such a key.
 const MEMBERS: &str = "api-server:";
@@ -48,7 +48,7 @@ impl Members {
             }
         }
         let alive: BTreeSet<Endpoint> = found.iter().filter(|one| !gone.contains(one)).filter_map(|(key, _)| endpoint(key)).collect();
-        agreed(|| bootstrap::endpoints(parts, &alive)).await
+        retry_on_conflict(|| bootstrap::endpoints(parts, &alive)).await
     }
 
     /// The keys that were not renewed for too long.

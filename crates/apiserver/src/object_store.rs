@@ -116,8 +116,8 @@ impl ObjectStore {
 /// The most attempts of a step that another server may be quicker with.
 const ATTEMPTS: usize = 16;
 
-/// Does a step again where another server did it at the same time: the next look finds what that one wrote.
-pub async fn agreed<F: Future<Output = Result<()>>>(step: impl Fn() -> F) -> Result<()> {
+/// Does a step again if another server did it at the same time: the next look finds what that one wrote.
+pub async fn retry_on_conflict<F: Future<Output = Result<()>>>(step: impl Fn() -> F) -> Result<()> {
     for _ in 1..ATTEMPTS {
         match step().await {
             Err(error) if matches!(error.code, http::StatusCode::CONFLICT | http::StatusCode::NOT_FOUND) => {}

@@ -219,7 +219,7 @@ fn service(facts: &Facts, namespace: &str, name: &str, port: u16) -> Option<Verd
 
 /// Writes the condition; again where somebody else wrote at the same time.
 async fn tell(parts: &Availability, name: &str, verdict: &Verdict) -> Result<()> {
-    crate::object_store::agreed(|| try_to_tell(parts, name, verdict)).await
+    crate::object_store::retry_on_conflict(|| try_to_tell(parts, name, verdict)).await
 }
 
 async fn try_to_tell(parts: &Availability, name: &str, verdict: &Verdict) -> Result<()> {
