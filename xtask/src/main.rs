@@ -1,6 +1,8 @@
 //! Automation of the project: `cargo xtask COMMAND`.
 #![allow(clippy::print_stdout, reason = "a command line tool of the project's authors")]
 
+#[cfg(test)]
+mod circles;
 mod facts;
 #[cfg(test)]
 mod house;

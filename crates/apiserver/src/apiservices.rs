@@ -5,23 +5,26 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 use mainstay_kinds::registry;
+use mainstay_objects::{Condition, set_condition};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 
-use crate::api::Api;
 use crate::cache::Scope;
 use crate::error::Result;
 use crate::object::{meta, metadata_mut};
+use crate::object_store::ObjectStore;
 use crate::served::Served;
 use crate::{clock, fields, strategy};
 
+/// The message of an APIService that is served here.
+pub const LOCAL: &str = "Local APIServices are always available";
 /// Says who looks after the object.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// The priorities of custom groups and their versions.
 const CUSTOM: (i64, i64) = (1_000, 100);
 
-/// Where clients look first: the priority of a group, and of a version in it.
+/// The order in which clients look: the priority of a group, and of a version in it.
 fn priorities(group: &str, version: &str) -> (i64, i64) {
     let of_group = match group {
         "" => return (18_000, 1),
@@ -47,7 +50,7 @@ fn priorities(group: &str, version: &str) -> (i64, i64) {
     (of_group, 15)
 }
 
-/// Where clients look first among groups.
+/// The priority of a group among all groups.
 pub fn group_priority(group: &str) -> i64 {
     match group {
         // Always the first one of the list.
@@ -58,23 +61,23 @@ pub fn group_priority(group: &str) -> i64 {
 }
 
 /// Makes the objects of the built-in groups.
-pub async fn built_in(api: &Api) -> Result<()> {
+pub async fn built_in(objects: &ObjectStore) -> Result<()> {
     let groups = registry().groups().iter().filter(|group| group.name != "apiregistration.k8s.io");
     let all = groups.flat_map(|group| group.versions.iter().map(move |version| (group.name.as_str(), version.as_str())));
-    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
-    let made = all.map(|(group, version)| ensure(api, &services, group, version, priorities(group, version), "onstart"));
+    let services = objects.built_in("apiregistration.k8s.io", "apiservices")?;
+    let made = all.map(|(group, version)| ensure(objects, &services, group, version, priorities(group, version), "onstart"));
     try_join_all(made).await.map(|_| ())
 }
 
 /// Makes the objects of custom groups and removes those whose CRDs are gone.
-pub async fn custom(api: &Api, groups: &BTreeMap<String, Vec<String>>) -> Result<()> {
-    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
+pub async fn custom(objects: &ObjectStore, groups: &BTreeMap<String, Vec<String>>) -> Result<()> {
+    let services = objects.built_in("apiregistration.k8s.io", "apiservices")?;
     for (group, versions) in groups {
         for version in versions {
-            ensure(api, &services, group, version, CUSTOM, "true").await?;
+            ensure(objects, &services, group, version, CUSTOM, "true").await?;
         }
     }
-    for entry in api.cache.resource(&services.storage).list(&Scope::default()) {
+    for entry in objects.cache.resource(&services.storage).list(&Scope::default()) {
         if entry.labels.get(AUTOMANAGED).map(String::as_str) != Some("true") {
             continue;
         }
@@ -84,7 +87,7 @@ pub async fn custom(api: &Api, groups: &BTreeMap<String, Vec<String>>) -> Result
             .split_once('.')
             .is_some_and(|(version, group)| groups.get(group).is_some_and(|versions| versions.iter().any(|one| one == version)));
         if !served {
-            match api.remove(&services, "", entry.name(), entry.revision).await {
+            match objects.remove(&services, "", entry.name(), entry.revision).await {
                 Err(error) if !matches!(&*error.reason, "NotFound" | "Conflict") => return Err(error),
                 _ => {}
             }
@@ -93,9 +96,16 @@ pub async fn custom(api: &Api, groups: &BTreeMap<String, Vec<String>>) -> Result
     Ok(())
 }
 
-async fn ensure(api: &Api, services: &Served, group: &str, version: &str, (of_group, of_version): (i64, i64), managed: &str) -> Result<()> {
+async fn ensure(
+    objects: &ObjectStore,
+    services: &Served,
+    group: &str,
+    version: &str,
+    (of_group, of_version): (i64, i64),
+    managed: &str,
+) -> Result<()> {
     let name = format!("{version}.{group}");
-    if api.cached(services, "", &name).is_some() || api.load(services, "", &name).await?.is_some() {
+    if objects.cached(services, "", &name).is_some() || objects.load(services, "", &name).await?.is_some() {
         return Ok(());
     }
     let mut object = json!({
@@ -109,12 +119,10 @@ async fn ensure(api: &Api, services: &Served, group: &str, version: &str, (of_gr
     }
     strategy::default(services, &mut object);
     fields::by_server(services, &Value::Null, &mut object, None);
-    object["status"] = json!({"conditions": [{
-        "type": "Available", "status": "True", "lastTransitionTime": clock::now(),
-        "reason": "Local", "message": "Local APIServices are always available",
-    }]});
+    let available = Condition { kind: "Available", status: true, reason: "Local", message: LOCAL };
+    set_condition(&mut object, &available, &clock::now());
     metadata_mut(&mut object).remove("resourceVersion");
-    match api.save(services, &mut object, Expect::Absent).await {
+    match objects.save(services, &mut object, Expect::Absent).await {
         Err(error) if error.reason == "AlreadyExists" => Ok(()),
         other => other.map(|_| ()),
     }

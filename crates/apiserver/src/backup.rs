@@ -8,18 +8,19 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
-use mainstay_store::backup;
+use mainstay_store::{Store, backup};
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::error::{ApiError, Result};
+use crate::request::ApiRequest;
 use crate::respond::{Answer, AnswerBody};
-use crate::server::Context;
 
 /// The path.
 pub const PATH: &str = "/mainstay/backup";
@@ -32,16 +33,15 @@ pub(crate) struct Source(pub Vec<PathBuf>);
 const QUEUE: usize = 4;
 
 /// Answers with a backup.
-pub async fn answer(context: &Context) -> Result<Answer> {
+pub(crate) async fn answer(request: &ApiRequest, store: Arc<dyn Store>, source: &Source) -> Result<Answer> {
     let mut files = vec![("about.json".to_owned(), about().into_bytes())];
-    if !context.query.flag("objectsOnly") {
-        let folders = context.api.backup.0.clone();
+    if !request.query.flag("objectsOnly") {
+        let folders = source.0.clone();
         let read = tokio::task::spawn_blocking(move || pki_files(&folders)).await;
         let failed = |error: &dyn std::fmt::Display| ApiError::internal(format!("reading the certificates and keys: {error}"));
         files.extend(read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?);
     }
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(QUEUE);
-    let store = context.api.store.clone();
     tokio::spawn(async move {
         let take = |piece: Bytes| {
             let sender = sender.clone();
@@ -59,7 +59,7 @@ pub async fn answer(context: &Context) -> Result<Answer> {
     Ok(Answer { status: StatusCode::OK, headers: Vec::new(), content_type: "application/octet-stream", body })
 }
 
-/// What a backup says of itself.
+/// The description that a backup holds of itself.
 pub fn about() -> String {
     json!({"created": Timestamp::now().to_string(), "version": env!("CARGO_PKG_VERSION")}).to_string()
 }

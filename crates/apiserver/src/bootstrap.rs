@@ -9,15 +9,17 @@ use mainstay_rbac::{Reconciled, bootstrap, reconcile};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
-use crate::api::Api;
 use crate::cache::{Change, Scope};
 use crate::error::Result;
 use crate::object::{meta, metadata_mut};
+use crate::object_store::{ObjectStore, retry_on_conflict};
 use crate::served::Served;
+use crate::services::Allocators;
 use crate::strategy;
 
-/// Where the API is reached, for the `kubernetes` Service.
+/// The address of an API server, for the `kubernetes` Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// An IP address.
@@ -34,11 +36,20 @@ pub struct Authorities<'a> {
     pub front_proxy: &'a str,
 }
 
+/// The parts of the server that its own objects are kept with.
+#[derive(Clone)]
+pub struct Parts {
+    /// The objects.
+    pub objects: Arc<ObjectStore>,
+    /// The pools that the Service `kubernetes` has its address of.
+    pub services: Arc<Allocators>,
+}
+
 /// Creates what is missing and brings the bootstrap policy up to date.
-pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) -> Result<()> {
-    namespaces(api).await?;
+pub async fn run(parts: &Parts, endpoint: &Endpoint, authorities: &Authorities<'_>) -> Result<()> {
+    namespaces(parts).await?;
     // Writes that wait together share a commit.
-    try_join_all(bootstrap::objects().into_iter().map(|object| agreed(move || policy(api, object.clone())))).await?;
+    try_join_all(bootstrap::objects().into_iter().map(|object| retry_on_conflict(move || policy(parts, object.clone())))).await?;
     for (name, value, description) in [
         (
             "system-cluster-critical",
@@ -48,7 +59,7 @@ pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) 
         ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
     ] {
         ensure(
-            api,
+            parts,
             "scheduling.k8s.io",
             "priorityclasses",
             json!({
@@ -60,8 +71,8 @@ pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) 
         )
         .await?;
     }
-    agreed(|| reachable(api, endpoint)).await?;
-    agreed(|| crate::apiservices::built_in(api)).await?;
+    retry_on_conflict(|| reachable(parts, endpoint)).await?;
+    retry_on_conflict(|| crate::apiservices::built_in(&parts.objects)).await?;
     let authentication = json!({
         "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
         "data": {
@@ -74,11 +85,11 @@ pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) 
             "requestheader-username-headers": "[\"X-Remote-User\"]",
         },
     });
-    agreed(|| follow(api, "", "configmaps", authentication.clone())).await?;
-    if api.store.shared() {
+    retry_on_conflict(|| follow(parts, "", "configmaps", authentication.clone())).await?;
+    if parts.objects.store.shared() {
         // What other servers give out is seen here, so that it is not tried in vain.
-        let services = api.services.clone();
-        api.cache.observe(Box::new(move |resource, change| {
+        let services = parts.services.clone();
+        parts.objects.cache.observe(Box::new(move |resource, change| {
             if resource == "core/services" {
                 let (now, before) = (change.now.as_ref().map(|now| now.value()), change.before.as_ref().map(|before| before.value()));
                 if let Some(before) = &before {
@@ -90,16 +101,16 @@ pub async fn run(api: &Api, endpoint: &Endpoint, authorities: &Authorities<'_>) 
             }
         }));
     }
-    for entry in api.cache.resource("core/services").list(&crate::cache::Scope::default()) {
-        api.services.note(&entry.value());
+    for entry in parts.objects.cache.resource("core/services").list(&crate::cache::Scope::default()) {
+        parts.services.note(&entry.value());
     }
     Ok(())
 }
 
-async fn namespaces(api: &Api) -> Result<()> {
+async fn namespaces(parts: &Parts) -> Result<()> {
     for name in NAMESPACES {
         ensure(
-            api,
+            parts,
             "",
             "namespaces",
             json!({
@@ -115,20 +126,19 @@ async fn namespaces(api: &Api) -> Result<()> {
 
 /// Brings back what is deleted of the built-in namespaces and of the Service `kubernetes` with its endpoints, until the server ends
 /// (KAPI-SRV-08). Everything else is made at start only, as in Kubernetes.
-pub async fn keep(api: Arc<Api>, endpoint: Endpoint) {
+pub async fn keep(parts: Parts, endpoint: Endpoint, closing: CancellationToken) {
     let changed = Arc::new(Notify::new());
     let wake = changed.clone();
-    api.cache.observe(Box::new(move |resource, change| {
+    parts.objects.cache.observe(Box::new(move |resource, change| {
         if is_kept(resource, change) {
             wake.notify_one();
         }
     }));
-    let closing = api.closing.clone();
     loop {
-        let kept = match agreed(|| namespaces(&api)).await {
+        let kept = match retry_on_conflict(|| namespaces(&parts)).await {
             // Where several servers share a store, the endpoints are looked after by `members`.
-            Ok(()) if api.store.shared() => agreed(|| service(&api, &endpoint)).await,
-            Ok(()) => agreed(|| reachable(&api, &endpoint)).await,
+            Ok(()) if parts.objects.store.shared() => retry_on_conflict(|| service(&parts, &endpoint)).await,
+            Ok(()) => retry_on_conflict(|| reachable(&parts, &endpoint)).await,
             refused => refused,
         };
         if let Err(error) = &kept {
@@ -142,7 +152,7 @@ pub async fn keep(api: Arc<Api>, endpoint: Endpoint) {
     }
 }
 
-/// Whether a change takes away, or alters, one of the objects that are kept.
+/// Returns whether a change takes away, or alters, one of the objects that are kept.
 fn is_kept(resource: &str, change: &Change) -> bool {
     let Some(before) = &change.before else { return false };
     match resource {
@@ -155,36 +165,23 @@ fn is_kept(resource: &str, change: &Change) -> bool {
 
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-/// How long until what failed is tried again.
+/// The pause before a failed step is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
-/// How often another server may have been quicker.
-const ATTEMPTS: usize = 16;
 
-/// Does a step again where another server did it at the same time: the next look finds what that one wrote.
-pub async fn agreed<F: Future<Output = Result<()>>>(step: impl Fn() -> F) -> Result<()> {
-    for _ in 1..ATTEMPTS {
-        match step().await {
-            Err(error) if matches!(error.code, http::StatusCode::CONFLICT | http::StatusCode::NOT_FOUND) => {}
-            other => return other,
-        }
-    }
-    step().await
-}
-
-async fn ensure(api: &Api, group: &str, plural: &str, mut object: Value) -> Result<()> {
-    let served = api.built_in(group, plural)?;
+async fn ensure(parts: &Parts, group: &str, plural: &str, mut object: Value) -> Result<()> {
+    let served = parts.objects.built_in(group, plural)?;
     let (namespace, name) = (meta(&object, "namespace").to_owned(), meta(&object, "name").to_owned());
-    if api.load(&served, &namespace, &name).await?.is_some() {
+    if parts.objects.load(&served, &namespace, &name).await?.is_some() {
         return Ok(());
     }
     complete(&served, &mut object);
-    match api.save(&served, &mut object, Expect::Absent).await {
+    match parts.objects.save(&served, &mut object, Expect::Absent).await {
         Err(error) if error.reason == "AlreadyExists" => Ok(()),
         Err(error) => Err(error),
         Ok(_) => {
             if served.is("", "services") {
                 // Nobody else gets the address.
-                api.services.note(&object);
+                parts.services.note(&object);
             }
             Ok(())
         }
@@ -199,7 +196,7 @@ fn complete(served: &Served, object: &mut Value) {
     crate::fields::by_server(served, &Value::Null, object, None);
 }
 
-async fn policy(api: &Api, wanted: Value) -> Result<()> {
+async fn policy(parts: &Parts, wanted: Value) -> Result<()> {
     let kind = wanted["kind"].as_str().unwrap_or_default();
     let plural = match kind {
         "ClusterRole" => "clusterroles",
@@ -207,32 +204,32 @@ async fn policy(api: &Api, wanted: Value) -> Result<()> {
         "Role" => "roles",
         _ => "rolebindings",
     };
-    let served = api.built_in("rbac.authorization.k8s.io", plural)?;
-    let live = api.load(&served, meta(&wanted, "namespace"), meta(&wanted, "name")).await?;
+    let served = parts.objects.built_in("rbac.authorization.k8s.io", plural)?;
+    let live = parts.objects.load(&served, meta(&wanted, "namespace"), meta(&wanted, "name")).await?;
     let outcome =
         reconcile(live.as_ref().map(|live| &live.value), &wanted).map_err(|error| crate::error::ApiError::internal(error.to_string()))?;
     match (outcome, live) {
         (Reconciled::Create(mut object), _) => {
             complete(&served, &mut object);
-            api.save(&served, &mut object, Expect::Absent).await.map(|_| ())
+            parts.objects.save(&served, &mut object, Expect::Absent).await.map(|_| ())
         }
         (Reconciled::Update(mut object), Some(live)) => {
             crate::fields::by_server(&served, &live.value, &mut object, None);
-            api.save(&served, &mut object, Expect::Revision(live.revision)).await.map(|_| ())
+            parts.objects.save(&served, &mut object, Expect::Revision(live.revision)).await.map(|_| ())
         }
         (Reconciled::Recreate(mut object), Some(live)) => {
-            api.remove(&served, meta(&live.value, "namespace"), meta(&live.value, "name"), live.revision).await?;
+            parts.objects.remove(&served, meta(&live.value, "namespace"), meta(&live.value, "name"), live.revision).await?;
             complete(&served, &mut object);
-            api.save(&served, &mut object, Expect::Absent).await.map(|_| ())
+            parts.objects.save(&served, &mut object, Expect::Absent).await.map(|_| ())
         }
         (Reconciled::Nothing | Reconciled::Protected, _) | (_, None) => Ok(()),
     }
 }
 
-async fn service(api: &Api, endpoint: &Endpoint) -> Result<()> {
+async fn service(parts: &Parts, endpoint: &Endpoint) -> Result<()> {
     let labels = json!({"component": "apiserver", "provider": "kubernetes"});
     ensure(
-        api,
+        parts,
         "",
         "services",
         json!({
@@ -249,17 +246,17 @@ async fn service(api: &Api, endpoint: &Endpoint) -> Result<()> {
 }
 
 /// The Service `kubernetes`, and this server among its endpoints.
-async fn reachable(api: &Api, endpoint: &Endpoint) -> Result<()> {
-    service(api, endpoint).await?;
-    if api.store.shared() {
-        crate::members::Members::default().renew(api, endpoint).await
+async fn reachable(parts: &Parts, endpoint: &Endpoint) -> Result<()> {
+    service(parts, endpoint).await?;
+    if parts.objects.store.shared() {
+        crate::members::Members::default().renew(parts, endpoint).await
     } else {
-        endpoints(api, &BTreeSet::from([endpoint.clone()])).await
+        endpoints(parts, &BTreeSet::from([endpoint.clone()])).await
     }
 }
 
 /// Makes these servers the endpoints of the Service `kubernetes`.
-pub async fn endpoints(api: &Api, all: &BTreeSet<Endpoint>) -> Result<()> {
+pub async fn endpoints(parts: &Parts, all: &BTreeSet<Endpoint>) -> Result<()> {
     let mut ports: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
     for endpoint in all {
         ports.entry(endpoint.port).or_default().push(&endpoint.address);
@@ -269,7 +266,7 @@ pub async fn endpoints(api: &Api, all: &BTreeSet<Endpoint>) -> Result<()> {
         json!({"addresses": addresses, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]})
     };
     follow(
-        api,
+        parts,
         "",
         "endpoints",
         json!({
@@ -278,17 +275,17 @@ pub async fn endpoints(api: &Api, all: &BTreeSet<Endpoint>) -> Result<()> {
         }),
     )
     .await?;
-    let served = api.built_in("discovery.k8s.io", "endpointslices")?;
+    let served = parts.objects.built_in("discovery.k8s.io", "endpointslices")?;
     let slices = slices(&ports);
     for slice in &slices {
-        follow(api, "discovery.k8s.io", "endpointslices", slice.clone()).await?;
+        follow(parts, "discovery.k8s.io", "endpointslices", slice.clone()).await?;
     }
     // The port of a server that is gone takes its slice along.
     let scope = Scope { namespace: "default".to_owned(), name: String::new() };
-    for entry in api.cache.resource(&served.storage).list(&scope) {
+    for entry in parts.objects.cache.resource(&served.storage).list(&scope) {
         let gone = entry.name().starts_with(FURTHER) && slices.iter().all(|slice| meta(slice, "name") != entry.name());
-        if let (true, Some(live)) = (gone, api.load(&served, "default", entry.name()).await?) {
-            api.remove(&served, "default", entry.name(), live.revision).await?;
+        if let (true, Some(live)) = (gone, parts.objects.load(&served, "default", entry.name()).await?) {
+            parts.objects.remove(&served, "default", entry.name(), live.revision).await?;
         }
     }
     Ok(())
@@ -322,10 +319,10 @@ fn slices(ports: &BTreeMap<u16, Vec<&str>>) -> Vec<Value> {
 }
 
 /// Like [`ensure`], and the content is kept at what this process says.
-async fn follow(api: &Api, group: &str, plural: &str, wanted: Value) -> Result<()> {
-    let served = api.built_in(group, plural)?;
-    let Some(live) = api.load(&served, meta(&wanted, "namespace"), meta(&wanted, "name")).await? else {
-        return ensure(api, group, plural, wanted).await;
+async fn follow(parts: &Parts, group: &str, plural: &str, wanted: Value) -> Result<()> {
+    let served = parts.objects.built_in(group, plural)?;
+    let Some(live) = parts.objects.load(&served, meta(&wanted, "namespace"), meta(&wanted, "name")).await? else {
+        return ensure(parts, group, plural, wanted).await;
     };
     let mut next = live.value.clone();
     for field in ["subsets", "endpoints", "ports", "data"] {
@@ -337,7 +334,7 @@ async fn follow(api: &Api, group: &str, plural: &str, wanted: Value) -> Result<(
         return Ok(());
     }
     crate::fields::by_server(&served, &live.value, &mut next, None);
-    api.save(&served, &mut next, Expect::Revision(live.revision)).await.map(|_| ())
+    parts.objects.save(&served, &mut next, Expect::Revision(live.revision)).await.map(|_| ())
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@
 //! An event's bytes are made once, when the first watcher needs them, and shared by all. A watcher that does not keep up
 //! is dropped: its stream ends and its client starts again, so it never holds memory without bound.
 
-mod entry;
+mod change;
+mod frames;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -20,28 +21,29 @@ use std::time::Duration;
 use mainstay_store::{Event, Range, Revision, Store};
 use tokio::sync::watch;
 
-pub use entry::{Change, Entry};
+pub use change::Change;
+pub use frames::Form;
 pub use queue::Receiver;
 use queue::{Sender, queue};
 
-/// Below this every key of the API lies.
-pub const ROOT: &str = "/registry/";
-/// How many changes a resource remembers.
+use crate::entry::{Entry, ROOT};
+
+/// The most changes that a resource remembers.
 const RING: usize = 1_024;
-/// How many bytes of objects a resource's ring holds; what falls out is read from the store's history.
+/// The most bytes of objects that a resource's ring holds; what falls out is read from the store's history.
 const RING_BYTES: usize = 16 << 20;
-/// How many bytes of objects may be held that the cache has let go of; beyond, watchers that still have some of these to take are let go of.
+/// The most bytes of objects that watchers may hold after the cache has let go of them; beyond, those watchers are let go of.
 const LOOSE_BYTES: usize = 64 << 20;
-/// How many objects are read at once to fill the cache.
+/// The objects that are read at once to fill the cache.
 const PAGE: usize = 5_000;
-/// How long a read waits before it asks a shared store for a position.
+/// The time that a read waits before it asks a shared store for a position.
 const QUIET: Duration = Duration::from_millis(20);
 /// Between attempts to read or to follow a store that does not answer.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a read waits for the cache to catch up with the store.
+/// The time that a read waits for the cache to catch up with the store.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a resource holds.
+/// The objects of one resource, and its latest changes.
 #[derive(Default)]
 pub struct ResourceCache {
     inner: RwLock<Inner>,
@@ -65,7 +67,7 @@ struct Slot {
     sender: Sender,
 }
 
-/// What part of a resource is asked for.
+/// A part of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The namespace, or empty.
@@ -75,7 +77,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Whether an object's key lies in it.
+    /// Returns whether an object's key lies in it.
     pub fn holds(&self, key: &str) -> bool {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         (self.namespace.is_empty() || self.namespace == namespace) && (self.name.is_empty() || self.name == name)
@@ -90,11 +92,11 @@ pub struct Subscription {
     pub entries: Vec<Arc<Entry>>,
     /// The revision of the subscription.
     pub revision: Revision,
-    /// What follows; closed when the watcher is too slow or the server ends.
+    /// The changes that follow; closed when the watcher is too slow or the server ends.
     pub changes: Receiver,
 }
 
-/// Where a watch begins.
+/// The begin of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// With the objects there are.
@@ -105,7 +107,7 @@ pub enum Begin {
 
 /// The ring does not reach back so far; the store's history must be read up to `floor` first.
 pub struct TooOld {
-    /// What was asked for.
+    /// The revision that was asked for.
     pub after: Revision,
     /// The ring holds everything after this revision.
     pub floor: Revision,
@@ -116,11 +118,11 @@ pub struct Cache {
     resources: RwLock<HashMap<String, Arc<ResourceCache>>>,
     progress: watch::Sender<Revision>,
     store: Arc<dyn Store>,
-    /// Where the cache began: no ring reaches back further.
+    /// The revision at which the cache began: no ring reaches back further.
     origin: Revision,
     /// Told of every change, in order, before the cache says that it shows it.
     observers: RwLock<Vec<Observer>>,
-    /// Whether it no longer follows the store.
+    /// Set when it no longer follows the store.
     ended: AtomicBool,
     /// See [`Inner::loose`].
     loose: Arc<AtomicUsize>,
@@ -146,7 +148,7 @@ impl Cache {
         Ok(Arc::new(Self { resources, progress, store, origin, observers: RwLock::default(), ended: AtomicBool::new(false), loose }))
     }
 
-    /// Follows the store until it closes. A cluster that is away for a while is waited for. Where the store can not be followed any
+    /// Follows the store until it closes. A cluster that is away for a while is waited for. Where the store cannot be followed any
     /// more every watch ends, rather than to stay open and be silent.
     pub async fn run(self: Arc<Self>) -> Result<(), mainstay_store::Error> {
         let outcome = self.feed().await;
@@ -177,7 +179,7 @@ impl Cache {
         }
     }
 
-    /// Whether it no longer follows the store, and never will again.
+    /// Returns whether it no longer follows the store, and never will again.
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
     }
@@ -204,7 +206,7 @@ impl Cache {
         }
     }
 
-    /// Reads everything anew. Watchers are let go of, since what happened meanwhile can not be told to them; observers are told the
+    /// Reads everything again. Watchers are let go of, since what happened meanwhile cannot be told to them; observers are told the
     /// difference.
     async fn refill(&self) -> Result<(), mainstay_store::Error> {
         let (mut found, revision) = loop {
@@ -258,7 +260,7 @@ impl Cache {
         resource_in(&self.resources, resource, self.origin, &self.loose)
     }
 
-    /// How many objects each resource holds.
+    /// Numbers of objects and watchers of each resource.
     pub fn counts(&self) -> Vec<(String, usize, usize)> {
         let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
         let mut counts: Vec<_> = resources
@@ -405,12 +407,12 @@ impl ResourceCache {
         (inner.list(scope), cache.revision().max(shown))
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.inner.read().unwrap_or_else(PoisonError::into_inner).entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -442,7 +444,7 @@ impl ResourceCache {
         Ok(Subscription { past, entries, revision, changes })
     }
 
-    /// Turns an event of the store's history into a change.
+    /// Processor an event of the store's history into a change.
     pub fn history(resource: &str, event: &Event) -> Option<Arc<Change>> {
         let (revision, now, before) = match event {
             Event::Put { now, before } => {

@@ -140,7 +140,7 @@ fn fits(schema: &Schema, value: &Value, path: &mut Vec<String>, owner: &str) -> 
     }
 }
 
-/// Where a text stops being base64; line ends do not count.
+/// The place where a text stops being base64; line ends do not count.
 fn base64_problem(text: &str) -> Option<usize> {
     let letters = || text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
     let end = letters().filter(|(_, byte)| *byte != b'=').count();

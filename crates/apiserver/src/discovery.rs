@@ -1,22 +1,22 @@
 //! Discovery and OpenAPI documents (KAPI-DISC-01, -02): built-in facts plus what the snapshot serves.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use mainstay_kinds::{discovery, openapi, registry};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256, Sha512};
+use sha2::{Digest, Sha512};
 
-use crate::aggregation::{Placed, RemoteApi, discovered, merge_groups, merge_v2};
+use crate::aggregation::{Aggregation, Placed, RemoteApi, merge_groups, merge_v2};
 use crate::error::{ApiError, Result};
-use crate::negotiate::{self, Shape};
-use crate::respond::{Answer, AnswerBody};
+use crate::object_store::ObjectStore;
+use crate::processor::Weight;
+use crate::request::ApiRequest;
+use crate::request::negotiate::{self, Shape};
+use crate::respond::{Answer, AnswerBody, Document, json as json_answer};
 use crate::served::{Served, Snapshot};
-use crate::server::Context;
 
 /// Documents that are costly to make, kept until another snapshot is served: the small ones for good, the large ones while they are
 /// asked for. Whoever is sent one shares its bytes with all others.
@@ -36,24 +36,8 @@ enum Kept {
 
 /// A document up to this size is kept for good.
 const SMALL: usize = 64 * 1024;
-/// How long a large one is kept after it was made: clients that begin together ask for the same.
+/// The time for which a large one is kept after it was made: clients that begin together ask for the same.
 const KEPT: Duration = Duration::from_secs(30);
-
-/// A document and its hash.
-pub struct Document {
-    /// The bytes.
-    pub body: bytes::Bytes,
-    /// Upper-case SHA-512, as Kubernetes' ETags are.
-    pub hash: String,
-    packed: OnceLock<Option<bytes::Bytes>>,
-}
-
-impl Document {
-    /// Its bytes compressed, once for all.
-    pub fn packed(&self, compress: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> Option<bytes::Bytes> {
-        self.packed.get_or_init(|| compress(&self.body).map(bytes::Bytes::from)).clone()
-    }
-}
 
 impl Documents {
     fn find(&self, snapshot: &Snapshot, name: &str) -> Option<Arc<Document>> {
@@ -67,25 +51,19 @@ impl Documents {
         }
     }
 
-    async fn get(
-        &self,
-        context: &Context,
-        snapshot: &Snapshot,
-        name: &str,
-        make: impl FnOnce() -> Result<Vec<u8>>,
-    ) -> Result<Arc<Document>> {
+    async fn get(&self, weight: &Weight, snapshot: &Snapshot, name: &str, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Arc<Document>> {
         if let Some(document) = self.find(snapshot, name) {
             return Ok(document);
         }
         // The turn first: nobody waits for the lock while its holder waits for a turn.
-        context.takes_long().await;
+        weight.long().await;
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(document) = self.find(snapshot, name) {
             return Ok(document);
         }
         let body = make()?;
         let hash = hex(&Sha512::digest(&body));
-        let document = Arc::new(Document { body: body.into(), hash, packed: OnceLock::new() });
+        let document = Arc::new(Document::new(body.into(), hash));
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.0 == snapshot.generation {
             let kept = if document.body.len() < SMALL {
@@ -109,41 +87,48 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]).map(char::from).collect()
 }
 
-/// The hash that discovery shows of a kind's storage version.
-pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
-    let name = format!("{group}/{version}/{kind}");
-    STANDARD.encode(&Sha256::digest(name.as_bytes())[..8])
+/// The parts of the server that its own description is made of.
+pub struct Discovery<'a> {
+    /// The resources that are served.
+    pub objects: &'a ObjectStore,
+    /// The API servers behind this one.
+    pub aggregation: &'a Aggregation,
+    /// The documents that were made.
+    pub documents: &'a Documents,
+    /// The weight of the request that asks: documents take long to make.
+    pub weight: &'a Weight,
 }
 
 /// `/api`.
-pub fn api(context: &Context) -> Answer {
-    if context.agreed.shape == Shape::Discovery {
+pub fn api(request: &ApiRequest) -> Answer {
+    if request.agreed.shape == Shape::Discovery {
         let groups: Vec<Value> = registry().group("").map(discovery::aggregated_group).into_iter().collect();
-        return aggregated(context, &groups);
+        return aggregated(request, &groups);
     }
-    crate::server::json(
-        context,
+    json_answer(
+        request,
         &json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443"}]}),
     )
 }
 
 /// `/apis`.
-pub fn apis(context: &Context) -> Answer {
-    let snapshot = context.api.served();
-    if context.agreed.shape == Shape::Discovery {
+pub fn apis(request: &ApiRequest, discovery: &Discovery<'_>) -> Answer {
+    let snapshot = discovery.objects.served();
+    let aggregation = discovery.aggregation;
+    if request.agreed.shape == Shape::Discovery {
         let built_in = built_in_groups().map(|group| placed(&group.name, discovery::aggregated_group(group)));
         let custom = snapshot.custom_groups.iter().map(|(name, versions)| placed(name, aggregated_custom(&snapshot, name, versions)));
         let mut groups: Vec<Placed> = built_in.chain(custom).collect();
         let group = |name: &str, versions| json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions});
-        merge_groups(&mut groups, &context.api.aggregation.index(), |remote| discovered(&context.api, remote), group);
-        return aggregated(context, &groups.into_iter().map(|group| group.shown).collect::<Vec<_>>());
+        merge_groups(&mut groups, &aggregation.index(), |remote| aggregation.shown(remote), group);
+        return aggregated(request, &groups.into_iter().map(|group| group.shown).collect::<Vec<_>>());
     }
     let built_in = built_in_groups().map(|group| placed(&group.name, discovery::api_group(group)));
     let custom = snapshot.custom_groups.iter().map(|(name, versions)| placed(name, custom_group(name, versions)));
     let mut groups: Vec<Placed> = built_in.chain(custom).collect();
-    merge_groups(&mut groups, &context.api.aggregation.index(), remote_version, group_of);
+    merge_groups(&mut groups, &aggregation.index(), remote_version, group_of);
     let groups: Vec<Value> = groups.into_iter().map(|group| group.shown).collect();
-    crate::server::json(context, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+    json_answer(request, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
 fn placed(name: &str, shown: Value) -> Placed {
@@ -198,18 +183,18 @@ fn aggregated_custom(snapshot: &Snapshot, name: &str, versions: &[String]) -> Va
     json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions})
 }
 
-fn aggregated(context: &Context, groups: &[Value]) -> Answer {
+fn aggregated(request: &ApiRequest, groups: &[Value]) -> Answer {
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": groups});
-    let body = context.agreed.format.write(&list);
+    let body = request.agreed.format.write(&list);
     let hash = hex(&Sha512::digest(&body));
     let content_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    tagged(context, &hash, Answer::bytes(StatusCode::OK, content_type, body))
+    tagged(request, &hash, Answer::bytes(StatusCode::OK, content_type, body))
 }
 
 /// Adds an ETag; 304 when the client has this document already.
-fn tagged(context: &Context, hash: &str, mut answer: Answer) -> Answer {
+fn tagged(request: &ApiRequest, hash: &str, mut answer: Answer) -> Answer {
     let tag = format!("\"{hash}\"");
-    if negotiate::text(&context.headers, header::IF_NONE_MATCH) == tag {
+    if negotiate::text(&request.headers, header::IF_NONE_MATCH) == tag {
         answer = Answer::bytes(StatusCode::NOT_MODIFIED, "", "");
     }
     if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -220,37 +205,39 @@ fn tagged(context: &Context, hash: &str, mut answer: Answer) -> Answer {
 }
 
 /// `/apis/GROUP`.
-pub fn group(context: &Context, name: &str) -> Result<Answer> {
-    let snapshot = context.api.served();
+pub fn group(request: &ApiRequest, discovery: &Discovery<'_>, name: &str) -> Result<Answer> {
+    let snapshot = discovery.objects.served();
+    let aggregation = discovery.aggregation;
     let built_in = built_in_groups().find(|group| group.name == name).map(discovery::api_group);
     let known = built_in.or_else(|| snapshot.custom_groups.get(name).map(|versions| custom_group(name, versions)));
     let mut groups: Vec<Placed> = known.map(|shown| placed(name, shown)).into_iter().collect();
-    merge_groups(&mut groups, &context.api.aggregation.index(), remote_version, group_of);
+    merge_groups(&mut groups, &aggregation.index(), remote_version, group_of);
     let found = groups.into_iter().find(|group| group.name == name);
     let mut group = found.ok_or_else(ApiError::page_not_found)?.shown;
     group["kind"] = "APIGroup".into();
     group["apiVersion"] = "v1".into();
-    Ok(crate::server::json(context, &group))
+    Ok(json_answer(request, &group))
 }
 
 /// `/api/v1` and `/apis/GROUP/VERSION`.
-pub fn resources(context: &Context, group: &str, version: &str) -> Result<Answer> {
+pub fn resources(request: &ApiRequest, discovery: &Discovery<'_>, group: &str, version: &str) -> Result<Answer> {
     if let Some(list) = discovery::api_resource_list(group, version) {
-        return Ok(crate::server::json(context, &list));
+        return Ok(json_answer(request, &list));
     }
-    let snapshot = context.api.served();
+    let snapshot = discovery.objects.served();
     if !snapshot.custom_groups.get(group).is_some_and(|versions| versions.iter().any(|one| one == version)) {
         let known = group.is_empty() || registry().group(group).is_some();
         return Err(if known { ApiError::no_such_resource() } else { ApiError::page_not_found() });
     }
     let resources: Vec<Value> = custom_of(&snapshot, group, version).flat_map(|served| discovery::api_resources(&served.facts)).collect();
     let list = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"), "resources": resources});
-    Ok(crate::server::json(context, &list))
+    Ok(json_answer(request, &list))
 }
 
 /// `/openapi/v3`: where the documents are.
-pub async fn openapi_index(context: &Context) -> Answer {
-    let snapshot = context.api.served();
+pub async fn openapi_index(request: &ApiRequest, discovery: &Discovery<'_>) -> Answer {
+    let Discovery { objects, aggregation, documents, weight } = discovery;
+    let snapshot = objects.served();
     let mut paths = Map::new();
     let mut names = openapi::v3_paths();
     names.extend(
@@ -261,30 +248,31 @@ pub async fn openapi_index(context: &Context) -> Answer {
         let content = if openapi::v3_paths().contains(&name) {
             env!("CARGO_PKG_VERSION").to_owned()
         } else {
-            let made = context.api.documents.get(context, &snapshot, &name, || json_text(custom_document(&snapshot, &name))).await;
+            let made = documents.get(weight, &snapshot, &name, || json_text(custom_document(&snapshot, &name))).await;
             made.map(|document| document.hash.clone()).unwrap_or_default()
         };
         let hash = hex(&Sha512::digest(format!("{name} {content}").as_bytes()));
         paths.insert(name.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{name}?hash={hash}")}));
     }
-    for remote in context.api.aggregation.index().values() {
+    for remote in aggregation.index().values() {
         let path = format!("apis/{}/{}", remote.group, remote.version);
-        match context.api.aggregation.documents(&remote.name).and_then(|documents| documents.v3.clone()) {
+        match aggregation.documents(&remote.name).and_then(|documents| documents.v3.clone()) {
             Some(url) => paths.insert(path, json!({"serverRelativeURL": url})),
             None => paths.remove(&path),
         };
     }
     let body = serde_json::to_vec(&json!({"paths": paths})).unwrap_or_default();
     let hash = hex(&Sha512::digest(&body));
-    tagged(context, &hash, Answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", body))
+    tagged(request, &hash, Answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", body))
 }
 
 /// `/openapi/v3/PATH`.
-pub async fn openapi_v3(context: &Context, path: &str) -> Result<Answer> {
-    let snapshot = context.api.served();
+pub async fn openapi_v3(request: &ApiRequest, discovery: &Discovery<'_>, path: &str) -> Result<Answer> {
+    let Discovery { objects, documents, weight, .. } = discovery;
+    let snapshot = objects.served();
     let make = || json_text(openapi::v3(path).or_else(|| custom_document(&snapshot, path)));
-    let document = context.api.documents.get(context, &snapshot, path, make).await?;
-    Ok(tagged(context, &document.hash, shared("application/json", &document)))
+    let document = documents.get(weight, &snapshot, path, make).await?;
+    Ok(tagged(request, &document.hash, shared("application/json", &document)))
 }
 
 /// A document whose bytes all who ask for it share.
@@ -299,19 +287,20 @@ fn json_text(document: Option<Value>) -> Result<Vec<u8>> {
 }
 
 /// `/openapi/v2`: JSON, or protobuf for clients that ask for it.
-pub async fn openapi_v2(context: &Context) -> Result<Answer> {
-    let snapshot = context.api.served();
+pub async fn openapi_v2(request: &ApiRequest, discovery: &Discovery<'_>) -> Result<Answer> {
+    let Discovery { objects, aggregation, documents, weight } = discovery;
+    let snapshot = objects.served();
     let make = || {
         let mut document = openapi::v2();
         for served in snapshot.custom.values() {
             crate::crd::openapi::add_v2(&mut document, served);
         }
-        let index = context.api.aggregation.index();
-        let others: Vec<_> = index.values().filter_map(|remote| context.api.aggregation.documents(&remote.name)).collect();
+        let index = aggregation.index();
+        let others: Vec<_> = index.values().filter_map(|remote| aggregation.documents(&remote.name)).collect();
         merge_v2(&mut document, &others);
         document
     };
-    let (name, content_type) = if negotiate::openapi_v2_as_protobuf(&context.headers)? {
+    let (name, content_type) = if negotiate::openapi_v2_as_protobuf(&request.headers)? {
         ("v2 as protobuf", mainstay_protobuf::OPENAPI_V2_MEDIA_TYPE)
     } else {
         ("v2", "application/json")
@@ -323,8 +312,8 @@ pub async fn openapi_v2(context: &Context) -> Result<Answer> {
         mainstay_protobuf::encode_openapi_v2(&make())
             .map_err(|error| ApiError::internal(format!("the document cannot be encoded as protobuf: {error}")))
     };
-    let document = context.api.documents.get(context, &snapshot, name, text).await?;
-    Ok(tagged(context, &document.hash, shared(content_type, &document)))
+    let document = documents.get(weight, &snapshot, name, text).await?;
+    Ok(tagged(request, &document.hash, shared(content_type, &document)))
 }
 
 fn custom_document(snapshot: &Snapshot, path: &str) -> Option<Value> {

@@ -1,4 +1,4 @@
-//! What a request is refused with: one type that becomes a `Status` object (KAPI-REST-04).
+//! Refusals of requests: one type that becomes a `Status` object (KAPI-REST-04).
 
 use std::borrow::Cow;
 
@@ -313,4 +313,42 @@ impl Details {
 /// `configmaps`, `deployments.apps`.
 pub fn qualified(resource: &str, group: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+/// The refusal that a failing store means for a request.
+pub fn store_error(error: mainstay_store::Error) -> ApiError {
+    match error {
+        mainstay_store::Error::Compacted { .. } => expired(),
+        mainstay_store::Error::Future { asked, latest } => too_large_version(asked, latest),
+        mainstay_store::Error::Remote { problem, fate } => remote_error(problem, fate),
+        mainstay_store::Error::TooLarge { limit, .. } => ApiError::too_large(limit),
+        other => {
+            tracing::error!(error = &other as &dyn std::error::Error, "store failed");
+            let causes = std::iter::successors(std::error::Error::source(&other), |cause| cause.source());
+            ApiError::internal(causes.fold(other.to_string(), |text, cause| format!("{text}: {cause}")))
+        }
+    }
+}
+
+/// The refusal that a failing storage cluster means. A client may try again by itself only if nothing was done.
+fn remote_error(problem: String, fate: mainstay_store::Fate) -> ApiError {
+    use mainstay_store::Fate;
+    tracing::warn!(problem, ?fate, "the storage cluster failed");
+    match fate {
+        Fate::Unavailable => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", problem).retry_after(1),
+        Fate::Busy => ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", problem).retry_after(1),
+        Fate::Refused | Fate::Unknown => ApiError::untyped(problem),
+    }
+}
+
+/// 410 for a revision that is gone.
+pub fn expired() -> ApiError {
+    ApiError::expired("The resourceVersion for the provided list is too old.")
+}
+
+/// 504 for a revision that has not happened.
+pub fn too_large_version(asked: u64, latest: u64) -> ApiError {
+    ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: Too large resource version: {asked}, current: {latest}"))
+        .cause(Cause::new("ResourceVersionTooLarge", "Too large resource version", ""))
+        .retry_after(1)
 }

@@ -1,32 +1,41 @@
 //! pods/eviction: a deletion that asks the disruption budgets first (KAPI-REST-05).
 
 use http::StatusCode;
+use mainstay_objects::{Requirements, labels_of};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
 
+use crate::admission::{Operation, Request, posted};
+use crate::context::Context;
 use crate::error::{ApiError, Cause, Result};
-use crate::negotiate;
 use crate::object::meta;
-use crate::options::DeleteOptions;
 use crate::request::Query;
+use crate::request::negotiate;
+use crate::request::options::DeleteOptions;
 use crate::respond::{self, Answer};
-use crate::selector::{LabelSelector, labels_of};
-use crate::server::Context;
 
 /// Evicts the pod of a request.
 pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
-    let mut eviction = negotiate::decode(&context.headers, body, "Eviction")?.value;
-    let info = &context.info;
+    let mut eviction = negotiate::decode(&context.request.headers, body, "Eviction")?.value;
+    let info = &context.request.info;
     let named = meta(&eviction, "name");
     if !named.is_empty() && named != info.name {
         return Err(ApiError::bad_request(format!("name in URL does not match name in Eviction object: {} != {named}", info.name)));
     }
-    let pods = context.api.built_in("", "pods")?;
-    let dry_run = crate::options::WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?.dry_run;
-    crate::admission::posted(context, &pods, "eviction", &info.name, &mut eviction, dry_run).await?;
+    let pods = context.api.objects.built_in("", "pods")?;
+    let dry_run =
+        crate::request::options::WriteOptions::parse(&context.request.query, "CreateOptions", context.request.user_agent())?.dry_run;
+    let request = Request {
+        subresource: "eviction",
+        namespace: info.namespace.clone(),
+        name: info.name.clone(),
+        dry_run,
+        ..Request::new(&context.request, &context.api.lookup, &pods, Operation::Create)
+    };
+    posted(&context.api.admission, &request, &mut eviction).await?;
     let mut options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
     options.dry_run |= dry_run;
-    let pod = context.api.require(&pods, &info.namespace, &info.name).await?.value;
+    let pod = context.api.objects.require(&pods, &info.namespace, &info.name).await?.value;
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     let ignores_budgets = matches!(phase, "Succeeded" | "Failed" | "Pending") || !meta(&pod, "deletionTimestamp").is_empty();
     if !ignores_budgets {
@@ -34,18 +43,18 @@ pub async fn evict(context: &Context, body: &[u8]) -> Result<Answer> {
     }
     crate::rest::delete_object(context, &pods, &info.namespace, &info.name, &options).await?;
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(respond::plain(context, StatusCode::CREATED, &status))
+    Ok(respond::plain(&context.request, StatusCode::CREATED, &status))
 }
 
 async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()> {
-    let api = &context.api;
-    let budgets = api.built_in("policy", "poddisruptionbudgets")?;
-    let scope = crate::cache::Scope { namespace: context.info.namespace.clone(), name: String::new() };
-    if api.cache.catch_up().await.is_none() {
+    let objects = &context.api.objects;
+    let budgets = objects.built_in("policy", "poddisruptionbudgets")?;
+    let scope = crate::cache::Scope { namespace: context.request.info.namespace.clone(), name: String::new() };
+    if objects.cache.catch_up().await.is_none() {
         return Err(ApiError::internal("the cache does not follow the store"));
     }
     let labels = labels_of(pod);
-    let matching: Vec<_> = api
+    let matching: Vec<_> = objects
         .cache
         .resource(&budgets.storage)
         .list(&scope)
@@ -54,7 +63,7 @@ async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()>
             let budget = entry.value();
             budget
                 .pointer("/spec/selector")
-                .is_some_and(|selector| !selector.is_null() && LabelSelector::from_object(selector).matches(&labels))
+                .is_some_and(|selector| !selector.is_null() && Requirements::of_selector(selector).matches(&labels))
         })
         .collect();
     let [budget] = matching.as_slice() else {
@@ -95,7 +104,7 @@ async fn ask_budget(context: &Context, pod: &Value, dry_run: bool) -> Result<()>
         *disrupted = json!({});
     }
     disrupted[meta(pod, "name")] = crate::clock::now().into();
-    match api.save(&budgets, &mut value, Expect::Revision(budget.revision)).await {
+    match objects.save(&budgets, &mut value, Expect::Revision(budget.revision)).await {
         Ok(_) => Ok(()),
         Err(error) if error.reason == "Conflict" => {
             let text = "Cannot evict pod as it would violate the pod's disruption budget.".to_owned();

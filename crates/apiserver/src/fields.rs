@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::clock;
 use crate::error::{ApiError, Cause, Details, Result};
-use crate::object::metadata_mut;
+use crate::object::{self, metadata_mut};
 use crate::served::Served;
 use crate::strategy;
 
@@ -59,7 +59,7 @@ impl<'a> Owners<'a> {
     /// As far as it gets with the conversions at hand.
     fn record(&self, live: Option<&Value>, new: &mut Value) -> Result<(), managed::Pending> {
         // An empty list asks for no tracking.
-        if is_untracked(new) {
+        if object::is_untracked(new) {
             metadata_mut(new).remove("managedFields");
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// Records a create, update or patch of somebody in the new object.
+/// Records a create, update or patch by a manager in the new object.
 pub async fn written(served: &Served, live: Option<&Value>, new: &mut Value, manager: &str, sub: Option<&str>) {
     Owners::new(served, manager, sub).written(live, new).await;
 }
@@ -137,10 +137,4 @@ pub fn refused(error: &ApplyError) -> ApiError {
 /// Keeps the time stamps of entries whose fields did not change.
 pub fn keep_times(new: &mut Value, live: &Value) {
     managed::keep_times(live, new);
-}
-
-/// Whether a writer asked that nobody's ownership be kept: with an empty list, or one of an empty entry.
-pub fn is_untracked(object: &Value) -> bool {
-    let entries = object.get("metadata").and_then(|metadata| metadata.get("managedFields")).and_then(Value::as_array);
-    entries.is_some_and(|entries| entries.iter().all(|entry| entry.as_object().is_some_and(serde_json::Map::is_empty)))
 }

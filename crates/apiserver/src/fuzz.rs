@@ -4,8 +4,8 @@ use mainstay_kinds::Gvk;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::options::{DeleteOptions, ListOptions, WriteOptions, check_patch, resource_version};
 use crate::request::Query;
+use crate::request::options::{DeleteOptions, ListOptions, WriteOptions, check_patch, resource_version};
 use crate::{decode, jsonpath, strict};
 
 /// A JSON body of a built-in kind: the value as it goes on, and the problems that field validation would name.
@@ -29,7 +29,7 @@ pub fn options(query: &str, user_agent: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a printer column shows of an object.
+/// The text that a printer column shows of an object.
 pub fn column(path: &str, object: &Value) -> String {
     jsonpath::text(&jsonpath::find(path, object))
 }

@@ -2,7 +2,7 @@
 
 use mainstay_golang::quote;
 
-/// How the two time types of Kubernetes are written: to the second with any fraction, and with exactly six digits.
+/// The two time types of Kubernetes as text: to the second with any fraction, and with exactly six digits.
 const SECONDS: (&str, [&str; 6]) = ("2006-01-02T15:04:05Z07:00", ["2006", "01", "02", "15", "04", "05"]);
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
@@ -58,7 +58,7 @@ pub fn check(text: &str, micro: bool) -> Result<(), String> {
     if day > days { outside("day") } else { Ok(()) }
 }
 
-/// What follows `Z` or `+01:00`; an error for an offset that no place has.
+/// The text that follows `Z` or `+01:00`; an error for an offset that no place has.
 fn zone(text: &str) -> Option<Result<&str, ()>> {
     if let Some(rest) = text.strip_prefix('Z') {
         return Some(Ok(rest));

@@ -4,20 +4,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
+use tokio_util::sync::CancellationToken;
 
-use crate::api::Api;
 use crate::error::{ApiError, Result};
+use crate::object_store::ObjectStore;
+use crate::request::ApiRequest;
 use crate::respond::Answer;
-use crate::server::Context;
 
-/// What has to happen before the server is ready.
+/// The steps of the start that the server is ready after.
 #[derive(Default)]
 pub struct Readiness {
     /// The built-in objects exist.
     pub bootstrapped: AtomicBool,
 }
 
-/// How long the store may take to answer a check.
+/// The parts of the server whose health is told.
+pub struct Parts<'a> {
+    /// The store and its cache.
+    pub objects: &'a ObjectStore,
+    /// The steps of the start.
+    pub readiness: &'a Readiness,
+    /// Cancelled when the server ends.
+    pub closing: &'a CancellationToken,
+}
+
+/// The time that the store may take to answer a check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The checks of `/livez` and `/healthz`, by their names in Kubernetes.
@@ -26,23 +37,23 @@ const LIVE: [&str; 4] = ["ping", "log", "etcd", "poststarthook/bootstrap-objects
 const READY: [&str; 7] = ["ping", "log", "etcd", "etcd-readiness", "informer-sync", "poststarthook/bootstrap-objects", "shutdown"];
 
 /// Answers a health path: `/readyz`, or `/readyz/CHECK`.
-pub async fn answer(context: &Context, parts: &[&str]) -> Result<Answer> {
+pub async fn answer(request: &ApiRequest, checked: &Parts<'_>, parts: &[&str]) -> Result<Answer> {
     let page = parts[0];
     let checks: &[&'static str] = if page == "readyz" { &READY } else { &LIVE };
     if parts.len() > 1 {
         let name = parts[1..].join("/");
         let Some(name) = checks.iter().find(|check| **check == name) else { return Err(ApiError::page_not_found()) };
-        return Ok(match check(&context.api, name).await {
+        return Ok(match check(checked, name).await {
             Ok(()) => text(StatusCode::OK, "ok".to_owned()),
             Err(problem) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {problem}\n")),
         });
     }
     let mut outcomes = Vec::with_capacity(checks.len());
-    let excluded: Vec<&str> = context.query.all("exclude").collect();
+    let excluded: Vec<&str> = request.query.all("exclude").collect();
     for name in checks {
-        outcomes.push((*name, if excluded.contains(name) { None } else { Some(check(&context.api, name).await) }));
+        outcomes.push((*name, if excluded.contains(name) { None } else { Some(check(checked, name).await) }));
     }
-    Ok(page_of(page, &outcomes, &excluded, context.query.first("verbose").is_some()))
+    Ok(page_of(page, &outcomes, &excluded, request.query.first("verbose").is_some()))
 }
 
 /// The outcome of a check; `None` where it was excluded.
@@ -81,34 +92,34 @@ fn text(status: StatusCode, text: String) -> Answer {
     answer
 }
 
-async fn check(api: &Api, name: &str) -> std::result::Result<(), String> {
+async fn check(parts: &Parts<'_>, name: &str) -> std::result::Result<(), String> {
     let holds = |held: bool, problem: &str| if held { Ok(()) } else { Err(problem.to_owned()) };
     match name {
-        "etcd" if api.cache.ended() => Err("the watch cache no longer follows the store".to_owned()),
-        "etcd-readiness" => match tokio::time::timeout(PATIENCE, api.store.writable()).await {
+        "etcd" if parts.objects.cache.ended() => Err("the watch cache no longer follows the store".to_owned()),
+        "etcd-readiness" => match tokio::time::timeout(PATIENCE, parts.objects.store.writable()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(format!("the store takes no writes: {error}")),
             Err(_) => Err("the store does not say in time whether it takes writes".to_owned()),
         },
-        "etcd" => match tokio::time::timeout(PATIENCE, stored(api)).await {
+        "etcd" => match tokio::time::timeout(PATIENCE, stored(parts.objects)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("etcd failed: the store does not answer in time".to_owned()),
         },
         "informer-sync" => {
-            let shown = tokio::time::timeout(PATIENCE, api.cache.catch_up()).await;
+            let shown = tokio::time::timeout(PATIENCE, parts.objects.cache.catch_up()).await;
             holds(matches!(shown, Ok(Some(_))), "the watch cache does not follow the store")
         }
-        "poststarthook/bootstrap-objects" => holds(api.readiness.bootstrapped.load(Ordering::Acquire), "not finished"),
-        "shutdown" => holds(!api.closing.is_cancelled(), "process is shutting down"),
+        "poststarthook/bootstrap-objects" => holds(parts.readiness.bootstrapped.load(Ordering::Acquire), "not finished"),
+        "shutdown" => holds(!parts.closing.is_cancelled(), "process is shutting down"),
         // The server answers, and its log does not block.
         _ => Ok(()),
     }
 }
 
 /// Reads something of the store.
-async fn stored(api: &Api) -> std::result::Result<(), mainstay_store::Error> {
-    if api.store.shared() { api.store.latest().await.map(|_| ()) } else { api.store.get(crate::cache::ROOT).await.map(|_| ()) }
+async fn stored(objects: &ObjectStore) -> std::result::Result<(), mainstay_store::Error> {
+    if objects.store.shared() { objects.store.latest().await.map(|_| ()) } else { objects.store.get(crate::entry::ROOT).await.map(|_| ()) }
 }
 
 #[cfg(test)]

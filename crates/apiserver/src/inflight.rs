@@ -1,4 +1,4 @@
-//! How many requests are answered at a time, for whom, what they may hold, and how long one may take (KAPI-SRV-06).
+//! Requests in flight: their number, their shares by user, what they may hold, and for how long (KAPI-SRV-06).
 //!
 //! ```text
 //!   headers ─ who asks ─ present ─ may they? ─ body (bytes, deadline) ─ seat ─ work in turns ─ room for the answer ─ sent
@@ -15,26 +15,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderValue, StatusCode, header};
-use mainstay_rbac::UserInfo;
+use http::StatusCode;
 use mainstay_serve::Place;
 use mainstay_serve::fair::{Asked, Fair, Full, Rules, Share};
 
-use crate::api::TrustedIdentity;
+use crate::caller::Caller;
 use crate::error::{ApiError, Result};
-use crate::request::{Query, RequestInfo};
-use crate::respond::Answer;
-use crate::turns::Turns;
+use crate::processor::{Processor, Weight};
+use crate::request::RequestInfo;
+use crate::request::options::LONGEST;
 
-/// The longest a request may take.
-pub const LONGEST: Duration = Duration::from_secs(60);
-/// How long a request waits for a seat, or for room.
+/// The time that a request waits for a seat, or for room.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Whose requests are never turned away.
-const ADMINISTRATORS: &str = "system:masters";
-/// The user as whom all health checks count.
-const PROBES: &str = "system:probes";
 /// Requests that last, of one user.
 const LASTING: usize = 4_000;
 /// Headers of a request; more are refused.
@@ -49,11 +41,11 @@ const TREES: usize = 64 << 20;
 const ANSWERS: usize = 128 << 20;
 /// An answer that takes room others wait for is given up when its client has not read for so long.
 const UNREAD: Duration = Duration::from_secs(3);
-/// How long a body may take, beside a second for every so many bytes.
+/// The time that a body may take, beside a second for every so many bytes.
 const BODY_TIME: Duration = Duration::from_secs(15);
 const BODY_RATE: usize = 100 << 10;
 
-/// How many requests may be in flight; 0 is no limit.
+/// The most requests that may be in flight; 0 is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// get, list.
@@ -82,7 +74,7 @@ pub struct InFlight {
     trees: Arc<Fair>,
     answers: Arc<Fair>,
     /// The processor.
-    pub turns: Turns,
+    pub processor: Processor,
     /// Large answers that are being sent.
     sending: Mutex<Vec<Weak<Sending>>>,
 }
@@ -100,35 +92,7 @@ pub struct Lane {
     refused: AtomicU64,
 }
 
-/// Who asks, as far as sharing goes.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// The user's name.
-    pub user: Arc<str>,
-    /// Never turned away, waits for nobody.
-    pub exempt: bool,
-    /// The connection.
-    pub place: Option<Place>,
-}
-
-impl Caller {
-    /// From a request whose user is known.
-    pub fn of(parts: &Parts, user: &UserInfo, info: &RequestInfo) -> Self {
-        let administrator = user.groups.iter().any(|group| group == ADMINISTRATORS);
-        // Controllers of this process act as the accounts that they have in a cluster.
-        let own = user.name.starts_with("system:serviceaccount:") && parts.extensions.get::<TrustedIdentity>().is_some();
-        let place = parts.extensions.get::<Place>().cloned();
-        let user: Arc<str> = user.name.as_str().into();
-        if let Some(place) = place.as_ref().filter(|_| *user != *mainstay_rbac::ANONYMOUS_USER) {
-            place.claim(&user, administrator);
-        }
-        // Health checks are not turned away whoever sends how many of them, and share the processor as one user.
-        let user = if is_probe(info) { PROBES.into() } else { user };
-        Self { user, exempt: administrator || own, place }
-    }
-}
-
-/// What a request holds until its answer was taken.
+/// The shares that a request holds until its answer was taken.
 #[derive(Debug, Default)]
 pub struct Hold {
     present: Option<Share>,
@@ -159,7 +123,7 @@ struct Sending {
     _room: Share,
 }
 
-/// What a request holds while it is worked on.
+/// The shares that a request holds while it is worked on.
 #[derive(Debug, Default)]
 pub struct Work {
     seat: Option<Share>,
@@ -167,6 +131,29 @@ pub struct Work {
     tree: Option<Share>,
     answer: Option<Arc<Sending>>,
     seated: bool,
+}
+
+/// The allocation of one request: the user it counts for, and all that it holds while it is worked on.
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    /// The caller.
+    pub caller: Caller,
+    /// The seat and the room that it holds.
+    pub work: Arc<Mutex<Work>>,
+    /// The weight of its work.
+    pub weight: Arc<Weight>,
+}
+
+impl Allocation {
+    /// The allocation of a request that holds nothing yet.
+    pub fn new(caller: Caller) -> Self {
+        Self { caller, work: Arc::default(), weight: Arc::default() }
+    }
+
+    /// Leaves the async workers alone: what follows takes long, and is done in turns with others.
+    pub async fn long(&self) {
+        self.weight.long().await;
+    }
 }
 
 impl InFlight {
@@ -184,17 +171,17 @@ impl InFlight {
             bodies: bytes(BODIES, BODIES / 4),
             trees: bytes(TREES, TREES / 2),
             answers: bytes(ANSWERS, ANSWERS / 4),
-            turns: Turns::default(),
+            processor: Processor::default(),
             sending: Mutex::default(),
         }
     }
 
     /// Lets a request in, before anything of its body is read.
     pub fn admit(&self, info: &RequestInfo, caller: &Caller) -> std::result::Result<Hold, Full> {
-        if caller.exempt || is_probe(info) {
+        if caller.exempt || info.is_probe() {
             return Ok(Hold::default());
         }
-        let of = if long_running(info) { &self.lasting } else { &self.present };
+        let of = if info.is_long_running() { &self.lasting } else { &self.present };
         match of.ask(&caller.user, 1) {
             Asked::Given(share) => Ok(Hold { present: Some(share), answer: None }),
             Asked::Wait(_) | Asked::Full => Err(self.lane(info).turn_away()),
@@ -208,7 +195,7 @@ impl InFlight {
     /// Gives a request its seat, once.
     pub async fn seat(&self, work: &Mutex<Work>, info: &RequestInfo, caller: &Caller) -> Result<()> {
         let seated = std::mem::replace(&mut lock(work).seated, true);
-        if seated || long_running(info) || is_probe(info) {
+        if seated || info.is_long_running() || info.is_probe() {
             return Ok(());
         }
         let lane = self.lane(info);
@@ -330,17 +317,17 @@ impl Lane {
         Self { seats: Fair::new(rules), refused: AtomicU64::new(0) }
     }
 
-    /// How many there are.
+    /// Number of requests that have a seat.
     pub fn now(&self) -> usize {
         self.seats.used()
     }
 
-    /// How many wait for a seat.
+    /// Number of requests that wait for a seat.
     pub fn waiting(&self) -> usize {
         self.seats.waiting()
     }
 
-    /// How many were turned away.
+    /// Number of requests that were turned away.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -360,42 +347,11 @@ impl From<Full> for ApiError {
     }
 }
 
-/// The answer to a request that is turned away.
-pub fn turned_away() -> Answer {
-    let mut answer = Answer::text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY);
-    answer.headers.push((header::RETRY_AFTER, HeaderValue::from_static("1")));
-    answer.headers.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
-    answer
-}
-
 fn reads(info: &RequestInfo) -> bool {
     matches!(info.verb.as_str(), "get" | "list" | "watch" | "head")
 }
 
-/// Whether a request only asks whether we are alive.
-fn is_probe(info: &RequestInfo) -> bool {
-    !info.is_resource
-        && ["/healthz", "/livez", "/readyz"]
-            .iter()
-            .any(|page| info.path.strip_prefix(page).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-}
-
-/// Whether a request lasts by nature.
-pub fn long_running(info: &RequestInfo) -> bool {
-    info.is_resource
-        && (matches!(info.verb.as_str(), "watch" | "proxy")
-            || matches!(info.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
-}
-
-/// How long a request may take: what it asks for, at most the longest.
-pub fn patience(query: &Query) -> Result<Duration> {
-    let Some(text) = query.text("timeout") else { return Ok(LONGEST) };
-    let wanted = crate::gotime::duration(text)
-        .map_err(|why| ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}")))?;
-    Ok(if wanted.is_zero() { LONGEST } else { wanted.min(LONGEST) })
-}
-
-/// How long a body of so many bytes may take to arrive.
+/// The time that a body of so many bytes may take to arrive.
 pub fn body_patience(bytes: usize) -> Duration {
     BODY_TIME + Duration::from_secs((bytes / BODY_RATE) as u64)
 }
@@ -412,6 +368,7 @@ pub fn out_of_time() -> ApiError {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::request::Query;
     use http::Method;
 
     fn info(method: &str, path: &str) -> RequestInfo {
@@ -494,16 +451,5 @@ mod tests {
         room("b").await.unwrap();
         drop(held);
         room("a").await.unwrap();
-    }
-
-    /// KAPI-SRV-06: a request may ask for less time, not for more.
-    #[test]
-    fn timeouts() {
-        let cases = [("", LONGEST), ("timeout=0s", LONGEST), ("timeout=34s", Duration::from_secs(34)), ("timeout=10m", LONGEST)];
-        for (query, wanted) in cases {
-            assert_eq!(patience(&Query::parse(query)).unwrap(), wanted, "{query}");
-        }
-        let refused = patience(&Query::parse("timeout=soon")).unwrap_err();
-        assert_eq!(refused.message, "invalid timeout specified in the request URL - time: invalid duration \"soon\"");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// How many values one path may find.
+/// The most values that one path may find.
 const FOUND: usize = 1_000;
 
 #[derive(Debug, PartialEq)]

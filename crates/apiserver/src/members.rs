@@ -1,57 +1,57 @@
-//! Which servers answer for the Service `kubernetes`, where several share a store: each renews a key of its own, and whoever stops
+//! The servers that answer for the Service `kubernetes`, if several share a store: each renews a key of its own, and one that stops
 //! renewing is left out of the endpoints soon, as kube-apiserver does it with its leases.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mainstay_store::{Expect, Range, Revision};
+use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, store_error};
-use crate::bootstrap::{self, Endpoint};
-use crate::cache::ROOT;
-use crate::error::Result;
+use crate::bootstrap::{self, Endpoint, Parts};
+use crate::entry::ROOT;
+use crate::error::{Result, store_error};
+use crate::object_store::retry_on_conflict;
 
 /// Keys of servers; no object has such a key.
 const MEMBERS: &str = "api-server:";
-/// How often a server renews its key.
+/// The time after which a server renews its key.
 const RENEW: Duration = Duration::from_secs(10);
-/// How long a key may stay as it is.
+/// The time that a key may stay as it is.
 const PATIENCE: Duration = Duration::from_secs(35);
-/// How long a server that ends takes to say so.
+/// The time that a server that ends takes to say so.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The servers that this one has seen.
 #[derive(Default)]
 pub struct Members {
-    /// When a key was seen first in this revision, by this machine's clock.
+    /// The time at which a key was seen first in this revision, by this machine's clock.
     seen: HashMap<String, (Revision, Instant)>,
 }
 
 impl Members {
     /// Renews this server's key, and brings the endpoints to what is alive.
-    pub async fn renew(&mut self, api: &Api, own: &Endpoint) -> Result<()> {
-        api.store.put(&key(own), Bytes::new(), Expect::Any).await.map_err(store_error)?;
-        self.publish(api).await
+    pub async fn renew(&mut self, parts: &Parts, own: &Endpoint) -> Result<()> {
+        parts.objects.store.put(&key(own), Bytes::new(), Expect::Any).await.map_err(store_error)?;
+        self.publish(parts).await
     }
 
-    async fn publish(&mut self, api: &Api) -> Result<()> {
+    async fn publish(&mut self, parts: &Parts) -> Result<()> {
         let range = Range { prefix: format!("{ROOT}{MEMBERS}"), ..Range::default() };
-        let listing = api.store.list(range).await.map_err(store_error)?;
+        let listing = parts.objects.store.list(range).await.map_err(store_error)?;
         let found: Vec<(String, Revision)> = listing.items.into_iter().map(|item| (item.key, item.modified)).collect();
         let gone = self.look(&found, Instant::now());
         for (key, revision) in &gone {
             // Another server may be quicker, or the member may be back.
-            if let Err(error) = api.store.delete(key, Expect::Revision(*revision)).await {
+            if let Err(error) = parts.objects.store.delete(key, Expect::Revision(*revision)).await {
                 tracing::debug!(key, %error, "the key of a server that is gone stays");
             }
         }
         let alive: BTreeSet<Endpoint> = found.iter().filter(|one| !gone.contains(one)).filter_map(|(key, _)| endpoint(key)).collect();
-        bootstrap::agreed(|| bootstrap::endpoints(api, &alive)).await
+        retry_on_conflict(|| bootstrap::endpoints(parts, &alive)).await
     }
 
-    /// Which of the keys nobody has renewed for too long.
+    /// The keys that were not renewed for too long.
     fn look(&mut self, found: &[(String, Revision)], now: Instant) -> Vec<(String, Revision)> {
         self.seen.retain(|key, _| found.iter().any(|(one, _)| one == key));
         let mut gone = Vec::new();
@@ -69,24 +69,23 @@ impl Members {
 }
 
 /// Renews until the server ends.
-pub async fn run(api: Arc<Api>, own: Endpoint, mut members: Members) {
-    let closing = api.closing.clone();
+pub async fn run(parts: Parts, own: Endpoint, mut members: Members, closing: CancellationToken) {
     loop {
         tokio::select! {
             () = closing.cancelled() => return,
             () = tokio::time::sleep(RENEW) => {}
         }
-        if let Err(error) = members.renew(&api, &own).await {
+        if let Err(error) = members.renew(&parts, &own).await {
             tracing::warn!(%error, "the endpoints of the API could not be kept");
         }
     }
 }
 
 /// Leaves the endpoints, so that clients do not look for this server any more.
-pub async fn leave(api: &Api, own: &Endpoint) {
+pub async fn leave(parts: &Parts, own: &Endpoint) {
     let farewell = async {
-        api.store.delete(&key(own), Expect::Any).await.map_err(store_error)?;
-        Members::default().publish(api).await
+        parts.objects.store.delete(&key(own), Expect::Any).await.map_err(store_error)?;
+        Members::default().publish(parts).await
     };
     match tokio::time::timeout(FAREWELL, farewell).await {
         Ok(Ok(())) => {}

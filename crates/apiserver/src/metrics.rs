@@ -1,4 +1,4 @@
-//! Figures in Prometheus' text format, under Kubernetes' names where it has them (KAPI-SRV-03).
+//! Metrics in Prometheus' text format, under Kubernetes' names if it has them (KAPI-SRV-03).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -8,8 +8,11 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{StatusCode, header};
 
-use crate::api::Api;
+use crate::cache::Cache;
+use crate::inflight::InFlight;
+use crate::object_store::ObjectStore;
 use crate::request::RequestInfo;
+use crate::served::Snapshot;
 
 /// Upper bounds of the request durations' buckets, in seconds: kube-apiserver's.
 const BUCKETS: [f64; 23] =
@@ -17,7 +20,7 @@ const BUCKETS: [f64; 23] =
 /// More series than the resources of a cluster need; what comes beyond is not counted.
 const SERIES: usize = 20_000;
 
-/// What is counted.
+/// The counters.
 #[derive(Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(Series, u16), u64>>,
@@ -46,7 +49,7 @@ struct Durations {
 
 impl Series {
     /// The series of a request. Names that are no resource's come from clients alone and are left out.
-    pub fn of(api: &Api, info: &RequestInfo, parts: &Parts) -> Self {
+    pub fn of(snapshot: &Snapshot, info: &RequestInfo, parts: &Parts) -> Self {
         let verb = match info.verb.as_str() {
             "list" => "LIST",
             "watch" => "WATCH",
@@ -65,7 +68,6 @@ impl Series {
             _ => "other",
         };
         let dry_run = if parts.uri.query().is_some_and(|query| query.contains("dryRun=All")) { "All" } else { "" };
-        let snapshot = api.served();
         let Some(served) = snapshot.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource) else {
             return Self { verb, dry_run, ..Self::default() };
         };
@@ -125,11 +127,11 @@ impl Metrics {
 }
 
 /// The page.
-pub async fn page(api: &Api) -> String {
+pub async fn page(metrics: &Metrics, inflight: &InFlight, objects: &ObjectStore) -> String {
     let mut page = Page::default();
-    requests(&mut page, &api.metrics);
+    requests(&mut page, metrics);
     page.family("apiserver_current_inflight_requests", "gauge", "Requests that are being answered, without those that last by nature.");
-    let lanes = [("mutating", &api.inflight.writing), ("readOnly", &api.inflight.reading)];
+    let lanes = [("mutating", &inflight.writing), ("readOnly", &inflight.reading)];
     for (kind, lane) in lanes {
         page.line("apiserver_current_inflight_requests", &format!("request_kind=\"{kind}\""), lane.now());
     }
@@ -141,8 +143,8 @@ pub async fn page(api: &Api) -> String {
     for (kind, lane) in lanes {
         page.line("apiserver_flowcontrol_current_inqueue_requests", &format!("request_kind=\"{kind}\""), lane.waiting());
     }
-    cached(&mut page, api);
-    match tokio::time::timeout(Duration::from_secs(2), api.store.figures()).await {
+    cached(&mut page, &objects.cache);
+    match tokio::time::timeout(Duration::from_secs(2), objects.store.figures()).await {
         Ok(Ok(figures)) => store(&mut page, &figures),
         // Whoever reads the page sees that these figures are missing; why is in the log.
         Ok(Err(error)) => tracing::warn!(%error, "the store gives no figures"),
@@ -171,9 +173,8 @@ fn requests(page: &mut Page, metrics: &Metrics) {
     }
 }
 
-fn cached(page: &mut Page, api: &Api) {
-    let counts: Vec<_> = api
-        .cache
+fn cached(page: &mut Page, cache: &Cache) {
+    let counts: Vec<_> = cache
         .counts()
         .into_iter()
         .map(|(storage, objects, watchers)| {

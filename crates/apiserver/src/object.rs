@@ -1,4 +1,4 @@
-//! How an object is kept and sent.
+//! The stored form of objects, and the forms in which they are sent.
 //!
 //! The store holds JSON that begins with `apiVersion`, `kind` and `metadata`, in this order, and has no resourceVersion: the
 //! revision of the store is the one truth. So an answer is made by copying: another head, the revision, the rest. Nothing is parsed
@@ -10,9 +10,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 const METADATA: &[u8] = b"\"metadata\":{";
+/// The characters of generated names: no names that read as a word.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The stored form of an object. `metadata` must hold at least one field besides the resourceVersion, which is left out.
 pub fn encode(api_version: &str, kind: &str, object: &Value) -> Bytes {
@@ -54,7 +56,7 @@ fn write_json(out: &mut Vec<u8>, value: &Value) {
     let _ = serde_json::to_writer(out, value);
 }
 
-/// Where the content of `metadata` begins in a stored object.
+/// The place where the content of `metadata` begins in a stored object.
 pub fn metadata_offset(stored: &[u8]) -> Option<usize> {
     // `apiVersion` and `kind` are names, so the first occurrence is the object's own metadata.
     stored.windows(METADATA.len()).take(512).position(|window| window == METADATA).map(|at| at + METADATA.len())
@@ -153,7 +155,7 @@ pub fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether a value has at most so many objects and lists around one another.
+/// Returns whether a value has at most so many objects and lists around one another.
 pub fn nests_within(value: &Value, levels: usize) -> bool {
     match value {
         Value::Object(map) => levels > 0 && map.values().all(|value| nests_within(value, levels - 1)),
@@ -186,11 +188,32 @@ pub fn meta_list(object: &Value, field: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
+/// Appends five characters to a prefix that is cut so that the name stays within 63 bytes.
+pub fn generate_name(prefix: &str) -> String {
+    let mut end = prefix.len().min(58);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let suffix: String = (0..5).map(|_| ALPHABET[rand::random_range(0..ALPHABET.len())] as char).collect();
+    format!("{}{suffix}", &prefix[..end])
+}
+
+/// Returns whether a writer asked that no ownership be kept: with an empty list, or one of an empty entry.
+pub fn is_untracked(object: &Value) -> bool {
+    let entries = object.get("metadata").and_then(|metadata| metadata.get("managedFields")).and_then(Value::as_array);
+    entries.is_some_and(|entries| entries.iter().all(|entry| entry.as_object().is_some_and(Map::is_empty)))
+}
+
+/// The `PartialObjectMetadata` of an object.
+pub fn partial(value: &mut Value) -> Value {
+    let mut partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
+    partial["metadata"] = value["metadata"].take();
+    partial
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use serde_json::json;
-
     use super::*;
 
     #[test]

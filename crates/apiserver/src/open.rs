@@ -18,25 +18,28 @@ use tokio_util::sync::CancellationToken;
 use crate::access::pki::{self, Pair, Pki, ServingNames};
 use crate::access::{AnonymousAccess, Escalation, FrontProxy, Gate, Kubeconfig, StaticTokens};
 use crate::admission::{Chain, Plugins, Steps};
+use crate::aggregation::Availability;
 use crate::api::Api;
 use crate::bootstrap::{self, Authorities, Endpoint};
 use crate::cache::Cache;
 use crate::crd::Establisher;
 use crate::error::ApiError;
 use crate::members;
+use crate::object_store::ObjectStore;
+use crate::policy_status::PolicyStatus;
 use crate::remote::{Identity, LocalService, Remotes};
 use crate::server;
 
-/// How a server is set up.
+/// The set-up of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Holds everything that lasts.
     pub data_dir: PathBuf,
-    /// Where the API is reached, as the `kubernetes` Service says it.
+    /// The address of the API, as the `kubernetes` Service has it.
     pub endpoint: Endpoint,
     /// Further names and addresses of the serving certificate.
     pub names: ServingNames,
-    /// What requests without credentials may ask for.
+    /// The paths that requests without credentials may ask for.
     pub anonymous: AnonymousAccess,
     /// A file of static tokens.
     pub token_file: Option<PathBuf>,
@@ -44,17 +47,17 @@ pub struct Config {
     pub plugins: Plugins,
     /// Steps of admission besides: behind the plugins that change objects, before webhooks.
     pub steps: Steps,
-    /// Where objects are stored.
+    /// The store of the objects.
     pub store: Storage,
     /// Keys and certificates that several servers have in common; `None` is a folder of the data directory.
     pub pki_dir: Option<PathBuf>,
-    /// How many requests may be in flight (KAPI-SRV-06).
+    /// Limits of requests in flight (KAPI-SRV-06).
     pub limits: crate::inflight::Limits,
     /// Services that are processes on this machine (KAPI-WL-06).
     pub local_services: Vec<LocalService>,
-    /// Whether admission webhooks whose pods are simulated are passed over, with a warning in each answer.
+    /// Passes over admission webhooks whose pods are simulated, with a warning in each answer.
     pub skip_simulated_webhooks: bool,
-    /// What else this process answers below `/mainstay/`: asked only by who may by RBAC, and with the [`crate::TrustedIdentity`] of who
+    /// Further pages of this process below `/mainstay/`: guarded by RBAC, and asked with the [`crate::TrustedIdentity`] of the user who
     /// asks among the request's extensions.
     pub pages: axum::Router,
 }
@@ -80,7 +83,7 @@ impl Config {
     }
 }
 
-/// Where objects are stored.
+/// The store of the objects.
 #[derive(Clone, Debug)]
 pub enum Storage {
     /// In the data directory, for this server alone.
@@ -125,7 +128,7 @@ pub enum OpenError {
     Directory {
         /// The directory or file.
         path: PathBuf,
-        /// What was tried.
+        /// The step that failed.
         action: &'static str,
         /// Why.
         #[source]
@@ -185,14 +188,16 @@ impl Server {
             gate.authenticator = gate.authenticator.static_tokens(StaticTokens::read(path)?);
         }
         let gate = Arc::new(gate);
-        let mut chain = Chain::new(config.plugins.clone());
-        chain.extend(&config.steps);
-        chain.push(Arc::new(Escalation(gate.policy.clone())));
         let identity = Identity { certificate: front_proxy.certificate, key: front_proxy.key };
         let remotes =
             Remotes::new(cache.clone(), config.local_services).front_proxy(identity).skip_simulated(config.skip_simulated_webhooks);
-        let mut api = Api::new(store, cache, gate.clone(), chain, remotes);
-        api.inflight = crate::inflight::InFlight::new(config.limits);
+        let remotes = Arc::new(remotes);
+        let mut chain = Chain::new(config.plugins.clone(), &remotes);
+        chain.extend(&config.steps);
+        chain.push(Arc::new(Escalation(gate.policy.clone())));
+        let objects = Arc::new(ObjectStore::new(store, cache));
+        let mut api = Api::new(objects, gate.clone(), chain, remotes);
+        api.inflight = Arc::new(crate::inflight::InFlight::new(config.limits));
         api.pages = config.pages;
         api.backup = crate::backup::Source([Some(own), config.pki_dir].into_iter().flatten().collect());
         let api = Arc::new(api);
@@ -213,31 +218,35 @@ impl Server {
     }
 
     async fn begin(&mut self, endpoint: &Endpoint) -> Result<(), OpenError> {
-        let api = &self.api;
+        let Api { objects, remotes, aggregation, closing, .. } = &*self.api;
+        let cache = &objects.cache;
         let policy = self.gate.policy.clone();
-        api.cache.observe(Box::new(move |resource, change| policy.observe(resource, change)));
-        api.aggregation.follow(&api.cache);
-        let follower = api.cache.clone();
+        cache.observe(Box::new(move |resource, change| policy.observe(resource, change)));
+        aggregation.follow(cache);
+        let follower = cache.clone();
         self.tasks.push(tokio::spawn(async move {
             if let Err(error) = follower.run().await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the watch cache ended");
             }
         }));
+        let parts = bootstrap::Parts { objects: objects.clone(), services: self.api.services.clone() };
         let authorities = Authorities { clients: &self.ca.certificate, front_proxy: &self.front_proxy_ca };
-        bootstrap::run(api, endpoint, &authorities).await?;
-        if api.cache.catch_up().await.is_none() {
+        bootstrap::run(&parts, endpoint, &authorities).await?;
+        if cache.catch_up().await.is_none() {
             return Err(ApiError::internal("the watch cache does not follow the store").into());
         }
-        let mut establisher = Establisher::new(api.clone());
+        let mut establisher = Establisher::new(objects.clone(), remotes.clone(), closing.clone());
         establisher.once().await?;
         self.tasks.push(tokio::spawn(establisher.run()));
-        self.tasks.push(tokio::spawn(crate::admission::PolicyStatus::new(api.clone()).run()));
-        self.tasks.push(tokio::spawn(crate::aggregation::run(api.clone())));
-        self.tasks.push(tokio::spawn(bootstrap::keep(api.clone(), endpoint.clone())));
-        if api.store.shared() {
-            self.tasks.push(tokio::spawn(members::run(api.clone(), endpoint.clone(), members::Members::default())));
+        self.tasks.push(tokio::spawn(PolicyStatus::new(objects.clone(), closing.clone()).run()));
+        let (objects, aggregation, remotes) = (objects.clone(), aggregation.clone(), remotes.clone());
+        let availability = Availability { objects, aggregation, remotes, closing: closing.clone() };
+        self.tasks.push(tokio::spawn(availability.run()));
+        self.tasks.push(tokio::spawn(bootstrap::keep(parts.clone(), endpoint.clone(), closing.clone())));
+        if parts.objects.store.shared() {
+            self.tasks.push(tokio::spawn(members::run(parts, endpoint.clone(), members::Members::default(), closing.clone())));
         }
-        api.readiness.bootstrapped.store(true, Ordering::Release);
+        self.api.readiness.bootstrapped.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -271,7 +280,7 @@ impl Server {
         &self.gate
     }
 
-    /// The shared state.
+    /// The parts of the server.
     pub fn api(&self) -> &Arc<Api> {
         &self.api
     }
@@ -289,17 +298,18 @@ impl Server {
     /// Ends every watch, so that listeners can drain.
     pub fn end_watches(&self) {
         self.api.closing.cancel();
-        self.api.cache.close();
+        self.api.objects.cache.close();
     }
 
     /// Ends watches, finishes writes and closes the store (KAPI-SRV-04). Listeners are to be stopped before.
     pub async fn close(self) {
-        if self.api.store.shared() {
-            members::leave(&self.api, &self.endpoint).await;
+        if self.api.objects.store.shared() {
+            let parts = bootstrap::Parts { objects: self.api.objects.clone(), services: self.api.services.clone() };
+            members::leave(&parts, &self.endpoint).await;
         }
         self.api.closing.cancel();
-        self.api.cache.close();
-        self.api.store.close().await;
+        self.api.objects.cache.close();
+        self.api.objects.store.close().await;
         for task in self.tasks {
             // A task that ended by itself has said why.
             let _ = task.await;
@@ -322,7 +332,7 @@ pub(crate) fn lock(directory: &Path) -> Result<Lock, OpenError> {
     let path = directory.join("lock");
     let opened = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = opened.map_err(failed("opening the lock", &path))?;
-    // The directory itself: a file in it can be removed and made anew, and then two processes hold a lock each.
+    // The directory itself: a file in it can be removed and made again, and then two processes hold a lock each.
     let itself = File::open(directory).map_err(failed("opening it", directory))?;
     for (held, must) in [(&itself, false), (&file, true)] {
         match patiently(held) {
@@ -347,7 +357,7 @@ pub(crate) fn lock(directory: &Path) -> Result<Lock, OpenError> {
     Ok(Lock { _held: [itself, file] })
 }
 
-/// Whoever only looks whether a lock is held, holds it for an instant.
+/// Locks a file, a few times: a process that only looks whether a lock is held holds it for an instant.
 fn patiently(file: &File) -> Result<(), TryLockError> {
     for _ in 0..4 {
         match file.try_lock() {

@@ -3,43 +3,51 @@
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::discovery;
+use crate::context::Context;
+use crate::discovery::{self, Discovery};
 use crate::error::{ApiError, Result};
-use crate::respond::Answer;
-use crate::server::{self, Context};
+use crate::health;
+use crate::respond::{self, Answer};
+use crate::served::is_built_in;
 
 /// Answers one of these paths.
 pub async fn route(context: &Context) -> Result<Answer> {
-    let path = context.info.path.trim_matches('/').to_owned();
+    let Context { request, api, allocation, .. } = context;
+    let path = request.info.path.trim_matches('/').to_owned();
     let parts: Vec<&str> = path.split('/').collect();
-    if !takes(&context.method, &parts) {
+    if !takes(&request.method, &parts) {
         return Err(ApiError::method_not_allowed());
     }
+    let discovery =
+        Discovery { objects: &api.objects, aggregation: &api.aggregation, documents: &api.documents, weight: &allocation.weight };
     match parts.as_slice() {
-        ["api"] => Ok(discovery::api(context)),
+        ["api"] => Ok(discovery::api(request)),
         ["apis"] => {
             // All groups, and all their resources where that is asked for.
-            context.takes_long().await;
-            Ok(discovery::apis(context))
+            allocation.long().await;
+            Ok(discovery::apis(request, &discovery))
         }
-        ["api", version] => discovery::resources(context, "", version),
-        ["apis", group] => discovery::group(context, group),
-        ["apis", group, version] => discovery::resources(context, group, version),
-        ["openapi", "v2"] => discovery::openapi_v2(context).await,
+        ["api", version] => discovery::resources(request, &discovery, "", version),
+        ["apis", group] => discovery::group(request, &discovery, group),
+        ["apis", group, version] => discovery::resources(request, &discovery, group, version),
+        ["openapi", "v2"] => discovery::openapi_v2(request, &discovery).await,
         ["openapi", "v3"] => {
-            context.takes_long().await;
-            Ok(discovery::openapi_index(context).await)
+            allocation.long().await;
+            Ok(discovery::openapi_index(request, &discovery).await)
         }
-        ["openapi", "v3", ..] => discovery::openapi_v3(context, &parts[2..].join("/")).await,
-        ["version"] => Ok(server::json(context, &version())),
-        ["livez" | "readyz" | "healthz", ..] => crate::health::answer(context, &parts).await,
-        ["mainstay", "backup"] => crate::backup::answer(context).await,
+        ["openapi", "v3", ..] => discovery::openapi_v3(request, &discovery, &parts[2..].join("/")).await,
+        ["version"] => Ok(respond::json(request, &version())),
+        ["livez" | "readyz" | "healthz", ..] => {
+            let checked = health::Parts { objects: &api.objects, readiness: &api.readiness, closing: &api.closing };
+            health::answer(request, &checked, &parts).await
+        }
+        ["mainstay", "backup"] => crate::backup::answer(request, api.objects.store.clone(), &api.backup).await,
         ["metrics"] => {
-            let text = crate::metrics::page(&context.api).await;
+            let text = crate::metrics::page(&api.metrics, &api.inflight, &api.objects).await;
             Ok(Answer::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
         }
         [""] => {
-            let snapshot = context.api.served();
+            let snapshot = api.objects.served();
             let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
             for group in mainstay_kinds::registry().groups().iter().filter(|group| !group.name.is_empty()) {
                 paths.push(format!("/apis/{}", group.name));
@@ -50,13 +58,13 @@ pub async fn route(context: &Context) -> Result<Answer> {
                 paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
             }
             paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
-            Ok(server::json(context, &json!({"paths": paths})))
+            Ok(respond::json(request, &json!({"paths": paths})))
         }
-        _ => context.api.access.page(context, &parts).await.unwrap_or_else(|| Err(ApiError::page_not_found())),
+        _ => api.access.page(&parts).ok_or_else(ApiError::page_not_found),
     }
 }
 
-/// Whether a page is for this method: as in Kubernetes, those that only read are for any, unless they are part of an API.
+/// Returns whether a page is for this method: as in Kubernetes, those that only read are for any, unless they are part of an API.
 fn takes(method: &Method, parts: &[&str]) -> bool {
     let only_get = match parts {
         ["api" | ".well-known" | "openid" | "mainstay", ..] | ["version"] => true,
@@ -64,11 +72,6 @@ fn takes(method: &Method, parts: &[&str]) -> bool {
         _ => false,
     };
     if only_get { *method == Method::GET } else { true }
-}
-
-/// Whether a version of a group is there without any CRD.
-pub fn is_built_in(group: &str, version: &str) -> bool {
-    mainstay_kinds::registry().group(group).is_some_and(|group| group.versions.iter().any(|known| known == version))
 }
 
 fn version() -> serde_json::Value {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{self, Poll};
 
 use axum::body::{Body, HttpBody};
@@ -14,13 +14,12 @@ use http::{Response, StatusCode};
 use hyper::body::{Frame, SizeHint};
 use serde_json::{Value, json};
 
-use crate::discovery::Document;
 use crate::error::{ApiError, Result};
-use crate::inflight::{self, Hold};
-use crate::negotiate::{self, Format, Shape};
+use crate::inflight::{Hold, TOO_MANY};
 use crate::object;
+use crate::request::ApiRequest;
+use crate::request::negotiate::{self, Format, Shape};
 use crate::served::Served;
-use crate::server::Context;
 
 /// Bodies from this size on are compressed where the client asks for it (KAPI-SRV-02).
 const COMPRESS_FROM: usize = 128 * 1024;
@@ -77,7 +76,7 @@ impl Answer {
             return Self::text(error.code, error.message.clone());
         }
         if error.code == StatusCode::TOO_MANY_REQUESTS && error.reason.is_empty() {
-            return inflight::turned_away();
+            return Self::turned_away();
         }
         let mut answer = Self::value(error.code, format, &error.status());
         if let Some(seconds) = error.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0) {
@@ -86,13 +85,21 @@ impl Answer {
         answer
     }
 
-    /// What another server answered.
+    /// The answer to a request that is turned away: a text, no `Status`.
+    pub fn turned_away() -> Self {
+        let mut answer = Self::text(StatusCode::TOO_MANY_REQUESTS, TOO_MANY);
+        answer.headers.push((header::RETRY_AFTER, HeaderValue::from_static("1")));
+        answer.headers.push((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+        answer
+    }
+
+    /// The answer of another server.
     pub fn sent(response: Response<Body>) -> Self {
         let status = response.status();
         Self { status, headers: Vec::new(), content_type: "", body: AnswerBody::Sent(Box::new(response)) }
     }
 
-    /// Whether compressing it takes long.
+    /// Returns whether compressing it takes long.
     pub fn is_large(&self) -> bool {
         match &self.body {
             AnswerBody::Whole(bytes) => bytes.len() >= COMPRESS_FROM,
@@ -137,6 +144,27 @@ impl Answer {
     }
 }
 
+/// A document and its hash.
+pub struct Document {
+    /// The bytes.
+    pub body: Bytes,
+    /// Upper-case SHA-512, as Kubernetes' ETags are.
+    pub hash: String,
+    packed: OnceLock<Option<Bytes>>,
+}
+
+impl Document {
+    /// A document that was not compressed yet.
+    pub fn new(body: Bytes, hash: String) -> Self {
+        Self { body, hash, packed: OnceLock::new() }
+    }
+
+    /// Its bytes compressed, once for all.
+    pub fn packed(&self, compress: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> Option<Bytes> {
+        self.packed.get_or_init(|| compress(&self.body).map(Bytes::from)).clone()
+    }
+}
+
 /// A body of unknown length, and what its request holds.
 struct Lasting {
     body: Body,
@@ -167,20 +195,20 @@ fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// One object in the agreed shape.
-pub fn object(context: &Context, served: &Served, status: StatusCode, mut value: Value) -> Result<Answer> {
+pub fn object(request: &ApiRequest, served: &Served, status: StatusCode, mut value: Value) -> Result<Answer> {
     if value.get("kind").and_then(Value::as_str) != Some("Status") {
-        let value = match context.agreed.shape {
+        let value = match request.agreed.shape {
             Shape::Object | Shape::Discovery => value,
-            Shape::Metadata => partial(&mut value),
+            Shape::Metadata => object::partial(&mut value),
             Shape::MetadataList => return Err(not_acceptable_shape("PartialObjectMetadataList", &value)),
             Shape::Table => {
                 let version = object::meta(&value, "resourceVersion").to_owned();
-                crate::table::of(context, served, std::slice::from_mut(&mut value), &json!({"resourceVersion": version}))?
+                crate::table::of(request, served, std::slice::from_mut(&mut value), &json!({"resourceVersion": version}))?
             }
         };
-        return Ok(Answer::value(status, context.agreed.format, &value));
+        return Ok(Answer::value(status, request.agreed.format, &value));
     }
-    Ok(Answer::value(status, context.agreed.format, &value))
+    Ok(Answer::value(status, request.agreed.format, &value))
 }
 
 fn not_acceptable_shape(shape: &str, value: &Value) -> ApiError {
@@ -193,13 +221,12 @@ fn not_acceptable_shape(shape: &str, value: &Value) -> ApiError {
 }
 
 /// A `Status` or another object that is sent as it is.
-pub fn plain(context: &Context, status: StatusCode, value: &Value) -> Answer {
-    Answer::value(status, context.agreed.format, value)
+pub fn plain(request: &ApiRequest, status: StatusCode, value: &Value) -> Answer {
+    Answer::value(status, request.agreed.format, value)
 }
 
-/// The `PartialObjectMetadata` of an object.
-pub fn partial(value: &mut Value) -> Value {
-    let mut partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
-    partial["metadata"] = value["metadata"].take();
-    partial
+/// A JSON answer outside of the resources.
+pub fn json(request: &ApiRequest, value: &Value) -> Answer {
+    let format = if request.agreed.format.is_json() { request.agreed.format } else { Format::Json };
+    Answer::value(StatusCode::OK, format, value)
 }

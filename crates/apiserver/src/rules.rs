@@ -33,7 +33,7 @@ impl Rules {
     }
 }
 
-/// What is wrong with the rules of a schema.
+/// Problems of the rules of a schema.
 pub fn problems(schema: &Schema, path: &Path) -> Vec<FieldError> {
     CompiledRules::refusals(schema, path.as_str()).into_iter().map(FieldError::from).collect()
 }

@@ -1,107 +1,19 @@
 //! Label and field selectors: the text of a query parameter becomes a list of requirements (KAPI-REST-02).
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use mainstay_objects::{Requirement, Requirements, SelectorOperator};
 use regex::Regex;
-use serde_json::Value;
 
 /// The longest selector text that is parsed.
 const TEXT: usize = 64 * 1024;
 
-/// A parsed label selector; empty selects everything.
-#[derive(Clone, Debug, Default)]
-pub struct LabelSelector(Vec<Requirement>);
-
-#[derive(Clone, Debug)]
-struct Requirement {
-    key: String,
-    operator: Operator,
-    values: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    In,
-    NotIn,
-    Exists,
-    NotExists,
-    Greater,
-    Less,
-}
-
-/// The labels of an object.
-pub type Labels = BTreeMap<String, String>;
-
-/// The labels in an object's metadata.
-pub fn labels_of(object: &Value) -> Labels {
-    match object.pointer("/metadata/labels") {
-        Some(Value::Object(map)) => map.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
-        _ => Labels::new(),
+/// Parses the text of a `labelSelector` parameter; the error is the text Kubernetes answers with.
+pub fn parse_labels(text: &str) -> Result<Requirements, String> {
+    if text.len() > TEXT {
+        return Err(format!("label selector is longer than {TEXT} bytes"));
     }
-}
-
-impl LabelSelector {
-    /// Parses the text of a `labelSelector` parameter; the error is the text Kubernetes answers with.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > TEXT {
-            return Err(format!("label selector is longer than {TEXT} bytes"));
-        }
-        Parser { tokens: tokens(text), at: 0 }.parse().map(Self)
-    }
-
-    /// From a `LabelSelector` object (`matchLabels`, `matchExpressions`).
-    pub fn from_object(selector: &Value) -> Self {
-        let mut all = Vec::new();
-        if let Some(Value::Object(labels)) = selector.get("matchLabels") {
-            for (key, value) in labels {
-                let values = vec![value.as_str().unwrap_or_default().to_owned()];
-                all.push(Requirement { key: key.clone(), operator: Operator::In, values });
-            }
-        }
-        for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
-            let text = |name: &str| expression.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let values = expression.get("values").and_then(Value::as_array);
-            let values = values.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-            let operator = match text("operator").as_str() {
-                "In" => Operator::In,
-                "NotIn" => Operator::NotIn,
-                "Exists" => Operator::Exists,
-                _ => Operator::NotExists,
-            };
-            all.push(Requirement { key: text("key"), operator, values });
-        }
-        Self(all)
-    }
-
-    /// Whether it selects everything.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether it selects an object with these labels.
-    pub fn matches(&self, labels: &Labels) -> bool {
-        self.0.iter().all(|requirement| requirement.matches(labels.get(&requirement.key).map(String::as_str)))
-    }
-}
-
-impl Requirement {
-    fn matches(&self, value: Option<&str>) -> bool {
-        let listed = |value: &str| self.values.iter().any(|one| one == value);
-        let compare =
-            |value: &str, wanted: std::cmp::Ordering| match (value.parse::<i64>(), self.values.first().map(|one| one.parse::<i64>())) {
-                (Ok(value), Some(Ok(limit))) => value.cmp(&limit) == wanted,
-                _ => false,
-            };
-        match self.operator {
-            Operator::In => value.is_some_and(listed),
-            Operator::NotIn => !value.is_some_and(listed),
-            Operator::Exists => value.is_some(),
-            Operator::NotExists => value.is_none(),
-            Operator::Greater => value.is_some_and(|value| compare(value, std::cmp::Ordering::Greater)),
-            Operator::Less => value.is_some_and(|value| compare(value, std::cmp::Ordering::Less)),
-        }
-    }
+    Parser { tokens: tokens(text), at: 0 }.parse().map(Requirements::new)
 }
 
 fn tokens(text: &str) -> Vec<String> {
@@ -187,18 +99,18 @@ impl Parser {
         }
         label_key(&key)?;
         if negated {
-            return Ok(Requirement { key, operator: Operator::NotExists, values: Vec::new() });
+            return Ok(Requirement { key, operator: SelectorOperator::DoesNotExist, values: Vec::new() });
         }
         if matches!(self.peek(), "" | ",") {
-            return Ok(Requirement { key, operator: Operator::Exists, values: Vec::new() });
+            return Ok(Requirement { key, operator: SelectorOperator::Exists, values: Vec::new() });
         }
         let operator = match self.next().as_str() {
-            "in" => Operator::In,
-            "=" | "==" => return self.exact(key, Operator::In),
-            "!=" => return self.exact(key, Operator::NotIn),
-            "notin" => Operator::NotIn,
-            ">" | "gt" => return self.number(key, Operator::Greater),
-            "<" | "lt" => return self.number(key, Operator::Less),
+            "in" => SelectorOperator::In,
+            "=" | "==" => return self.exact(key, SelectorOperator::In),
+            "!=" => return self.exact(key, SelectorOperator::NotIn),
+            "notin" => SelectorOperator::NotIn,
+            ">" | "gt" => return self.number(key, SelectorOperator::GreaterThan),
+            "<" | "lt" => return self.number(key, SelectorOperator::LessThan),
             other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
         };
         let values = self.values()?;
@@ -208,7 +120,7 @@ impl Parser {
         Ok(Requirement { key, operator, values })
     }
 
-    fn exact(&mut self, key: String, operator: Operator) -> Result<Requirement, String> {
+    fn exact(&mut self, key: String, operator: SelectorOperator) -> Result<Requirement, String> {
         let value = if matches!(self.peek(), "" | ",") { String::new() } else { self.next() };
         if !value.is_empty() && !is_identifier(&value) {
             return Err(format!("found '{value}', expected: identifier"));
@@ -217,7 +129,7 @@ impl Parser {
         Ok(Requirement { key, operator, values: vec![value] })
     }
 
-    fn number(&mut self, key: String, operator: Operator) -> Result<Requirement, String> {
+    fn number(&mut self, key: String, operator: SelectorOperator) -> Result<Requirement, String> {
         let value = self.next();
         if value.parse::<i64>().is_err() {
             return Err(format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"));
@@ -336,7 +248,7 @@ impl FieldSelector {
         Self(vec![Term { field: "metadata.name".into(), equal: true, value: name.into() }])
     }
 
-    /// Whether it selects everything.
+    /// Returns whether it selects everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -351,7 +263,7 @@ impl FieldSelector {
         self.0.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 
-    /// Whether it selects an object whose fields `read` gives.
+    /// Returns whether it selects an object whose fields `read` gives.
     pub fn matches(&self, read: impl Fn(&str) -> String) -> bool {
         self.0.iter().all(|term| (read(&term.field) == term.value) == term.equal)
     }
@@ -409,7 +321,7 @@ mod tests {
 
     fn selects(selector: &str, labels: &[(&str, &str)]) -> bool {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        LabelSelector::parse(selector).unwrap().matches(&labels)
+        parse_labels(selector).unwrap().matches(&labels)
     }
 
     /// KAPI-REST-02: equality, set-based and existence requirements.
@@ -445,7 +357,7 @@ mod tests {
             ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
             ("!", "unable to parse requirement: found '', expected: identifier"),
         ] {
-            assert_eq!(LabelSelector::parse(selector).unwrap_err(), text, "{selector}");
+            assert_eq!(parse_labels(selector).unwrap_err(), text, "{selector}");
         }
     }
 

@@ -1,26 +1,34 @@
-//! Which resources are served: the built-in ones and those of established CRDs, as one immutable snapshot at a time.
+//! The resources that are served: the built-in ones and those of established CRDs, as one immutable snapshot at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mainstay_kinds::{Gvk, Resource, Subresource};
 
 use crate::crd::CustomVersion;
 
 /// One resource in one version.
-#[derive(Clone)]
 pub struct Served {
+    /// A number that no other resource of this process has or had, by which encodings of its objects are kept.
+    pub id: u64,
     /// Names, verbs, subresources: what discovery says.
     pub facts: Arc<Resource>,
     /// `GROUP/RESOURCE` below the store's root.
     pub storage: Arc<str>,
     /// The version that objects are stored in.
     pub storage_version: Arc<str>,
-    /// What a CRD says of it; `None` for built-in kinds.
+    /// The version of a CRD that it is; `None` for built-in kinds.
     pub custom: Option<Arc<CustomVersion>>,
 }
 
 impl Served {
+    /// A resource with these facts.
+    pub fn new(facts: Resource, storage: Arc<str>, storage_version: Arc<str>, custom: Option<Arc<CustomVersion>>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), facts: Arc::new(facts), storage, storage_version, custom }
+    }
+
     /// `GROUP/VERSION`.
     pub fn api_version(&self) -> String {
         self.facts.gvk().api_version()
@@ -43,10 +51,10 @@ impl Served {
 
     /// The key of an object in the store.
     pub fn store_key(&self, namespace: &str, name: &str) -> String {
-        format!("{}{}/{}", crate::cache::ROOT, self.storage, self.key(namespace, name))
+        format!("{}{}/{}", crate::entry::ROOT, self.storage, self.key(namespace, name))
     }
 
-    /// Whether a verb is served on the resource itself.
+    /// Returns whether a verb is served on the resource itself.
     pub fn serves(&self, verb: &str) -> bool {
         self.facts.verbs.iter().any(|one| one == verb)
     }
@@ -60,6 +68,11 @@ impl Served {
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.facts.group == group && self.facts.plural == plural
     }
+}
+
+/// Returns whether a version of a group is there without any CRD.
+pub fn is_built_in(group: &str, version: &str) -> bool {
+    mainstay_kinds::registry().group(group).is_some_and(|group| group.versions.iter().any(|known| known == version))
 }
 
 /// All that is served at one moment.
@@ -92,13 +105,8 @@ impl Snapshot {
                 ("autoscaling", "horizontalpodautoscalers") => "v2",
                 _ => resource.version.as_str(),
             };
-            let served = Served {
-                storage: format!("{}/{}", storage_group(group), resource.plural).into(),
-                storage_version: version.into(),
-                facts: Arc::new(resource.clone()),
-                custom: None,
-            };
-            snapshot.insert(Arc::new(served));
+            let storage = format!("{}/{}", storage_group(group), resource.plural);
+            snapshot.insert(Arc::new(Served::new(resource.clone(), storage.into(), version.into(), None)));
         }
         snapshot
     }

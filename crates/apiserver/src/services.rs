@@ -24,21 +24,21 @@ use crate::error::ApiError;
 /// 10.96.0.0/16.
 const NETWORK: u32 = 0x0a60_0000;
 const HOSTS: u32 = 1 << 16;
-/// Addresses from here on are given out; those below are for wishes.
+/// Addresses from here on are given out; those below are for Services that ask for them by name.
 const DYNAMIC: u32 = 256;
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
-/// How often another item is tried where another server was quicker.
+/// The most items that are tried, if another server was quicker each time.
 const ATTEMPTS: usize = 64;
 
 /// Why a Service was not given what it needs.
 pub enum Refused {
-    /// It asks for what it can not have, or nothing is left.
+    /// It asks for what it cannot have, or nothing is left.
     Fields(Vec<FieldError>),
     /// The store failed.
     Store(ApiError),
 }
 
-/// What is taken. Filled from the stored Services at start.
+/// The items that are taken. Filled from the stored Services at start.
 #[derive(Default)]
 pub struct Allocators {
     taken: Mutex<Taken>,
@@ -136,7 +136,7 @@ pub async fn to_the_end<T: Send + 'static>(step: impl Future<Output = Result<T, 
 }
 
 impl Taken {
-    /// Whether it was free.
+    /// Returns whether it was free.
     fn add(&mut self, item: &Item) -> bool {
         match item {
             Item::Address(address) => address.parse::<Ipv4Addr>().is_ok_and(|address| self.addresses.insert(u32::from(address))),

@@ -1,26 +1,25 @@
-//! What is particular to a kind, in one place: built-in kinds by `mainstay-kinds`, custom ones by their CRD.
+//! The strategy of each kind, in one place: built-in kinds by `mainstay-kinds`, custom ones by their CRD.
 
 use jiff::Timestamp;
 use mainstay_kinds as kinds;
+use mainstay_rbac::UserInfo;
 use mainstay_schema::field::Error as FieldError;
 use mainstay_schema::{SchemaRef, crd};
 use serde_json::{Map, Value};
 
-use crate::api::Api;
+use crate::decode;
 use crate::error::{ApiError, Result};
-use crate::negotiate::Decoded;
-use crate::object::{meta, metadata_mut};
-use crate::options::FieldValidation;
+use crate::object::{self, meta, metadata_mut};
+use crate::request::negotiate::Decoded;
+use crate::request::options::FieldValidation;
+use crate::request::{ApiRequest, RequestInfo};
 use crate::served::Served;
-use crate::server::Context;
-use crate::services::Given;
-use crate::{decode, fields};
 
-/// How many unknown and repeated fields are named.
+/// The most unknown and repeated fields that are named.
 const PROBLEMS: usize = 100;
 
 /// Reads a body as an object of the kind: names, types, unknown and duplicate fields (KAPI-REST-03).
-pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Decoded, validation: FieldValidation) -> Result<Value> {
+pub fn decode(request: &ApiRequest, served: &Served, gvk: &kinds::Gvk, decoded: Decoded, validation: FieldValidation) -> Result<Value> {
     let Decoded { mut value, problems: mut said, duplicates, text } = decoded;
     let unknown = match &served.custom {
         Some(custom) => custom.decode(gvk, &mut value)?,
@@ -43,15 +42,32 @@ pub fn decode(context: &Context, served: &Served, gvk: &kinds::Gvk, decoded: Dec
             return Err(decode::refused(gvk, &why));
         }
         for problem in problems {
-            context.warn(problem);
+            request.warn(problem);
         }
     }
     Ok(value)
 }
 
+/// The first part of a request's namespace checks: an object may not name another one than the path.
+pub fn place(info: &RequestInfo, served: &Served, object: &mut Value) -> Result<()> {
+    let metadata = metadata_mut(object);
+    let given = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if served.facts.namespaced {
+        if given.is_empty() {
+            metadata.insert("namespace".into(), info.namespace.clone().into());
+        } else if given != info.namespace {
+            return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        }
+    } else {
+        // As Kubernetes does: what belongs to the whole cluster has no namespace, whatever it says.
+        metadata.remove("namespace");
+    }
+    Ok(())
+}
+
 /// Fills in defaults.
 pub fn default(served: &Served, value: &mut Value) {
-    let untracked = fields::is_untracked(value);
+    let untracked = object::is_untracked(value);
     fill(served, value);
     if untracked {
         // Go's form has no empty lists, but this one says that nobody's ownership shall be kept.
@@ -100,8 +116,7 @@ pub fn schema(served: &Served) -> Option<SchemaRef> {
     }
 }
 
-fn moment(context: &Context) -> kinds::Context {
-    let user = &context.user;
+fn moment(user: &UserInfo) -> kinds::Context {
     let extra = user.extra.iter().map(|(key, values)| (key.clone(), Value::from(values.clone()))).collect::<Map<_, _>>();
     kinds::Context {
         now: Timestamp::now(),
@@ -110,20 +125,20 @@ fn moment(context: &Context) -> kinds::Context {
 }
 
 /// Sets what the server decides on creation, before validation.
-pub fn prepare_create(context: &Context, served: &Served, value: &mut Value) {
+pub fn prepare_create(request: &ApiRequest, served: &Served, value: &mut Value) {
     if let Some(custom) = &served.custom {
         custom.prepare_create(value);
     } else {
         for warning in kinds::warnings_of_given(&served.gvk(), value) {
-            context.warn(warning);
+            request.warn(warning);
         }
         match in_hub(served, value) {
             Some((hub, mut inner)) => {
-                kinds::prepare_create(&hub, &mut inner, &moment(context));
+                kinds::prepare_create(&hub, &mut inner, &moment(&request.user));
                 kinds::convert(&mut inner, &served.gvk());
                 *value = inner;
             }
-            None => kinds::prepare_create(&served.gvk(), value, &moment(context)),
+            None => kinds::prepare_create(&served.gvk(), value, &moment(&request.user)),
         }
         if is_crd(served) {
             crd::prepare_create(value);
@@ -132,17 +147,17 @@ pub fn prepare_create(context: &Context, served: &Served, value: &mut Value) {
 }
 
 /// Keeps what a change may not touch, counts the generation.
-pub fn prepare_update(context: &Context, served: &Served, new: &mut Value, old: &Value, sub: Option<&str>) {
+pub fn prepare_update(user: &UserInfo, served: &Served, new: &mut Value, old: &Value, sub: Option<&str>) {
     if let Some(custom) = &served.custom {
         custom.prepare_update(new, old, sub);
     } else {
         match (in_hub(served, new), in_hub(served, old)) {
             (Some((hub, mut inner)), Some((_, old))) => {
-                kinds::prepare_update(&hub, &mut inner, &old, sub, &moment(context));
+                kinds::prepare_update(&hub, &mut inner, &old, sub, &moment(user));
                 kinds::convert(&mut inner, &served.gvk());
                 *new = inner;
             }
-            _ => kinds::prepare_update(&served.gvk(), new, old, sub, &moment(context)),
+            _ => kinds::prepare_update(&served.gvk(), new, old, sub, &moment(user)),
         }
         if is_crd(served) && sub.is_none() {
             crd::prepare_update(new, old);
@@ -150,7 +165,7 @@ pub fn prepare_update(context: &Context, served: &Served, new: &mut Value, old: 
     }
 }
 
-/// What is wrong with a new object.
+/// Errors of a new object.
 pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
     match &served.custom {
         Some(custom) => custom.validate_create(value),
@@ -162,7 +177,7 @@ pub fn validate_create(served: &Served, value: &Value) -> Vec<FieldError> {
     }
 }
 
-/// What is wrong with a changed object.
+/// Errors of a changed object.
 pub fn validate_update(served: &Served, new: &Value, old: &Value, sub: Option<&str>) -> Vec<FieldError> {
     match &served.custom {
         Some(custom) => custom.validate_update(new, old, sub),
@@ -175,7 +190,7 @@ pub fn validate_update(served: &Served, new: &Value, old: &Value, sub: Option<&s
     }
 }
 
-/// What the client should know of an accepted object.
+/// Warnings about an accepted object.
 pub fn warnings(served: &Served, new: &Value, old: Option<&Value>, sub: Option<&str>) -> Vec<String> {
     match &served.custom {
         Some(_) => Vec::new(),
@@ -184,42 +199,9 @@ pub fn warnings(served: &Served, new: &Value, old: Option<&Value>, sub: Option<&
     }
 }
 
-/// Whether objects hold addresses or ports of the cluster.
+/// Returns whether objects hold addresses or ports of the cluster.
 pub fn allocates(served: &Served) -> bool {
     served.is("", "services")
-}
-
-/// After validation, before a new object is stored: addresses and ports.
-pub async fn before_create(context: &Context, served: &Served, value: &mut Value, dry_run: bool) -> Result<Given> {
-    if !allocates(served) {
-        return Ok(Given::default());
-    }
-    let given = context.api.services.allocate(&context.api.store, value, None, dry_run).await;
-    given.map_err(|refused| not_given(served, value, refused))
-}
-
-/// After preparation, before a changed object is validated.
-pub async fn before_update(context: &Context, served: &Served, new: &mut Value, old: &Value, dry_run: bool) -> Result<Given> {
-    if !allocates(served) {
-        return Ok(Given::default());
-    }
-    let given = context.api.services.allocate(&context.api.store, new, Some(old), dry_run).await;
-    given.map_err(|refused| not_given(served, old, refused))
-}
-
-fn not_given(served: &Served, value: &Value, refused: crate::services::Refused) -> ApiError {
-    use crate::services::Refused;
-    match refused {
-        Refused::Fields(errors) => ApiError::invalid_fields(&served.facts.group, &served.facts.kind, meta(value, "name"), &errors),
-        Refused::Store(error) => error,
-    }
-}
-
-/// Gives back what a stored object held and no longer holds.
-pub async fn release(api: &Api, served: &Served, old: &Value, new: Option<&Value>) {
-    if allocates(served) {
-        api.services.release(&*api.store, old, new).await;
-    }
 }
 
 /// Before a deletion: what the kind shows of it.
@@ -232,27 +214,27 @@ pub fn prepare_delete(served: &Served, value: &mut Value) {
     }
 }
 
-/// Whether something besides `metadata.finalizers` holds an object.
+/// Returns whether something besides `metadata.finalizers` holds an object.
 pub fn held(served: &Served, value: &Value) -> bool {
     served.is("", "namespaces") && value.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
 }
 
-/// Whether its deletions have a grace period of their own.
+/// Returns whether its deletions have a grace period of their own.
 pub fn graceful(served: &Served) -> bool {
     served.is("", "pods")
 }
 
-/// Whether an object that waits for its end shows no `deletionGracePeriodSeconds`.
+/// Returns whether an object that waits for its end shows no `deletionGracePeriodSeconds`.
 pub fn no_grace_field(served: &Served) -> bool {
     served.is("", "namespaces")
 }
 
-/// Whether dependents survive unless the request says otherwise.
+/// Returns whether dependents survive unless the request says otherwise.
 pub fn orphans_by_default(served: &Served) -> bool {
     served.is("batch", "jobs") || served.is("", "replicationcontrollers")
 }
 
-/// Whether a deletion answers with the object.
+/// Returns whether a deletion answers with the object.
 pub fn returns_deleted(served: &Served) -> bool {
     matches!(
         (served.facts.group.as_str(), served.facts.plural.as_str()),
@@ -261,7 +243,7 @@ pub fn returns_deleted(served: &Served) -> bool {
     )
 }
 
-/// Whether an update without a resourceVersion is taken.
+/// Returns whether an update without a resourceVersion is taken.
 pub fn unconditional_update(served: &Served) -> bool {
     served.custom.is_none()
         && !matches!(
@@ -278,7 +260,7 @@ pub fn unconditional_update(served: &Served) -> bool {
         )
 }
 
-/// Whether an update creates what is missing.
+/// Returns whether an update creates what is missing.
 pub fn created_by_update(served: &Served) -> bool {
     matches!(
         (served.facts.group.as_str(), served.facts.plural.as_str()),
@@ -301,15 +283,6 @@ pub fn shown_key(served: &Served, object: &Value) -> String {
         other => other,
     };
     format!("/registry/{group}{resource}/{}", served.key(meta(object, "namespace"), meta(object, "name")))
-}
-
-/// Changes a built-in object from one of its versions into another.
-pub fn convert(value: &mut Value, to: &kinds::Gvk) -> Result<()> {
-    kinds::convert(value, to);
-    if value.get("apiVersion").and_then(Value::as_str) == Some(to.api_version().as_str()) {
-        return Ok(());
-    }
-    Err(ApiError::internal(format!("no conversion into {} {}", to.api_version(), to.kind)))
 }
 
 /// Refuses a field that selectors of the kind do not know.
@@ -368,7 +341,7 @@ pub fn selector_text(selector: Option<&Value>) -> String {
     parts.join(",")
 }
 
-/// What a write of `status` cannot change, for managed fields.
+/// The fields that a write of `status` cannot change, for managed fields.
 pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
     use mainstay_merge::fieldset::Path;
     if served.custom.is_some() {
@@ -382,22 +355,4 @@ pub fn reset_by_status(served: &Served) -> Vec<mainstay_merge::fieldset::Path> {
         ("apps", "Deployment") => vec![Path::fields(["spec"]), Path::fields(["metadata", "labels"])],
         _ => vec![Path::fields(["spec"])],
     }
-}
-
-/// The columns of a built-in kind's table.
-pub fn columns(gvk: &kinds::Gvk) -> Vec<Value> {
-    kinds::table(gvk).iter().map(|column| serde_json::json!(column)).collect()
-}
-
-/// The cells of a built-in object's row.
-pub fn cells(gvk: &kinds::Gvk, object: &Value) -> crate::table::Cells {
-    let cells = kinds::row(gvk, object, Timestamp::now());
-    let is_pod = gvk.group.is_empty() && gvk.kind == "Pod";
-    let over = match object.pointer("/status/phase").and_then(Value::as_str) {
-        Some("Succeeded") if is_pod => Some(("Succeeded", "The pod has completed successfully.")),
-        Some("Failed") if is_pod => Some(("Failed", "The pod failed.")),
-        _ => None,
-    };
-    let condition = |(reason, message)| serde_json::json!({"type": "Completed", "status": "True", "reason": reason, "message": message});
-    crate::table::Cells { cells, conditions: over.map(condition).into_iter().collect() }
 }

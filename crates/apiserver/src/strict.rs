@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// How many duplicates are named.
+/// The most duplicates that are named.
 const NAMED: usize = 100;
 /// The longest path that is told, in bytes. A long key above many fields would be repeated with each of them.
 const LENGTH: usize = 4 << 10;
@@ -21,7 +21,7 @@ pub fn parse(body: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     Ok((value, found.into_inner()))
 }
 
-/// Where each of these paths ends in a JSON text; the last of equal keys is the one that counts.
+/// The places where these paths end in a JSON text; the last of equal keys is the one that counts.
 pub fn order<'p>(body: &[u8], paths: impl IntoIterator<Item = &'p str>) -> HashMap<&'p str, usize> {
     let wanted: Vec<(u64, &str)> = paths.into_iter().map(|path| (extend(BEGIN, path.as_bytes()), path)).collect();
     let found = RefCell::new(Order { places: wanted.iter().map(|(hash, _)| (*hash, None)).collect(), count: 0 });

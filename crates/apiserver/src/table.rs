@@ -3,33 +3,19 @@
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http::StatusCode;
 use mainstay_kinds::Gvk;
 use serde_json::{Map, Value, json};
 
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::error::{ApiError, Result};
 use crate::jsonpath;
-use crate::negotiate::Format;
 use crate::object::{self, meta};
-use crate::respond::{self, Answer};
-use crate::rest::read::Page;
+use crate::request::ApiRequest;
+use crate::request::negotiate::Format;
+use crate::request::options::Include;
 use crate::served::Served;
-use crate::server::Context;
 
-/// What the rows of a table hold beside their cells (`includeObject`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Include {
-    /// The metadata.
-    #[default]
-    Metadata,
-    /// The whole object.
-    Object,
-    /// Nothing.
-    None,
-}
-
-/// How a table is made for one request.
+/// The columns of one request's table.
 pub struct Columns {
     include: Include,
     problem: Option<String>,
@@ -39,8 +25,8 @@ pub struct Columns {
 
 impl Columns {
     /// The table of a request.
-    pub fn of(context: &Context, served: &Served) -> Self {
-        let (include, problem) = match context.query.first("includeObject").unwrap_or_default() {
+    pub fn of(request: &ApiRequest, served: &Served) -> Self {
+        let (include, problem) = match request.query.first("includeObject").unwrap_or_default() {
             "" | "Metadata" => (Include::Metadata, None),
             "Object" => (Include::Object, None),
             "None" => (Include::None, None),
@@ -52,14 +38,14 @@ impl Columns {
             ),
         };
         // Scales have columns of their own, but those of custom resources show the columns of the resource.
-        let gvk = match context.info.subresource.as_str() {
+        let gvk = match request.info.subresource.as_str() {
             "scale" => Gvk::new("autoscaling", "v1", "Scale"),
             _ => served.gvk(),
         };
         Self { include, problem, custom: served.custom.clone(), gvk }
     }
 
-    /// What rows hold beside their cells; `None` where tables can not be made as asked.
+    /// The parts that rows hold beside their cells; `None` if tables cannot be made as asked.
     pub fn include(&self) -> Option<Include> {
         self.problem.is_none().then_some(self.include)
     }
@@ -73,7 +59,7 @@ impl Columns {
         for object in objects.iter_mut() {
             let cells = match &self.custom {
                 Some(custom) => custom_cells(custom, object),
-                None => crate::strategy::cells(&self.gvk, object),
+                None => built_in_cells(&self.gvk, object),
             };
             // Everything is moved: `json!` would copy each row as often as it is wrapped.
             let mut row = Map::from_iter([("cells".to_owned(), Value::from(cells.cells))]);
@@ -82,7 +68,7 @@ impl Columns {
             }
             let shown = match self.include {
                 Include::None => Value::Null,
-                Include::Metadata => respond::partial(object),
+                Include::Metadata => object::partial(object),
                 Include::Object => object.take(),
             };
             row.insert("object".to_owned(), shown);
@@ -91,7 +77,7 @@ impl Columns {
         let columns = if definitions {
             match &self.custom {
                 Some(custom) => custom_definitions(custom),
-                None => crate::strategy::columns(&self.gvk),
+                None => built_in_columns(&self.gvk),
             }
         } else {
             Vec::new()
@@ -108,7 +94,7 @@ impl Columns {
     /// making trees of it costs several times what the cells cost.
     fn write(&self, entries: &[Arc<Entry>], metadata: &Value) -> Result<Bytes> {
         let mut out = BytesMut::with_capacity(8_192 + entries.iter().map(|entry| entry.stored.len() / 2 + 256).sum::<usize>());
-        let head = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": crate::strategy::columns(&self.gvk)});
+        let head = json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": built_in_columns(&self.gvk)});
         let head = head.to_string();
         out.put_slice(head.strip_suffix('}').unwrap_or(&head).as_bytes());
         out.put_slice(b",\"rows\":[");
@@ -116,7 +102,7 @@ impl Columns {
         for (index, entry) in entries.iter().enumerate() {
             let refused = |error: serde_json::Error| ApiError::internal(format!("a stored object is not JSON: {error}"));
             let (object, metadata) = object::glance(&entry.stored).map_err(refused)?;
-            let cells = crate::strategy::cells(&self.gvk, &object);
+            let cells = built_in_cells(&self.gvk, &object);
             out.put_slice(if index == 0 { b"{\"cells\":" } else { b",{\"cells\":" });
             out.put_slice(Value::from(cells.cells).to_string().as_bytes());
             if !cells.conditions.is_empty() {
@@ -142,27 +128,52 @@ pub struct Cells {
 }
 
 /// The table of a list or an object.
-pub fn of(context: &Context, served: &Served, objects: &mut [Value], metadata: &Value) -> Result<Value> {
-    Columns::of(context, served).table(objects, metadata, true)
+pub fn of(request: &ApiRequest, served: &Served, objects: &mut [Value], metadata: &Value) -> Result<Value> {
+    Columns::of(request, served).table(objects, metadata, true)
 }
 
-/// The table of a page of a list.
-pub fn page(context: &Context, served: &Served, page: &Page, metadata: &Value) -> Result<Answer> {
-    let columns = Columns::of(context, served);
+/// The table of a list, in a format.
+pub fn page(request: &ApiRequest, served: &Served, entries: &[Arc<Entry>], metadata: &Value) -> Result<Page> {
+    let columns = Columns::of(request, served);
     let copied = columns.include() == Some(Include::Metadata) && columns.custom.is_none() && served.sends_stored_bytes();
-    if copied && context.agreed.format == Format::Json {
-        return Ok(Answer::bytes(StatusCode::OK, Format::Json.content_type(), columns.write(&page.entries, metadata)?));
+    if copied && request.agreed.format == Format::Json {
+        return Ok(Page::Written(columns.write(entries, metadata)?));
     }
-    let values = page.entries.iter().map(|entry| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value));
-    let table = columns.table(&mut values.collect::<Result<Vec<Value>>>()?, metadata, true)?;
-    Ok(Answer::value(StatusCode::OK, context.agreed.format, &table))
+    let values = entries.iter().map(|entry| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value));
+    columns.table(&mut values.collect::<Result<Vec<Value>>>()?, metadata, true).map(Page::Value)
+}
+
+/// The table of a list, as far as it was made.
+pub enum Page {
+    /// The text as it is sent, in JSON.
+    Written(Bytes),
+    /// The table, to be written.
+    Value(Value),
+}
+
+/// The columns of a built-in kind's table.
+fn built_in_columns(gvk: &Gvk) -> Vec<Value> {
+    mainstay_kinds::table(gvk).iter().map(|column| json!(column)).collect()
+}
+
+/// The cells of a built-in object's row.
+fn built_in_cells(gvk: &Gvk, object: &Value) -> Cells {
+    let cells = mainstay_kinds::row(gvk, object, jiff::Timestamp::now());
+    let is_pod = gvk.group.is_empty() && gvk.kind == "Pod";
+    let over = match object.pointer("/status/phase").and_then(Value::as_str) {
+        Some("Succeeded") if is_pod => Some(("Succeeded", "The pod has completed successfully.")),
+        Some("Failed") if is_pod => Some(("Failed", "The pod failed.")),
+        _ => None,
+    };
+    let condition = |(reason, message)| json!({"type": "Completed", "status": "True", "reason": reason, "message": message});
+    Cells { cells, conditions: over.map(condition).into_iter().collect() }
 }
 
 fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
-/// What Kubernetes says of the name column.
+/// The description of the name column in Kubernetes.
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 

@@ -187,7 +187,7 @@ impl World {
 
     /// Waits until an object is so.
     pub async fn until(&self, resource: &str, key: &str, so: impl Fn(Option<&Value>) -> bool) {
-        let cache = &self.server.api().cache;
+        let cache = &self.server.api().objects.cache;
         let waiting = async {
             let mut events = cache.resource(resource).subscribe(Scope::default(), Begin::Now, cache).ok().unwrap();
             while !so(cache.resource(resource).get(key).map(|entry| entry.value()).as_ref()) {

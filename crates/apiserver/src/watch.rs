@@ -1,6 +1,5 @@
 //! Watches: from the cache's state or ring, or from the store's history, to a stream of frames (KAPI-WATCH-01).
 
-mod frames;
 mod history;
 mod socket;
 
@@ -16,25 +15,27 @@ use http::StatusCode;
 use mainstay_store::Revision;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use frames::Form;
-pub use frames::Frames;
 use history::{History, Step};
 
-use crate::api::{store_error, too_large_version};
-use crate::cache::{Begin, Change, Entry, Receiver, Subscription};
-use crate::error::{ApiError, Result};
-use crate::inflight::{Caller, Room};
-use crate::negotiate::{Format, Shape};
+use crate::cache::{Begin, Change, Form, Receiver, Subscription};
+use crate::caller::Caller;
+use crate::context::Context;
+use crate::entry::Entry;
+use crate::error::{ApiError, Result, store_error, too_large_version};
+use crate::inflight::{InFlight, Room};
 use crate::object;
-use crate::options::ListOptions;
+use crate::object_store::ObjectStore;
+use crate::request::negotiate::{Format, Shape};
+use crate::request::options::Include;
+use crate::request::options::ListOptions;
 use crate::respond::{Answer, AnswerBody};
 use crate::rest::read;
 use crate::served::Served;
-use crate::server::Context;
 use crate::websocket;
 
-/// How often a quiet watch is told its position.
+/// The time after which a quiet watch is told its position.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// Events that are ready together are sent in pieces of about this size.
 const PIECE: usize = 64 * 1024;
@@ -46,11 +47,11 @@ const DEFAULT_TIMEOUT: u64 = 1_800;
 
 /// Opens a watch.
 pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
-    let mut options = ListOptions::parse(&context.query, true)?;
+    let mut options = ListOptions::parse(&context.request.query, true)?;
     read::check_fields(served, &options)?;
-    let api = &context.api;
-    let scope = read::scope(context, served, &mut options)?;
-    let latest = api.store.latest().await.map_err(store_error)?;
+    let objects = &context.api.objects;
+    let scope = read::scope(&context.request.info, served, &mut options)?;
+    let latest = objects.store.latest().await.map_err(store_error)?;
     let initial = options.send_initial_events == Some(true);
     let after = options.resource_version.filter(|revision| *revision > 0);
     if let Some(after) = after
@@ -59,32 +60,32 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         return Err(too_large_version(after, latest));
     }
     let wanted = if options.resource_version == Some(0) { 0 } else { after.filter(|_| initial).unwrap_or(latest) };
-    if api.cache.reach(wanted.max(after.unwrap_or_default())).await.is_none() {
-        return Err(too_large_version(wanted, api.cache.revision()));
+    if objects.cache.reach(wanted.max(after.unwrap_or_default())).await.is_none() {
+        return Err(too_large_version(wanted, objects.cache.revision()));
     }
-    let cache = api.cache.resource(&served.storage);
+    let cache = objects.cache.resource(&served.storage);
     let begin = match after {
         Some(after) if !initial => Begin::After(after),
-        _ if options.send_initial_events == Some(false) => Begin::After(api.cache.revision()),
+        _ if options.send_initial_events == Some(false) => Begin::After(objects.cache.revision()),
         _ => Begin::Now,
     };
-    let (source, past, seen) = match cache.subscribe(scope.clone(), begin, &api.cache) {
+    let (source, past, seen) = match cache.subscribe(scope.clone(), begin, &objects.cache) {
         Ok(Subscription { past, entries, revision, mut changes }) => {
             changes.begin_with(entries, revision);
             (Source::Live(changes), past, revision)
         }
         Err(too_old) => {
             let seen = too_old.after;
-            (Source::Past(Box::new(History::new(api, cache, &served.storage, scope, &too_old))), Vec::new(), seen)
+            (Source::Past(Box::new(History::new(objects, cache, &served.storage, scope, &too_old))), Vec::new(), seen)
         }
     };
     let timeout =
         options.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT..2 * DEFAULT_TIMEOUT));
-    let table = crate::table::Columns::of(context, served);
+    let table = crate::table::Columns::of(&context.request, served);
     let view = View {
         served: served.clone(),
-        format: context.agreed.format,
-        shape: context.agreed.shape,
+        format: context.request.agreed.format,
+        shape: context.request.agreed.shape,
         include: table.include(),
         table,
         first: true,
@@ -103,18 +104,20 @@ pub async fn open(context: &Context, served: &Arc<Served>) -> Result<Answer> {
         seen,
         deadline: now + Duration::from_secs(timeout),
         bookmark: next_bookmark(now, now + Duration::from_secs(timeout)),
-        api: api.clone(),
-        caller: context.caller.clone(),
+        objects: objects.clone(),
+        inflight: context.api.inflight.clone(),
+        closing: context.api.closing.clone(),
+        caller: context.allocation.caller.clone(),
         ended: false,
-        piece: if websocket::asked(&context.headers) { 1 } else { PIECE },
+        piece: if websocket::asked(&context.request.headers) { 1 } else { PIECE },
     };
     answer(context, stream::unfold(pump, |mut pump| async move { pump.next().await.map(|frame| (frame, pump)) }).boxed())
 }
 
 /// Sends frames as the client takes them: as the messages of a websocket, or one after the other.
 fn answer(context: &Context, frames: BoxStream<'static, Bytes>) -> Result<Answer> {
-    let format = context.agreed.format;
-    if websocket::asked(&context.headers) {
+    let format = context.request.agreed.format;
+    if websocket::asked(&context.request.headers) {
         return socket::answer(context, format, frames);
     }
     let body = Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>));
@@ -137,7 +140,7 @@ fn write_event(format: Format, event: &Value) -> Bytes {
             out.extend(Format::Yaml.write(event));
             Bytes::from(out)
         }
-        Format::Protobuf => match crate::negotiate::protobuf(&event["object"]) {
+        Format::Protobuf => match crate::request::negotiate::protobuf(&event["object"]) {
             Ok(object) => mainstay_protobuf::encode_watch_event(event["type"].as_str().unwrap_or_default(), &object).into(),
             Err(error) => mainstay_protobuf::encode_watch_event("ERROR", &format.write(&error.status())).into(),
         },
@@ -145,13 +148,13 @@ fn write_event(format: Format, event: &Value) -> Bytes {
     }
 }
 
-/// How one watcher sees changes.
+/// The view of one watcher on changes.
 struct View {
     served: Arc<Served>,
     options: ListOptions,
     format: Format,
     shape: Shape,
-    include: Option<crate::table::Include>,
+    include: Option<Include>,
     table: crate::table::Columns,
     first: bool,
 }
@@ -170,7 +173,7 @@ impl View {
         // The first event of a table holds the columns, too.
         let shared = self.include.filter(|_| self.shape != Shape::Table || !self.first);
         let Some(include) = shared else { return self.frame(kind, entry, change.revision).map(Some) };
-        let form = Form { served: self.served.clone(), kind, format: self.format, shape: self.shape, include };
+        let form = Form { served: self.served.id, kind, format: self.format, shape: self.shape, include };
         change.frames.get_or_make(&form, || self.frame(kind, entry, change.revision)).map(Some)
     }
 
@@ -193,7 +196,7 @@ impl View {
         let mut value = self.served.read(&entry.stored, revision)?.value;
         let object = match self.shape {
             Shape::Object | Shape::Discovery => value,
-            Shape::Metadata | Shape::MetadataList => crate::respond::partial(&mut value),
+            Shape::Metadata | Shape::MetadataList => object::partial(&mut value),
             Shape::Table => {
                 let table =
                     self.table.table(std::slice::from_mut(&mut value), &json!({"resourceVersion": revision.to_string()}), self.first)?;
@@ -227,7 +230,7 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
     (now + BOOKMARK_EVERY).min(last.max(now + Duration::from_secs(1)))
 }
 
-/// What waits to be sent.
+/// A piece that waits to be sent.
 enum Piece {
     /// An object there is.
     Shown(Arc<Entry>),
@@ -269,7 +272,7 @@ fn same(one: Option<&Arc<Entry>>, other: Option<&Arc<Entry>>) -> bool {
     }
 }
 
-/// Where changes come from.
+/// The source of changes.
 enum Source {
     /// From the store's history, until that has reached what the cache remembers.
     Past(Box<History>),
@@ -297,7 +300,7 @@ impl Source {
         matches!(self, Self::Live(changes) if changes.has_entries())
     }
 
-    /// Whether something was dropped that the client should have been told.
+    /// Returns whether something was dropped that the client should have been told.
     fn lost(&self) -> bool {
         matches!(self, Self::Live(changes) if changes.lost())
     }
@@ -321,18 +324,20 @@ impl Source {
 /// The running stream of one watcher. Events are encoded when the client is ready to take them.
 struct Pump {
     view: View,
-    /// What comes before anything from the source.
+    /// Pieces before anything from the source.
     begin: VecDeque<Piece>,
-    /// What a webhook has converted, before all of that.
+    /// Pieces that a webhook has converted, before all of that.
     converted: VecDeque<Piece>,
     source: Source,
     seen: Revision,
     deadline: Instant,
     bookmark: Instant,
-    api: Arc<crate::api::Api>,
+    objects: Arc<ObjectStore>,
+    inflight: Arc<InFlight>,
+    closing: CancellationToken,
     caller: Caller,
     ended: bool,
-    /// How large what is sent at once becomes; 1 sends every event by itself.
+    /// The size that pieces are joined up to; 1 sends every event by itself.
     piece: usize,
 }
 
@@ -364,7 +369,7 @@ impl Pump {
                 // Of what was converted the selectors wanted nothing; there is more.
                 continue;
             }
-            let closing = self.api.closing.clone();
+            let closing = self.closing.clone();
             let marks = self.view.options.allow_watch_bookmarks && matches!(self.source, Source::Live(_));
             let woken = tokio::select! {
                 biased;
@@ -400,7 +405,7 @@ impl Pump {
         }
     }
 
-    /// The last event of a watch that can not go on.
+    /// The last event of a watch that cannot go on.
     fn fail(&mut self, error: &ApiError) -> Bytes {
         self.ended = true;
         self.view.write(&json!({"type": "ERROR", "object": error.status()}))
@@ -415,10 +420,10 @@ impl Pump {
         if !own && bytes <= PIECE {
             return Some(Room::default());
         }
-        self.api.inflight.room_of_watch(&self.caller, bytes.max(self.piece.min(PIECE))).await.ok()
+        self.inflight.room_of_watch(&self.caller, bytes.max(self.piece.min(PIECE))).await.ok()
     }
 
-    /// What waits longest.
+    /// The piece that waits longest.
     fn waiting(&mut self) -> Option<Piece> {
         if let Some(entry) = self.source.try_entry() {
             return Some(Piece::Shown(entry));
@@ -459,7 +464,7 @@ impl Pump {
         }
         if let Source::Live(changes) = &self.source {
             // Changes reach the queue before the revision that covers them, so an empty queue has shown everything up to it.
-            let revision = self.api.cache.revision();
+            let revision = self.objects.cache.revision();
             if !changes.is_empty() {
                 return None;
             }
@@ -468,7 +473,7 @@ impl Pump {
         Some(self.view.bookmark(self.seen, false))
     }
 
-    /// What can be sent without waiting, up to a size.
+    /// The frames that can be sent without waiting, up to a size.
     fn ready(&mut self) -> Option<Bytes> {
         let mut only = None;
         let mut joined = BytesMut::new();

@@ -11,16 +11,16 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::negotiate;
+use crate::request::negotiate;
 
-/// What the protocol with a token begins with.
+/// The prefix of the protocol that carries a token.
 const TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
 /// The only version of the protocol that is spoken.
 const VERSION: &str = "13";
 /// Go ignores the bits that are left over.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// Whether a request wants to go on as a websocket.
+/// Returns whether a request wants to go on as a websocket.
 pub fn asked(headers: &HeaderMap) -> bool {
     let mut tokens = negotiate::text(headers, header::CONNECTION).split(',');
     negotiate::text(headers, header::UPGRADE).eq_ignore_ascii_case("websocket")
@@ -79,7 +79,7 @@ pub fn handshake(headers: &HeaderMap) -> Result<Response<Body>, Response<Body>> 
     Ok(response)
 }
 
-/// Whether `Origin` is a URL: a browser's page without one says `null`.
+/// Returns whether `Origin` is a URL: a browser's page without one says `null`.
 fn has_origin(headers: &HeaderMap) -> bool {
     let origin = negotiate::text(headers, header::ORIGIN).parse::<http::Uri>();
     origin.is_ok_and(|origin| origin.scheme().is_some() || origin.path().starts_with('/') && origin.authority().is_none())

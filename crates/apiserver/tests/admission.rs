@@ -26,7 +26,7 @@ fn warnings(answer: &Answer) -> Vec<String> {
 impl Cluster {
     /// Everything that was written is shown by the watch cache.
     async fn settled(&self) {
-        self.server.api().cache.catch_up().await.unwrap();
+        self.server.api().objects.cache.catch_up().await.unwrap();
     }
 }
 

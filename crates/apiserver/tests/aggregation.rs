@@ -190,13 +190,13 @@ async fn discovery() {
     world.cluster.patch(&format!("{SERVICES}/v1.{GROUP}"), "merge", patch).await.ok();
     let condition = world.reason(&format!("v1.{GROUP}"), "ServiceNotFound").await;
     assert_eq!(condition["message"], "service/gone in \"ops\" is not present");
-    world.cluster.server.api().cache.catch_up().await.unwrap();
+    world.cluster.server.api().objects.cache.catch_up().await.unwrap();
     let refused = world.get(&format!("/apis/{GROUP}/v1/namespaces/a/loads"), "application/json").await;
     assert_eq!((refused.status, refused.text.as_str()), (StatusCode::SERVICE_UNAVAILABLE, "service unavailable\n"));
     assert_eq!(find(&world.get("/apis", AGGREGATED).await.ok())["versions"][0]["freshness"], "Stale");
 
     world.cluster.delete(&format!("{SERVICES}/v1.{GROUP}")).await.ok();
-    world.cluster.server.api().cache.catch_up().await.unwrap();
+    world.cluster.server.api().objects.cache.catch_up().await.unwrap();
     assert_eq!(world.get(&format!("/apis/{GROUP}"), "application/json").await.status, StatusCode::NOT_FOUND);
 }
 
@@ -208,7 +208,7 @@ async fn strangers_and_the_missing() {
     world.register(json!({"caBundle": stranger.ca_bundle()})).await;
     // Whether somebody answers is asked without looking at certificates, as upstream.
     world.reason(&format!("v1.{GROUP}"), "Passed").await;
-    world.cluster.server.api().cache.catch_up().await.unwrap();
+    world.cluster.server.api().objects.cache.catch_up().await.unwrap();
     let refused = world.get(&format!("/apis/{GROUP}/v1/namespaces/a/loads"), "application/json").await;
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(

@@ -76,7 +76,7 @@ impl Subscriber for Notes {
 }
 
 async fn settled(cluster: &Cluster) {
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
 }
 
 /// KAPI-ADM-02: a binding that audits lets the request pass and notes the first failed validation, in upstream's form; annotations of

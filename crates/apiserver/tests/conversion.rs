@@ -195,7 +195,7 @@ async fn watchers_that_hardly_read() {
             cluster.patch(&format!("{V1}/a"), "merge", json!({"spec": {"other": format!("{number}{large}")}})).await.ok();
         }
         // The watchers' queues hold what the cache shows.
-        cluster.server.api().cache.catch_up().await.unwrap();
+        cluster.server.api().objects.cache.catch_up().await.unwrap();
     };
     // No more than may wait, twice; of the first half one is taken.
     write(0, 12).await;

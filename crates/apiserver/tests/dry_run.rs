@@ -37,7 +37,7 @@ async fn hooked(side_effects: &str) -> (Cluster, Seen, Peer, Value) {
     });
     let body = json!({"metadata": {"name": "mark"}, "webhooks": [hook]});
     let answer = cluster.post("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", body).await.body;
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
     (cluster, seen, peer, answer)
 }
 
@@ -52,7 +52,7 @@ async fn every_verb() {
         cluster.post(quotas, json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "2"}}})).await.ok();
         let status = json!({"status": {"hard": {"configmaps": "2"}, "used": {"configmaps": "0"}}});
         cluster.patch(&format!("{quotas}/q/status"), "merge", status).await.ok();
-        cluster.server.api().cache.catch_up().await.unwrap();
+        cluster.server.api().objects.cache.catch_up().await.unwrap();
         cluster.post(MAPS, map("a", json!({"x": "1"}))).await.ok();
         assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [false]);
         let before = cluster.get(MAPS).await.ok();

@@ -20,7 +20,7 @@ fn token(list: &Value) -> &str {
 
 impl Cluster {
     async fn forget(&self) {
-        let store = self.server.api().store.clone();
+        let store = self.server.api().objects.store.clone();
         let latest = *store.revision().borrow();
         store.compact(latest).await.unwrap();
     }

@@ -36,7 +36,7 @@ async fn world() -> (Cluster, Peer) {
     cluster.post(services, object).await.ok();
     let mut events = cluster.watch(&format!("{services}?watch=1&fieldSelector=metadata.name%3Dv1.{GROUP}")).await;
     while events.next().await.expect("the watch lasts")["object"]["status"]["conditions"][0]["status"] != "True" {}
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
     (cluster, peer)
 }
 
@@ -52,7 +52,7 @@ async fn encoded_paths() {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}],
     });
     cluster.post(&format!("{rbac}/clusterrolebindings"), binding).await.ok();
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
     let bob = cluster.server.in_process(UserInfo::new("bob", &["system:authenticated"]));
     let loads = format!("/apis/{GROUP}/v1/namespaces/a/loads");
     for (path, status) in [("x", 200), ("x%2Flog", 403), ("x/log", 403), ("%78", 200), ("x%zz", 400), ("x%", 400)] {

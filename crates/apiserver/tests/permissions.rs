@@ -44,7 +44,7 @@ async fn world(recorded: &Value) -> (Cluster, BTreeMap<String, Router>) {
             tokio::task::yield_now().await;
         }
     }
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
     let users = recorded["users"].as_array().unwrap().iter().map(|name| {
         let name = name.as_str().unwrap();
         let user = if name == "anonymous" { UserInfo::anonymous() } else { UserInfo::service_account("who", name) };

@@ -26,7 +26,7 @@ async fn bind(cluster: &Cluster, name: &str, more: Value) {
     }
     let body = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name}, "spec": spec});
     cluster.post(&format!("{API}/validatingadmissionpolicybindings"), body).await.ok();
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
 }
 
 async fn create(cluster: &Cluster, name: &str, data: Value) -> common::Answer {

@@ -16,7 +16,7 @@ impl Cluster {
         let status = json!({"status": {"hard": hard, "used": used}});
         self.patch(&format!("{QUOTAS}/{name}/status"), "merge", status).await.ok();
         // Enforcement begins when the watch cache shows it.
-        self.server.api().cache.catch_up().await.unwrap();
+        self.server.api().objects.cache.catch_up().await.unwrap();
     }
 
     async fn used(&self, quota: &str, name: &str) -> Value {

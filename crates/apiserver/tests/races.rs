@@ -65,7 +65,7 @@ async fn contested() -> (Cluster, Arc<Racer>, Peer) {
     });
     let body = json!({"metadata": {"name": "race"}, "webhooks": [hook]});
     cluster.post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", body).await.ok();
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
     (cluster, racer, peer)
 }
 
@@ -145,7 +145,7 @@ async fn generated_names_that_are_taken() {
     cluster.post(quotas, json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "100"}}})).await.ok();
     let status = json!({"status": {"hard": {"configmaps": "100"}, "used": {"configmaps": "0"}}});
     cluster.patch(&format!("{quotas}/q/status"), "merge", status).await.ok();
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
     let generated = json!({"metadata": {"generateName": "gen-"}});
     racer.race(7);
     let created = cluster.post(MAPS, generated.clone()).await.ok();

@@ -78,7 +78,7 @@ async fn services() {
     let peer = Peer::start(&["hook.ns.svc"], echo()).await;
     let config = json!({"service": {"name": "hook", "namespace": "ns", "path": "/echo"}, "caBundle": peer.ca_bundle()});
     let url = "Post \"https://hook.ns.svc:443/echo?timeout=20s\"";
-    let catch_up = async || cluster.server.api().cache.catch_up().await.unwrap();
+    let catch_up = async || cluster.server.api().objects.cache.catch_up().await.unwrap();
     assert_eq!(call(&cluster, config.clone(), LONG).await, Err(format!("{url}: service \"hook\" not found")));
 
     let service = json!({"metadata": {"name": "hook"}, "spec": {"ports": [{"name": "tls", "port": 443}]}});
@@ -96,7 +96,7 @@ async fn services() {
     });
     let stored = mainstay_apiserver::object::encode("discovery.k8s.io/v1", "EndpointSlice", &slice);
     let key = "/registry/discovery.k8s.io/endpointslices/ns/hook-1";
-    cluster.server.api().store.put(key, stored, mainstay_store::Expect::Absent).await.unwrap();
+    cluster.server.api().objects.store.put(key, stored, mainstay_store::Expect::Absent).await.unwrap();
     catch_up().await;
     assert_eq!(call(&cluster, config, LONG).await, Ok(json!({"a": 1})));
 

@@ -107,7 +107,7 @@ async fn history_is_read_step_by_step() {
         assert!(event["object"]["data"]["large"].as_str().unwrap().starts_with(&format!("{round}x")));
     }
     assert_eq!(slow.take(1).await, ["MODIFIED a"]);
-    let store = cluster.server.api().store.clone();
+    let store = cluster.server.api().objects.store.clone();
     store.compact(store.latest().await.unwrap()).await.unwrap();
     let mut told = 1;
     loop {

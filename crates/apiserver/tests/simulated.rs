@@ -28,7 +28,7 @@ async fn world(skip_simulated_webhooks: bool, labels: Value) -> Cluster {
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
     });
     cluster.post(HOOKS, json!({"metadata": {"name": "rules", "labels": labels}, "webhooks": [hook]})).await.ok();
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
     cluster
 }
 
@@ -51,7 +51,7 @@ async fn a_simulated_webhook_is_named() {
     );
     let open = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]);
     owned.patch(&format!("{HOOKS}/rules"), "json", open).await.ok();
-    owned.server.api().cache.catch_up().await.unwrap();
+    owned.server.api().objects.cache.catch_up().await.unwrap();
     owned.post(MAPS, json!({"metadata": {"name": "one"}})).await.ok();
 }
 

@@ -99,7 +99,7 @@ async fn a_compacted_revision_is_an_error_event() {
     let revision = first["metadata"]["resourceVersion"].as_str().unwrap();
     let mut events = cluster.watch(&format!("{MAPS}?watch=true&resourceVersion={revision}")).await;
     assert_eq!(events.next().await.unwrap()["object"]["data"]["x"], "0", "the store remembers what the ring forgot");
-    let store = cluster.server.api().store.clone();
+    let store = cluster.server.api().objects.store.clone();
     let latest = *store.revision().borrow();
     store.compact(latest).await.unwrap();
     let mut events = cluster.watch(&format!("{MAPS}?watch=true&resourceVersion={revision}")).await;

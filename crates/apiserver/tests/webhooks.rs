@@ -113,7 +113,7 @@ async fn configure(cluster: &Cluster, kind: &str, name: &str, hooks: Value) {
     let plural = format!("{}s", kind.to_lowercase());
     let body = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "webhooks": hooks});
     cluster.post(&format!("/apis/admissionregistration.k8s.io/v1/{plural}"), body).await.ok();
-    cluster.server.api().cache.catch_up().await.unwrap();
+    cluster.server.api().objects.cache.catch_up().await.unwrap();
 }
 
 const MUTATING: &str = "MutatingWebhookConfiguration";
@@ -227,10 +227,10 @@ async fn failures() {
         assert!(refused.status.as_u16() == 500 && refused.message().starts_with(&expected), "{path}: {}", refused.text);
         let object = format!("/apis/admissionregistration.k8s.io/v1/{}s/{name}", kind.to_lowercase());
         cluster.patch(&object, "json", json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}])).await.ok();
-        cluster.server.api().cache.catch_up().await.unwrap();
+        cluster.server.api().objects.cache.catch_up().await.unwrap();
         create(&cluster, &format!("open-{name}"), json!({})).await.ok();
         cluster.delete(&object).await.ok();
-        cluster.server.api().cache.catch_up().await.unwrap();
+        cluster.server.api().objects.cache.catch_up().await.unwrap();
     }
 }
 

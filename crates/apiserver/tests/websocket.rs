@@ -168,7 +168,7 @@ async fn every_kind_of_watch() {
     for index in 0..1_100 {
         cluster.patch(&format!("{MAPS}/a"), "merge", json!({"data": {"x": index.to_string()}})).await.ok();
     }
-    let store = cluster.server.api().store.clone();
+    let store = cluster.server.api().objects.store.clone();
     let latest = *store.revision().borrow();
     store.compact(latest).await.unwrap();
     let mut socket = listener.watch(&format!("{MAPS}?watch=true&resourceVersion={old}"), &[]).await;

@@ -5,11 +5,13 @@
 //!   Value ──┬── ObjectRef   which object (kind, namespace, name)
 //!           ├── Owner       whose it is, and the marks that say so
 //!           ├── order       what is installed before what, and removed after it
+//!           ├── conditions  what its status says of it
 //!           ├── health      ready, waiting or failed, by its own status
 //!           └── Step        what is to be done to it, and what it must be for that
-//!   labels ──── LabelSelector   which objects are chosen
+//!   labels ──── LabelSelector, Requirements   which objects are chosen
 //! ```
 
+mod conditions;
 mod expect;
 mod health;
 mod object;
@@ -18,10 +20,11 @@ mod owner;
 mod selector;
 mod step;
 
+pub use conditions::{Condition, condition, is_condition_true, set_condition};
 pub use expect::{Expect, meta};
 pub use health::{Health, health};
 pub use object::{ObjectError, ObjectRef};
 pub use order::{delete_order, install_order, phase, stale};
 pub use owner::{NotOurs, Owner, asks_to_be_kept};
-pub use selector::{LabelSelector, SelectorError, SelectorOperator, SelectorRequirement};
+pub use selector::{LabelSelector, Labels, Requirement, Requirements, SelectorError, SelectorOperator, SelectorRequirement, labels_of};
 pub use step::{Patch, Propagation, Step, Until};

@@ -1,9 +1,28 @@
-//! Label selectors with the meaning they have in Kubernetes (OLM1-SEL-03 to OLM1-SEL-05).
+//! Label selectors with the meaning they have in Kubernetes (OLM1-SEL-03 to OLM1-SEL-05, KAPI-REST-02).
+//!
+//! ```text
+//!   LabelSelector   as objects hold it: read, checked, written
+//!   Requirements    read once and matched often, whichever form they came in: an object, or the text of a query
+//!                   └── both compare by SelectorOperator::holds
+//! ```
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The labels of an object.
+pub type Labels = BTreeMap<String, String>;
+
+/// The labels in an object's metadata; what is no text is left out.
+pub fn labels_of(object: &Value) -> Labels {
+    match object.pointer("/metadata/labels") {
+        Some(Value::Object(map)) => map.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
+        _ => Labels::new(),
+    }
+}
 
 /// A label selector; all of its criteria must hold. An empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +49,7 @@ pub struct SelectorRequirement {
     pub values: Vec<String>,
 }
 
-/// How a criterion compares.
+/// The comparison that a criterion makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectorOperator {
     /// The label has one of the values.
@@ -41,6 +60,85 @@ pub enum SelectorOperator {
     Exists,
     /// The label does not exist.
     DoesNotExist,
+    /// The label is a whole number above the first value; in queries only.
+    GreaterThan,
+    /// The label is a whole number below the first value; in queries only.
+    LessThan,
+}
+
+impl SelectorOperator {
+    /// Whether the value of a label, absent as `None`, compares so with the values of a criterion.
+    pub fn holds(self, label: Option<&str>, values: &[String]) -> bool {
+        let listed = |label: &str| values.iter().any(|value| value == label);
+        let compares = |label: &str, wanted: Ordering| match (label.parse::<i64>(), values.first().map(|value| value.parse::<i64>())) {
+            (Ok(label), Some(Ok(limit))) => label.cmp(&limit) == wanted,
+            _ => false,
+        };
+        match self {
+            Self::In => label.is_some_and(listed),
+            Self::NotIn => !label.is_some_and(listed),
+            Self::Exists => label.is_some(),
+            Self::DoesNotExist => label.is_none(),
+            Self::GreaterThan => label.is_some_and(|label| compares(label, Ordering::Greater)),
+            Self::LessThan => label.is_some_and(|label| compares(label, Ordering::Less)),
+        }
+    }
+}
+
+/// One criterion, ready to be matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requirement {
+    /// Key of the label.
+    pub key: String,
+    /// The comparison.
+    pub operator: SelectorOperator,
+    /// The values that the label is compared with.
+    pub values: Vec<String>,
+}
+
+/// Criteria that must all hold, ready to be matched; none at all select everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requirements(Vec<Requirement>);
+
+impl Requirements {
+    /// These criteria.
+    pub fn new(all: Vec<Requirement>) -> Self {
+        Self(all)
+    }
+
+    /// The criteria of a `LabelSelector` object (`matchLabels`, `matchExpressions`) that was checked when it was written; an operator that
+    /// is unknown all the same agrees with nothing.
+    pub fn of_selector(selector: &Value) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+        let labels =
+            labels.map(|(key, value)| Requirement { key: key.clone(), operator: SelectorOperator::In, values: vec![text(Some(value))] });
+        let expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+        let expressions = expressions.map(|expression| {
+            let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+            let read = SelectorRequirement {
+                key: text(expression.get("key")),
+                operator: text(expression.get("operator")),
+                values: values.filter_map(Value::as_str).map(str::to_owned).collect(),
+            };
+            match read.operator() {
+                Ok(operator) => Requirement { key: read.key, operator, values: read.values },
+                // One of no values is none.
+                Err(_) => Requirement { key: read.key, operator: SelectorOperator::In, values: Vec::new() },
+            }
+        });
+        Self(labels.chain(expressions).collect())
+    }
+
+    /// Whether they select everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether they select an object with these labels.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.0.iter().all(|one| one.operator.holds(labels.get(&one.key).map(String::as_str), &one.values))
+    }
 }
 
 /// Why a selector is invalid, in Kubernetes' words.
@@ -90,7 +188,7 @@ impl LabelSelector {
     }
 
     /// Whether labels agree with a selector that is valid; an unknown operator agrees with nothing.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &Labels) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|requirement| requirement.matches(labels))
     }
@@ -107,16 +205,8 @@ impl SelectorRequirement {
         }
     }
 
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
-        let listed = value.is_some_and(|value| self.values.contains(value));
-        match self.operator() {
-            Ok(SelectorOperator::In) => listed,
-            Ok(SelectorOperator::NotIn) => !listed,
-            Ok(SelectorOperator::Exists) => value.is_some(),
-            Ok(SelectorOperator::DoesNotExist) => value.is_none(),
-            Err(_) => false,
-        }
+    fn matches(&self, labels: &Labels) -> bool {
+        self.operator().is_ok_and(|operator| operator.holds(labels.get(&self.key).map(String::as_str), &self.values))
     }
 }
 
@@ -225,7 +315,24 @@ mod tests {
             let selector = selector(json.clone());
             selector.validate().unwrap();
             assert_eq!([&production, &testing, &bare].map(|labels| selector.matches(labels)), expected, "{json}");
+            let read = Requirements::of_selector(&json);
+            assert_eq!([&production, &testing, &bare].map(|labels| read.matches(labels)), expected, "{json}, read once");
+            assert_eq!(read.is_empty(), selector.is_empty());
         }
+    }
+
+    /// KAPI-REST-02: numbers are compared as such, and what was never checked agrees with nothing.
+    #[test]
+    fn numbers_and_unknown_operators() {
+        let compare = |operator, label: &str, value: &str| {
+            let requirement = Requirement { key: "n".to_owned(), operator, values: vec![value.to_owned()] };
+            Requirements::new(vec![requirement]).matches(&labels(&[("n", label)]))
+        };
+        assert!(compare(SelectorOperator::GreaterThan, "10", "9") && !compare(SelectorOperator::GreaterThan, "9", "9"));
+        assert!(compare(SelectorOperator::LessThan, "-1", "0") && !compare(SelectorOperator::LessThan, "x", "0"));
+        let unknown = serde_json::json!({"matchExpressions": [{"key": "n", "operator": "Like", "values": ["1"]}]});
+        assert!(!Requirements::of_selector(&unknown).matches(&labels(&[("n", "1")])));
+        assert!(!Requirements::of_selector(&unknown).matches(&Labels::new()));
     }
 
     /// OLM1-SEL-02: selectors that are invalid, and why.

@@ -3,7 +3,8 @@
 use http::Method;
 use mainstay_apiserver::fuzz::options;
 use mainstay_apiserver::request::{Query, RequestInfo, percent_decode};
-use mainstay_apiserver::selector::{FieldSelector, LabelSelector, labels_of};
+use mainstay_apiserver::selector::{FieldSelector, parse_labels};
+use mainstay_objects::labels_of;
 use serde_json::json;
 
 /// A selector that asks for a label's exact value chooses what has it; one that is empty chooses everything.
@@ -11,7 +12,7 @@ pub fn selectors(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let none = labels_of(&json!({}));
     let some = labels_of(&json!({"metadata": {"labels": {"app": "web", "tier": "front", "n": "3"}}}));
-    if let Ok(selector) = LabelSelector::parse(text) {
+    if let Ok(selector) = parse_labels(text) {
         assert!(!selector.is_empty() || selector.matches(&none) && selector.matches(&some), "{text:?}");
         // A selector never says two things about the same labels.
         assert_eq!(selector.matches(&some), selector.matches(&some));

@@ -11,7 +11,7 @@ use super::policy::Policy;
 use crate::admission::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 
-/// Refuses roles and bindings beyond the writer's own rights (KAPI-AUTHZ-01). Push it behind every step that changes objects.
+/// Refuses roles and bindings beyond the writer's own permissions (KAPI-AUTHZ-01). Push it behind every step that changes objects.
 #[derive(Debug)]
 pub struct Escalation(pub Arc<Policy>);
 
@@ -23,10 +23,10 @@ impl AdmissionStep for Escalation {
         if request.operation == Operation::Delete || !request.subresource.is_empty() || *facts.group != *RBAC_GROUP {
             return Ok(());
         }
-        let (policy, user) = (self.0.snapshot(), &request.context.user);
+        let (policy, user) = (self.0.snapshot(), &request.api_request.user);
         match &*facts.plural {
             resource @ ("roles" | "clusterroles") => {
-                check_role_write(&*policy, user, resource, &request.context.info.name, object, request.old)
+                check_role_write(&*policy, user, resource, &request.api_request.info.name, object, request.old)
             }
             resource @ ("rolebindings" | "clusterrolebindings") => check_binding_write(&*policy, user, resource, object, request.old),
             _ => Ok(()),

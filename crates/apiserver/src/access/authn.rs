@@ -1,4 +1,4 @@
-//! Who asks: a client certificate, a bearer token, or nobody (KAPI-AUTH-01).
+//! Authentication: by a client certificate, by a bearer token, or as anonymous (KAPI-AUTH-01).
 //!
 //! A credential that is shown and does not hold is a 401. It never makes an anonymous request.
 
@@ -19,7 +19,7 @@ use super::tokens::{TokenObjects, Tokens};
 use super::x509::ClientAuthority;
 use crate::error::ApiError;
 
-/// What a request without credentials may ask for.
+/// The paths that a request without credentials may ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AnonymousAccess {
     /// Health and version paths; anything else is a 401.
@@ -29,7 +29,7 @@ pub enum AnonymousAccess {
     Everything,
 }
 
-/// What a request shows of itself.
+/// The credentials of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Credentials<'a> {
     /// The headers.
@@ -99,12 +99,12 @@ impl Authenticator {
         token
     }
 
-    /// What signs and knows ServiceAccount tokens.
+    /// The signer and verifier of ServiceAccount tokens.
     pub fn tokens(&self) -> &Arc<Tokens> {
         &self.tokens
     }
 
-    /// Where live objects are looked up.
+    /// The live objects that tokens are bound to.
     pub fn objects(&self) -> &dyn TokenObjects {
         &*self.objects
     }

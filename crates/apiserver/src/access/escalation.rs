@@ -9,7 +9,7 @@ use crate::error::{ApiError, Result};
 
 /// Checks a write of a Role (`roles`) or ClusterRole (`clusterroles`).
 ///
-/// `name` is that of the request, which a create does not have: a right to `escalate` named roles does not extend to new ones.
+/// `name` is that of the request, which a create does not have: a permission to `escalate` named roles does not extend to new ones.
 pub fn check_role_write<V: RoleView + ?Sized>(
     view: &V,
     user: &UserInfo,
@@ -49,7 +49,7 @@ pub fn check_binding_write<V: RoleView + ?Sized>(
     }
 }
 
-/// Whether an update changes nothing but what the garbage collector needs to change.
+/// Returns whether an update changes nothing but what the garbage collector needs to change.
 fn only_bookkeeping(new: &Value, old: Option<&Value>) -> bool {
     let Some(old) = old else { return false };
     let stripped = |object: &Value| {

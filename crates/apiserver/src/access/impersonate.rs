@@ -14,7 +14,7 @@ use crate::request::percent_decode;
 const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 
-/// Whom the request is to be served as; `None` when it asks for nobody.
+/// The user as whom the request is served; `None` if it asks for no other.
 pub fn impersonate<V: RoleView + ?Sized>(view: &V, requestor: &UserInfo, headers: &HeaderMap) -> Result<Option<UserInfo>> {
     let wanted = Wanted::read(headers);
     if wanted.user.is_empty() {

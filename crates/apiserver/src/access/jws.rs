@@ -1,6 +1,6 @@
 //! Signed tokens in the compact form (RFC 7515), ES256 only: the one algorithm that our own keys use.
 //!
-//! A verifier that knows a single algorithm can not be talked into another by a token's header.
+//! A verifier that knows a single algorithm cannot be talked into another by a token's header.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -78,12 +78,12 @@ impl SigningKey {
     }
 }
 
-/// Whether a bearer token has the shape of a signed one.
+/// Returns whether a bearer token has the shape of a signed one.
 pub(super) fn looks_signed(token: &str) -> bool {
     token.split('.').count() == 3
 }
 
-/// What a token says of its issuer, before anything is verified.
+/// The issuer that a token names, before anything is verified.
 pub(super) fn unverified_issuer(token: &str) -> Option<String> {
     if token.len() > MAX_TOKEN_BYTES {
         return None;

@@ -9,7 +9,7 @@ use ring::digest::{Context, SHA256};
 /// So many credentials are remembered; when there are more, all are forgotten.
 const CAPACITY: usize = 4_096;
 
-/// What verified credentials say, by the digest of their bytes.
+/// Verified credentials, by the digest of their bytes.
 pub(super) struct Known<T>(RwLock<HashMap<[u8; 32], T>>);
 
 impl<T> Default for Known<T> {
@@ -25,7 +25,7 @@ impl<T> std::fmt::Debug for Known<T> {
 }
 
 impl<T: Clone> Known<T> {
-    /// What a credential says: from memory, else from `verify`, whose refusals are not remembered.
+    /// The content of a credential: from memory, else from `verify`, whose refusals are not remembered.
     pub fn or_verify<'a, E>(&self, credential: impl IntoIterator<Item = &'a [u8]>, verify: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let mut context = Context::new(&SHA256);
         for part in credential {

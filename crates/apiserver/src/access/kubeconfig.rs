@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::pki::PkiError;
 
-/// What a kubeconfig holds.
+/// A kubeconfig of one cluster and one user.
 #[derive(Debug, Clone)]
 pub struct Kubeconfig<'a> {
     /// Name of cluster and context.

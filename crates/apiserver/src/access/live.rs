@@ -1,4 +1,4 @@
-//! What authentication and authorization need of the watch cache: accounts and bound objects, roles and bindings.
+//! The watch cache as authentication and authorization use it: accounts and bound objects, roles and bindings.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::policy::Policy;
 use super::tokens::{LiveObject, LivePod, TokenObjects};
-use crate::cache::{Cache, Change, Entry, Scope};
+use crate::cache::{Cache, Change, Scope};
+use crate::entry::Entry;
 
 /// Objects of tokens, as the watch cache shows them.
 pub struct CachedObjects(pub Arc<Cache>);
@@ -81,7 +82,7 @@ impl Policy {
         if let Some(Err(error)) = &applied {
             tracing::error!(%error, "role or binding without effect");
         }
-        // What is gone, or cannot be read, gives no right.
+        // What is gone, or cannot be read, gives no permission.
         if !matches!(applied, Some(Ok(()))) {
             self.delete(kind, entry.namespace(), entry.name());
         }

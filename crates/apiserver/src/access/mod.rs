@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 //!
 //! ```text
 //!   request ── Authenticator (certificate, token, anonymous) ── impersonation ── UserInfo
@@ -17,6 +17,7 @@
 #![allow(clippy::result_large_err, reason = "a refusal is the rare case, and boxing it would burden every caller")]
 
 mod admission;
+mod answers;
 mod authn;
 mod authz;
 mod escalation;

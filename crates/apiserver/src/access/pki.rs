@@ -1,7 +1,7 @@
 //! Certificates and keys of the data directory (KAPI-SRV-01).
 //!
 //! `pki/` holds the CA, what it signed, a second CA for requests that the aggregation layer sends on, and the key of ServiceAccount
-//! tokens. A CA is written once and never again: everything that trusts it would break. What a CA signed is made anew when less than
+//! tokens. A CA is written once and never again: everything that trusts it would break. What a CA signed is made again when less than
 //! [`RENEW_BELOW_DAYS`] remain, when it does not fit its CA, or when it lacks a wanted name.
 
 use std::collections::BTreeSet;
@@ -25,10 +25,10 @@ pub const RENEW_BELOW_DAYS: i64 = 30;
 const CA_DAYS: i64 = 3650;
 const LEAF_DAYS: i64 = 365;
 
-/// The data directory's keys can not be read, made or written.
+/// The data directory's keys cannot be read, made or written.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
-    /// A file can not be read.
+    /// A file cannot be read.
     #[error("can not read {}", path.display())]
     Read {
         /// The file.
@@ -36,7 +36,7 @@ pub enum PkiError {
         /// Why.
         source: std::io::Error,
     },
-    /// A file can not be written.
+    /// A file cannot be written.
     #[error("can not write {}", path.display())]
     Write {
         /// The file.
@@ -57,26 +57,26 @@ pub enum PkiError {
     CaExpired {
         /// The file.
         path: PathBuf,
-        /// When.
+        /// Its end.
         expired: Timestamp,
     },
-    /// A file holds something that can not be used.
+    /// A file holds something that cannot be used.
     #[error("{} can not be used: {detail}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
-    /// A key can not be used.
+    /// A key cannot be used.
     #[error("{what} can not be used: {detail}")]
     Key {
-        /// Which one.
+        /// Its name.
         what: &'static str,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
-    /// A certificate can not be made.
+    /// A certificate cannot be made.
     #[error("can not make the certificate of {subject}")]
     Make {
         /// For whom.
@@ -272,7 +272,7 @@ fn authority(dir: &Path, name: &str, common_name: &str, now: Timestamp) -> Resul
 
 fn leaf(dir: &Path, name: &str, ca: &Pair, subject: &Subject, now: Timestamp) -> Result<Pair, PkiError> {
     let files = Files::new(dir, name);
-    // A leaf is cheap: whatever can not be used is made anew.
+    // A leaf is cheap: whatever cannot be used is made again.
     let (certificate, key) = (read_optional(&files.certificate)?, read_optional(&files.key)?);
     if let (Some(certificate), Some(key)) = (certificate, key)
         && still_good(&certificate, &key, ca, subject, now)
@@ -350,7 +350,7 @@ fn parse_pem(text: &str) -> Result<Pem, String> {
     x509_parser::pem::parse_x509_pem(text.as_bytes()).map(|(_, pem)| pem).map_err(|e| e.to_string())
 }
 
-/// When a PEM certificate ends.
+/// The end of a PEM certificate.
 pub fn expiry(certificate: &str) -> Result<Timestamp, String> {
     let pem = parse_pem(certificate)?;
     let parsed = pem.parse_x509().map_err(|e| e.to_string())?;

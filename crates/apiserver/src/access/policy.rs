@@ -30,7 +30,7 @@ impl Policy {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the request is allowed now.
+    /// The decision about a request, as of now.
     pub fn decide(&self, request: &Attributes) -> Decision {
         authorize(&*self.snapshot(), request)
     }

@@ -1,4 +1,4 @@
-//! Reviews: questions about identity and rights, asked as objects and answered in their `status` (KAPI-AUTH-02, KAPI-AUTHZ-03).
+//! Reviews: questions about identity and permissions, asked as objects and answered in their `status` (KAPI-AUTH-02, KAPI-AUTHZ-03).
 //!
 //! Each function takes the object as it was sent and gives it back with its status; nothing is stored.
 
@@ -13,7 +13,7 @@ use crate::error::{ApiError, Cause, Result};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-/// Which of the access reviews is asked.
+/// The kinds of access reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewScope<'a> {
     /// SubjectAccessReview.
@@ -185,7 +185,7 @@ fn validate(review: &Value, scope: ReviewScope<'_>) -> Result<()> {
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(AUTHORIZATION, "", "", causes)) }
 }
 
-/// What is wrong with a selector of the access that is asked about. RBAC does not look at selectors; other authorizers may.
+/// Problems of a selector of the access that is asked about. RBAC does not look at selectors; other authorizers may.
 fn selector_causes(selector: &Value, path: &str, kind: &str) -> Vec<Cause> {
     let raw = text(selector, "/rawSelector");
     let requirements = selector.get("requirements").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

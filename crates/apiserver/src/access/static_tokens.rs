@@ -8,10 +8,10 @@ use mainstay_rbac::UserInfo;
 /// Most lines of a file that are read.
 const MAX_LINES: usize = 10_000;
 
-/// A token file that can not be used.
+/// A token file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    /// It can not be read.
+    /// It cannot be read.
     #[error("can not read {}", path.display())]
     Read {
         /// The file.
@@ -26,7 +26,7 @@ pub enum TokenFileError {
         path: PathBuf,
         /// The line's number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         detail: &'static str,
     },
 }
@@ -72,7 +72,7 @@ impl StaticTokens {
         self.0.insert(digest(token), user);
     }
 
-    /// Whom a token stands for.
+    /// The user that a token stands for.
     pub fn find(&self, token: &str) -> Option<&UserInfo> {
         self.0.get(&digest(token))
     }

@@ -10,7 +10,7 @@ use super::x509::CREDENTIAL_ID;
 
 /// The issuer of our tokens, and their audience unless another is asked for.
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-/// How long after its deletion began an account or bound object still vouches for tokens.
+/// The time for which an account or bound object vouches for tokens after its deletion began.
 const DELETION_LEEWAY_SECONDS: i64 = 60;
 
 /// An object that a token depends on, as it is now.
@@ -18,7 +18,7 @@ const DELETION_LEEWAY_SECONDS: i64 = 60;
 pub struct LiveObject {
     /// Its uid.
     pub uid: String,
-    /// When its deletion was asked for, where it was.
+    /// The time at which its deletion was asked for, if it was.
     pub deletion_timestamp: Option<Timestamp>,
 }
 
@@ -33,7 +33,7 @@ pub struct LivePod {
     pub node: String,
 }
 
-/// Where live objects are looked up.
+/// Lookup of the live objects that tokens are bound to.
 pub trait TokenObjects: Send + Sync {
     /// A ServiceAccount.
     fn service_account(&self, namespace: &str, name: &str) -> Option<LiveObject>;
@@ -63,7 +63,7 @@ pub struct Claims {
     pub aud: Vec<String>,
     /// End of validity, seconds of the epoch.
     pub exp: i64,
-    /// When it was issued.
+    /// The time at which it was issued.
     pub iat: i64,
     /// The issuer.
     pub iss: String,
@@ -140,7 +140,7 @@ impl Tokens {
         self.key.sign(&claims)
     }
 
-    /// Whether the token says that we issued it; others may be known to another authenticator.
+    /// Returns whether a token says that this server issued it; others may be known to another authenticator.
     pub(super) fn claims_to_be_ours(&self, token: &str) -> bool {
         jws::looks_signed(token) && jws::unverified_issuer(token).as_deref() == Some(self.issuer.as_str())
     }

@@ -25,7 +25,7 @@ pub struct ClientAuthority {
     known: Arc<Known<Certified>>,
 }
 
-/// What a verified chain says, and while it does: seconds of the epoch.
+/// The user of a verified chain, and the seconds of the epoch between which it is valid.
 #[derive(Debug, Clone)]
 struct Certified {
     user: UserInfo,

@@ -1,4 +1,4 @@
-//! What admission notes for auditors. There is no audit log: the notes go to the program's log, target `audit`, with who asked for what.
+//! Notes of admission for auditors. There is no audit log: the notes go to the program's log, target `audit`, with the request.
 //!
 //! A note is a key of the form `DOMAIN/NAME` and a text, and belongs to one request. The first one of a key stays, as in an audit event.
 
@@ -7,8 +7,6 @@ use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
 use mainstay_schema::names::qualified_name;
-
-use super::Request;
 
 /// The notes of one request.
 #[derive(Debug, Default)]
@@ -23,9 +21,9 @@ enum AnnotationError {
     Taken(String),
 }
 
-/// What a note tells.
+/// The kind of a note.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Weight {
+pub(super) enum NoteKind {
     /// That something is to be looked at: logged at `info`.
     Finding,
     /// That something was done, as with every such request: logged at `debug`.
@@ -51,21 +49,18 @@ impl Annotations {
             Entry::Occupied(known) => Err(AnnotationError::Taken(known.get().clone())),
         }
     }
-}
 
-impl Request<'_> {
-    /// Leaves a note for auditors. One that can not be taken is warned of, and changes nothing for the request.
-    pub(super) fn annotate(&self, weight: Weight, key: &str, value: &str) {
-        match self.annotations.add(key, value) {
+    /// Takes a note and logs it. One that cannot be taken is warned of.
+    pub(super) fn annotate(&self, kind: NoteKind, key: &str, value: &str, subject: &Subject<'_>) {
+        match self.add(key, value) {
             Ok(false) => {}
             Ok(true) => {
-                let (user, verb, name) = (self.context.user.name.as_str(), self.context.info.verb.as_str(), self.name.as_str());
-                let (namespace, resource) = (self.namespace.as_str(), self.served.facts.plural.as_str());
-                match weight {
-                    Weight::Finding => {
+                let Subject { user, verb, resource, namespace, name } = *subject;
+                match kind {
+                    NoteKind::Finding => {
                         tracing::info!(target: "audit", user, verb, resource, namespace, name, annotation = key, value, "admission");
                     }
-                    Weight::Routine => {
+                    NoteKind::Routine => {
                         tracing::debug!(target: "audit", user, verb, resource, namespace, name, annotation = key, value, "admission");
                     }
                 }
@@ -73,6 +68,16 @@ impl Request<'_> {
             Err(error) => tracing::warn!(target: "audit", annotation = key, value, %error, "an audit annotation was not taken"),
         }
     }
+}
+
+/// The write that a note is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) user: &'a str,
+    pub(super) verb: &'a str,
+    pub(super) resource: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer as _;
 
-use super::{AdmissionStep, Operation, Request};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 use crate::request::RequestInfo;
 
@@ -21,8 +21,8 @@ fn signer(request: &Value) -> &str {
     request.pointer("/spec/signerName").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the user may do this for a signer, by its name or by its domain.
-async fn may(request: &Request<'_>, verb: &str, signer: &str) -> bool {
+/// Returns whether the user may do this for a signer, by its name or by its domain.
+fn may(request: &Request<'_>, verb: &str, signer: &str) -> bool {
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     for name in [signer, domain.as_str()] {
         let question = RequestInfo {
@@ -34,7 +34,7 @@ async fn may(request: &Request<'_>, verb: &str, signer: &str) -> bool {
             name: name.to_owned(),
             ..RequestInfo::default()
         };
-        if request.context.api.access.authorize(&request.context.user, &question).await.is_ok() {
+        if request.lookup.decide(&request.api_request.user, &question).allowed {
             return true;
         }
     }
@@ -54,7 +54,7 @@ impl AdmissionStep for CertificateApproval {
         let Some(old) = request.old.filter(|_| is_update_of(request, "approval")) else { return Ok(()) };
         // The signer as it was: an approval cannot change it.
         let signer = signer(old);
-        if may(request, "approve", signer).await {
+        if may(request, "approve", signer) {
             return Ok(());
         }
         Err(request.forbidden(format!("user not permitted to approve requests with signerName {signer:?}")))
@@ -70,7 +70,7 @@ impl AdmissionStep for CertificateSigning {
         let (Some(new), Some(old)) = (object, request.old.filter(|_| is_update_of(request, "status"))) else { return Ok(()) };
         let same = |field: &str| new.pointer(field).unwrap_or(&Value::Null) == old.pointer(field).unwrap_or(&Value::Null);
         let signer = signer(old);
-        if same("/status/certificate") && same("/status/conditions") || may(request, "sign", signer).await {
+        if same("/status/certificate") && same("/status/conditions") || may(request, "sign", signer) {
             return Ok(());
         }
         Err(request.forbidden(format!("user not permitted to sign requests with signerName {signer:?}")))

@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::cache::{Cache, Entry, Scope};
+use super::lookup::Lookup;
+use crate::entry::Entry;
 
 /// Objects with what they compile to.
 type All<T> = Arc<[(Arc<Entry>, Arc<T>)]>;
@@ -25,8 +26,8 @@ impl<T> Compiled<T> {
     }
 
     /// All of them, in the order of their names.
-    pub(super) fn all(&self, cache: &Cache) -> All<T> {
-        let entries = cache.resource(self.resource).list(&Scope::default());
+    pub(super) fn all(&self, lookup: &dyn Lookup) -> All<T> {
+        let entries = lookup.list(self.resource, "");
         let known = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
         let same = |(entry, _): &(Arc<Entry>, Arc<T>), other: &Arc<Entry>| Arc::ptr_eq(entry, other);
         if known.len() == entries.len() && known.iter().zip(&entries).all(|(known, entry)| same(known, entry)) {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{AdmissionStep, Request};
+use super::step::{AdmissionStep, Request};
 use crate::error::Result;
 use crate::object::meta;
 

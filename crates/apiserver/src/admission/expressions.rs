@@ -10,13 +10,13 @@ use mainstay_cel::{
 use mainstay_rbac::UserInfo;
 use serde_json::Value;
 
+use super::lookup::Lookup;
 use super::matching::namespace_of;
 use super::review::{View, admission_request};
-use super::{Request, review};
-use crate::access_seam::Access;
+use super::step::Request;
 use crate::request::RequestInfo;
 
-/// What is said when the budget of an object is spent.
+/// The message when the budget of an object is spent.
 const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// An expression of a configuration, compiled.
@@ -88,11 +88,11 @@ impl Bindings {
     }
 }
 
-/// What every expression about a request sees.
+/// The variables of every expression about a request.
 pub(super) fn activation(request: &Request<'_>, view: &View<'_>, namespace: Option<&Value>) -> Activation {
     let shown = |object: Option<&Value>| object.map_or(Cel::Null, Cel::from_json);
     let authorizer: Arc<dyn Authorizer> =
-        Arc::new(RequestAuthorizer { access: request.context.api.access.clone(), user: request.context.user.clone() });
+        Arc::new(RequestAuthorizer { lookup: request.lookup.clone(), user: request.api_request.user.clone() });
     Activation::new()
         .with("object", shown(view.object.as_deref()))
         .with("oldObject", shown(view.old.as_deref()))
@@ -115,9 +115,9 @@ fn request_resource(request: &Request<'_>) -> AccessCheck {
     }
 }
 
-/// The rights of the request's user, or of a ServiceAccount.
+/// The permissions of the request's user, or of a ServiceAccount.
 struct RequestAuthorizer {
-    access: Arc<dyn Access>,
+    lookup: Arc<dyn Lookup>,
     user: Arc<UserInfo>,
 }
 
@@ -144,12 +144,12 @@ impl Authorizer for RequestAuthorizer {
                 name.clone_into(&mut info.name);
             }
         }
-        let decision = self.access.decide(account.as_ref().unwrap_or(&self.user), &info);
+        let decision = self.lookup.decide(account.as_ref().unwrap_or(&self.user), &info);
         AccessDecision { allowed: decision.allowed, reason: decision.reason, error: None }
     }
 }
 
-/// Whether a request is meant, by conditions that all must hold.
+/// Conditions that all must hold for a request to be meant.
 pub(super) struct MatchConditions {
     conditions: Vec<Expression>,
     /// `failurePolicy: Ignore`: conditions that fail mean no match.
@@ -208,6 +208,6 @@ pub(super) fn namespace_object(mut namespace: Value) -> Value {
 }
 
 /// The conditions of a webhook, for one request.
-pub(super) fn of_webhook(request: &Request<'_>, view: &review::View<'_>) -> Bindings {
+pub(super) fn of_webhook(request: &Request<'_>, view: &View<'_>) -> Bindings {
     Bindings::plain(activation(request, view, None))
 }

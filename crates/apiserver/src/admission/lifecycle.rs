@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{AdmissionStep, Operation, Request};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::{ApiError, Cause, Result};
 use crate::object::meta;
 
@@ -37,14 +37,14 @@ async fn check(request: &Request<'_>) -> Result<()> {
     if facts.plural == "localsubjectaccessreviews" {
         return Ok(());
     }
-    let api = &request.context.api;
-    let namespaces = api.built_in("", "namespaces")?;
-    let namespace = match api.cached(&namespaces, "", &request.namespace) {
+    let lookup = request.lookup;
+    let namespaces = lookup.built_in("", "namespaces")?;
+    let namespace = match lookup.cached(&namespaces, "", &request.namespace) {
         // What is there may be changed until it has gone.
         Some(_) if request.operation == Operation::Update => return Ok(()),
         Some(entry) => entry.value(),
         // The cache may lag behind a namespace that was made a moment ago.
-        None => match api.load(&namespaces, "", &request.namespace).await? {
+        None => match lookup.load(&namespaces, "", &request.namespace).await? {
             Some(loaded) => loaded.value,
             None => return Err(ApiError::not_found("", "namespaces", &request.namespace)),
         },

@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use mainstay_kinds::limit_range;
 use serde_json::Value;
 
-use super::{AdmissionStep, Operation, Request};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 use crate::object::meta;
 
 /// The step.
 pub struct LimitRanger;
 
-/// Whether the plugin looks at a write: what a pod asks for changes by a resize alone.
+/// Returns whether the plugin looks at a write: what a pod asks for changes by a resize alone.
 fn concerns(request: &Request<'_>) -> bool {
     let resize = request.operation == Operation::Update && request.subresource == "resize" && request.served.is("", "pods");
     let deleting = request.old.is_some_and(|old| !meta(old, "deletionTimestamp").is_empty());

@@ -1,24 +1,24 @@
-//! Which requests a webhook, a policy or a binding is about: rules, scopes, selectors, and other versions of the same resource
+//! Matching of requests by webhooks, policies and bindings: rules, scopes, selectors, and other versions of the same resource
 //! (`matchPolicy: Equivalent`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use mainstay_objects::{Requirements, labels_of};
 use serde_json::Value;
 
-use super::{Operation, Request};
+use super::step::{Operation, Request};
 use crate::error::{ApiError, Result};
-use crate::selector::{LabelSelector, labels_of};
 use crate::served::Served;
 
-/// What requests must be like.
+/// The criteria that requests must meet.
 pub(super) struct Matching {
     /// `None` where no rules mean every request.
     rules: Option<Vec<Rule>>,
     excluded: Vec<Rule>,
-    namespaces: LabelSelector,
-    objects: LabelSelector,
-    /// Whether a rule for another version of the resource is a rule for this one, too.
+    namespaces: Requirements,
+    objects: Requirements,
+    /// Set if a rule for another version of the resource is a rule for this one, too.
     equivalent: bool,
 }
 
@@ -58,7 +58,7 @@ fn rules(holder: &Value, field: &str) -> Vec<Rule> {
     holder.get(field).and_then(Value::as_array).into_iter().flatten().map(read).collect()
 }
 
-/// Whether a resource is the namespaces themselves, which lie in no namespace but carry one's name.
+/// Returns whether a resource is the namespaces themselves, which lie in no namespace but carry one's name.
 fn is_namespaces(served: &Served) -> bool {
     served.is("", "namespaces")
 }
@@ -68,7 +68,7 @@ pub(super) fn namespace_of<'a>(request: &'a Request<'_>) -> &'a str {
     if is_namespaces(request.served) { &request.name } else { &request.namespace }
 }
 
-/// What admission calls an operation.
+/// The name of an operation in admission.
 pub(super) fn operation_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -77,7 +77,7 @@ pub(super) fn operation_name(operation: Operation) -> &'static str {
     }
 }
 
-/// What webhooks and policies never see. Configurations of admission are not admitted by what they configure: a mistake could not be
+/// Returns whether webhooks and policies never see a request. Configurations of admission are not admitted by what they configure: a mistake could not be
 /// undone. And that a pod is bound is told as the creation of a Binding, not as the update of the pod that follows.
 pub(super) fn is_exempt(request: &Request<'_>) -> bool {
     let follows_binding = request.operation == Operation::Update && request.subresource == "binding";
@@ -97,7 +97,7 @@ impl Matching {
     }
 
     fn of_selectors(holder: &Value) -> Self {
-        let selector = |field: &str| holder.get(field).map(LabelSelector::from_object).unwrap_or_default();
+        let selector = |field: &str| holder.get(field).map(Requirements::of_selector).unwrap_or_default();
         Self {
             rules: None,
             excluded: rules(holder, "excludeResourceRules"),
@@ -159,7 +159,7 @@ impl Matching {
 /// Other versions of the request's resource that have the same subresource.
 fn equivalents(request: &Request<'_>) -> Vec<Arc<Served>> {
     let own = request.served;
-    let snapshot = request.context.api.served();
+    let snapshot = request.lookup.served();
     let has = |other: &Served| request.subresource.is_empty() || other.subresource(request.subresource).is_some();
     let mut others: Vec<Arc<Served>> = snapshot
         .all()

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use mainstay_kinds::Gvk;
 use serde_json::Value;
 
-use super::{AdmissionStep, Operation, Request};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 use crate::request::RequestInfo;
 
@@ -45,18 +45,18 @@ impl AdmissionStep for OwnerReferencesPermissionEnforcement {
                 name: request.name.clone(),
                 ..RequestInfo::default()
             };
-            if !may(request, delete).await {
+            if !may(request, delete) {
                 return Err(request.forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"));
             }
         }
         let blocked = newly_blocked(new, old);
-        if blocked.is_empty() || may(request, finalizers("*", "*", "*", "*")).await {
+        if blocked.is_empty() || may(request, finalizers("*", "*", "*", "*")) {
             return Ok(());
         }
         for owner in blocked {
             let text = |field: &str| owner[field].as_str().unwrap_or_default();
             let gvk = Gvk::of(text("apiVersion"), text("kind"));
-            let snapshot = request.context.api.served();
+            let snapshot = request.lookup.served();
             let Some(resource) = snapshot.of_kind(&gvk) else {
                 let (version, kind) = (text("apiVersion"), text("kind"));
                 return Err(request.forbidden(format!(
@@ -68,7 +68,7 @@ impl AdmissionStep for OwnerReferencesPermissionEnforcement {
             if of.namespaced {
                 update.namespace.clone_from(&request.namespace);
             }
-            if !may(request, update).await {
+            if !may(request, update) {
                 let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
                 return Err(request.forbidden(why));
             }
@@ -89,9 +89,9 @@ fn finalizers(group: &str, version: &str, resource: &str, name: &str) -> Request
     }
 }
 
-async fn may(request: &Request<'_>, question: RequestInfo) -> bool {
+fn may(request: &Request<'_>, question: RequestInfo) -> bool {
     let question = RequestInfo { is_resource: true, ..question };
-    request.context.api.access.authorize(&request.context.user, &question).await.is_ok()
+    request.lookup.decide(&request.api_request.user, &question).allowed
 }
 
 #[cfg(test)]

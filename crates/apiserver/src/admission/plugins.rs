@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// How a plugin is there.
+/// The presence of a plugin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// On unless it is disabled.
@@ -111,7 +111,7 @@ impl Plugins {
         Ok(chosen)
     }
 
-    /// Whether a plugin is on.
+    /// Returns whether a plugin is on.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains(name)
     }
@@ -122,7 +122,7 @@ impl Plugins {
     }
 }
 
-/// Where a plugin stands among all steps; those of an unknown name stand before all that others configure.
+/// The place of a plugin among all steps; those of an unknown name stand before all that others configure.
 pub(super) fn place(name: &str) -> usize {
     let at = |name: &str| ORDER.iter().position(|(known, _)| *known == name);
     // Odd places are left for steps that are no plugins.

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use mainstay_kinds::pod_security::{Level, Policy, evaluate, is_significant_update, namespace_warnings, template};
 use serde_json::Value;
 
-use super::audit::Weight;
-use super::{AdmissionStep, Operation, Request};
+use super::audit::NoteKind;
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::{ApiError, Result};
 
 /// The step.
@@ -36,7 +36,7 @@ impl AdmissionStep for PodSecurity {
     }
 }
 
-/// What the namespace asks for; labels that cannot be read were refused when they were written.
+/// The policy of the namespace; labels that cannot be read were refused when they were written.
 async fn policy(request: &Request<'_>) -> Result<Policy> {
     let namespace = request.find("", "namespaces", "", &request.namespace).await?;
     Ok(Policy::of(&namespace.unwrap_or_default()).0)
@@ -47,7 +47,7 @@ async fn pod(request: &Request<'_>, pod: &Value) -> Result<()> {
         return Ok(());
     }
     let policy = policy(request).await?;
-    request.annotate(Weight::Routine, "pod-security.kubernetes.io/enforce-policy", &policy.enforce.to_string());
+    request.annotate(NoteKind::Routine, "pod-security.kubernetes.io/enforce-policy", &policy.enforce.to_string());
     audit(request, &policy, pod);
     let violations = evaluate(policy.enforce, pod);
     if !violations.is_empty() {
@@ -62,7 +62,7 @@ fn audit(request: &Request<'_>, policy: &Policy, pod: &Value) {
         let violations = evaluate(policy.audit, pod);
         if !violations.is_empty() {
             let words = format!("would violate PodSecurity \"{}\": {violations}", policy.audit);
-            request.annotate(Weight::Finding, "pod-security.kubernetes.io/audit-violations", &words);
+            request.annotate(NoteKind::Finding, "pod-security.kubernetes.io/audit-violations", &words);
         }
     }
 }
@@ -71,7 +71,7 @@ fn warn(request: &Request<'_>, policy: &Policy, pod: &Value) {
     if policy.warn.level != Level::Privileged {
         let violations = evaluate(policy.warn, pod);
         if !violations.is_empty() {
-            request.context.warn(format!("would violate PodSecurity \"{}\": {violations}", policy.warn));
+            request.api_request.warn(format!("would violate PodSecurity \"{}\": {violations}", policy.warn));
         }
     }
 }
@@ -86,7 +86,7 @@ fn namespace(request: &Request<'_>, new: &Value) -> Result<()> {
     if request.operation == Operation::Update && policy != before {
         let pods = request.list("", "pods", &request.name)?;
         for warning in namespace_warnings(&request.name, &policy, &before, || pods) {
-            request.context.warn(warning);
+            request.api_request.warn(warning);
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{AdmissionStep, Operation, Request};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 use crate::object::meta;
 
@@ -77,7 +77,7 @@ fn default_class(request: &Request<'_>) -> Result<Option<Value>> {
     Ok(defaults.min_by_key(|class| class["value"].as_i64()))
 }
 
-/// What an update of a pod leaves out stays as it was.
+/// Keeps the fields that an update of a pod leaves out.
 fn keep(old: Option<&Value>, object: &mut Value) {
     for field in ["priority", "preemptionPolicy"] {
         let before = old.and_then(|old| old.pointer("/spec")).and_then(|spec| spec.get(field)).cloned();

@@ -12,33 +12,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use mainstay_kinds::quota::{self, Charge, Evaluator, Quota, Write};
-use mainstay_store::Expect;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::{AdmissionStep, Operation, Request};
-use crate::api::{Api, Loaded};
-use crate::cache::Scope;
+use super::lookup::Lookup;
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::{ApiError, Result};
 use crate::fields;
 use crate::served::Served;
+use crate::stored::Loaded;
 
-/// How often a charge is tried anew when somebody else has written the quota.
+/// The most attempts of a charge, if another writer changes the quota each time.
 const ATTEMPTS: usize = 10;
-
-/// What quotas were charged for a write.
-#[derive(Default)]
-pub struct Charges(Mutex<Vec<Charge>>);
-
-impl Charges {
-    fn take(&self) -> Vec<Charge> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn keep(&self, charges: Vec<Charge>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(charges);
-    }
-}
 
 /// The step.
 #[derive(Default)]
@@ -66,7 +51,7 @@ struct Waiting {
     dry_run: bool,
     now: Timestamp,
     answer: oneshot::Sender<Result<Vec<Charge>, Refusal>>,
-    /// What was charged already, while other quotas had to be tried anew.
+    /// Charges that are made already, while other quotas have to be tried again.
     charged: Vec<Charge>,
 }
 
@@ -105,7 +90,7 @@ impl AdmissionStep for ResourceQuota {
             answer,
             charged: Vec::new(),
         };
-        self.enqueue(request.context.api.clone(), &request.namespace, waiting);
+        self.enqueue(request.lookup.clone(), &request.namespace, waiting);
         match answered.await {
             Ok(Ok(charges)) => {
                 request.charges.keep(charges);
@@ -123,7 +108,7 @@ impl AdmissionStep for ResourceQuota {
             let queue = self.queue(&request.namespace);
             {
                 let _turn = queue.turn.lock().await;
-                release(&request.context.api, &request.namespace, &charges).await;
+                release(&**request.lookup, &request.namespace, &charges).await;
             }
             leave(&self.queues, &request.namespace, &queue);
         }
@@ -131,7 +116,7 @@ impl AdmissionStep for ResourceQuota {
 }
 
 impl ResourceQuota {
-    /// Whether any quota of the namespace measures such objects.
+    /// Returns whether any quota of the namespace measures such objects.
     fn measured(request: &Request<'_>, evaluator: &Evaluator) -> Result<bool> {
         let quotas = request.list("", "resourcequotas", &request.namespace)?;
         Ok(quotas.iter().map(Quota::enforced).any(|quota| quota.hard.names().any(|name| evaluator.measures(name))))
@@ -141,9 +126,9 @@ impl ResourceQuota {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).entry(namespace.to_owned()).or_default().clone()
     }
 
-    /// Lets a write wait, and sees to it that its turn comes. Turns are tasks of their own: a client that goes away ends no turn
+    /// Lets a write wait, and sees to it that its turn comes. Processor are tasks of their own: a client that goes away ends no turn
     /// half-way.
-    fn enqueue(&self, api: Arc<Api>, namespace: &str, waiting: Waiting) {
+    fn enqueue(&self, lookup: Arc<dyn Lookup>, namespace: &str, waiting: Waiting) {
         let queue = self.queue(namespace);
         queue.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
         let (queues, namespace) = (self.queues.clone(), namespace.to_owned());
@@ -152,7 +137,7 @@ impl ResourceQuota {
                 let _turn = queue.turn.lock().await;
                 let batch = std::mem::take(&mut *queue.waiting.lock().unwrap_or_else(PoisonError::into_inner));
                 if !batch.is_empty() {
-                    charge(&api, &namespace, batch).await;
+                    charge(&*lookup, &namespace, batch).await;
                 }
             }
             leave(&queues, &namespace, &queue);
@@ -169,14 +154,13 @@ fn leave(queues: &Mutex<Queues>, namespace: &str, queue: &Arc<Queue>) {
 }
 
 /// The quotas of a namespace as the store has them, so that only others than this process can come in between.
-async fn load(api: &Api, served: &Arc<Served>, namespace: &str, only: Option<&[String]>) -> Result<Vec<(Loaded, Quota)>> {
-    let scope = Scope { namespace: namespace.to_owned(), name: String::new() };
+async fn load(lookup: &dyn Lookup, served: &Arc<Served>, namespace: &str, only: Option<&[String]>) -> Result<Vec<(Loaded, Quota)>> {
     let mut quotas = Vec::new();
-    for entry in api.cache.resource(&served.storage).list(&scope) {
+    for entry in lookup.list(&served.storage, namespace) {
         if only.is_some_and(|only| !only.iter().any(|name| name == entry.name())) {
             continue;
         }
-        if let Some(loaded) = api.load(served, namespace, entry.name()).await? {
+        if let Some(loaded) = lookup.load(served, namespace, entry.name()).await? {
             let quota = Quota::enforced(&loaded.value);
             quotas.push((loaded, quota));
         }
@@ -185,28 +169,28 @@ async fn load(api: &Api, served: &Arc<Served>, namespace: &str, only: Option<&[S
 }
 
 /// Charges all that wait, and answers each.
-async fn charge(api: &Api, namespace: &str, batch: Vec<Waiting>) {
+async fn charge(lookup: &dyn Lookup, namespace: &str, batch: Vec<Waiting>) {
     let mut batch = batch;
     let mut only: Option<Vec<String>> = None;
     for attempt in 1..=ATTEMPTS {
-        match round(api, namespace, batch, only.as_deref()).await {
+        match round(lookup, namespace, batch, only.as_deref()).await {
             Ok(Round::Done) => return,
             Ok(Round::Again { batch: rest, failed, error }) if attempt == ATTEMPTS => {
                 tracing::warn!(namespace, quotas = ?failed, "quotas are written by others all the time");
-                return refuse(api, namespace, rest, &error).await;
+                return refuse(lookup, namespace, rest, &error).await;
             }
             Ok(Round::Again { batch: rest, failed, .. }) => {
                 batch = rest;
                 only = Some(failed);
             }
-            Err((rest, error)) => return refuse(api, namespace, rest, &error).await,
+            Err((rest, error)) => return refuse(lookup, namespace, rest, &error).await,
         }
     }
 }
 
-async fn refuse(api: &Api, namespace: &str, batch: Vec<Waiting>, error: &ApiError) {
+async fn refuse(lookup: &dyn Lookup, namespace: &str, batch: Vec<Waiting>, error: &ApiError) {
     for mut waiting in batch {
-        release(api, namespace, &std::mem::take(&mut waiting.charged)).await;
+        release(lookup, namespace, &std::mem::take(&mut waiting.charged)).await;
         // Whoever has gone away needs no answer.
         let _ = waiting.answer.send(Err(Refusal::Failed(error.clone())));
     }
@@ -220,9 +204,14 @@ enum Round {
 }
 
 /// One look at the quotas: everybody who does not fit is refused, the others are charged together, one write a quota.
-async fn round(api: &Api, namespace: &str, batch: Vec<Waiting>, only: Option<&[String]>) -> Result<Round, (Vec<Waiting>, ApiError)> {
-    let loaded = match api.built_in("", "resourcequotas") {
-        Ok(served) => load(api, &served, namespace, only).await.map(|quotas| (served, quotas)),
+async fn round(
+    lookup: &dyn Lookup,
+    namespace: &str,
+    batch: Vec<Waiting>,
+    only: Option<&[String]>,
+) -> Result<Round, (Vec<Waiting>, ApiError)> {
+    let loaded = match lookup.built_in("", "resourcequotas") {
+        Ok(served) => load(lookup, &served, namespace, only).await.map(|quotas| (served, quotas)),
         Err(error) => Err(error),
     };
     let (served, quotas) = match loaded {
@@ -243,10 +232,10 @@ async fn round(api: &Api, namespace: &str, batch: Vec<Waiting>, only: Option<&[S
         let mut trial = running.clone();
         match quota::charge(&mut trial, &waiting.evaluator, &write) {
             Err(why) => {
-                release(api, namespace, &std::mem::take(&mut waiting.charged)).await;
+                release(lookup, namespace, &std::mem::take(&mut waiting.charged)).await;
                 let _ = waiting.answer.send(Err(Refusal::Forbidden(why)));
             }
-            Ok(charges) if waiting.dry_run || charges.is_empty() => answer(api, namespace, waiting).await,
+            Ok(charges) if waiting.dry_run || charges.is_empty() => answer(lookup, namespace, waiting).await,
             Ok(charges) => {
                 running = trial;
                 pending.push((waiting, charges));
@@ -258,7 +247,7 @@ async fn round(api: &Api, namespace: &str, batch: Vec<Waiting>, only: Option<&[S
         if quota.used == before.used {
             continue;
         }
-        if let Err(error) = write(api, &served, loaded, quota).await {
+        if let Err(error) = write(lookup, &served, loaded, quota).await {
             failed.push(quota.name.clone());
             last = Some(error);
         }
@@ -268,7 +257,7 @@ async fn round(api: &Api, namespace: &str, batch: Vec<Waiting>, only: Option<&[S
         let (missed, taken): (Vec<Charge>, Vec<Charge>) = charges.into_iter().partition(|charge| failed.contains(&charge.quota));
         waiting.charged.extend(taken);
         if missed.is_empty() {
-            answer(api, namespace, waiting).await;
+            answer(lookup, namespace, waiting).await;
         } else {
             rest.push(waiting);
         }
@@ -283,26 +272,26 @@ async fn round(api: &Api, namespace: &str, batch: Vec<Waiting>, only: Option<&[S
 }
 
 /// Lets a write in. Where nobody waits for that any more, nothing is kept.
-async fn answer(api: &Api, namespace: &str, waiting: Waiting) {
+async fn answer(lookup: &dyn Lookup, namespace: &str, waiting: Waiting) {
     let Waiting { answer, charged, .. } = waiting;
     if let Err(Ok(charges)) = answer.send(Ok(charged)) {
-        release(api, namespace, &charges).await;
+        release(lookup, namespace, &charges).await;
     }
 }
 
-async fn write(api: &Api, served: &Arc<Served>, stored: &Loaded, quota: &Quota) -> Result<()> {
+async fn write(lookup: &dyn Lookup, served: &Arc<Served>, stored: &Loaded, quota: &Quota) -> Result<()> {
     let mut new = stored.value.clone();
     new["status"]["used"] = quota.used.to_value();
     fields::by_server(served, &stored.value, &mut new, Some("status"));
-    api.save(served, &mut new, Expect::Revision(stored.revision)).await.map(|_| ())
+    lookup.save_status(served, &mut new, stored.revision).await
 }
 
 /// Gives back what was charged. What cannot be given back now is found by the quota controller.
-async fn release(api: &Api, namespace: &str, charges: &[Charge]) {
+async fn release(lookup: &dyn Lookup, namespace: &str, charges: &[Charge]) {
     for charge in charges {
         let mut outcome = Ok(());
         for _ in 0..ATTEMPTS {
-            outcome = release_one(api, namespace, charge).await;
+            outcome = release_one(lookup, namespace, charge).await;
             if !outcome.as_ref().is_err_and(|error| error.reason == "Conflict") {
                 break;
             }
@@ -313,13 +302,13 @@ async fn release(api: &Api, namespace: &str, charges: &[Charge]) {
     }
 }
 
-async fn release_one(api: &Api, namespace: &str, charge: &Charge) -> Result<()> {
-    let served = api.built_in("", "resourcequotas")?;
-    let Some(stored) = api.load(&served, namespace, &charge.quota).await? else { return Ok(()) };
+async fn release_one(lookup: &dyn Lookup, namespace: &str, charge: &Charge) -> Result<()> {
+    let served = lookup.built_in("", "resourcequotas")?;
+    let Some(stored) = lookup.load(&served, namespace, &charge.quota).await? else { return Ok(()) };
     let mut quota = Quota::enforced(&stored.value);
     let used = &quota.used;
     // A name that the quota has no more is not given back to it.
     let given_back = charge.amounts.only(|name| used.get(name).is_some());
     quota.used.subtract(&given_back);
-    write(api, &served, &stored, &quota).await
+    write(lookup, &served, &stored, &quota).await
 }

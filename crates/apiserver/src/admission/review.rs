@@ -7,13 +7,13 @@ use mainstay_rbac::UserInfo;
 use serde_json::{Map, Value, json};
 
 use super::matching::{in_version, namespace_of, operation_name};
-use super::{Operation, Request};
+use super::step::{Operation, Request};
 use crate::error::Result;
-use crate::options::Propagation;
-use crate::rest::scale;
+use crate::request::options::Propagation;
+use crate::scale;
 use crate::served::Served;
 
-/// What a webhook or a policy sees of a request.
+/// The view of a webhook or a policy on a request.
 pub(super) struct View<'a> {
     /// The resource that it asked for: the request's own, or another version of it.
     pub(super) served: Arc<Served>,
@@ -40,12 +40,12 @@ async fn shown<'a>(request: &Request<'_>, served: &Served, object: Option<&'a Va
     }
 }
 
-/// Whether what is written has the kind of the resource, which is not so below some subresources.
+/// Returns whether what is written has the kind of the resource, which is not so below some subresources.
 pub(super) fn is_own_kind(request: &Request<'_>) -> bool {
     request.served.subresource(request.subresource).is_none_or(|sub| sub.kind == request.served.facts.kind)
 }
 
-/// Whether the request writes replicas through a Scale.
+/// Returns whether the request writes replicas through a Scale.
 pub(super) fn is_scale(request: &Request<'_>) -> bool {
     request.subresource == "scale"
 }
@@ -83,7 +83,7 @@ fn user(user: &UserInfo) -> Value {
 
 /// The options object of the request.
 fn options(request: &Request<'_>) -> Value {
-    let query = &request.context.query;
+    let query = &request.api_request.query;
     let mut out = Map::new();
     let kind = match request.operation {
         Operation::Create => "CreateOptions",
@@ -147,7 +147,7 @@ pub(super) fn admission_request(request: &Request<'_>, served: &Served, uid: &st
         }
     }
     out.insert("operation".into(), operation_name(request.operation).into());
-    out.insert("userInfo".into(), user(&request.context.user));
+    out.insert("userInfo".into(), user(&request.api_request.user));
     out.insert("dryRun".into(), request.dry_run.into());
     out.insert("options".into(), options(request));
     Value::Object(out)

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use mainstay_kinds::resource_list::ResourceList;
 use serde_json::{Map, Value};
 
-use super::{AdmissionStep, Request};
+use super::step::{AdmissionStep, Request};
 use crate::error::Result;
 
 /// The step.
@@ -90,7 +90,7 @@ fn tolerate(pod: &mut Value, scheduling: &Value) {
     }
 }
 
-/// Whether a toleration tolerates whatever another one does.
+/// Returns whether a toleration tolerates whatever another one does.
 fn covers(wide: &Value, narrow: &Value) -> bool {
     let text = |toleration: &Value, field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let seconds = |toleration: &Value| toleration.get("tolerationSeconds").and_then(Value::as_i64);

@@ -6,8 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use super::{AdmissionStep, Operation, Request};
-use crate::cache::{Begin, Scope};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 use crate::object::meta;
 
@@ -16,7 +15,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 /// The account that every namespace gets.
 const DEFAULT: &str = "default";
-/// How long a pod waits for it in a namespace that was made a moment ago.
+/// The time that a pod waits for it in a namespace that was made a moment ago.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// The step.
@@ -94,15 +93,9 @@ async fn account(request: &Request<'_>, name: &str) -> Result<Value> {
 }
 
 async fn appearing(request: &Request<'_>) -> Result<Option<Value>> {
-    let api = &request.context.api;
-    let accounts = api.built_in("", "serviceaccounts")?;
-    let scope = Scope { namespace: request.namespace.clone(), name: DEFAULT.to_owned() };
-    let Ok(mut following) = api.cache.resource(&accounts.storage).subscribe(scope, Begin::Now, &api.cache) else { return Ok(None) };
-    if let Some(entry) = following.entries.first() {
-        return Ok(Some(entry.value()));
-    }
-    let change = tokio::time::timeout(PATIENCE, following.changes.recv()).await.ok().flatten();
-    Ok(change.and_then(|change| change.now.as_ref().map(|entry| entry.value())))
+    let accounts = request.lookup.built_in("", "serviceaccounts")?;
+    let entry = request.lookup.appearance(&accounts, &request.namespace, DEFAULT, PATIENCE).await;
+    Ok(entry.map(|entry| entry.value()))
 }
 
 /// A mirror of a static pod refers to nothing that the API holds.
@@ -216,7 +209,7 @@ fn mount(spec: &mut Map<String, Value>) {
     let volumes = spec.get("volumes").and_then(Value::as_array).cloned().unwrap_or_default();
     let known =
         volumes.iter().filter_map(|volume| volume["name"].as_str()).find(|name| name.starts_with("kube-api-access-")).map(str::to_owned);
-    let name = known.clone().unwrap_or_else(|| crate::rest::generate_name("kube-api-access-"));
+    let name = known.clone().unwrap_or_else(|| crate::object::generate_name("kube-api-access-"));
     let mut used = false;
     for list in ["initContainers", "containers"] {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {

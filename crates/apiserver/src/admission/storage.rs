@@ -5,7 +5,7 @@ use mainstay_kinds::resource_list::ResourceList;
 use serde_json::{Value, json};
 
 use super::defaults::default_class;
-use super::{AdmissionStep, Operation, Request};
+use super::step::{AdmissionStep, Operation, Request};
 use crate::error::Result;
 use crate::object::metadata_mut;
 

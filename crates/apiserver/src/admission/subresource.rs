@@ -1,42 +1,18 @@
-//! What is posted to a subresource and never stored itself: an Eviction, a Binding. It is admitted like a creation.
-
-use std::sync::Arc;
+//! Objects that are posted to a subresource and never stored themselves: an Eviction, a Binding. They are admitted like creations.
 
 use mainstay_kinds::Gvk;
 use serde_json::Value;
 
-use super::{Annotations, Charges, Operation, Reinvocation, Request};
+use super::chain::Chain;
+use super::step::Request;
 use crate::error::Result;
 use crate::served::Served;
-use crate::server::Context;
 
 /// Admits what is posted to a subresource of an object; admission may change it.
-pub async fn posted(
-    context: &Context,
-    served: &Arc<Served>,
-    subresource: &str,
-    name: &str,
-    object: &mut Value,
-    dry_run: bool,
-) -> Result<()> {
-    name_kind(served, subresource, object);
-    let request = Request {
-        context,
-        served,
-        operation: Operation::Create,
-        subresource,
-        namespace: context.info.namespace.clone(),
-        name: name.to_owned(),
-        old: None,
-        dry_run,
-        charges: Charges::default(),
-        deletion: None,
-        reinvocation: Reinvocation::default(),
-        annotations: Annotations::default(),
-    };
-    let chain = &context.api.admission;
-    chain.mutate(&request, object).await?;
-    chain.validate(&request, Some(object)).await
+pub async fn posted(chain: &Chain, request: &Request<'_>, object: &mut Value) -> Result<()> {
+    name_kind(request.served, request.subresource, object);
+    chain.mutate(request, object).await?;
+    chain.validate(request, Some(object)).await
 }
 
 /// Says what the object is: a body may leave that out, those who are asked about it rely on it.

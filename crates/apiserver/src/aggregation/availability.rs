@@ -1,32 +1,34 @@
-//! Whether other API servers can be reached, as the condition `Available` of their APIServices.
+//! The availability of other API servers, as the condition `Available` of their APIServices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mainstay_objects::{Condition, set_condition};
 use mainstay_store::Expect;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::documents;
-use super::index::{RemoteApi, available};
+use super::index::{AVAILABLE, Aggregation, RemoteApi};
 use super::proxy::aggregator_request;
-use crate::api::Api;
+use crate::apiservices::LOCAL;
 use crate::error::Result;
-use crate::remote::Facts;
-use crate::remote::{Address, ClientConfig, Failure, Target, Trust};
+use crate::object_store::ObjectStore;
+use crate::remote::{Address, ClientConfig, Facts, Failure, Remotes, Target, Trust};
 
-/// How often an API server that answers is asked again.
+/// The pause before an API server that answers is asked again.
 const EVERY: Duration = Duration::from_secs(30);
 /// The first and the longest pause before one that does not answer is asked again.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// How long the answer may take.
+/// The time that the answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many of its addresses are tried.
+/// The most of its addresses that are tried.
 const ATTEMPTS: usize = 5;
 
-/// What the condition says.
+/// The content of the condition.
 #[derive(Debug, PartialEq, Eq)]
 struct Verdict {
     status: bool,
@@ -34,34 +36,49 @@ struct Verdict {
     message: String,
 }
 
-/// Keeps the conditions and the documents until the server ends. Nobody waits for an API server that is slow but those who ask for it.
-pub async fn run(api: Arc<Api>) {
-    tokio::join!(keep_local(&api), keep_remote(&api));
+/// The task that keeps conditions and documents, with the parts of the server that it works on.
+pub struct Availability {
+    /// APIServices, to be read and written.
+    pub objects: Arc<ObjectStore>,
+    /// The index and the documents.
+    pub aggregation: Arc<Aggregation>,
+    /// The way to the other servers.
+    pub remotes: Arc<Remotes>,
+    /// Cancelled when the server ends.
+    pub closing: CancellationToken,
+}
+
+impl Availability {
+    /// Keeps the conditions and the documents until the server ends. An API server that is slow delays its own callers alone.
+    pub async fn run(self) {
+        let this = Arc::new(self);
+        tokio::join!(keep_local(&this), keep_remote(&this));
+    }
 }
 
 /// Says of APIServices without a Service that they are available.
-async fn keep_local(api: &Api) {
+async fn keep_local(parts: &Availability) {
     loop {
-        let failed = !settle_local(api).await;
+        let failed = !settle_local(parts).await;
         tokio::select! {
-            () = api.closing.cancelled() => return,
-            () = api.aggregation.unsettled_changed.notified() => {}
+            () = parts.closing.cancelled() => return,
+            () = parts.aggregation.unsettled_changed.notified() => {}
             () = tokio::time::sleep(AGAIN.0), if failed => {}
         }
     }
 }
 
 /// Says it of those that do not say so yet; false where that failed for one of them, which is then tried again.
-async fn settle_local(api: &Api) -> bool {
+async fn settle_local(parts: &Availability) -> bool {
     let mut settled = true;
-    for name in api.aggregation.take_unsettled() {
-        if api.aggregation.index().values().any(|remote| remote.name == name) {
+    for name in parts.aggregation.take_unsettled() {
+        if parts.aggregation.index().values().any(|remote| remote.name == name) {
             continue;
         }
-        let verdict = Verdict { status: true, reason: "Local", message: "Local APIServices are always available".to_owned() };
-        if let Err(error) = tell(api, &name, &verdict).await {
+        let verdict = Verdict { status: true, reason: "Local", message: LOCAL.to_owned() };
+        if let Err(error) = tell(parts, &name, &verdict).await {
             tracing::debug!(name, %error, "the condition of an APIService could not be written yet");
-            api.aggregation.put_back_unsettled(&name);
+            parts.aggregation.put_back_unsettled(&name);
             settled = false;
         }
     }
@@ -76,10 +93,10 @@ struct Followed {
 }
 
 /// Has a task for each API server of others.
-async fn keep_remote(api: &Arc<Api>) {
+async fn keep_remote(parts: &Arc<Availability>) {
     let mut followed: BTreeMap<String, Followed> = BTreeMap::new();
     loop {
-        let index = api.aggregation.index();
+        let index = parts.aggregation.index();
         // Whoever moved is asked at its new place at once, whatever the old one still has to say.
         followed.retain(|name, one| index.values().any(|remote| remote.name == *name && remote.same_place(&one.remote)));
         for remote in index.values() {
@@ -88,21 +105,21 @@ async fn keep_remote(api: &Arc<Api>) {
                 continue;
             }
             let look = Arc::new(Notify::new());
-            let task = AbortOnDropHandle::new(tokio::spawn(follow(api.clone(), remote.clone(), look.clone())));
+            let task = AbortOnDropHandle::new(tokio::spawn(follow(parts.clone(), remote.clone(), look.clone())));
             followed.insert(remote.name.clone(), Followed { remote: remote.clone(), look, _task: task });
         }
         tokio::select! {
-            () = api.closing.cancelled() => return,
-            () = api.aggregation.changed.notified() => {}
+            () = parts.closing.cancelled() => return,
+            () = parts.aggregation.changed.notified() => {}
         }
     }
 }
 
 /// Looks after one until it is gone: now and then, soon where it does not answer, at once when asked to look.
-async fn follow(api: Arc<Api>, remote: Arc<RemoteApi>, look: Arc<Notify>) {
+async fn follow(parts: Arc<Availability>, remote: Arc<RemoteApi>, look: Arc<Notify>) {
     let mut pause = AGAIN.0;
     loop {
-        let wait = if look_after(&api, &remote).await {
+        let wait = if look_after(&parts, &remote).await {
             pause = AGAIN.0;
             EVERY
         } else {
@@ -117,21 +134,21 @@ async fn follow(api: Arc<Api>, remote: Arc<RemoteApi>, look: Arc<Notify>) {
 }
 
 /// Checks one, writes its condition, fetches its documents; says whether it answers and its condition says so.
-async fn look_after(api: &Api, remote: &RemoteApi) -> bool {
-    let verdict = check(api, remote).await;
-    let told = tell(api, &remote.name, &verdict).await;
+async fn look_after(parts: &Availability, remote: &RemoteApi) -> bool {
+    let verdict = check(parts, remote).await;
+    let told = tell(parts, &remote.name, &verdict).await;
     if let Err(error) = &told {
         tracing::debug!(name = remote.name, %error, "the condition of an APIService could not be written yet");
     }
     if verdict.status
-        && let Some(fetched) = documents::fetch(api, remote).await
+        && let Some(fetched) = documents::fetch(&parts.remotes, remote).await
     {
-        api.aggregation.keep(&remote.name, fetched);
+        parts.aggregation.keep(&remote.name, fetched);
     }
     verdict.status && told.is_ok()
 }
 
-async fn check(api: &Api, remote: &RemoteApi) -> Verdict {
+async fn check(parts: &Availability, remote: &RemoteApi) -> Verdict {
     let failed = |message: String| Verdict { status: false, reason: "FailedDiscoveryCheck", message };
     let config = match &remote.config {
         Ok(config) => config,
@@ -139,19 +156,19 @@ async fn check(api: &Api, remote: &RemoteApi) -> Verdict {
     };
     let Target::Service { namespace, name, port, .. } = &config.target else { return failed("it names no Service".to_owned()) };
     // A process of this machine needs no Service.
-    if api.remotes.local(namespace, name).is_none()
-        && let Some(verdict) = service(&api.remotes.service(namespace, name), namespace, name, *port)
+    if parts.remotes.local(namespace, name).is_none()
+        && let Some(verdict) = service(&parts.remotes.service(namespace, name), namespace, name, *port)
     {
         return verdict;
     }
-    let addresses = match api.remotes.addresses(&config.target) {
+    let addresses = match parts.remotes.addresses(&config.target) {
         Ok(addresses) => addresses,
         Err(error) => return failed(error.to_string()),
     };
     let path = format!("/apis/{}/{}", remote.group, remote.version);
     let mut last = String::new();
     for address in addresses.iter().take(ATTEMPTS) {
-        match probe(api, address, &path).await {
+        match probe(parts, address, &path).await {
             Ok(()) => return Verdict { status: true, reason: "Passed", message: "all checks passed".to_owned() },
             Err(message) => last = message,
         }
@@ -161,11 +178,11 @@ async fn check(api: &Api, remote: &RemoteApi) -> Verdict {
 
 /// Asks for what every aggregated API server must serve. Who answers is not verified here, as upstream: this only says that
 /// somebody does.
-async fn probe(api: &Api, address: &Address, path: &str) -> Result<(), String> {
+async fn probe(parts: &Availability, address: &Address, path: &str) -> Result<(), String> {
     let url = format!("https://{address}{path}");
     let config = ClientConfig { target: Target::Url(format!("https://{address}")), trust: Trust::Any };
     let request = aggregator_request(&url, "application/json").map_err(|error| error.to_string())?;
-    match api.remotes.fetch(&config, request, PATIENCE).await {
+    match parts.remotes.fetch(&config, request, PATIENCE).await {
         Ok((parts, _)) if (200..300).contains(&parts.status.as_u16()) => Ok(()),
         Ok((parts, _)) => {
             let bad = format!("bad status from {url}: {}", parts.status.as_u16());
@@ -178,7 +195,7 @@ async fn probe(api: &Api, address: &Address, path: &str) -> Result<(), String> {
     }
 }
 
-/// What the Service alone tells: `None` where somebody may answer.
+/// The verdict that follows from the Service alone; `None` if something may answer.
 fn service(facts: &Facts, namespace: &str, name: &str, port: u16) -> Option<Verdict> {
     let verdict = |reason, message| Some(Verdict { status: false, reason, message });
     let Some(object) = &facts.service else {
@@ -201,36 +218,27 @@ fn service(facts: &Facts, namespace: &str, name: &str, port: u16) -> Option<Verd
 }
 
 /// Writes the condition; again where somebody else wrote at the same time.
-async fn tell(api: &Api, name: &str, verdict: &Verdict) -> Result<()> {
-    crate::bootstrap::agreed(|| try_to_tell(api, name, verdict)).await
+async fn tell(parts: &Availability, name: &str, verdict: &Verdict) -> Result<()> {
+    crate::object_store::retry_on_conflict(|| try_to_tell(parts, name, verdict)).await
 }
 
-async fn try_to_tell(api: &Api, name: &str, verdict: &Verdict) -> Result<()> {
-    let services = api.built_in("apiregistration.k8s.io", "apiservices")?;
-    let Some(live) = api.load(&services, "", name).await? else { return Ok(()) };
-    let status = if verdict.status { "True" } else { "False" };
-    let known = available(&live.value);
-    let same = |field: &str, value: &str| known.is_some_and(|known| known[field] == *value);
-    if same("status", status) && same("reason", verdict.reason) && same("message", &verdict.message) {
+async fn try_to_tell(parts: &Availability, name: &str, verdict: &Verdict) -> Result<()> {
+    let services = parts.objects.built_in("apiregistration.k8s.io", "apiservices")?;
+    let Some(live) = parts.objects.load(&services, "", name).await? else { return Ok(()) };
+    let mut next = live.value.clone();
+    let condition = Condition { kind: AVAILABLE, status: verdict.status, reason: verdict.reason, message: &verdict.message };
+    if !set_condition(&mut next, &condition, &crate::clock::now()) {
         return Ok(());
     }
-    let since = known
-        .filter(|known| known["status"] == status)
-        .map_or_else(|| crate::clock::now().into(), |known| known["lastTransitionTime"].clone());
-    let condition = json!({
-        "type": "Available", "status": status, "lastTransitionTime": since, "reason": verdict.reason, "message": verdict.message,
-    });
-    let mut next = live.value.clone();
-    let mut conditions = next["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.retain(|condition| condition["type"] != "Available");
-    conditions.push(condition);
-    next["status"]["conditions"] = Value::Array(conditions);
     crate::fields::by_server(&services, &live.value, &mut next, Some("status"));
-    api.save(&services, &mut next, Expect::Revision(live.revision)).await.map(drop)
+    parts.objects.save(&services, &mut next, Expect::Revision(live.revision)).await.map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use mainstay_objects::condition;
+    use serde_json::json;
+
     use super::*;
     use crate::testing::{Then, World};
 
@@ -276,7 +284,9 @@ mod tests {
             json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v7.example.com"}, "spec": spec});
         let (status, answer) = world.send("POST", "/apis/apiregistration.k8s.io/v1/apiservices", service).await;
         assert_eq!(status, http::StatusCode::CREATED, "{answer}");
-        let local = |service: Option<&Value>| service.and_then(available).is_some_and(|condition| condition["reason"] == "Local");
+        let local = |service: Option<&Value>| {
+            service.and_then(|service| condition(service, AVAILABLE)).is_some_and(|condition| condition["reason"] == "Local")
+        };
         world.until("apiregistration.k8s.io/apiservices", "v7.example.com", local).await;
     }
 }

@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 
 use super::index::{Index, RemoteApi};
 use super::proxy::aggregator_request;
-use crate::api::Api;
+use crate::remote::Remotes;
 
-/// How long a document may take.
+/// The time that a document may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Asks for discovery of all groups in one document.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;q=0.9";
 
-/// What one API server says of one version of a group.
+/// The documents of one API server about one version of a group.
 #[derive(Debug)]
 pub struct Documents {
     /// The version as aggregated discovery lists it.
@@ -28,22 +28,24 @@ pub struct Documents {
 }
 
 /// Fetches the documents; `None` where discovery fails, so that what is known stays.
-pub async fn fetch(api: &Api, remote: &RemoteApi) -> Option<Documents> {
-    let version = match get(api, remote, "/apis", AGGREGATED).await.and_then(|list| listed(&list, remote)) {
+pub async fn fetch(remotes: &Remotes, remote: &RemoteApi) -> Option<Documents> {
+    let version = match get(remotes, remote, "/apis", AGGREGATED).await.and_then(|list| listed(&list, remote)) {
         Some(version) => version,
-        None => from_resources(&get(api, remote, &format!("/apis/{}/{}", remote.group, remote.version), "application/json").await?, remote),
+        None => {
+            from_resources(&get(remotes, remote, &format!("/apis/{}/{}", remote.group, remote.version), "application/json").await?, remote)
+        }
     };
     let path = format!("apis/{}/{}", remote.group, remote.version);
-    let index = get(api, remote, "/openapi/v3", "application/json").await;
+    let index = get(remotes, remote, "/openapi/v3", "application/json").await;
     let v3 = index.and_then(|index| index["paths"][&path]["serverRelativeURL"].as_str().map(str::to_owned));
-    let v2 = get(api, remote, "/openapi/v2", "application/json").await.map(|document| part(&document, remote));
+    let v2 = get(remotes, remote, "/openapi/v2", "application/json").await.map(|document| part(&document, remote));
     Some(Documents { version, v3, v2 })
 }
 
-async fn get(api: &Api, remote: &RemoteApi, path: &str, accept: &str) -> Option<Value> {
+async fn get(remotes: &Remotes, remote: &RemoteApi, path: &str, accept: &str) -> Option<Value> {
     let config = remote.config.as_ref().ok()?;
     let request = aggregator_request(&format!("{}{path}", config.target.url()), accept).ok()?;
-    let (parts, body): (_, Bytes) = match api.remotes.fetch(config, request, PATIENCE).await {
+    let (parts, body): (_, Bytes) = match remotes.fetch(config, request, PATIENCE).await {
         Ok(answer) => answer,
         Err(error) => {
             tracing::debug!(name = remote.name, path, %error, "an API server does not show a document");
@@ -229,15 +231,6 @@ pub fn merge_groups(
         let at = groups.iter().position(|known| !before(known)).unwrap_or(groups.len());
         groups.insert(at, Placed { name: name.to_owned(), priority, shown: group(name, theirs) });
     }
-}
-
-/// A version as aggregated discovery shows it; stale where its server does not answer.
-pub fn discovered(api: &Api, remote: &RemoteApi) -> Value {
-    let mut version =
-        api.aggregation.documents(&remote.name).map_or_else(|| json!({"version": remote.version}), |documents| documents.version.clone());
-    let fresh = remote.available && version["resources"].is_array();
-    version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
-    version
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Which groups and versions are served by others, as the APIService objects say it.
+//! The groups and versions that others serve, as the APIService objects say it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use serde_json::Value;
+use mainstay_objects::{condition, is_condition_true};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::documents::Documents;
@@ -11,8 +12,11 @@ use crate::cache::{Change, Scope};
 use crate::object::meta;
 use crate::remote::{CallError, ClientConfig, Target, Trust};
 
-/// Where APIServices are stored.
+/// The resource of APIServices.
 pub const RESOURCE: &str = "apiregistration.k8s.io/apiservices";
+
+/// The condition that says whether an API server answers.
+pub const AVAILABLE: &str = "Available";
 
 /// A version of a group that another server has.
 #[derive(Debug)]
@@ -23,13 +27,13 @@ pub struct RemoteApi {
     pub group: String,
     /// The version.
     pub version: String,
-    /// Where it is; else why it can not be called.
+    /// The way to call it; else why it cannot be called.
     pub config: Result<ClientConfig, CallError>,
     /// Groups with a higher one come first.
     pub group_priority: i64,
     /// Versions with a higher one come first.
     pub version_priority: i64,
-    /// Whether its condition says so.
+    /// Set if its condition says that it answers.
     pub available: bool,
 }
 
@@ -49,7 +53,7 @@ impl RemoteApi {
             config: trust.map(|trust| ClientConfig { target: Target::of_service(&spec["service"]), trust }),
             group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or_default(),
             version_priority: spec["versionPriority"].as_i64().unwrap_or_default(),
-            available: available(object).is_some_and(|condition| condition["status"] == "True"),
+            available: is_condition_true(object, AVAILABLE),
         })
     }
 
@@ -61,7 +65,7 @@ impl RemoteApi {
         }
     }
 
-    /// Whether the two are called in the same way.
+    /// Returns whether the two are called in the same way.
     pub(super) fn same_place(&self, other: &Self) -> bool {
         match (&self.config, &other.config) {
             (Ok(one), Ok(two)) => one == two,
@@ -71,15 +75,10 @@ impl RemoteApi {
     }
 }
 
-/// The condition `Available`.
-pub fn available(object: &Value) -> Option<&Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Available")
-}
-
 /// Every version that others serve, by group and version.
 pub type Index = BTreeMap<(String, String), Arc<RemoteApi>>;
 
-/// What this server knows of others.
+/// The API servers of others, as this one knows them.
 #[derive(Default)]
 pub struct Aggregation {
     index: RwLock<Arc<Index>>,
@@ -125,7 +124,7 @@ impl Aggregation {
     fn take(&self, name: &str, object: Option<&Value>) {
         let remote = object.and_then(RemoteApi::parse);
         if let (Some(object), None) = (object, &remote) {
-            let local = available(object).is_some_and(|condition| condition["reason"] == "Local");
+            let local = condition(object, AVAILABLE).is_some_and(|condition| condition["reason"] == "Local");
             if !local {
                 self.put_back_unsettled(name);
                 self.unsettled_changed.notify_one();
@@ -149,7 +148,7 @@ impl Aggregation {
         }
     }
 
-    /// What others serve now.
+    /// The versions that others serve now.
     pub fn index(&self) -> Arc<Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -168,11 +167,20 @@ impl Aggregation {
         self.documents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
+    /// A version as aggregated discovery shows it; stale if its server does not answer.
+    pub fn shown(&self, remote: &RemoteApi) -> Value {
+        let mut version =
+            self.documents(&remote.name).map_or_else(|| json!({"version": remote.version}), |documents| documents.version.clone());
+        let fresh = remote.available && version["resources"].is_array();
+        version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
+        version
+    }
+
     pub(super) fn keep(&self, name: &str, documents: Documents) {
         self.documents.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(documents));
     }
 
-    /// Who answers this path, where that is not this server.
+    /// The API server that answers this path, if it is not this one.
     pub fn route(&self, path: &str) -> Option<Arc<RemoteApi>> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         if index.is_empty() {

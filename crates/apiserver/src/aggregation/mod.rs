@@ -16,7 +16,7 @@ mod documents;
 mod index;
 mod proxy;
 
-pub use availability::run;
-pub use documents::{Placed, discovered, merge_groups, merge_v2};
+pub use availability::Availability;
+pub use documents::{Placed, merge_groups, merge_v2};
 pub use index::{Aggregation, RemoteApi};
 pub use proxy::forward;

@@ -8,9 +8,10 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use mainstay_rbac::UserInfo;
 use mainstay_serve::{Connection, Place};
+use tokio_util::sync::CancellationToken;
 
 use super::index::RemoteApi;
-use crate::api::Api;
+use crate::remote::Remotes;
 use crate::request::encode_path;
 
 const USER: &str = "x-remote-user";
@@ -31,7 +32,14 @@ const HOP_BY_HOP: [HeaderName; 7] = [
 
 /// Sends a request of this user on; the answer is the other server's, streams and changed protocols included. `path` is the decoded
 /// path that was authorized: the other server is asked for that and for nothing that only looks like it.
-pub async fn forward(api: &Api, remote: &RemoteApi, path: &str, mut parts: Parts, body: Body, user: &UserInfo) -> Response<Body> {
+pub async fn forward(
+    (remotes, closing): (&Remotes, &CancellationToken),
+    remote: &RemoteApi,
+    path: &str,
+    mut parts: Parts,
+    body: Body,
+    user: &UserInfo,
+) -> Response<Body> {
     if !remote.available {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "service unavailable");
     }
@@ -39,7 +47,7 @@ pub async fn forward(api: &Api, remote: &RemoteApi, path: &str, mut parts: Parts
         Ok(config) => config,
         Err(error) => return refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    if let Err(error) = api.remotes.addresses(&config.target) {
+    if let Err(error) = remotes.addresses(&config.target) {
         tracing::debug!(name = remote.name, %error, "an API server has no address");
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "service unavailable");
     }
@@ -61,7 +69,7 @@ pub async fn forward(api: &Api, remote: &RemoteApi, path: &str, mut parts: Parts
         request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         request.headers_mut().insert(header::UPGRADE, protocol.clone());
     }
-    let mut response = match api.remotes.forward(config, request, upgrade.is_some()).await {
+    let mut response = match remotes.forward(config, request, upgrade.is_some()).await {
         Ok(response) => response,
         Err(failure) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &format!("error trying to reach service: {failure}")),
     };
@@ -70,7 +78,7 @@ pub async fn forward(api: &Api, remote: &RemoteApi, path: &str, mut parts: Parts
             return refuse(StatusCode::BAD_REQUEST, "the connection of the client can not change its protocol");
         };
         let server = hyper::upgrade::on(&mut response);
-        tokio::spawn(join(client, server, api.closing.clone(), place));
+        tokio::spawn(join(client, server, closing.clone(), place));
         let (head, _) = response.into_parts();
         return Response::from_parts(head, Body::empty());
     }
@@ -81,7 +89,7 @@ pub async fn forward(api: &Api, remote: &RemoteApi, path: &str, mut parts: Parts
 }
 
 /// Carries bytes both ways until one side ends; the client keeps its place so long.
-async fn join(client: OnUpgrade, server: OnUpgrade, closing: tokio_util::sync::CancellationToken, place: Option<Place>) {
+async fn join(client: OnUpgrade, server: OnUpgrade, closing: CancellationToken, place: Option<Place>) {
     place.iter().for_each(Place::upgraded);
     let (client, server) = match tokio::try_join!(client, server) {
         Ok(both) => both,
@@ -195,7 +203,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// KAPI-AGG-01: who asks is told by headers that the client can not set; its credentials stay here.
+    /// KAPI-AGG-01: who asks is told by headers that the client cannot set; its credentials stay here.
     #[test]
     fn identity_headers() {
         let request = Request::get("/apis/g/v1/things?watch=1")

@@ -1,4 +1,4 @@
-//! What waits for one watcher: bounded in number and in bytes.
+//! The queue of one watcher: bounded in number and in bytes.
 //!
 //! A watcher that does not read is let go of when its queue is full, and what waited for it is dropped at once: nobody may ever ask
 //! for it again (KAPI-SRV-06).
@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mainstay_store::Revision;
 use tokio::sync::Notify;
 
-use super::{Change, Entry};
+use super::change::Change;
+use crate::entry::Entry;
 
-/// How many changes may wait.
+/// The most changes that may wait.
 const CHANGES: usize = 1_024;
-/// How many bytes of objects may wait; one change may be larger.
+/// The most bytes of objects that may wait; one change may be larger.
 const BYTES: usize = 8 << 20;
 
 struct Queue {
@@ -29,7 +30,7 @@ struct Waiting {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
     ended: bool,
-    /// Whether what waited was dropped.
+    /// Set when what waited was dropped.
     lost: bool,
     abandoned: bool,
 }
@@ -96,7 +97,7 @@ impl Sender {
         lost
     }
 
-    /// Whether the watcher is gone.
+    /// Returns whether the watcher is gone.
     pub fn is_closed(&self) -> bool {
         self.0.with(|waiting| waiting.abandoned)
     }
@@ -146,12 +147,12 @@ impl Receiver {
         self.0.with(|waiting| waiting.entries.pop_front())
     }
 
-    /// Whether some of these wait.
+    /// Returns whether some of these wait.
     pub fn has_entries(&self) -> bool {
         self.0.with(|waiting| !waiting.entries.is_empty())
     }
 
-    /// Whether what waited was dropped, since the watcher did not take it: nothing more may be sent.
+    /// Returns whether what waited was dropped, since the watcher did not take it: nothing more may be sent.
     pub fn lost(&self) -> bool {
         self.0.with(|waiting| waiting.lost)
     }
@@ -164,7 +165,7 @@ impl Receiver {
         })
     }
 
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.0.with(|waiting| waiting.changes.is_empty())
     }
@@ -188,8 +189,8 @@ mod tests {
             revision,
             stored: Bytes::from(vec![b'x'; size]),
             offset: 0,
-            labels: crate::selector::Labels::default(),
-            loose: crate::cache::entry::Loose::default(),
+            labels: mainstay_objects::Labels::default(),
+            loose: crate::entry::Loose::default(),
         };
         Arc::new(Change::new(revision, Some(Arc::new(entry)), None))
     }

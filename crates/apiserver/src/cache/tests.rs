@@ -9,7 +9,7 @@ use mainstay_store::{Embedded, Error, Expect, Fate, Figures, KeyValue, Listing, 
 
 use super::*;
 
-/// A store whose next watches can not be opened.
+/// A store whose next watches cannot be opened.
 struct Failing {
     store: Embedded,
     count: AtomicU32,
@@ -84,7 +84,7 @@ async fn a_store_that_is_away_is_followed_when_it_is_back() {
     assert!(open.changes.recv().await.is_none());
 }
 
-/// KAPI-WATCH-01: where the store can not be followed any more watches end, those that are open and those that come, and it shows.
+/// KAPI-WATCH-01: where the store cannot be followed any more watches end, those that are open and those that come, and it shows.
 #[tokio::test]
 async fn a_cache_that_ends_ends_its_watches() {
     let dir = tempfile::tempdir().unwrap();

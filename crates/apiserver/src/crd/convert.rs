@@ -16,23 +16,23 @@ use mainstay_golang::value::type_name;
 use mainstay_store::Revision;
 use serde_json::{Map, Value, json};
 
-use crate::cache::Entry;
+use crate::entry::Entry;
 use crate::error::{ApiError, Result};
 use crate::object::{self, meta};
 use crate::remote::{CallError, ClientConfig, Remotes};
 
-/// How long a webhook may take.
+/// The time that a webhook may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How much goes into one review.
+/// The most objects and bytes of one review.
 const BATCH_OBJECTS: usize = 500;
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
-/// How much of converted objects is kept for lists and watches.
+/// The most bytes of converted objects that are kept for lists and watches.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Converts the objects of one CRD.
 pub struct Converter {
     remotes: Arc<Remotes>,
-    /// Why it can not be called is said to whoever needs it.
+    /// The way to call it; else why it cannot be called, for those who need it.
     config: Result<ClientConfig, CallError>,
     /// `v1` or `v1beta1`; `None` when the CRD names no version that is known here.
     review_version: Option<&'static str>,
@@ -47,7 +47,7 @@ struct Kept {
     bytes: usize,
 }
 
-/// Which object in which version: key, revision, `apiVersion`.
+/// An object in a version: key, revision, `apiVersion`.
 type Which = (String, Revision, String);
 
 impl Converter {
@@ -249,7 +249,7 @@ fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with new labels or annotations.
+/// Refuses invalid new labels or annotations.
 fn valid(field: &str, wanted: &Map<String, Value>) -> Result<(), String> {
     let probe = json!({"metadata": {"name": "x", field: wanted}});
     let errors = mainstay_kinds::validate_metadata(&probe, false);

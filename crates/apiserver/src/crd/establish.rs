@@ -3,48 +3,35 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mainstay_kinds::{Resource, Subresource};
 use mainstay_schema::crd::{self, Condition, Conversion, Definition, Names};
 use mainstay_store::Expect;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
 
 use super::convert::Converter;
+use super::deletion::{self, FINALIZER};
 use super::version::CustomVersion;
-use crate::api::Api;
 use crate::cache::{Begin, Scope};
 use crate::error::Result;
 use crate::object::{self, meta, meta_list, metadata_mut};
+use crate::object_store::ObjectStore;
 use crate::remote::Remotes;
 use crate::served::{Served, Snapshot};
 
-/// Holds a CRD until its instances are gone.
-pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// When a CRD whose instances are held is looked at again.
+/// The pause before a CRD whose instances are held is looked at again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(250);
-/// When a pass that failed is tried again.
+/// The pause before a pass that failed is tried again.
 const AFTER_FAILURE: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// Marks a CRD whose deletion begins: its instances go first.
-pub fn mark_deleted(crd: &mut Value) {
-    let mut finalizers = meta_list(crd, "finalizers");
-    if !meta(crd, "deletionTimestamp").is_empty() || finalizers.iter().any(|one| one == FINALIZER) {
-        return;
-    }
-    finalizers.push(FINALIZER.to_owned());
-    metadata_mut(crd).insert("finalizers".into(), finalizers.into());
-    let condition = Condition {
-        kind: "Terminating",
-        status: true,
-        reason: "InstanceDeletionPending",
-        message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon".into(),
-    };
-    set_condition(crd, &condition);
-}
 
 /// The task that makes CRDs served.
 pub struct Establisher {
-    api: Arc<Api>,
+    objects: Arc<ObjectStore>,
+    remotes: Arc<Remotes>,
+    closing: CancellationToken,
     known: HashMap<String, Known>,
     /// Instances that something holds leave on their own: look again soon.
     again: std::sync::atomic::AtomicBool,
@@ -67,9 +54,9 @@ struct Item {
 }
 
 impl Establisher {
-    /// A task over this API; nothing happens before [`Establisher::run`].
-    pub fn new(api: Arc<Api>) -> Self {
-        Self { api, known: HashMap::new(), again: false.into() }
+    /// A task over these objects; nothing happens before [`Establisher::run`].
+    pub fn new(objects: Arc<ObjectStore>, remotes: Arc<Remotes>, closing: CancellationToken) -> Self {
+        Self { objects, remotes, closing, known: HashMap::new(), again: false.into() }
     }
 
     /// Serves what the stored CRDs say; for the start, before the first request.
@@ -80,15 +67,15 @@ impl Establisher {
     /// Follows the CRDs until the server ends.
     pub async fn run(mut self) {
         loop {
-            let crds = match self.api.built_in("apiextensions.k8s.io", "customresourcedefinitions") {
+            let crds = match self.objects.built_in("apiextensions.k8s.io", "customresourcedefinitions") {
                 Ok(crds) => crds,
                 Err(error) => {
                     tracing::error!(%error, "cannot follow CRDs");
                     return;
                 }
             };
-            let cache = self.api.cache.resource(&crds.storage);
-            let Ok(mut subscription) = cache.subscribe(Scope::default(), Begin::Now, &self.api.cache) else { continue };
+            let cache = self.objects.cache.resource(&crds.storage);
+            let Ok(mut subscription) = cache.subscribe(Scope::default(), Begin::Now, &self.objects.cache) else { continue };
             loop {
                 let failed = self.pass().await.err();
                 match &failed {
@@ -99,7 +86,7 @@ impl Establisher {
                     Some(error) => tracing::warn!(%error, "CRDs could not be established yet"),
                     None => {}
                 }
-                let closing = self.api.closing.clone();
+                let closing = self.closing.clone();
                 let again = self.again.swap(false, std::sync::atomic::Ordering::Relaxed);
                 let pause = if failed.is_some() { AFTER_FAILURE } else { LOOK_AGAIN };
                 tokio::select! {
@@ -109,19 +96,19 @@ impl Establisher {
                 }
                 while subscription.changes.try_recv().is_some() {}
             }
-            if self.api.closing.is_cancelled() {
+            if self.closing.is_cancelled() {
                 return;
             }
         }
     }
 
     async fn pass(&mut self) -> Result<()> {
-        let crds = self.api.built_in("apiextensions.k8s.io", "customresourcedefinitions")?;
+        let crds = self.objects.built_in("apiextensions.k8s.io", "customresourcedefinitions")?;
         // What this task wrote a moment ago must be seen here, or an established CRD would look as if it were not.
-        if self.api.cache.catch_up().await.is_none() {
+        if self.objects.cache.catch_up().await.is_none() {
             return Err(crate::error::ApiError::internal("the watch cache does not follow the store"));
         }
-        let entries = self.api.cache.resource(&crds.storage).list(&Scope::default());
+        let entries = self.objects.cache.resource(&crds.storage).list(&Scope::default());
         let mut outcome = Ok(());
         // A cluster has a thousand CRDs and changes one: what did not change is not looked at.
         let mut items: Vec<Item> = entries
@@ -154,11 +141,11 @@ impl Establisher {
         }
         // A kind is served before its CRD says so: whoever waits for the condition asks for objects in the next moment.
         self.publish(&items, &entries.iter().map(|entry| entry.key.as_str()).collect());
-        let listed = crate::apiservices::custom(&self.api, &self.api.served().custom_groups).await;
+        let listed = crate::apiservices::custom(&self.objects, &self.objects.served().custom_groups).await;
         for (index, before) in due {
             let Item { name, revision, crd } = &mut items[index];
             crate::fields::by_server(&crds, &before, crd, Some("status"));
-            let saved = self.api.save(&crds, crd, Expect::Revision(*revision)).await;
+            let saved = self.objects.save(&crds, crd, Expect::Revision(*revision)).await;
             // What could not be written is looked at again in the next pass.
             let now = saved.as_ref().map_or(0, |revision| *revision);
             if let Some(known) = self.known.get_mut(name).filter(|known| known.revision == *revision) {
@@ -181,8 +168,8 @@ impl Establisher {
     async fn clean_up(&self, crds: &Arc<Served>, revision: u64, mut crd: Value) -> Result<Option<(u64, Value)>> {
         let storage = storage_of(&crd);
         let (group, plural) = (text(&crd, "/spec/group"), text(&crd, "/spec/names/plural"));
-        let instances = self.api.cache.resource(&storage).list(&Scope::default());
-        let served = self.api.served().any_version(&group, &plural).cloned();
+        let instances = self.objects.cache.resource(&storage).list(&Scope::default());
+        let served = self.objects.served().any_version(&group, &plural).cloned();
         let mut left = 0;
         for entry in instances {
             let Some(served) = &served else { break };
@@ -206,9 +193,9 @@ impl Establisher {
                 message: "CustomResource deletion is in progress".into(),
             };
             let before = crd.clone();
-            set_condition(&mut crd, &condition);
+            deletion::set(&mut crd, &condition);
             if crd != before {
-                let revision = self.api.save(crds, &mut crd, Expect::Revision(revision)).await?;
+                let revision = self.objects.save(crds, &mut crd, Expect::Revision(revision)).await?;
                 return Ok(Some((revision, crd)));
             }
             return Ok(Some((revision, crd)));
@@ -216,20 +203,20 @@ impl Establisher {
         let mut finalizers = meta_list(&crd, "finalizers");
         finalizers.retain(|one| one != FINALIZER);
         if finalizers.is_empty() {
-            self.api.remove(crds, "", meta(&crd, "name"), revision).await?;
+            self.objects.remove(crds, "", meta(&crd, "name"), revision).await?;
             return Ok(None);
         }
         metadata_mut(&mut crd).insert("finalizers".into(), finalizers.into());
-        let revision = self.api.save(crds, &mut crd, Expect::Revision(revision)).await?;
+        let revision = self.objects.save(crds, &mut crd, Expect::Revision(revision)).await?;
         Ok(Some((revision, crd)))
     }
 
     /// Deletes one instance; says whether it is gone.
-    async fn end(&self, served: &Served, entry: &crate::cache::Entry) -> Result<bool> {
+    async fn end(&self, served: &Served, entry: &crate::entry::Entry) -> Result<bool> {
         let namespace = if served.facts.namespaced { entry.namespace() } else { "" };
         let mut value = entry.value();
         if meta_list(&value, "finalizers").is_empty() {
-            self.api.remove(served, namespace, entry.name(), entry.revision).await?;
+            self.objects.remove(served, namespace, entry.name(), entry.revision).await?;
             return Ok(true);
         }
         if meta(&value, "deletionTimestamp").is_empty() {
@@ -240,7 +227,7 @@ impl Establisher {
             let (api_version, kind) = (text(&value, "/apiVersion"), text(&value, "/kind"));
             let bytes = object::encode(&api_version, &kind, &value);
             let key = served.store_key(namespace, entry.name());
-            self.api.store.put(&key, bytes, Expect::Revision(entry.revision)).await.map_err(crate::api::store_error)?;
+            self.objects.store.put(&key, bytes, Expect::Revision(entry.revision)).await.map_err(crate::error::store_error)?;
         }
         Ok(false)
     }
@@ -249,7 +236,7 @@ impl Establisher {
     fn publish(&mut self, items: &[Item], present: &HashSet<&str>) {
         let before = self.known.len();
         self.known.retain(|name, _| present.contains(name.as_str()));
-        let mut changed = self.api.served().generation == 0 || self.known.len() != before;
+        let mut changed = self.objects.served().generation == 0 || self.known.len() != before;
         for Item { name, revision, crd } in items {
             let was_served = self.known.remove(name).is_some();
             if !crd::is_condition_true(crd, "Established") {
@@ -259,7 +246,7 @@ impl Establisher {
             changed = true;
             match Definition::parse(crd) {
                 Ok(definition) => {
-                    let served = serve(&definition, crd, &self.api.remotes).into_iter().map(Arc::new).collect();
+                    let served = serve(&definition, crd, &self.remotes).into_iter().map(Arc::new).collect();
                     // Names that were refused may become free, and a deletion has further steps: these are looked at each time.
                     let settled = crd::is_condition_true(crd, "NamesAccepted") && meta(crd, "deletionTimestamp").is_empty();
                     let revision = if settled { *revision } else { 0 };
@@ -286,8 +273,8 @@ impl Establisher {
             versions.sort_by(|left, right| crate::versions::compare(right, left));
         }
         let custom = self.known.values().flat_map(|known| known.served.iter().cloned()).collect();
-        let next: Snapshot = self.api.served().with_custom(custom, groups);
-        self.api.replace_served(next);
+        let next: Snapshot = self.objects.served().with_custom(custom, groups);
+        self.objects.replace_served(next);
     }
 }
 
@@ -298,12 +285,12 @@ fn settled(crd: &Value, names: &Names) -> Option<Value> {
     let approval = crd::approval(crd);
     // A condition that was True before stays where it was, its time with it.
     for condition in [&names.names_accepted, &names.established].into_iter().chain(&approval) {
-        set_condition(&mut next, condition);
+        deletion::set(&mut next, condition);
     }
     (next != *crd).then_some(next)
 }
 
-/// What the names of other CRDs are weighed against.
+/// The part of a CRD that the names of others are weighed against.
 fn stub(crd: &Value) -> Value {
     json!({
         "metadata": {"name": crd["metadata"]["name"], "creationTimestamp": crd["metadata"]["creationTimestamp"]},
@@ -327,31 +314,10 @@ fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn set_condition(crd: &mut Value, condition: &Condition) {
-    let status = if condition.status { "True" } else { "False" };
-    let wanted = json!({
-        "type": condition.kind, "status": status, "reason": condition.reason, "message": condition.message,
-        "lastTransitionTime": crate::clock::now(),
-    });
-    let list = &mut crd["status"]["conditions"];
-    if !list.is_array() {
-        *list = json!([]);
-    }
-    let Some(list) = list.as_array_mut() else { return };
-    match list.iter_mut().find(|one| one["type"] == condition.kind) {
-        None => list.push(wanted),
-        Some(known) => {
-            let same = known["status"] == wanted["status"];
-            if same && known["reason"] == wanted["reason"] && known["message"] == wanted["message"] {
-                return;
-            }
-            let time = known["lastTransitionTime"].clone();
-            *known = wanted;
-            if same {
-                known["lastTransitionTime"] = time;
-            }
-        }
-    }
+/// The hash that discovery shows of a kind's storage version.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    let name = format!("{group}/{version}/{kind}");
+    STANDARD.encode(&Sha256::digest(name.as_bytes())[..8])
 }
 
 fn serve(definition: &Definition, crd: &Value, remotes: &Arc<Remotes>) -> Vec<Served> {
@@ -399,24 +365,10 @@ fn serve(definition: &Definition, crd: &Value, remotes: &Arc<Remotes>) -> Vec<Se
                 namespaced: definition.namespaced,
                 verbs: verbs.map(str::to_owned).to_vec(),
                 subresources,
-                storage_version_hash: Some(crate::discovery::storage_version_hash(
-                    &definition.group,
-                    &storage_version,
-                    &definition.names.kind,
-                )),
+                storage_version_hash: Some(storage_version_hash(&definition.group, &storage_version, &definition.names.kind)),
             };
-            Served {
-                facts: Arc::new(facts),
-                storage: storage.clone(),
-                storage_version: storage_version.clone(),
-                custom: Some(Arc::new(CustomVersion::new(
-                    definition,
-                    version,
-                    schema_json(crd, &version.name),
-                    schemas.clone(),
-                    converter.clone(),
-                ))),
-            }
+            let custom = CustomVersion::new(definition, version, schema_json(crd, &version.name), schemas.clone(), converter.clone());
+            Served::new(facts, storage.clone(), storage_version.clone(), Some(Arc::new(custom)))
         })
         .collect()
 }

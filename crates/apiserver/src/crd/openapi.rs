@@ -15,7 +15,7 @@ const V2: &str = "#/definitions/";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-/// Which of the two versions a document has.
+/// The versions of OpenAPI documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Two,
@@ -174,7 +174,7 @@ fn publish(node: &mut Value, form: Form) {
     }
 }
 
-/// What a request or an answer holds.
+/// The content of a request or an answer.
 #[derive(Clone, Copy)]
 enum Content {
     Nothing,
@@ -441,7 +441,7 @@ impl<'a> Writer<'a> {
         parameter
     }
 
-    /// What a request or answer holds, by media type where the form knows these.
+    /// The content of a request or answer, by media type if the form knows these.
     fn content(&self, content: Content, media: &[&str]) -> Value {
         let name = match content {
             Content::Nothing => return json!({}),

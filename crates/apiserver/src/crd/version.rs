@@ -14,7 +14,7 @@ use crate::error::{ApiError, Result};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// What a CRD says of one version.
+/// One version of a CRD.
 #[allow(clippy::struct_excessive_bools, reason = "independent facts of a CRD, each one with a name")]
 pub struct CustomVersion {
     /// The name of the CRD.
@@ -27,9 +27,9 @@ pub struct CustomVersion {
     pub schema: Option<SchemaRef>,
     /// The same of all versions of the CRD, also of those that are not served, by their names.
     pub schemas: Arc<HashMap<String, SchemaRef>>,
-    /// Whether stored objects may differ from what is sent: there are defaults.
+    /// Set if stored objects may differ from what is sent: there are defaults.
     pub changes_on_read: bool,
-    /// Where Scale finds its numbers.
+    /// The places of the numbers that Scale shows.
     pub scale: Option<ScalePaths>,
     /// Fields that selectors may use, without the leading dot.
     pub selectable: Vec<String>,
@@ -37,7 +37,7 @@ pub struct CustomVersion {
     pub openapi: Value,
     /// Columns of tables.
     pub columns: Vec<Column>,
-    /// Whether `status` is a subresource.
+    /// Set if `status` is a subresource.
     pub status: bool,
     /// Converts between the versions; `None` where they differ in nothing but their names.
     pub converter: Option<Arc<Converter>>,
@@ -180,7 +180,7 @@ impl CustomVersion {
         crate::object::metadata_mut(new).insert("generation".into(), generation.into());
     }
 
-    /// What is wrong with a new object.
+    /// Errors of a new object.
     pub fn validate_create(&self, value: &Value) -> Vec<FieldError> {
         let mut errors = mainstay_kinds::validate_metadata(value, self.namespaced);
         errors.extend(validate::validate(&self.structural, value, &Path::root()));
@@ -189,7 +189,7 @@ impl CustomVersion {
         errors
     }
 
-    /// What is wrong with a changed object.
+    /// Errors of a changed object.
     pub fn validate_update(&self, new: &Value, old: &Value, _sub: Option<&str>) -> Vec<FieldError> {
         let mut errors = mainstay_kinds::validate_metadata_update(new, old);
         errors.extend(validate::validate_update(&self.structural, new, old, &Path::root()));

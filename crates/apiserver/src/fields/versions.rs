@@ -1,4 +1,4 @@
-//! What an object is in the other versions of its kind, for the owners that speak them (KAPI-SSA-01).
+//! Objects in the other versions of their kind, for the owners that speak them (KAPI-SSA-01).
 //!
 //! ```text
 //!   built-in kinds     by a function of `kinds`
@@ -16,7 +16,7 @@ use mainstay_schema::SchemaRef;
 use serde_json::Value;
 
 use crate::served::Served;
-use crate::strategy;
+use crate::{stored, strategy};
 
 /// The versions of a kind during one request.
 pub struct Forms<'a> {
@@ -25,7 +25,7 @@ pub struct Forms<'a> {
     webhook: Mutex<Webhook>,
 }
 
-/// What the CRD's webhook was asked, and what it said.
+/// The questions to the CRD's webhook, and its answers.
 #[derive(Default)]
 struct Webhook {
     said: HashMap<Question, Result<Value, String>>,
@@ -90,7 +90,7 @@ impl<'a> Forms<'a> {
             let own = Gvk::of(object.get("apiVersion").and_then(Value::as_str).unwrap_or_default(), &wanted.kind);
             let mut object = object.clone();
             kinds::go_form(&own, &mut object);
-            strategy::convert(&mut object, wanted).map_err(|error| NotConverted::Failed(error.message))?;
+            stored::convert(&mut object, wanted).map_err(|error| NotConverted::Failed(error.message))?;
             kinds::go_form(wanted, &mut object);
             return Ok(object);
         }
@@ -119,7 +119,7 @@ impl Versions for Forms<'_> {
         Node::object(&schema)
             .validate(&object, Duplicates::Allowed)
             .map_err(|problem| NotConverted::Failed(format!("the object does not fit the schema of {api_version}: {problem}")))?;
-        // A CRD's writes know what they can not change in their own version alone, as upstream's.
+        // A CRD's writes know what they cannot change in their own version alone, as upstream's.
         let reset = if self.served.custom.is_some() { FieldSet::new() } else { super::reset(self.served, self.sub) };
         Ok(Versioned { object, schema, reset })
     }
@@ -129,7 +129,7 @@ impl Versions for Forms<'_> {
     }
 }
 
-/// Whether there is nothing in an object to convert: webhooks are not asked about these.
+/// Returns whether there is nothing in an object to convert: webhooks are not asked about these.
 fn is_empty(object: &Value) -> bool {
     object.as_object().is_none_or(|map| {
         map.iter().all(|(name, value)| match name.as_str() {

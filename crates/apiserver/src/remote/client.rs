@@ -33,15 +33,15 @@ use crate::cache::{Cache, Scope};
 
 /// The largest answer that a call takes.
 pub const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
-/// How long a connection that nobody uses stays open.
+/// The time for which an unused connection stays open.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long a connection and its handshake may take, where the caller sets no shorter time.
+/// The time that a connection and its handshake may take, if the caller sets no shorter one.
 const DIAL: Duration = Duration::from_secs(30);
-/// How many clients are kept; each has connections of its own.
+/// The most clients that are kept; each has connections of its own.
 const CLIENTS: usize = 256;
 /// The label that names the Service of an EndpointSlice.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-/// What calls of webhooks say they come from.
+/// The `User-Agent` of calls of webhooks.
 const USER_AGENT: &str = "kube-apiserver-admission";
 
 /// An answer whose body is still to be read.
@@ -53,25 +53,25 @@ type Pooled = Client<Connector, Body>;
 pub struct Remotes {
     cache: Arc<Cache>,
     local: Vec<LocalService>,
-    /// Whether webhooks whose pods are simulated are not asked.
+    /// Set if webhooks whose pods are simulated are not asked.
     skip_simulated: bool,
     /// Shown to aggregated API servers.
     front_proxy: OnceLock<Identity>,
     clients: Mutex<HashMap<Key, Pooled>>,
 }
 
-/// What connections can be shared by.
+/// The properties that connections can be shared by.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     address: Address,
     server_name: String,
     trust: Trust,
-    way: Way,
+    kind: ConnectionKind,
 }
 
-/// How a connection is made.
+/// The purpose of a connection, which decides how it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Way {
+enum ConnectionKind {
     /// Without a certificate of ours: webhooks.
     Anonymous,
     /// With the aggregation layer's certificate.
@@ -99,7 +99,7 @@ impl Remotes {
         Self { skip_simulated, ..self }
     }
 
-    /// Whether a webhook is passed over: its pods are simulated, and that was asked for.
+    /// Returns whether a webhook is passed over: its pods are simulated, and that was asked for.
     pub fn passes_over(&self, target: &Target) -> bool {
         let simulated = || matches!(self.addresses(target), Err(Failure::Resolve(ResolveError::Simulated { .. })));
         self.skip_simulated && simulated()
@@ -121,7 +121,7 @@ impl Remotes {
             .header(header::USER_AGENT, USER_AGENT)
             .body(Body::from(bytes))
             .map_err(|error| CallError::Config(error.to_string()))?;
-        let exchange = self.exchange(config, Way::Anonymous, request);
+        let exchange = self.exchange(config, ConnectionKind::Anonymous, request);
         let (code, answer) = tokio::time::timeout(timeout, exchange).await.map_err(|_| failed(Failure::Timeout))?.map_err(failed)?;
         if !code.is_success() {
             return Err(CallError::of_answer(code, &answer));
@@ -132,7 +132,7 @@ impl Remotes {
     /// Sends a request on to an aggregated API server; the path and query are the request's own. `upgrade` asks for a connection
     /// that can change its protocol. No time is set: watches last.
     pub async fn forward(&self, config: &ClientConfig, request: Request<Body>, upgrade: bool) -> Result<Reply, Failure> {
-        self.open(config, if upgrade { Way::FrontProxyUpgrade } else { Way::FrontProxy }, request).await
+        self.open(config, if upgrade { ConnectionKind::FrontProxyUpgrade } else { ConnectionKind::FrontProxy }, request).await
     }
 
     /// Gets a document from an aggregated API server.
@@ -143,7 +143,7 @@ impl Remotes {
         timeout: Duration,
     ) -> Result<(http::response::Parts, Bytes), Failure> {
         let exchange = async {
-            let (parts, body) = self.open(config, Way::FrontProxy, request).await?.into_parts();
+            let (parts, body) = self.open(config, ConnectionKind::FrontProxy, request).await?.into_parts();
             Ok((parts, collect(body).await?))
         };
         tokio::time::timeout(timeout, exchange).await.map_err(|_| Failure::Timeout)?
@@ -179,7 +179,7 @@ impl Remotes {
         self.local.iter().find(|local| local.namespace == namespace && local.name == name)
     }
 
-    /// What the cache knows of a Service.
+    /// A Service as the cache shows it.
     pub fn service(&self, namespace: &str, name: &str) -> Facts {
         let of_name = |resource: &str| self.cache.resource(resource).get(&format!("{namespace}/{name}")).map(|entry| entry.value());
         let scope = Scope { namespace: namespace.to_owned(), name: String::new() };
@@ -192,16 +192,16 @@ impl Remotes {
         }
     }
 
-    async fn exchange(&self, config: &ClientConfig, way: Way, request: Request<Body>) -> Result<(StatusCode, Bytes), Failure> {
-        let (parts, body) = self.open(config, way, request).await?.into_parts();
+    async fn exchange(&self, config: &ClientConfig, kind: ConnectionKind, request: Request<Body>) -> Result<(StatusCode, Bytes), Failure> {
+        let (parts, body) = self.open(config, kind, request).await?.into_parts();
         Ok((parts.status, collect(body).await?))
     }
 
-    async fn open(&self, config: &ClientConfig, way: Way, request: Request<Body>) -> Result<Reply, Failure> {
+    async fn open(&self, config: &ClientConfig, kind: ConnectionKind, request: Request<Body>) -> Result<Reply, Failure> {
         let addresses = self.addresses(&config.target)?;
         let address = addresses[rand::random_range(0..addresses.len())].clone();
         let server_name = config.target.server_name().unwrap_or_else(|| address.host.clone());
-        let client = self.client(Key { address, server_name, trust: config.trust.clone(), way })?;
+        let client = self.client(Key { address, server_name, trust: config.trust.clone(), kind })?;
         client.request(request).await.map_err(|error| failure(&error))
     }
 
@@ -211,8 +211,8 @@ impl Remotes {
         }
         let server_name =
             ServerName::try_from(key.server_name.clone()).map_err(|_| Failure::Tls(format!("{:?} is no host name", key.server_name)))?;
-        let identity = if key.way == Way::Anonymous { None } else { self.front_proxy.get() };
-        let protocols: &[&[u8]] = if key.way == Way::FrontProxyUpgrade { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
+        let identity = if key.kind == ConnectionKind::Anonymous { None } else { self.front_proxy.get() };
+        let protocols: &[&[u8]] = if key.kind == ConnectionKind::FrontProxyUpgrade { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
         let tls = tls::settings(&key.trust, identity, protocols).map_err(Failure::Tls)?;
         let connector = Connector { address: key.address.clone(), server_name, tls: TlsConnector::from(tls) };
         let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).pool_timer(TokioTimer::new()).build(connector);

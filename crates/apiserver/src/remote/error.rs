@@ -11,7 +11,7 @@ use super::resolve::ResolveError;
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The client configuration can not be used.
+    /// The client configuration cannot be used.
     #[error("{0}")]
     Config(String),
     /// No answer came, or none that could be read.
@@ -19,9 +19,9 @@ pub enum CallError {
     Transport {
         /// `Get`, `Post`: the method as Go writes it.
         method: String,
-        /// What was asked.
+        /// The URL that was called.
         url: String,
-        /// What happened.
+        /// The failure.
         failure: Failure,
     },
     /// An answer other than success.
@@ -29,7 +29,7 @@ pub enum CallError {
     Status {
         /// Its HTTP status.
         code: StatusCode,
-        /// What it says, or what client-go says in its place.
+        /// Its message, or the one of client-go in its place.
         message: String,
     },
     /// A successful answer that is no JSON.
@@ -37,7 +37,7 @@ pub enum CallError {
     Decode(#[source] serde_json::Error),
 }
 
-/// What happened instead of an answer.
+/// A failure of a call, instead of an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The Service leads nowhere.
@@ -61,12 +61,12 @@ pub enum Failure {
 }
 
 impl CallError {
-    /// Whether the time was over.
+    /// Returns whether the time was over.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Transport { failure: Failure::Timeout, .. })
     }
 
-    /// Whether whom it should have reached is simulated.
+    /// Returns whether the process that was to be called is simulated.
     pub fn is_simulated(&self) -> bool {
         let Self::Transport { failure: Failure::Resolve(error), .. } = self else { return false };
         matches!(error, ResolveError::Simulated { .. } | ResolveError::SimulatedAddress(_))
@@ -80,7 +80,7 @@ impl CallError {
         }
     }
 
-    /// What an answer without success says: its own words where it is a `Status` object, else client-go's for the code.
+    /// The error of an answer without success: in its own words if it is a `Status` object, else in client-go's for the code.
     pub(super) fn of_answer(code: StatusCode, body: &[u8]) -> Self {
         let status: Option<Value> = serde_json::from_slice(body).ok().filter(|value: &Value| value["kind"] == "Status");
         if let Some(message) = status.as_ref().and_then(|status| status["message"].as_str()).filter(|message| !message.is_empty()) {

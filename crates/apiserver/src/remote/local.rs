@@ -12,7 +12,7 @@ pub struct LocalService {
     pub namespace: String,
     /// The Service's name.
     pub name: String,
-    /// Where the process listens.
+    /// The address at which the process listens.
     pub address: Address,
 }
 

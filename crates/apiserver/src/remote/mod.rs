@@ -1,4 +1,4 @@
-//! How the API server calls other processes: webhooks, conversion webhooks and aggregated API servers (KAPI-ADM-01, KAPI-CRD-04,
+//! Calls of other processes by the API server: webhooks, conversion webhooks and aggregated API servers (KAPI-ADM-01, KAPI-CRD-04,
 //! KAPI-AGG-01, KAPI-WL-06).
 //!
 //! ```text

@@ -57,7 +57,7 @@ pub enum ResolveError {
     /// Nothing that is ready stands behind the Service.
     #[error("no endpoints available for service {0:?}")]
     NoEndpoints(String),
-    /// What stands behind the Service is simulated.
+    /// All pods behind the Service are simulated.
     #[error(
         "service {namespace}/{name} has only simulated pods, which answer nothing; mainstay up --serve-local {namespace}/{name}=HOST:PORT \
          sends its calls to a process"
@@ -76,7 +76,7 @@ pub enum ResolveError {
     Type(String),
 }
 
-/// What is known of a Service: the object and what stands behind it.
+/// A Service, and the endpoints behind it.
 #[derive(Default)]
 pub struct Facts {
     /// The Service.

@@ -11,7 +11,7 @@ use crate::cache::{Cache, Scope};
 /// The label of simulated nodes.
 const LABEL: &str = "mainstay.dev/simulated";
 
-/// Whether a host is a simulated node, or in the range of one's pods.
+/// Returns whether a host is a simulated node, or in the range of one's pods.
 pub(super) fn is_simulated(cache: &Cache, host: &str) -> bool {
     let Ok(address) = host.parse::<Ipv4Addr>() else { return false };
     // Most calls go to this machine; no node is looked at for these.
@@ -29,7 +29,7 @@ fn holds(node: &Value, address: Ipv4Addr) -> bool {
     in_range || own.any(|own| own.parse() == Ok(address))
 }
 
-/// Whether `A.B.C.D/BITS` holds an address.
+/// Returns whether `A.B.C.D/BITS` holds an address.
 fn contains(range: &str, address: Ipv4Addr) -> bool {
     let Some((first, bits)) = range.split_once('/') else { return false };
     let (Ok(first), Ok(bits)) = (first.parse::<Ipv4Addr>(), bits.parse::<u32>()) else { return false };

@@ -1,4 +1,4 @@
-//! Whom to call: what `clientConfig` of webhooks and `spec` of APIServices say.
+//! Targets of calls: `clientConfig` of webhooks and `spec` of APIServices.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::error::CallError;
 
-/// Whom to call, and what makes sure that it is them.
+/// The target of a call, and the trust in who answers there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientConfig {
-    /// Whom.
+    /// The target.
     pub target: Target,
-    /// What their certificate is checked with.
+    /// The check of its certificate.
     pub trust: Trust,
 }
 
-/// Whom to call.
+/// The target of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `https://HOST[:PORT][/PATH]`.
@@ -33,7 +33,7 @@ pub enum Target {
     },
 }
 
-/// What a certificate is checked with.
+/// The check of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Trust {
     /// The certificate authorities of this machine.

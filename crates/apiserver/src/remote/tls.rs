@@ -1,4 +1,4 @@
-//! Who is at the other end: verification as Go's `crypto/tls` does it, with its words.
+//! Verification of the other end as Go's `crypto/tls` does it, with its words.
 
 use std::sync::{Arc, OnceLock};
 

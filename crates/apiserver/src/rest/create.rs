@@ -6,28 +6,28 @@ use http::StatusCode;
 use mainstay_store::Expect;
 use serde_json::Value;
 
-use crate::admission::{Charges, Operation, Request};
+use super::{allocate, checks};
+use crate::admission::{Operation, Request};
 use crate::api::Api;
+use crate::context::Context;
 use crate::error::{ApiError, Result};
-use crate::object::{meta, metadata_mut};
-use crate::options::WriteOptions;
+use crate::object::{generate_name, meta, metadata_mut};
+use crate::request::negotiate;
+use crate::request::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
-use crate::server::Context;
 use crate::services::to_the_end;
-use crate::{fields, negotiate, strategy};
+use crate::{fields, strategy};
 
-/// How often a generated name that is taken is tried anew.
+/// The most attempts to generate a name that is free.
 const GENERATED: usize = 8;
-/// What generated names are made of: nothing that reads as a word.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Creates the object of a request's body.
 pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
-    let options = WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?;
-    let decoded = negotiate::decode(&context.headers, body, &served.facts.kind)?;
-    let mut value = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)?;
-    super::place(context, served, &mut value)?;
+    let options = WriteOptions::parse(&context.request.query, "CreateOptions", context.request.user_agent())?;
+    let decoded = negotiate::decode(&context.request.headers, body, &served.facts.kind)?;
+    let mut value = strategy::decode(&context.request, served, &served.gvk(), decoded, options.field_validation)?;
+    strategy::place(&context.request.info, served, &mut value)?;
     if !meta(&value, "resourceVersion").is_empty() {
         return Err(ApiError::untyped("resourceVersion should not be set on objects to be created"));
     }
@@ -35,7 +35,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
     not_for_writers(&mut value);
     fields::written(served, None, &mut value, &options.field_manager, None).await;
     let created = create_object(context, served, value, &options).await?;
-    respond::object(context, served, StatusCode::CREATED, created)
+    respond::object(&context.request, served, StatusCode::CREATED, created)
 }
 
 /// Admits, checks and stores an object that was decoded, defaulted and has its managed fields.
@@ -52,28 +52,20 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
             metadata_mut(&mut value).insert("name".into(), name.into());
         }
         let request = Request {
-            context,
-            served,
-            operation: Operation::Create,
-            subresource: "",
             namespace: meta(&value, "namespace").to_owned(),
             name: meta(&value, "name").to_owned(),
-            old: None,
             dry_run: options.dry_run,
-            charges: Charges::default(),
-            deletion: None,
-            reinvocation: crate::admission::Reinvocation::default(),
-            annotations: crate::admission::Annotations::default(),
+            ..Request::new(&context.request, &context.api.lookup, served, Operation::Create)
         };
         context.api.admission.mutate(&request, &mut value).await?;
-        strategy::prepare_create(context, served, &mut value);
-        super::check_depth(&value)?;
+        strategy::prepare_create(&context.request, served, &mut value);
+        checks::check_depth(&value)?;
         let errors = strategy::validate_create(served, &value);
         if !errors.is_empty() {
             return Err(ApiError::invalid_fields(&facts.group, &facts.kind, meta(&value, "name"), &errors));
         }
         for warning in strategy::warnings(served, &value, None, None) {
-            context.warn(warning);
+            context.request.warn(warning);
         }
         context.api.admission.validate(&request, Some(&value)).await?;
         match store(context, served, &mut value, options.dry_run).await {
@@ -92,7 +84,7 @@ pub async fn create_object(context: &Context, served: &Arc<Served>, mut value: V
     }
 }
 
-/// Whoever has a name generated may ask again.
+/// The refusal of a name that is taken; a generated one may be asked for again.
 fn taken(error: ApiError, given: &Value) -> ApiError {
     if meta(given, "generateName").is_empty() {
         return error;
@@ -103,7 +95,7 @@ fn taken(error: ApiError, given: &Value) -> ApiError {
 
 /// Stores what was admitted, with the addresses and ports that it is given.
 async fn store(context: &Context, served: &Arc<Served>, value: &mut Value, dry_run: bool) -> Result<()> {
-    let given = strategy::before_create(context, served, value, dry_run).await?;
+    let given = allocate::before_create(&context.api, served, value, dry_run).await?;
     if dry_run || !strategy::allocates(served) {
         return insert(&context.api, served, value, dry_run).await;
     }
@@ -121,16 +113,16 @@ async fn insert(api: &Api, served: &Served, value: &mut Value, dry_run: bool) ->
     let (namespace, name) = (meta(value, "namespace").to_owned(), meta(value, "name").to_owned());
     let facts = &served.facts;
     if dry_run {
-        return match api.load(served, &namespace, &name).await? {
+        return match api.objects.load(served, &namespace, &name).await? {
             Some(_) => Err(ApiError::already_exists(&facts.group, &facts.plural, &name)),
             None => Ok(()),
         };
     }
-    match api.save(served, value, Expect::Absent).await {
+    match api.objects.save(served, value, Expect::Absent).await {
         Ok(_) => Ok(()),
         Err(error) if error.code == StatusCode::CONFLICT => {
             let deleting =
-                api.load(served, &namespace, &name).await?.is_some_and(|found| !meta(&found.value, "deletionTimestamp").is_empty());
+                api.objects.load(served, &namespace, &name).await?.is_some_and(|found| !meta(&found.value, "deletionTimestamp").is_empty());
             if deleting {
                 return Err(ApiError { message: format!("object is being deleted: {}", error.message), ..error });
             }
@@ -153,14 +145,4 @@ fn system_fields(value: &mut Value) {
     let metadata = metadata_mut(value);
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), crate::clock::now().into());
-}
-
-/// Appends five characters to a prefix that is cut so that the name stays within 63 bytes.
-pub fn generate_name(prefix: &str) -> String {
-    let mut end = prefix.len().min(58);
-    while !prefix.is_char_boundary(end) {
-        end -= 1;
-    }
-    let suffix: String = (0..5).map(|_| ALPHABET[rand::random_range(0..ALPHABET.len())] as char).collect();
-    format!("{}{suffix}", &prefix[..end])
 }

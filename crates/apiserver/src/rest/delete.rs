@@ -6,29 +6,31 @@ use http::StatusCode;
 use mainstay_store::{Expect, Revision};
 use serde_json::{Value, json};
 
-use crate::admission::{Charges, Operation, Request};
-use crate::api::Loaded;
+use super::allocate;
+use crate::admission::{Operation, Request};
+use crate::context::Context;
 use crate::error::{ApiError, Result};
-use crate::negotiate;
 use crate::object::{meta, meta_list, metadata_mut};
-use crate::options::{DeleteOptions, ListOptions, Propagation};
+use crate::request::ApiRequest;
+use crate::request::negotiate;
+use crate::request::options::{DeleteOptions, ListOptions, Propagation};
 use crate::respond::{self, Answer};
 use crate::served::Served;
-use crate::server::Context;
 use crate::services::to_the_end;
+use crate::stored::Loaded;
 use crate::strategy;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
-/// How often a deletion is tried anew when somebody else was faster.
+/// The most attempts of a deletion, if another request was faster each time.
 const RETRIES: usize = 16;
 
 /// Deletes one object.
 pub async fn delete(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
-    let options = options(context, body)?;
-    let info = &context.info;
+    let options = options(&context.request, body)?;
+    let info = &context.request.info;
     if served.is("batch", "jobs") && options.propagation.is_none() {
-        context.warn(
+        context.request.warn(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
         );
     }
@@ -36,17 +38,19 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: &[u8]) -> Res
     match outcome {
         Deleted::Gone(value) if !strategy::returns_deleted(served) => {
             let status = success(served, &value);
-            Ok(respond::plain(context, StatusCode::OK, &status))
+            Ok(respond::plain(&context.request, StatusCode::OK, &status))
         }
         // Who asked by the old option for dependents to be deleted, too, is told that this is not done yet.
-        Deleted::Held(value) if options.orphan_dependents == Some(false) => respond::object(context, served, StatusCode::ACCEPTED, value),
-        Deleted::Gone(value) | Deleted::Held(value) => respond::object(context, served, StatusCode::OK, value),
+        Deleted::Held(value) if options.orphan_dependents == Some(false) => {
+            respond::object(&context.request, served, StatusCode::ACCEPTED, value)
+        }
+        Deleted::Gone(value) | Deleted::Held(value) => respond::object(&context.request, served, StatusCode::OK, value),
     }
 }
 
-fn options(context: &Context, body: &[u8]) -> Result<DeleteOptions> {
-    let body = if body.is_empty() { None } else { Some(negotiate::decode(&context.headers, body, "DeleteOptions")?.value) };
-    DeleteOptions::parse(&context.query, body.as_ref())
+fn options(request: &ApiRequest, body: &[u8]) -> Result<DeleteOptions> {
+    let body = if body.is_empty() { None } else { Some(negotiate::decode(&request.headers, body, "DeleteOptions")?.value) };
+    DeleteOptions::parse(&request.query, body.as_ref())
 }
 
 fn success(served: &Served, value: &Value) -> Value {
@@ -57,7 +61,7 @@ fn success(served: &Served, value: &Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
-/// What came of a deletion.
+/// The outcome of a deletion.
 pub enum Deleted {
     /// The object is gone; this was its last state.
     Gone(Value),
@@ -76,22 +80,16 @@ pub async fn delete_object(
     let facts = &served.facts;
     let mut admitted = false;
     for _ in 0..RETRIES {
-        let live = context.api.require(served, namespace, name).await?;
+        let live = context.api.objects.require(served, namespace, name).await?;
         preconditions(served, &live, options)?;
         if !admitted {
             let request = Request {
-                context,
-                served,
-                operation: Operation::Delete,
-                subresource: "",
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
                 old: Some(&live.value),
                 dry_run: options.dry_run,
-                charges: Charges::default(),
                 deletion: Some(options),
-                reinvocation: crate::admission::Reinvocation::default(),
-                annotations: crate::admission::Annotations::default(),
+                ..Request::new(&context.request, &context.api.lookup, served, Operation::Delete)
             };
             context.api.admission.validate(&request, None).await?;
             admitted = true;
@@ -154,12 +152,12 @@ async fn try_delete(context: &Context, served: &Arc<Served>, live: &Loaded, opti
 /// Removes an object and gives back what it held; both, where it held something, though the client may be gone.
 async fn remove(context: &Context, served: &Arc<Served>, live: &Loaded, namespace: String, name: String) -> Result<Revision> {
     if !strategy::allocates(served) {
-        return context.api.remove(served, &namespace, &name, live.revision).await;
+        return context.api.objects.remove(served, &namespace, &name, live.revision).await;
     }
     let (api, served, live) = (context.api.clone(), served.clone(), live.clone());
     to_the_end(async move {
-        let revision = api.remove(&served, &namespace, &name, live.revision).await?;
-        strategy::release(&api, &served, &live.value, None).await;
+        let revision = api.objects.remove(&served, &namespace, &name, live.revision).await?;
+        allocate::release(&api, &served, &live.value, None).await;
         Ok(revision)
     })
     .await
@@ -167,7 +165,7 @@ async fn remove(context: &Context, served: &Arc<Served>, live: &Loaded, namespac
 
 async fn hold(context: &Context, served: &Served, live: &Loaded, mut next: Value, options: &DeleteOptions) -> Result<Deleted> {
     if !options.dry_run {
-        context.api.save(served, &mut next, Expect::Revision(live.revision)).await?;
+        context.api.objects.save(served, &mut next, Expect::Revision(live.revision)).await?;
     }
     Ok(Deleted::Held(next))
 }
@@ -247,7 +245,7 @@ fn preconditions(served: &Served, live: &Loaded, options: &DeleteOptions) -> Res
     Ok(())
 }
 
-/// Whether a change lets go of an object whose deletion was waiting for it.
+/// Returns whether a change lets go of an object whose deletion was waiting for it.
 pub fn is_finished(served: &Served, new: &Value, live: &Value) -> bool {
     let deleting = !meta(live, "deletionTimestamp").is_empty();
     let grace = live["metadata"].get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
@@ -256,10 +254,10 @@ pub fn is_finished(served: &Served, new: &Value, live: &Value) -> bool {
 
 /// Deletes what a list would show; answers with that list.
 pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
-    let options = options(context, body)?;
-    let mut list_options = ListOptions::parse(&context.query, false)?;
+    let options = options(&context.request, body)?;
+    let mut list_options = ListOptions::parse(&context.request.query, false)?;
     super::read::check_fields(served, &list_options)?;
-    let scope = super::read::scope(context, served, &mut list_options)?;
+    let scope = super::read::scope(&context.request.info, served, &mut list_options)?;
     let page = super::read::find(context, served, &list_options, &scope).await?;
     let mut items = Vec::with_capacity(page.entries.len());
     for entry in &page.entries {
@@ -282,5 +280,5 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: &[
         "metadata": super::read::list_metadata(&page),
         "items": items,
     });
-    Ok(Answer::value(StatusCode::OK, context.agreed.format, &list))
+    Ok(Answer::value(StatusCode::OK, context.request.agreed.format, &list))
 }

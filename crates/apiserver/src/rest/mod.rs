@@ -1,11 +1,13 @@
 //! One REST implementation for every kind (KAPI-REST-01): what is special about a kind lies in `strategy`, what is special
 //! about a path in `special`.
 
+mod allocate;
+mod checks;
 mod create;
 mod delete;
 mod patch;
 pub mod read;
-pub(crate) mod scale;
+mod scale;
 mod special;
 mod update;
 
@@ -14,43 +16,37 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::Method;
 
+use crate::context::Context;
 use crate::error::{ApiError, Result};
-use crate::negotiate;
-use crate::object;
-use crate::request::RequestInfo;
+use crate::request::negotiate;
+use crate::request::{ApiRequest, RequestInfo};
 use crate::respond::Answer;
-use crate::served::Served;
-use crate::server::Context;
+use crate::served::{Served, is_built_in};
 
-pub use create::{create_object, generate_name};
 pub use delete::delete_object;
-
-/// How deep a stored object may nest, with its managed fields. Readers of JSON, ours among them, stop at 128 levels, and lists, events
-/// and reviews add some around an object: what could be stored and not be read any more could not be deleted either.
-const DEEPEST: usize = 120;
 
 /// Answers a request below `/api/V/` or `/apis/G/V/`.
 pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
-    let info = &context.info;
+    let info = &context.request.info;
     // A path with further slashes is authorized as it reads, and leads nowhere.
     let prefix = if info.group.is_empty() { "/api/" } else { "/apis/" };
     if !info.path.starts_with(prefix) {
         return Err(ApiError::page_not_found());
     }
-    let snapshot = context.api.served();
+    let snapshot = context.api.objects.served();
     let Some(served) = snapshot.resource(&info.group, &info.version, &info.resource).cloned() else { return Err(absent(info)) };
     if let Some(custom) = &served.custom
         && let Some(warning) = &custom.deprecation_warning
     {
-        context.warn(warning.clone());
+        context.request.warn(warning.clone());
     }
     if served.is("", "endpoints") {
-        context.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
+        context.request.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
     }
     if leads_nowhere(info, &served) {
         return Err(absent(info));
     }
-    check_method(context, &served)?;
+    check_method(&context.request, &served)?;
     if info.in_namespace && info.namespace.is_empty() && !info.name.is_empty() && !info.is_selected {
         return Err(ApiError::bad_request("Namespace parameter required."));
     }
@@ -61,7 +57,7 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
     if served.custom.is_some()
         && matches!(info.verb.as_str(), "create" | "update")
         && info.subresource != "scale"
-        && negotiate::content_type(&context.headers) == mainstay_protobuf::MEDIA_TYPE
+        && negotiate::content_type(&context.request.headers) == mainstay_protobuf::MEDIA_TYPE
     {
         return Err(ApiError::unsupported_media_type(&negotiate::BODY_TYPES[..2]).without_details());
     }
@@ -73,7 +69,7 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
     if !allowed(&served, &info.verb, on_collection) {
         return Err(ApiError::method_not_allowed());
     }
-    if let Some(answer) = special::resource(context, &served) {
+    if let Some(answer) = special::resource(&context.request, &served) {
         return Ok(answer);
     }
     match info.verb.as_str() {
@@ -81,26 +77,26 @@ pub async fn route(context: &Context, body: &mut Body) -> Result<Answer> {
         "watch" => crate::watch::open(context, &served).await,
         "get" => read::get(context, &served).await,
         "create" => {
-            let body = crate::server::receive(context, body).await?;
+            let body = crate::body::receive(context, body).await?;
             match special::create(context, &served, &body).await? {
                 Some(answer) => Ok(answer),
                 None => create::create(context, &served, &body).await,
             }
         }
-        "update" => update::update(context, &served, None, &crate::server::receive(context, body).await?).await,
-        "patch" => patch::patch(context, &served, None, &crate::server::receive(context, body).await?).await,
-        "delete" => delete::delete(context, &served, &crate::server::receive(context, body).await?).await,
-        "deletecollection" => delete::delete_collection(context, &served, &crate::server::receive(context, body).await?).await,
+        "update" => update::update(context, &served, None, &crate::body::receive(context, body).await?).await,
+        "patch" => patch::patch(context, &served, None, &crate::body::receive(context, body).await?).await,
+        "delete" => delete::delete(context, &served, &crate::body::receive(context, body).await?).await,
+        "deletecollection" => delete::delete_collection(context, &served, &crate::body::receive(context, body).await?).await,
         _ => Err(ApiError::method_not_allowed()),
     }
 }
 
 /// 404 for what no resource is at: a page that is not there where CRDs could serve it, else a refusal in the form of the API.
 fn absent(info: &RequestInfo) -> ApiError {
-    if crate::pages::is_built_in(&info.group, &info.version) { ApiError::no_such_resource() } else { ApiError::page_not_found() }
+    if is_built_in(&info.group, &info.version) { ApiError::no_such_resource() } else { ApiError::page_not_found() }
 }
 
-/// Whether a path has more or fewer elements than the resource's.
+/// Returns whether a path has more or fewer elements than the resource's.
 fn leads_nowhere(info: &RequestInfo, served: &Served) -> bool {
     let named = !info.name.is_empty() && !info.is_selected;
     // Nothing of the whole cluster lies in a namespace, namespaces neither: what is granted there says nothing of it.
@@ -116,8 +112,8 @@ fn leads_nowhere(info: &RequestInfo, served: &Served) -> bool {
 }
 
 /// Refuses a method that nothing is registered for: built-in resources know no HEAD, and watches by path only GET.
-fn check_method(context: &Context, served: &Served) -> Result<()> {
-    let (info, method) = (&context.info, &context.method);
+fn check_method(request: &ApiRequest, served: &Served) -> Result<()> {
+    let (info, method) = (&request.info, &request.method);
     let built_in = served.custom.is_none();
     let watched = info.verb == "watch" && *method != Method::GET;
     // Across all namespaces, objects can be read only.
@@ -135,7 +131,7 @@ fn allowed(served: &Served, verb: &str, on_collection: bool) -> bool {
 }
 
 async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body) -> Result<Answer> {
-    let info = &context.info;
+    let info = &context.request.info;
     let Some(sub) = served.subresource(&info.subresource) else {
         return Err(ApiError::no_such_resource());
     };
@@ -143,7 +139,7 @@ async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body) -
     if !sub.verbs.iter().any(|one| one == verb) {
         return Err(ApiError::method_not_allowed());
     }
-    let body = crate::server::receive(context, body).await?;
+    let body = crate::body::receive(context, body).await?;
     if let Some(answer) = special::subresource(context, served, &body).await? {
         return Ok(answer);
     }
@@ -154,38 +150,4 @@ async fn subresource(context: &Context, served: &Arc<Served>, body: &mut Body) -
         (name, "patch") => patch::patch(context, served, Some(name), &body).await,
         _ => Err(ApiError::method_not_allowed()),
     }
-}
-
-/// An update or an apply that creates needs the right to create, too (KAPI-AUTHZ-01).
-async fn may_create(context: &Context) -> Result<()> {
-    let info = crate::request::RequestInfo { verb: "create".to_owned(), ..context.info.clone() };
-    context.api.access.authorize(&context.user, &info).await
-}
-
-/// Refuses what nests too deeply to be read again: patches and webhooks build up what no single body may hold.
-fn check_depth(value: &serde_json::Value) -> Result<()> {
-    if object::nests_within(value, DEEPEST) {
-        return Ok(());
-    }
-    Err(ApiError::bad_request(format!("the object nests too deeply: with its managed fields, at most {DEEPEST} levels are stored")))
-}
-
-/// The first part of a request's namespace checks: an object may not name another one than the path.
-pub(crate) fn place(context: &Context, served: &Served, object: &mut serde_json::Value) -> Result<()> {
-    let info = &context.info;
-    let metadata = crate::object::metadata_mut(object);
-    let given = metadata.get("namespace").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    if served.facts.namespaced {
-        if given.is_empty() {
-            metadata.insert("namespace".into(), info.namespace.clone().into());
-        } else if given != info.namespace {
-            return Err(ApiError::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request".to_string(),
-            ));
-        }
-    } else {
-        // As Kubernetes does: what belongs to the whole cluster has no namespace, whatever it says.
-        metadata.remove("namespace");
-    }
-    Ok(())
 }

@@ -6,15 +6,18 @@ use http::StatusCode;
 use mainstay_merge::patch::{self, PatchError};
 use serde_json::Value;
 
+use super::checks;
+use super::create::create_object;
 use super::update::{Change, RETRIES, update_object};
+use crate::context::Context;
 use crate::error::{ApiError, Cause, Details, Result};
 use crate::fields::Owners;
-use crate::negotiate::{self, Decoded};
 use crate::object::{meta, metadata_mut};
-use crate::options::{self, WriteOptions};
+use crate::request::negotiate::{self, Decoded};
+use crate::request::options::{self, WriteOptions};
+use crate::request::{ApiRequest, RequestInfo};
 use crate::respond::{self, Answer};
 use crate::served::Served;
-use crate::server::Context;
 use crate::{strategy, strict};
 
 const JSON: &str = "application/json-patch+json";
@@ -22,7 +25,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// What a patch says, read once.
+/// A patch, read once.
 enum Patch {
     Json(Vec<Value>),
     Merge(Value),
@@ -31,13 +34,13 @@ enum Patch {
 
 /// Patches an object.
 pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8]) -> Result<Answer> {
-    let content_type = negotiate::content_type(&context.headers);
+    let content_type = negotiate::content_type(&context.request.headers);
     let known = matches!(content_type, JSON | MERGE | APPLY) || content_type == STRATEGIC && served.custom.is_none();
     if !known {
         return Err(unsupported(served, content_type));
     }
-    let options = WriteOptions::parse(&context.query, "PatchOptions", context.user_agent())?;
-    options::check_patch(&context.query, content_type == APPLY)?;
+    let options = WriteOptions::parse(&context.request.query, "PatchOptions", context.request.user_agent())?;
+    options::check_patch(&context.request.query, content_type == APPLY)?;
     if content_type == APPLY {
         return apply(context, served, sub, body, &options).await;
     }
@@ -47,15 +50,15 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
         _ => patch::decode_object_patch(body).map(Patch::Strategic),
     };
     let read = read.map_err(|error| refused(&error))?;
-    let info = &context.info;
+    let info = &context.request.info;
     let change = Change { sub, options: &options, namespace: &info.namespace, name: &info.name, patch: true };
     let problems = if content_type == JSON { operation_problems(body) } else { duplicates(body) };
     let owners = Owners::new(served, &options.field_manager, sub);
     let updated = update_object(context, served, &change, |live| {
         let (read, problems, options, owners) = (&read, &problems, &options, &owners);
         async move {
-            let mut new = patched(context, served, read, problems, &live.value, options)?;
-            named(context, served, &mut new)?;
+            let mut new = patched(&context.request, served, read, problems, &live.value, options)?;
+            named(&context.request.info, served, &new)?;
             owners.written(Some(&live.value), &mut new).await;
             // A patch that does not speak of a resourceVersion follows the object.
             if meta(&new, "resourceVersion") == meta(&live.value, "resourceVersion") {
@@ -65,16 +68,16 @@ pub async fn patch(context: &Context, served: &Arc<Served>, sub: Option<&str>, b
         }
     })
     .await?;
-    respond::object(context, served, StatusCode::OK, updated)
+    respond::object(&context.request, served, StatusCode::OK, updated)
 }
 
-/// What is said of the fields that a patch names twice (KAPI-REST-03).
+/// Problems of the fields that a patch names twice (KAPI-REST-03).
 fn duplicates(body: &[u8]) -> Vec<String> {
     // A body that does not parse was refused before.
     strict::parse(body).map(|(_, paths)| paths.iter().map(|path| format!("duplicate field {path:?}")).collect()).unwrap_or_default()
 }
 
-/// What is said of the fields of a JSON patch's operations: those that are there twice, and those that no operation has.
+/// Problems of the fields of a JSON patch's operations: those that are there twice, and those that no operation has.
 fn operation_problems(body: &[u8]) -> Vec<String> {
     let Ok((operations, twice)) = strict::parse(body) else { return Vec::new() };
     let mut problems: Vec<String> = twice.iter().map(|path| format!("json patch duplicate field {path:?}")).collect();
@@ -86,7 +89,14 @@ fn operation_problems(body: &[u8]) -> Vec<String> {
     problems
 }
 
-fn patched(context: &Context, served: &Served, patch: &Patch, problems: &[String], live: &Value, options: &WriteOptions) -> Result<Value> {
+fn patched(
+    request: &ApiRequest,
+    served: &Served,
+    patch: &Patch,
+    problems: &[String],
+    live: &Value,
+    options: &WriteOptions,
+) -> Result<Value> {
     let mut new = live.clone();
     match patch {
         Patch::Json(operations) => patch::json_patch(&mut new, operations).map_err(|error| refused(&error))?,
@@ -101,14 +111,13 @@ fn patched(context: &Context, served: &Served, patch: &Patch, problems: &[String
     }
     let shown = new.clone();
     let decoded = Decoded { value: new, problems: problems.to_vec(), ..Decoded::default() };
-    let mut new = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)
+    let mut new = strategy::decode(request, served, &served.gvk(), decoded, options.field_validation)
         .map_err(|error| outcome(&error, patch, &shown, served))?;
     strategy::default(served, &mut new);
     Ok(new)
 }
 
-fn named(context: &Context, served: &Served, new: &mut Value) -> Result<()> {
-    let info = &context.info;
+fn named(info: &RequestInfo, served: &Served, new: &Value) -> Result<()> {
     if meta(new, "name").is_empty() || meta(new, "name") != info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
@@ -201,18 +210,18 @@ fn unsupported(served: &Served, content_type: &str) -> ApiError {
 async fn apply(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8], options: &WriteOptions) -> Result<Answer> {
     let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("error decoding YAML: the body is not UTF-8"))?;
     let wanted = mainstay_yaml::parse(text).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-    let info = &context.info;
+    let info = &context.request.info;
     if !wanted.is_object() {
         return Err(ApiError::bad_request("error decoding YAML: an apply patch is an object"));
     }
     let apply = Apply { context, served, sub, options, wanted: &wanted, owners: Owners::new(served, &options.field_manager, sub) };
-    let is_there = || async { context.api.load(served, &info.namespace, &info.name).await.map(|found| found.is_some()) };
+    let is_there = || async { context.api.objects.load(served, &info.namespace, &info.name).await.map(|found| found.is_some()) };
     let mut there = is_there().await?;
     let mut attempt = 0;
     loop {
         let (code, applied) = if there { (StatusCode::OK, apply.update().await) } else { (StatusCode::CREATED, apply.create().await) };
         let error = match applied {
-            Ok(value) => return respond::object(context, served, code, value),
+            Ok(value) => return respond::object(&context.request, served, code, value),
             Err(error) => error,
         };
         let overtaken = if there { error.code == StatusCode::NOT_FOUND } else { error.reason == "AlreadyExists" };
@@ -247,11 +256,11 @@ impl Apply<'_> {
 
     async fn create(&self) -> Result<Value> {
         let Self { context, served, options, wanted, .. } = *self;
-        let (facts, name) = (&served.facts, &context.info.name);
+        let (facts, name) = (&served.facts, &context.request.info.name);
         if self.sub.is_some() {
             return Err(ApiError::not_found(&facts.group, &facts.plural, name));
         }
-        super::may_create(context).await?;
+        checks::may_create(context)?;
         let uid = meta(wanted, "uid");
         if !uid.is_empty() {
             let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
@@ -261,17 +270,17 @@ impl Apply<'_> {
         if meta(&new, "name").is_empty() {
             metadata_mut(&mut new).insert("name".into(), name.clone().into());
         }
-        super::place(context, served, &mut new)?;
-        super::create_object(context, served, new, options).await
+        strategy::place(&context.request.info, served, &mut new)?;
+        create_object(context, served, new, options).await
     }
 
     async fn update(&self) -> Result<Value> {
         let Self { context, served, sub, options, wanted, .. } = *self;
-        let info = &context.info;
+        let info = &context.request.info;
         let change = Change { sub, options, namespace: &info.namespace, name: &info.name, patch: true };
         update_object(context, served, &change, |live| async move {
             let mut new = self.owners.applied(Some(&live.value), wanted, self.force()).await?;
-            named(context, served, &mut new)?;
+            named(&context.request.info, served, &new)?;
             if meta(wanted, "resourceVersion").is_empty() {
                 metadata_mut(&mut new).remove("resourceVersion");
             }

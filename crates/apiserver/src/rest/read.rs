@@ -9,81 +9,86 @@ use http::StatusCode;
 use mainstay_store::{Range, Revision};
 use serde_json::{Map, Value, json};
 
-use crate::api::{Loaded, expired, store_error, too_large_version};
-use crate::cache::{Entry, ROOT, Scope};
-use crate::error::{ApiError, Result};
-use crate::negotiate::{Format, Shape};
+use crate::cache::Scope;
+use crate::context::Context;
+use crate::entry::{Entry, ROOT};
+use crate::error::{ApiError, Result, expired, store_error, too_large_version};
 use crate::object;
-use crate::options::{ListOptions, VersionMatch};
+use crate::request::RequestInfo;
+use crate::request::negotiate::{Format, Shape};
+use crate::request::options::{ListOptions, VersionMatch};
 use crate::respond::{self, Answer};
 use crate::served::Served;
-use crate::server::Context;
+use crate::stored::Loaded;
 
 /// Reads one object.
 pub async fn get(context: &Context, served: &Served) -> Result<Answer> {
-    let info = &context.info;
-    let version = context.query.first("resourceVersion").unwrap_or_default();
-    let wanted = crate::options::resource_version(version).map_err(ApiError::untyped)?;
+    let info = &context.request.info;
+    let version = context.request.query.first("resourceVersion").unwrap_or_default();
+    let wanted = crate::request::options::resource_version(version).map_err(ApiError::untyped)?;
     if let Some(wanted) = wanted {
         not_in_the_future(context, wanted).await?;
     }
     // What is there now says about how large the answer becomes: its value, its text, and what that is encoded into.
-    if !context.caller.exempt {
-        let size = context.api.cached(served, &info.namespace, &info.name).map_or(0, |entry| entry.stored.len());
+    if !context.allocation.caller.exempt {
+        let size = context.api.objects.cached(served, &info.namespace, &info.name).map_or(0, |entry| entry.stored.len());
         context.room(size.saturating_mul(3)).await?;
     }
-    let Loaded { value, .. } = context.api.require(served, &info.namespace, &info.name).await?;
-    respond::object(context, served, StatusCode::OK, value)
+    let Loaded { value, .. } = context.api.objects.require(served, &info.namespace, &info.name).await?;
+    respond::object(&context.request, served, StatusCode::OK, value)
 }
 
 async fn not_in_the_future(context: &Context, wanted: Revision) -> Result<()> {
-    let known = *context.api.store.revision().borrow();
+    let known = *context.api.objects.store.revision().borrow();
     if wanted <= known {
         return Ok(());
     }
-    let latest = context.api.store.latest().await.map_err(store_error)?;
+    let latest = context.api.objects.store.latest().await.map_err(store_error)?;
     if wanted > latest { Err(too_large_version(wanted, latest)) } else { Ok(()) }
 }
 
 /// From so many objects on, to go through all of them takes long.
 const MANY: usize = 500;
 
-/// What a list found.
+/// The objects that a list found.
 pub struct Page {
     /// The objects, in key order.
     pub entries: Vec<Arc<Entry>>,
     /// The revision that the list shows.
     pub revision: Revision,
-    /// Where the next page begins; empty for the last one.
+    /// The begin of the next page; empty for the last one.
     pub next: String,
-    /// How many objects follow, where that is known.
+    /// Number of the objects that follow, if it is known.
     pub remaining: Option<u64>,
 }
 
 /// Lists a collection.
 pub async fn list(context: &Context, served: &Served) -> Result<Answer> {
-    let mut options = ListOptions::parse(&context.query, false)?;
+    let mut options = ListOptions::parse(&context.request.query, false)?;
     check_fields(served, &options)?;
-    let scope = scope(context, served, &mut options)?;
-    if context.api.cache.resource(&served.storage).len() > MANY {
-        context.takes_long().await;
+    let scope = scope(&context.request.info, served, &mut options)?;
+    if context.api.objects.cache.resource(&served.storage).len() > MANY {
+        context.allocation.long().await;
     }
     let page = find(context, served, &options, &scope).await?;
     context.room(page.entries.iter().map(|entry| entry.stored.len() + 64).sum()).await?;
     let metadata = list_metadata(&page);
-    match context.agreed.shape {
+    match context.request.agreed.shape {
         Shape::Object | Shape::Discovery => write_list(context, served, &page, &metadata),
-        Shape::Table => crate::table::page(context, served, &page, &metadata),
+        Shape::Table => Ok(match crate::table::page(&context.request, served, &page.entries, &metadata)? {
+            crate::table::Page::Written(text) => Answer::bytes(StatusCode::OK, Format::Json.content_type(), text),
+            crate::table::Page::Value(table) => Answer::value(StatusCode::OK, context.request.agreed.format, &table),
+        }),
         Shape::Metadata | Shape::MetadataList => {
             let partial =
-                |entry: &Arc<Entry>| served.read(&entry.stored, entry.revision).map(|mut loaded| respond::partial(&mut loaded.value));
-            if context.agreed.format == Format::Protobuf {
+                |entry: &Arc<Entry>| served.read(&entry.stored, entry.revision).map(|mut loaded| object::partial(&mut loaded.value));
+            if context.request.agreed.format == Format::Protobuf {
                 return write_protobuf("meta.k8s.io/v1", "PartialObjectMetadataList", &metadata, page.entries.iter().map(partial));
             }
             let items = page.entries.iter().map(partial).collect::<Result<Vec<Value>>>()?;
             let mut list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
             list["items"] = items.into();
-            Ok(Answer::value(StatusCode::OK, context.agreed.format, &list))
+            Ok(Answer::value(StatusCode::OK, context.request.agreed.format, &list))
         }
     }
 }
@@ -103,7 +108,7 @@ pub fn list_metadata(page: &Page) -> Value {
 
 fn write_list(context: &Context, served: &Served, page: &Page, metadata: &Value) -> Result<Answer> {
     let (kind, api_version) = (served.list_kind(), served.api_version());
-    if context.agreed.format == Format::Protobuf {
+    if context.request.agreed.format == Format::Protobuf {
         let values = page.entries.iter().map(|entry| served.read(&entry.stored, entry.revision).map(|loaded| loaded.value));
         return write_protobuf(&api_version, &kind, metadata, values);
     }
@@ -130,11 +135,11 @@ fn write_list(context: &Context, served: &Served, page: &Page, metadata: &Value)
         }
     }
     out.put_slice(b"]}\n");
-    if context.agreed.format == Format::Json {
+    if context.request.agreed.format == Format::Json {
         return Ok(Answer::bytes(StatusCode::OK, Format::Json.content_type(), out.freeze()));
     }
     let value: Value = serde_json::from_slice(&out).map_err(|error| ApiError::internal(error.to_string()))?;
-    Ok(Answer::value(StatusCode::OK, context.agreed.format, &value))
+    Ok(Answer::value(StatusCode::OK, context.request.agreed.format, &value))
 }
 
 /// A list in protobuf; its items are values one after the other, never all at once.
@@ -155,7 +160,7 @@ pub fn check_fields(served: &Served, options: &ListOptions) -> Result<()> {
     Ok(())
 }
 
-/// Whether the selectors take an object.
+/// Returns whether the selectors take an object.
 pub fn selected(served: &Served, options: &ListOptions, entry: &Entry) -> bool {
     if !options.labels.matches(&entry.labels) {
         return false;
@@ -177,8 +182,8 @@ pub fn selected(served: &Served, options: &ListOptions, entry: &Entry) -> bool {
 
 /// The part of the resource that the request is about, narrowed by the selector. A request that was authorized for one name shows that
 /// one: its selector must ask for it, and has it where it asks for nothing.
-pub fn scope(context: &Context, served: &Served, options: &mut ListOptions) -> Result<Scope> {
-    let authorized = &context.info.name;
+pub fn scope(info: &RequestInfo, served: &Served, options: &mut ListOptions) -> Result<Scope> {
+    let authorized = &info.name;
     if !authorized.is_empty() {
         if options.fields.is_empty() {
             options.fields = crate::selector::FieldSelector::name(authorized);
@@ -187,11 +192,7 @@ pub fn scope(context: &Context, served: &Served, options: &mut ListOptions) -> R
         }
     }
     let namespace = if served.facts.namespaced {
-        if context.info.namespace.is_empty() {
-            options.fields.required("metadata.namespace").unwrap_or_default()
-        } else {
-            &context.info.namespace
-        }
+        if info.namespace.is_empty() { options.fields.required("metadata.namespace").unwrap_or_default() } else { &info.namespace }
     } else {
         ""
     };
@@ -209,7 +210,7 @@ pub async fn in_version(served: &Served, entries: Vec<Arc<Entry>>) -> Result<Vec
 
 /// Finds the objects of a list in its [`scope`].
 pub async fn find(context: &Context, served: &Served, options: &ListOptions, scope: &Scope) -> Result<Page> {
-    let api = &context.api;
+    let objects = &context.api.objects;
     if let Some(wanted) = options.resource_version {
         not_in_the_future(context, wanted).await?;
     }
@@ -220,29 +221,29 @@ pub async fn find(context: &Context, served: &Served, options: &ListOptions, sco
         _ => None,
     };
     // The cache ignores limits where any revision will do, and one object needs no pages.
-    let one = !scope.name.is_empty() && (!served.facts.namespaced || !context.info.namespace.is_empty());
+    let one = !scope.name.is_empty() && (!served.facts.namespaced || !context.request.info.namespace.is_empty());
     let paged = options.limit > 0 && options.resource_version != Some(0) && !one;
     if exact.is_some() || paged || !options.continue_token.is_empty() {
         return page(context, served, options, exact).await;
     }
-    let cache = api.cache.resource(&served.storage);
+    let cache = objects.cache.resource(&served.storage);
     // "Any" revision is what the cache shows now.
     if options.resource_version != Some(0) {
         let waited = match options.resource_version {
-            Some(wanted) => api.cache.reach(wanted).await,
-            None => api.cache.catch_up().await,
+            Some(wanted) => objects.cache.reach(wanted).await,
+            None => objects.cache.catch_up().await,
         };
-        waited.ok_or_else(|| too_large_version(options.resource_version.unwrap_or_default(), api.cache.revision()))?;
+        waited.ok_or_else(|| too_large_version(options.resource_version.unwrap_or_default(), objects.cache.revision()))?;
     }
-    let (found, revision) = cache.list_at(scope, &api.cache);
+    let (found, revision) = cache.list_at(scope, &objects.cache);
     let mut entries = in_version(served, found).await?;
     entries.retain(|entry| selected(served, options, entry));
     Ok(Page { entries, revision, next: String::new(), remaining: None })
 }
 
 async fn page(context: &Context, served: &Served, options: &ListOptions, exact: Option<Revision>) -> Result<Page> {
-    let prefix = if served.facts.namespaced && !context.info.namespace.is_empty() {
-        format!("{ROOT}{}/{}/", served.storage, context.info.namespace)
+    let prefix = if served.facts.namespaced && !context.request.info.namespace.is_empty() {
+        format!("{ROOT}{}/{}/", served.storage, context.request.info.namespace)
     } else {
         format!("{ROOT}{}/", served.storage)
     };
@@ -262,7 +263,7 @@ async fn page(context: &Context, served: &Served, options: &ListOptions, exact: 
         let missing = if limit == 0 { 0 } else { limit - entries.len() };
         let wanted = if all_selected { missing } else { missing.saturating_mul(4).max(if limit == 0 { 0 } else { 500 }) };
         let range = Range { prefix: prefix.clone(), after: after.clone(), limit: wanted, revision };
-        let listing = match context.api.store.list(range).await {
+        let listing = match context.api.objects.store.list(range).await {
             Err(mainstay_store::Error::Compacted { .. }) if !options.continue_token.is_empty() => {
                 return Err(expired_token(&prefix, after.as_deref().unwrap_or_default()));
             }
@@ -314,7 +315,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Where a paged list goes on.
+/// The place where a paged list goes on.
 struct Token {
     /// The revision that all pages show; `None` for whichever is the latest, which never expires.
     revision: Option<Revision>,

@@ -9,57 +9,44 @@ use mainstay_merge::fieldset::{FieldSet, PathElement};
 use mainstay_merge::managed::{self, Managed, Write, from_scale, to_scale};
 use mainstay_merge::patch;
 use mainstay_schema::field::{Error as FieldError, Path};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::update::{Change, update_object};
-use crate::api::Loaded;
+use crate::context::Context;
 use crate::error::{ApiError, Result};
 use crate::object::{meta, metadata_mut};
-use crate::options::{self, WriteOptions};
+use crate::request::options::{self, WriteOptions};
+use crate::request::{ApiRequest, negotiate};
 use crate::respond::{self, Answer};
+use crate::scale::{VERSION, paths, scale_of, set};
 use crate::served::Served;
-use crate::server::Context;
-use crate::{clock, fields, negotiate, strategy};
-
-const VERSION: &str = "autoscaling/v1";
-
-/// Where a kind keeps what Scale shows, as JSON pointers.
-struct Paths {
-    spec: String,
-    status: String,
-    selector: Option<String>,
-}
-
-fn paths(served: &Served) -> Paths {
-    match served.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
-        Some(scale) => Paths { spec: scale.spec.clone(), status: scale.status.clone(), selector: scale.selector.clone() },
-        None => Paths { spec: "/spec/replicas".into(), status: "/status/replicas".into(), selector: None },
-    }
-}
+use crate::stored::Loaded;
+use crate::{clock, fields};
 
 /// Answers get, update and patch of a scale.
 pub async fn serve(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
-    let info = &context.info;
+    let info = &context.request.info;
     if info.verb == "get" {
-        let live = context.api.require(served, &info.namespace, &info.name).await?;
-        return respond::object(context, served, StatusCode::OK, scale_of(served, &live.value)?);
+        let live = context.api.objects.require(served, &info.namespace, &info.name).await?;
+        return respond::object(&context.request, served, StatusCode::OK, scale_of(served, &live.value)?);
     }
     let patches = info.verb == "patch";
-    let options = WriteOptions::parse(&context.query, if patches { "PatchOptions" } else { "UpdateOptions" }, context.user_agent())?;
+    let options =
+        WriteOptions::parse(&context.request.query, if patches { "PatchOptions" } else { "UpdateOptions" }, context.request.user_agent())?;
     if patches {
-        options::check_patch(&context.query, negotiate::content_type(&context.headers) == "application/apply-patch+yaml")?;
+        options::check_patch(&context.request.query, negotiate::content_type(&context.request.headers) == "application/apply-patch+yaml")?;
     }
     let change = Change { sub: Some("scale"), options: &options, namespace: &info.namespace, name: &info.name, patch: patches };
     let updated = update_object(context, served, &change, |live| {
         let options = &options;
-        async move { scaled(context, served, body, &live, options) }
+        async move { scaled(&context.request, served, body, &live, options) }
     })
     .await?;
-    respond::object(context, served, StatusCode::OK, scale_of(served, &updated)?)
+    respond::object(&context.request, served, StatusCode::OK, scale_of(served, &updated)?)
 }
 
 /// The parent with the replicas and the owners that the request gives it.
-fn scaled(context: &Context, served: &Served, body: &[u8], live: &Loaded, options: &WriteOptions) -> Result<Value> {
+fn scaled(request: &ApiRequest, served: &Served, body: &[u8], live: &Loaded, options: &WriteOptions) -> Result<Value> {
     let owners = Managed::decode(live.value["metadata"].get("managedFields")).map_err(|error| ApiError::untyped(error.to_string()))?;
     let pointer = paths(served).spec;
     let path: Vec<PathElement> = pointer.trim_start_matches('/').split('/').map(PathElement::field).collect();
@@ -72,7 +59,7 @@ fn scaled(context: &Context, served: &Served, body: &[u8], live: &Loaded, option
     let (reset, now) = (FieldSet::new(), clock::now());
     let write =
         Write { manager: &options.field_manager, api_version: VERSION, subresource: "scale", schema: &schema, reset: &reset, now: &now };
-    let wanted = match wanted(context, body, &current)? {
+    let wanted = match wanted(request, body, &current)? {
         Wanted::Scale(mut scale) => {
             if scale["metadata"].get("managedFields").is_none()
                 && let Some(entries) = current["metadata"].get("managedFields")
@@ -87,12 +74,12 @@ fn scaled(context: &Context, served: &Served, body: &[u8], live: &Loaded, option
     };
     let version = meta(&wanted, "resourceVersion");
     if !version.is_empty() && version != live.revision.to_string() {
-        return Err(ApiError::modified(&served.facts.group, &served.facts.plural, &context.info.name));
+        return Err(ApiError::modified(&served.facts.group, &served.facts.plural, &request.info.name));
     }
     let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
     if replicas < 0 && served.custom.is_none() {
         let error = FieldError::invalid(&Path::new("spec.replicas"), replicas, "must be greater than or equal to 0");
-        return Err(ApiError::invalid_fields("autoscaling", "Scale", &context.info.name, &[error]));
+        return Err(ApiError::invalid_fields("autoscaling", "Scale", &request.info.name, &[error]));
     }
     let scale_owners = Managed::decode(wanted["metadata"].get("managedFields")).map_err(|error| ApiError::untyped(error.to_string()))?;
     let mut new = live.value.clone();
@@ -114,13 +101,13 @@ enum Wanted {
     Apply(Value),
 }
 
-fn wanted(context: &Context, body: &[u8], current: &Value) -> Result<Wanted> {
-    if context.info.verb == "update" {
-        return Ok(Wanted::Scale(negotiate::decode(&context.headers, body, "Scale")?.value));
+fn wanted(request: &ApiRequest, body: &[u8], current: &Value) -> Result<Wanted> {
+    if request.info.verb == "update" {
+        return Ok(Wanted::Scale(negotiate::decode(&request.headers, body, "Scale")?.value));
     }
     let refused = |error: patch::PatchError| super::patch::refused(&error);
     let mut scale = current.clone();
-    match negotiate::content_type(&context.headers) {
+    match negotiate::content_type(&request.headers) {
         "application/json-patch+json" => {
             let operations = patch::decode_json_patch(body).map_err(refused)?;
             patch::json_patch(&mut scale, &operations).map_err(refused)?;
@@ -137,52 +124,4 @@ fn wanted(context: &Context, body: &[u8], current: &Value) -> Result<Wanted> {
         _ => return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")),
     }
     Ok(Wanted::Scale(scale))
-}
-
-fn set(value: &mut Value, pointer: &str, wanted: Value) {
-    let mut node = value;
-    for part in pointer.trim_start_matches('/').split('/') {
-        if !node.is_object() {
-            *node = json!({});
-        }
-        node = &mut node[part];
-    }
-    *node = wanted;
-}
-
-/// The replicas of a Scale, put into its parent.
-pub(crate) fn rescale(served: &Served, parent: &mut Value, scale: &Value) {
-    set(parent, &paths(served).spec, scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default().into());
-}
-
-/// A parent as a Scale.
-pub(crate) fn scale_of(served: &Served, object: &Value) -> Result<Value> {
-    let paths = paths(served);
-    let mut metadata = serde_json::Map::new();
-    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        if let Some(value) = object["metadata"].get(field) {
-            metadata.insert(field.into(), value.clone());
-        }
-    }
-    let replicas = object.pointer(&paths.spec).and_then(Value::as_i64);
-    if served.custom.is_some() && replicas.is_none() {
-        let path = paths.spec.replace('/', ".");
-        return Err(ApiError::internal(format!("the spec replicas field {path:?} does not exist")));
-    }
-    let mut status = serde_json::Map::new();
-    status.insert("replicas".into(), object.pointer(&paths.status).and_then(Value::as_i64).unwrap_or_default().into());
-    let selector = match &paths.selector {
-        Some(path) => object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned(),
-        None if served.custom.is_some() => String::new(),
-        None => strategy::selector_text(object.pointer("/spec/selector")),
-    };
-    if !selector.is_empty() {
-        status.insert("selector".into(), selector.into());
-    }
-    let mut scale = json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "status": status});
-    // Go leaves a zero out, and with it the spec that holds nothing else.
-    if let Some(replicas) = replicas.filter(|replicas| *replicas != 0) {
-        scale["spec"] = json!({"replicas": replicas});
-    }
-    Ok(scale)
 }

@@ -7,20 +7,22 @@ use mainstay_store::Expect;
 use serde_json::{Value, json};
 
 use super::update::{Change, update_object};
+use crate::admission::{Operation, Request, posted};
+use crate::context::Context;
 use crate::error::{ApiError, Result};
-use crate::negotiate;
 use crate::object::{meta, meta_list, metadata_mut};
-use crate::options::WriteOptions;
+use crate::request::ApiRequest;
+use crate::request::negotiate;
+use crate::request::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
-use crate::server::Context;
 use crate::{fields, strategy};
 
 /// Resources that are not stored.
-pub fn resource(context: &Context, served: &Served) -> Option<Answer> {
+pub fn resource(request: &ApiRequest, served: &Served) -> Option<Answer> {
     if served.is("", "componentstatuses") {
         let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []});
-        return Some(respond::plain(context, StatusCode::OK, &list));
+        return Some(respond::plain(request, StatusCode::OK, &list));
     }
     None
 }
@@ -28,26 +30,26 @@ pub fn resource(context: &Context, served: &Served) -> Option<Answer> {
 /// Creations that store something else than the body, or nothing.
 pub async fn create(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Option<Answer>> {
     if served.is("", "bindings") {
-        let decoded = negotiate::decode(&context.headers, body, "Binding")?;
+        let decoded = negotiate::decode(&context.request.headers, body, "Binding")?;
         let name = meta(&decoded.value, "name").to_owned();
         return bind(context, &name, decoded.value).await.map(Some);
     }
-    context.api.access.create(context, served, body).await
+    context.api.access.create(&context.request, served, body).await
 }
 
 /// Subresources that are no part of the object.
 pub async fn subresource(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Option<Answer>> {
-    let info = &context.info;
+    let info = &context.request.info;
     match (info.resource.as_str(), info.subresource.as_str(), info.verb.as_str()) {
         ("namespaces", "finalize", "update") => finalize(context, served, body).await.map(Some),
         ("pods", "binding", "create") => {
-            let decoded = negotiate::decode(&context.headers, body, "Binding")?;
+            let decoded = negotiate::decode(&context.request.headers, body, "Binding")?;
             bind(context, &info.name, decoded.value).await.map(Some)
         }
         ("pods", "eviction", "create") => crate::eviction::evict(context, body).await.map(Some),
         ("pods", "log", "get") => {
-            let pods = context.api.built_in("", "pods")?;
-            let pod = context.api.require(&pods, &info.namespace, &info.name).await?;
+            let pods = context.api.objects.built_in("", "pods")?;
+            let pod = context.api.objects.require(&pods, &info.namespace, &info.name).await?;
             Ok(Some(Answer::bytes(StatusCode::OK, "text/plain", simulated_log(&pod.value))))
         }
         ("pods", "exec" | "attach" | "portforward" | "proxy", _) | ("services" | "nodes", "proxy", _) => Err(ApiError::new(
@@ -55,7 +57,7 @@ pub async fn subresource(context: &Context, served: &Arc<Served>, body: &[u8]) -
             "NotImplemented",
             format!("{} is not available: nodes of this cluster are simulated and run no containers", info.subresource),
         )),
-        _ => context.api.access.subresource(context, served, body).await,
+        _ => context.api.access.subresource(&context.request, served, body),
     }
 }
 
@@ -67,12 +69,12 @@ fn simulated_log(pod: &Value) -> String {
 
 /// `namespaces/NAME/finalize`: the one way to change `spec.finalizers`; the last one gone, the namespace goes.
 async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Result<Answer> {
-    let options = WriteOptions::parse(&context.query, "UpdateOptions", context.user_agent())?;
-    let decoded = negotiate::decode(&context.headers, body, "Namespace")?;
-    let wanted = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)?;
-    let name = &context.info.name;
+    let options = WriteOptions::parse(&context.request.query, "UpdateOptions", context.request.user_agent())?;
+    let decoded = negotiate::decode(&context.request.headers, body, "Namespace")?;
+    let wanted = strategy::decode(&context.request, served, &served.gvk(), decoded, options.field_validation)?;
+    let name = &context.request.info.name;
     for _ in 0..8 {
-        let live = context.api.require(served, "", name).await?;
+        let live = context.api.objects.require(served, "", name).await?;
         let version = meta(&wanted, "resourceVersion");
         if !version.is_empty() && version != live.revision.to_string() {
             return Err(ApiError::modified("", "namespaces", name));
@@ -93,15 +95,15 @@ async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resul
         let outcome = if options.dry_run || new == live.value {
             Ok(())
         } else if over {
-            context.api.remove(served, "", name, live.revision).await.map(|_| ())
+            context.api.objects.remove(served, "", name, live.revision).await.map(|_| ())
         } else {
-            context.api.save(served, &mut new, Expect::Revision(live.revision)).await.map(|_| ())
+            context.api.objects.save(served, &mut new, Expect::Revision(live.revision)).await.map(|_| ())
         };
         match outcome {
             Err(error) if error.reason == "Conflict" && version.is_empty() => {}
             other => {
                 other?;
-                return respond::object(context, served, StatusCode::OK, new);
+                return respond::object(&context.request, served, StatusCode::OK, new);
             }
         }
     }
@@ -110,9 +112,16 @@ async fn finalize(context: &Context, served: &Arc<Served>, body: &[u8]) -> Resul
 
 /// Binds a pod to the node that the scheduler chose.
 async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answer> {
-    let options = WriteOptions::parse(&context.query, "CreateOptions", context.user_agent())?;
-    let pods = context.api.built_in("", "pods")?;
-    crate::admission::posted(context, &pods, "binding", name, &mut binding, options.dry_run).await?;
+    let options = WriteOptions::parse(&context.request.query, "CreateOptions", context.request.user_agent())?;
+    let pods = context.api.objects.built_in("", "pods")?;
+    let request = Request {
+        subresource: "binding",
+        namespace: context.request.info.namespace.clone(),
+        name: name.to_owned(),
+        dry_run: options.dry_run,
+        ..Request::new(&context.request, &context.api.lookup, &pods, Operation::Create)
+    };
+    posted(&context.api.admission, &request, &mut binding).await?;
     let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default();
     let kind = binding.pointer("/target/kind").and_then(Value::as_str).unwrap_or_default();
     let root = mainstay_schema::field::Path::new("target");
@@ -126,7 +135,7 @@ async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answe
     if !errors.is_empty() {
         return Err(ApiError::invalid_fields("", "Binding", name, &errors));
     }
-    let change = Change { sub: Some("binding"), options: &options, namespace: &context.info.namespace, name, patch: true };
+    let change = Change { sub: Some("binding"), options: &options, namespace: &context.request.info.namespace, name, patch: true };
     update_object(context, &pods, &change, |live| {
         let options = &options;
         let pods = &pods;
@@ -152,7 +161,7 @@ async fn bind(context: &Context, name: &str, mut binding: Value) -> Result<Answe
     })
     .await?;
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(respond::plain(context, StatusCode::CREATED, &status))
+    Ok(respond::plain(&context.request, StatusCode::CREATED, &status))
 }
 
 fn condition(pod: &mut Value, wanted: &Value) {

@@ -7,38 +7,44 @@ use http::StatusCode;
 use mainstay_store::Expect;
 use serde_json::Value;
 
-use crate::admission::{Charges, Operation, Request};
-use crate::api::{Api, Loaded};
+use super::create::create_object;
+use super::{allocate, checks};
+use crate::admission::{Operation, Request};
+use crate::api::Api;
+use crate::context::Context;
 use crate::error::{ApiError, Result};
 use crate::object::{meta, metadata_mut};
-use crate::options::WriteOptions;
+use crate::request::RequestInfo;
+use crate::request::negotiate;
+use crate::request::options::WriteOptions;
 use crate::respond::{self, Answer};
 use crate::served::Served;
-use crate::server::Context;
 use crate::services::{Given, to_the_end};
-use crate::{fields, negotiate, strategy};
+use crate::stored::Loaded;
+use crate::{fields, strategy};
 
-/// How often a change is tried anew when somebody else was faster.
+/// The most further attempts of a change, if another request was faster each time.
 pub(super) const RETRIES: usize = 5;
 
 /// Replaces an object with the request's body.
 pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, body: &[u8]) -> Result<Answer> {
-    let options = WriteOptions::parse(&context.query, "UpdateOptions", context.user_agent())?;
-    let decoded = negotiate::decode(&context.headers, body, &served.facts.kind)?;
-    let mut wanted = strategy::decode(context, served, &served.gvk(), decoded, options.field_validation)?;
-    name_matches(context, &mut wanted)?;
-    super::place(context, served, &mut wanted)?;
+    let options = WriteOptions::parse(&context.request.query, "UpdateOptions", context.request.user_agent())?;
+    let decoded = negotiate::decode(&context.request.headers, body, &served.facts.kind)?;
+    let mut wanted = strategy::decode(&context.request, served, &served.gvk(), decoded, options.field_validation)?;
+    name_matches(&context.request.info, &mut wanted)?;
+    strategy::place(&context.request.info, served, &mut wanted)?;
     strategy::default(served, &mut wanted);
-    if context.api.load(served, &context.info.namespace, &context.info.name).await?.is_none()
+    if context.api.objects.load(served, &context.request.info.namespace, &context.request.info.name).await?.is_none()
         && sub.is_none()
         && strategy::created_by_update(served)
     {
-        super::may_create(context).await?;
+        checks::may_create(context)?;
         fields::written(served, None, &mut wanted, &options.field_manager, None).await;
-        let created = super::create_object(context, served, wanted, &options).await?;
-        return respond::object(context, served, StatusCode::CREATED, created);
+        let created = create_object(context, served, wanted, &options).await?;
+        return respond::object(&context.request, served, StatusCode::CREATED, created);
     }
-    let change = Change { sub, options: &options, name: &context.info.name, namespace: &context.info.namespace, patch: false };
+    let change =
+        Change { sub, options: &options, name: &context.request.info.name, namespace: &context.request.info.namespace, patch: false };
     let owners = fields::Owners::new(served, &options.field_manager, sub);
     let updated = update_object(context, served, &change, |live| {
         let (mut wanted, owners) = (wanted.clone(), &owners);
@@ -48,27 +54,24 @@ pub async fn update(context: &Context, served: &Arc<Served>, sub: Option<&str>, 
         }
     })
     .await?;
-    respond::object(context, served, StatusCode::OK, updated)
+    respond::object(&context.request, served, StatusCode::OK, updated)
 }
 
-fn name_matches(context: &Context, value: &mut Value) -> Result<()> {
+fn name_matches(info: &RequestInfo, value: &mut Value) -> Result<()> {
     let name = meta(value, "name");
     if name.is_empty() {
-        let shown = &context.info.name;
+        let shown = &info.name;
         return Err(ApiError::bad_request(format!(
             "the name of the object ({shown} based on URL) was undeterminable: name must be provided"
         )));
     }
-    if name != context.info.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            context.info.name
-        )));
+    if name != info.name {
+        return Err(ApiError::bad_request(format!("the name of the object ({name}) does not match the name on the URL ({})", info.name)));
     }
     Ok(())
 }
 
-/// Which object is changed, and how.
+/// A change of an object.
 pub struct Change<'a> {
     /// The subresource.
     pub sub: Option<&'a str>,
@@ -78,7 +81,7 @@ pub struct Change<'a> {
     pub namespace: &'a str,
     /// The object.
     pub name: &'a str,
-    /// Whether this is a patch: it follows the object wherever it does not name a revision.
+    /// Set for a patch: it follows the object wherever it does not name a revision.
     pub patch: bool,
 }
 
@@ -91,7 +94,7 @@ where
 {
     let mut attempt = 0;
     loop {
-        let live = context.api.require(served, change.namespace, change.name).await?;
+        let live = context.api.objects.require(served, change.namespace, change.name).await?;
         let new = wanted(live.clone()).await?;
         match apply(context, served, change, &live, new).await {
             Err(Refused { error, retry: true }) if attempt < RETRIES => {
@@ -106,7 +109,7 @@ where
 
 struct Refused {
     error: ApiError,
-    /// Whether the same change may succeed on the object as it is now.
+    /// Set if the same change may succeed on the object as it is now.
     retry: bool,
 }
 
@@ -120,23 +123,17 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
     let unconditional = preconditions(served, change, live, &new)?;
     inherit(&mut new, &live.value);
     let request = Request {
-        context,
-        served,
-        operation: Operation::Update,
         subresource: change.sub.unwrap_or_default(),
         namespace: change.namespace.to_owned(),
         name: change.name.to_owned(),
         old: Some(&live.value),
         dry_run: change.options.dry_run,
-        charges: Charges::default(),
-        deletion: None,
-        reinvocation: crate::admission::Reinvocation::default(),
-        annotations: crate::admission::Annotations::default(),
+        ..Request::new(&context.request, &context.api.lookup, served, Operation::Update)
     };
     context.api.admission.mutate(&request, &mut new).await?;
-    strategy::prepare_update(context, served, &mut new, &live.value, change.sub);
-    let given = strategy::before_update(context, served, &mut new, &live.value, change.options.dry_run).await?;
-    let outcome = match check(&request, change, &new).await {
+    strategy::prepare_update(&context.request.user, served, &mut new, &live.value, change.sub);
+    let given = allocate::before_update(&context.api, served, &mut new, &live.value, change.options.dry_run).await?;
+    let outcome = match check(context, &request, change, &new).await {
         Ok(()) => {
             let stored = store(context, served, change, live, new, given).await;
             stored.map_err(|error| Refused { retry: unconditional && error.code == StatusCode::CONFLICT, error })
@@ -152,11 +149,11 @@ async fn apply(context: &Context, served: &Arc<Served>, change: &Change<'_>, liv
     outcome
 }
 
-/// Whether what an update makes of an object may be stored.
-async fn check(request: &Request<'_>, change: &Change<'_>, new: &Value) -> Result<()> {
-    let (context, served) = (request.context, request.served);
+/// Checks whether what an update makes of an object may be stored.
+async fn check(context: &Context, request: &Request<'_>, change: &Change<'_>, new: &Value) -> Result<()> {
+    let served = request.served;
     let facts = &served.facts;
-    super::check_depth(new)?;
+    checks::check_depth(new)?;
     if let Some(old) = request.old {
         let errors = strategy::validate_update(served, new, old, change.sub);
         if !errors.is_empty() {
@@ -164,7 +161,7 @@ async fn check(request: &Request<'_>, change: &Change<'_>, new: &Value) -> Resul
         }
     }
     for warning in strategy::warnings(served, new, request.old, change.sub) {
-        context.warn(warning);
+        context.request.warn(warning);
     }
     context.api.admission.validate(request, Some(new)).await
 }
@@ -199,8 +196,8 @@ async fn replace(
     if super::delete::is_finished(served, new, &live.value) {
         given.give_back().await;
         if !dry_run {
-            api.remove(served, namespace, name, live.revision).await?;
-            strategy::release(api, served, &live.value, None).await;
+            api.objects.remove(served, namespace, name, live.revision).await?;
+            allocate::release(api, served, &live.value, None).await;
         }
         metadata_mut(new).insert("resourceVersion".into(), version.into());
         return Ok(());
@@ -210,10 +207,10 @@ async fn replace(
     if *new == live.value && !live.outdated || dry_run {
         return Ok(());
     }
-    let saved = api.save(served, new, Expect::Revision(live.revision)).await;
+    let saved = api.objects.save(served, new, Expect::Revision(live.revision)).await;
     given.settle(saved.as_ref().err()).await;
     saved?;
-    strategy::release(api, served, &live.value, Some(new)).await;
+    allocate::release(api, served, &live.value, Some(new)).await;
     Ok(())
 }
 
@@ -249,7 +246,7 @@ fn preconditions(served: &Served, change: &Change<'_>, live: &Loaded, new: &Valu
     }
 }
 
-/// What no writer may change.
+/// Keeps the fields that no writer may change.
 fn inherit(new: &mut Value, live: &Value) {
     let before = |field: &'static str| (field, live["metadata"].get(field).cloned());
     let metadata = metadata_mut(new);

@@ -10,15 +10,15 @@ use mainstay_kinds::released_by_service;
 use mainstay_store::{Error, Expect, KeyValue, Revision, Store};
 use serde_json::{Value, json};
 
-use crate::cache::ROOT;
+use crate::entry::ROOT;
 use crate::object::{self, meta};
 
 /// Claims lie beside the resources, in keys that are no object's.
 const CLAIMS: &str = "service-claims:";
-/// How old a claim must be before somebody else may doubt it: longer than any request takes.
+/// The age in seconds at which another server may doubt a claim: longer than any request takes.
 const DOUBT_AFTER: i64 = 120;
 
-/// What of the pools a Service holds.
+/// An item of the pools that a Service holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// An address.
@@ -28,7 +28,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// What `one` holds and `other` does not.
+    /// The items that `one` holds and `other` does not.
     pub fn gained(one: &Value, other: Option<&Value>) -> Vec<Self> {
         let (addresses, ports) = released_by_service(one, other);
         addresses.into_iter().map(Self::Address).chain(ports.into_iter().map(Self::Port)).collect()
@@ -76,7 +76,7 @@ pub async fn claim(store: &dyn Store, item: &Item, service: &Value) -> Result<Op
     }
 }
 
-/// Whether nobody means a claim any more.
+/// Returns whether nobody means a claim any more.
 async fn is_void(store: &dyn Store, item: &Item, found: &KeyValue) -> Result<bool, Error> {
     let claim: Value = serde_json::from_slice(&found.value).unwrap_or_default();
     let age = Timestamp::now().as_second().saturating_sub(claim["time"].as_i64().unwrap_or_default());
@@ -91,7 +91,7 @@ async fn is_void(store: &dyn Store, item: &Item, found: &KeyValue) -> Result<boo
     Ok(!holds)
 }
 
-/// Gives claims back. One that can not be given back is void, and somebody takes it over when it is wanted.
+/// Gives claims back. One that cannot be given back is void, and somebody takes it over when it is wanted.
 pub async fn release_all(store: &dyn Store, claims: Vec<Claim>) {
     for Claim { item, revision } in claims {
         remove(store, &item, revision).await;

@@ -1,4 +1,4 @@
-//! What a Service was given until it is stored.
+//! The addresses and ports of a Service that is not stored yet.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ struct Held {
 }
 
 impl Given {
-    /// What `service` has and `old` has not, as it was picked.
+    /// The items that `service` has and `old` has not, as they were picked.
     pub(super) fn new(allocators: &Arc<Allocators>, store: &Arc<dyn Store>, service: &Value, old: Option<&Value>) -> Self {
         let items = Item::gained(service, old);
         if items.is_empty() {
@@ -40,7 +40,7 @@ impl Given {
             match claims::claim(&*held.store, item, service).await {
                 Ok(Some(claim)) => held.claims.push(claim),
                 Ok(None) => return Ok(Some(item.clone())),
-                Err(error) => return Err(Refused::Store(crate::api::store_error(error))),
+                Err(error) => return Err(Refused::Store(crate::error::store_error(error))),
             }
         }
         Ok(None)

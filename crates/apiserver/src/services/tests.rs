@@ -21,7 +21,7 @@ fn service(name: &str, address: &str, port: u16) -> Value {
 }
 
 impl World {
-    /// Whether a Service can have the address and the port now; it does not keep them.
+    /// Returns whether a Service can have the address and the port now; it does not keep them.
     async fn can_have(&self, address: &str, port: u16) -> bool {
         let (status, answer) = self.send("POST", SERVICES, service("other", address, port)).await;
         if status == StatusCode::CREATED {

@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use mainstay_store::Revision;
 
-use crate::api::{Api, store_error, too_large_version};
-use crate::cache::{Begin, Change, ROOT, ResourceCache, Scope, Subscription, TooOld};
-use crate::error::{ApiError, Result};
+use crate::cache::{Begin, Change, ResourceCache, Scope, Subscription, TooOld};
+use crate::entry::ROOT;
+use crate::error::{ApiError, Result, store_error, too_large_version};
+use crate::object_store::ObjectStore;
 
 /// About how many bytes of changes one step holds.
 const STEP: usize = 256 << 10;
 
 /// The way from a revision of the past to the present.
 pub struct History {
-    api: Arc<Api>,
+    objects: Arc<ObjectStore>,
     cache: Arc<ResourceCache>,
     resource: String,
     scope: Scope,
@@ -25,23 +26,23 @@ pub struct History {
     seen: Revision,
     /// The cache remembers everything after this.
     floor: Revision,
-    /// Whether the store was asked to tell of a position past the floor.
+    /// Set when the store was asked to tell of a position past the floor.
     asked: bool,
 }
 
-/// What comes next.
+/// The next part of a watch.
 pub enum Step {
     /// Changes, and the revision up to which these are all.
     Past(Vec<Arc<Change>>, Revision),
-    /// What the cache tells from here on.
+    /// The changes that the cache tells from here on.
     Now(Subscription),
 }
 
 impl History {
     /// From what was asked for of a resource (`GROUP/RESOURCE`).
-    pub fn new(api: &Arc<Api>, cache: Arc<ResourceCache>, resource: &str, scope: Scope, begin: &TooOld) -> Self {
-        let (api, resource) = (api.clone(), resource.to_owned());
-        Self { api, cache, resource, scope, seen: begin.after, floor: begin.floor, asked: false }
+    pub fn new(objects: &Arc<ObjectStore>, cache: Arc<ResourceCache>, resource: &str, scope: Scope, begin: &TooOld) -> Self {
+        let (objects, resource) = (objects.clone(), resource.to_owned());
+        Self { objects, cache, resource, scope, seen: begin.after, floor: begin.floor, asked: false }
     }
 
     /// The next step; nothing comes after the last one, which is the subscription.
@@ -52,10 +53,10 @@ impl History {
                 return Ok(Step::Past(changes, self.seen));
             }
             // The store may be ahead of the cache, which must not show again what history has shown.
-            if self.api.cache.reach(self.seen).await.is_none() {
-                return Err(too_large_version(self.seen, self.api.cache.revision()));
+            if self.objects.cache.reach(self.seen).await.is_none() {
+                return Err(too_large_version(self.seen, self.objects.cache.revision()));
             }
-            match self.cache.subscribe(self.scope.clone(), Begin::After(self.seen), &self.api.cache) {
+            match self.cache.subscribe(self.scope.clone(), Begin::After(self.seen), &self.objects.cache) {
                 Ok(subscription) => return Ok(Step::Now(subscription)),
                 Err(TooOld { floor, .. }) => (self.floor, self.asked) = (floor, false),
             }
@@ -65,7 +66,7 @@ impl History {
     /// Reads a piece of history. The store's watch is not kept until the client wants more: what waits in it would be held for one that
     /// may never read on, and in a connection that others use, too.
     async fn read(&mut self) -> Result<Vec<Arc<Change>>, mainstay_store::Error> {
-        let store = &self.api.store;
+        let store = &self.objects.store;
         let own = format!("{ROOT}{}/", self.resource);
         // An engine that others write to, too, tells of changes alone. Where the resource is quiet, nothing of it would say that its
         // history is at its end; of all that is watched something does, at the latest the position that is asked for.

@@ -19,24 +19,24 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
+use crate::context::{Context, Upgrade};
 use crate::error::{ApiError, Result};
-use crate::negotiate::Format;
+use crate::request::negotiate::Format;
 use crate::respond::Answer;
-use crate::server::{Context, Upgrade};
 use crate::websocket;
 
 /// The largest message of a client, which has nothing to say.
 const RECEIVED: usize = 64 * 1024;
 /// Read at once.
 const READ: usize = 4 * 1024;
-/// How long the other end may take to confirm the end.
+/// The time that the other end may take to confirm the end.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// What a frame of the protobuf stream begins with: its length, which a message has by itself.
+/// Bytes of the length that begins a frame of the protobuf stream; a message has its length by itself.
 const LENGTH: usize = 4;
 
-/// Turns the connection into a websocket that tells these events.
+/// Processor the connection into a websocket that tells these events.
 pub fn answer(context: &Context, format: Format, events: BoxStream<'static, Bytes>) -> Result<Answer> {
-    let response = match websocket::handshake(&context.headers) {
+    let response = match websocket::handshake(&context.request.headers) {
         Ok(response) => response,
         Err(refusal) => return Ok(Answer::sent(refusal)),
     };

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mainstay_api::lifecycle::ON_DELETE;
-use mainstay_lifecycle::revision::History;
 use mainstay_objects::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1_core::extension::plan::FINALIZERS;

@@ -32,7 +32,7 @@ struct Validation {
     reason: Option<String>,
 }
 
-/// What a policy says of one object with one parameter.
+/// The verdict of a policy on one object with one parameter.
 #[derive(Default)]
 pub(super) struct Verdict {
     pub(super) denials: Vec<Decision>,
@@ -41,7 +41,7 @@ pub(super) struct Verdict {
 
 /// A validation that does not hold, or could not be decided.
 pub(super) struct Decision {
-    /// Which of the policy's validations.
+    /// Its place among the policy's validations.
     pub(super) index: usize,
     /// `None` where the policy gives none.
     pub(super) reason: Option<String>,
@@ -96,7 +96,7 @@ impl Policy {
         }
     }
 
-    /// What it says with one parameter; `activation` is what all parameters share.
+    /// The verdict with one parameter; `activation` is what all parameters share.
     pub(super) fn validate(&self, activation: &Activation, param: Option<&Value>) -> Verdict {
         let activation = activation.clone().with("params", param.map_or(Cel::Null, Cel::from_json));
         let fresh = || Bindings::composed(self.variables.bind(activation.clone()));

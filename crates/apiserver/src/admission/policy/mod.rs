@@ -6,7 +6,6 @@
 
 mod compile;
 mod params;
-mod status;
 mod typecheck;
 
 use std::borrow::Cow;
@@ -17,14 +16,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::compile::{Annotation, Decision, Policy, Verdict};
-use super::audit::Weight;
+use super::audit::NoteKind;
 use super::compiled::Compiled;
+use super::expressions;
 use super::matching::{Matching, is_exempt};
 use super::review::View;
-use super::{AdmissionStep, Request, expressions};
+use super::step::{AdmissionStep, Request};
 use crate::error::{ApiError, Cause, Result};
 
-pub use status::PolicyStatus;
+pub use typecheck::type_checking;
 
 /// The plugin.
 pub struct ValidatingAdmissionPolicy {
@@ -41,7 +41,7 @@ impl Default for ValidatingAdmissionPolicy {
     }
 }
 
-/// Where a policy is in force, with which parameters, and what follows.
+/// The scope in which a policy is in force, its parameters, and what follows.
 struct Binding {
     name: String,
     policy: String,
@@ -51,7 +51,7 @@ struct Binding {
     actions: Vec<Action>,
 }
 
-/// What follows when a validation fails.
+/// An action that follows when a validation fails.
 #[derive(Clone, Copy, Debug, Serialize)]
 enum Action {
     Deny,
@@ -95,12 +95,12 @@ struct Denial {
 #[async_trait]
 impl AdmissionStep for ValidatingAdmissionPolicy {
     async fn validate(&self, request: &Request<'_>, object: Option<&Value>) -> Result<()> {
-        let cache = &request.context.api.cache;
-        let policies = self.policies.all(cache);
+        let lookup = &**request.lookup;
+        let policies = self.policies.all(lookup);
         if policies.is_empty() || is_exempt(request) {
             return Ok(());
         }
-        let bindings = self.bindings.all(cache);
+        let bindings = self.bindings.all(lookup);
         let mut denials = Vec::new();
         for (_, policy) in policies.iter() {
             let own: Vec<&Binding> =
@@ -183,12 +183,12 @@ async fn judge(
         }
     }
     for (key, values) in published {
-        request.annotate(Weight::Finding, &format!("{}/{key}", policy.name), &values.join(", "));
+        request.annotate(NoteKind::Finding, &format!("{}/{key}", policy.name), &values.join(", "));
     }
     Ok(())
 }
 
-/// What a verdict leads to, by the binding's actions.
+/// Carries out a verdict by the binding's actions.
 fn follow(
     request: &Request<'_>,
     policy: &Policy,
@@ -211,7 +211,7 @@ fn follow(
                 Action::Warn => {
                     let (policy, binding, message) = (&policy.name, &binding.name, &decision.message);
                     let words = format!("Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}");
-                    request.context.warn(words);
+                    request.api_request.warn(words);
                 }
             }
         }
@@ -249,7 +249,7 @@ fn note(request: &Request<'_>, binding: &Binding, decision: &Decision) {
         validation_actions: &binding.actions,
     };
     match serde_json::to_string(&[failure]) {
-        Ok(text) => request.annotate(Weight::Finding, "validation.policy.admission.k8s.io/validation_failure", &text),
+        Ok(text) => request.annotate(NoteKind::Finding, "validation.policy.admission.k8s.io/validation_failure", &text),
         Err(error) => tracing::warn!(target: "audit", policy = binding.policy, %error, "a failed validation can not be written"),
     }
 }

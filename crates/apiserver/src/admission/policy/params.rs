@@ -1,13 +1,12 @@
 //! Parameters of policies: objects of a kind, by name or by labels.
 
 use mainstay_kinds::Gvk;
+use mainstay_objects::{Requirements, labels_of};
 use serde_json::Value;
 
-use crate::admission::Request;
 use crate::admission::matching::namespace_of;
-use crate::cache::Scope;
+use crate::admission::step::Request;
 use crate::error::Result;
-use crate::selector::{LabelSelector, labels_of};
 
 /// `paramKind`.
 pub(super) struct Kind {
@@ -19,7 +18,7 @@ pub(super) struct Kind {
 pub(super) struct Reference {
     name: String,
     namespace: String,
-    selector: Option<LabelSelector>,
+    selector: Option<Requirements>,
     /// `parameterNotFoundAction: Deny`.
     denies_absence: bool,
 }
@@ -56,7 +55,7 @@ impl Reference {
         Self {
             name: text("name"),
             namespace: text("namespace"),
-            selector: reference.get("selector").filter(|selector| selector.is_object()).map(LabelSelector::from_object),
+            selector: reference.get("selector").filter(|selector| selector.is_object()).map(Requirements::of_selector),
             denies_absence: reference["parameterNotFoundAction"] == "Deny",
         }
     }
@@ -70,8 +69,7 @@ pub(super) async fn collect(
     reference: Option<&Reference>,
 ) -> Result<Vec<Option<Value>>, ParamError> {
     let (Some(kind), Some(reference)) = (kind, reference) else { return Ok(vec![None]) };
-    let api = &request.context.api;
-    let snapshot = api.served();
+    let snapshot = request.lookup.served();
     let served = snapshot.of_kind(&kind.gvk()).cloned();
     let served = served.ok_or_else(|| ParamError::UnknownKind(kind.api_version.clone(), kind.kind.clone()))?;
     let namespace = match (served.facts.namespaced, reference.namespace.as_str(), namespace_of(request)) {
@@ -82,10 +80,9 @@ pub(super) async fn collect(
         (true, given, _) => given,
     };
     let found: Vec<Option<Value>> = match &reference.selector {
-        None => api.load(&served, namespace, &reference.name).await?.into_iter().map(|loaded| Some(loaded.value)).collect(),
+        None => request.lookup.load(&served, namespace, &reference.name).await?.into_iter().map(|loaded| Some(loaded.value)).collect(),
         Some(selector) => {
-            let scope = Scope { namespace: namespace.to_owned(), name: String::new() };
-            let mut entries = api.cache.resource(&served.storage).list(&scope);
+            let mut entries = request.lookup.list(&served.storage, namespace);
             if let Some(converter) = served.converter() {
                 entries = converter.entries(entries, &served.api_version()).await?;
             }

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::served::{Served, Snapshot};
 use crate::strategy;
 
-/// How many kinds are checked at most for one rule.
+/// The most kinds that are checked for one rule.
 const MAX_KINDS: usize = 10;
 
 /// `status.typeChecking` of a policy.
-pub(super) fn type_checking(policy: &Value, served: &Snapshot) -> Value {
+pub fn type_checking(policy: &Value, served: &Snapshot) -> Value {
     let spec = &policy["spec"];
     let environments = environments(spec, served);
     let mut warnings = Vec::new();

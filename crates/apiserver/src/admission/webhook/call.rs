@@ -10,11 +10,11 @@ use mainstay_merge::patch::decode_json_patch;
 use serde_json::Value;
 
 use super::hook::Hook;
-use crate::admission::Request;
-use crate::admission::audit::Weight;
+use crate::admission::audit::NoteKind;
 use crate::admission::review::{View, admission_review};
+use crate::admission::step::Request;
 use crate::error::{ApiError, Cause, Details};
-use crate::remote::CallError;
+use crate::remote::{CallError, Remotes};
 
 /// Why a webhook did not let a request pass.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) enum Failure {
     Refused(ApiError),
 }
 
-/// What a webhook that lets a request pass wants changed.
+/// The patch of a webhook that lets a request pass.
 #[derive(Debug)]
 pub(super) struct Patch {
     /// Its `patchType`.
@@ -76,7 +76,13 @@ enum ReviewError {
 }
 
 /// Asks one webhook about a request.
-pub(super) async fn call(request: &Request<'_>, hook: &Hook, view: &View<'_>, mutating: bool) -> Result<Option<Patch>, Failure> {
+pub(super) async fn call(
+    remotes: &Remotes,
+    request: &Request<'_>,
+    hook: &Hook,
+    view: &View<'_>,
+    mutating: bool,
+) -> Result<Option<Patch>, Failure> {
     if request.dry_run && !hook.allows_dry_run {
         let words = format!("admission webhook {:?} does not support dry run", hook.name);
         return Err(Failure::Refused(ApiError::bad_request(words)));
@@ -86,14 +92,14 @@ pub(super) async fn call(request: &Request<'_>, hook: &Hook, view: &View<'_>, mu
         return Err(Failure::Calling(format!("could not create admission objects: {words}")));
     };
     let client = hook.client.as_ref().map_err(|error| Failure::Calling(format!("could not get REST client: {error}")))?;
-    if request.context.api.remotes.passes_over(&client.target) {
-        request.context.warn(format!("admission webhook {:?} was passed over: its pods are simulated", hook.name));
+    if remotes.passes_over(&client.target) {
+        request.api_request.warn(format!("admission webhook {:?} was passed over: its pods are simulated", hook.name));
         return Ok(None);
     }
     let uid = uuid::Uuid::new_v4().to_string();
     let review = admission_review(request, view, &uid, version);
     let left = request.reinvocation.deadline().saturating_duration_since(Instant::now());
-    let answered = request.context.api.remotes.call(client, &review, hook.timeout.min(left)).await;
+    let answered = remotes.call(client, &review, hook.timeout.min(left)).await;
     let answer = answered.map_err(|error: CallError| {
         let whose = if error.is_simulated() { hook.whose() } else { String::new() };
         Failure::Calling(format!("failed to call webhook: {error}{whose}"))
@@ -102,10 +108,10 @@ pub(super) async fn call(request: &Request<'_>, hook: &Hook, view: &View<'_>, mu
     let response = response(&answer, &uid, version).map_err(invalid)?;
     let patch = patch(response, mutating, version).map_err(invalid)?;
     for (key, value) in response["auditAnnotations"].as_object().into_iter().flatten() {
-        request.annotate(Weight::Finding, &format!("{}/{key}", hook.name), value.as_str().unwrap_or_default());
+        request.annotate(NoteKind::Finding, &format!("{}/{key}", hook.name), value.as_str().unwrap_or_default());
     }
     for warning in response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        request.context.warn(warning);
+        request.api_request.warn(warning);
     }
     if response["allowed"] != true {
         return Err(Failure::Refused(denial(&hook.name, &response["status"])));
@@ -155,7 +161,7 @@ fn patch<'a>(response: &'a Value, mutating: bool, version: &str) -> Result<Optio
     }
 }
 
-/// What a denied request is answered with: the webhook's own status, never a success.
+/// The refusal of a denied request: the webhook's own status, never a success.
 fn denial(name: &str, status: &Value) -> ApiError {
     let text = |field: &str| status[field].as_str().unwrap_or_default();
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use mainstay_cel::{AdmissionVariables, admission_env};
 use serde_json::Value;
 
-use crate::admission::Request;
 use crate::admission::expressions::{self, MatchConditions};
 use crate::admission::matching::Matching;
 use crate::admission::review::View;
+use crate::admission::step::Request;
 use crate::error::Result;
 use crate::remote::ClientConfig;
 
@@ -26,12 +26,12 @@ pub(super) struct Hook {
     pub(super) extension: Option<String>,
     /// Unique among all webhooks.
     pub(super) id: String,
-    /// Whom to call, or why nobody can be.
+    /// The target of calls, or why there is none.
     pub(super) client: Result<ClientConfig, String>,
     pub(super) timeout: Duration,
     /// `failurePolicy: Ignore`.
     pub(super) ignores_failures: bool,
-    /// Whether it may be asked about writes that are not stored.
+    /// Set if it may be asked about writes that are not stored.
     pub(super) allows_dry_run: bool,
     /// The version of AdmissionReview that it is sent; `None` when it knows none of ours.
     pub(super) review_version: Option<&'static str>,
@@ -50,7 +50,7 @@ impl Configuration {
 }
 
 impl Hook {
-    /// Whom it belongs to, and how to be rid of it: for those whom it stops.
+    /// The owner of the webhook and the way to remove it, for users whom it stops.
     pub(super) fn whose(&self) -> String {
         match &self.extension {
             Some(name) => format!(
@@ -82,7 +82,7 @@ impl Hook {
         }
     }
 
-    /// What it sees of a request that is its business.
+    /// The view that it gets of a request, if it is to be asked about it.
     pub(super) async fn view<'a>(&self, request: &Request<'a>, object: Option<&'a Value>) -> Result<Option<View<'a>>> {
         let Some(served) = self.matching.matches(request, object).await? else { return Ok(None) };
         let view = View::new(request, served, object).await?;

@@ -9,9 +9,7 @@
 mod call;
 mod hook;
 mod mutating;
-mod reinvocation;
 mod validating;
 
 pub use mutating::MutatingAdmissionWebhook;
-pub use reinvocation::Reinvocation;
 pub use validating::ValidatingAdmissionWebhook;

@@ -1,5 +1,6 @@
 //! Mutating webhooks: one after the other, in the order of their configurations' names, each seeing what those before it changed.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -9,36 +10,44 @@ use serde_json::Value;
 
 use super::call::{Failure, call, out_of_time, unreachable};
 use super::hook::{Configuration, Hook};
-use crate::admission::audit::Weight;
+use crate::admission::audit::NoteKind;
 use crate::admission::compiled::Compiled;
 use crate::admission::matching::{converted, is_exempt};
 use crate::admission::review::{View, is_own_kind, is_scale};
-use crate::admission::{AdmissionStep, Request};
+use crate::admission::step::{AdmissionStep, Request};
 use crate::error::{ApiError, Result};
-use crate::options::FieldValidation;
-use crate::rest::scale;
+use crate::remote::Remotes;
+use crate::request::negotiate;
+use crate::request::options::{self, FieldValidation};
 use crate::served::Served;
-use crate::{inflight, negotiate, strategy};
+use crate::{scale, strategy};
 
 /// The plugin.
-pub struct MutatingAdmissionWebhook(Compiled<Configuration>);
+pub struct MutatingAdmissionWebhook {
+    configurations: Compiled<Configuration>,
+    remotes: Arc<Remotes>,
+}
 
-impl Default for MutatingAdmissionWebhook {
-    fn default() -> Self {
-        Self(Compiled::new("admissionregistration.k8s.io/mutatingwebhookconfigurations", Configuration::compile))
+impl MutatingAdmissionWebhook {
+    /// The plugin; webhooks are called through `remotes`.
+    pub fn new(remotes: Arc<Remotes>) -> Self {
+        Self {
+            configurations: Compiled::new("admissionregistration.k8s.io/mutatingwebhookconfigurations", Configuration::compile),
+            remotes,
+        }
     }
 }
 
 /// The time that the request has (`?timeout=10s`).
 pub(super) fn patience(request: &Request<'_>) -> Duration {
     // What is no length of time was refused, but for requests that last by nature, whose parameter nobody reads.
-    inflight::patience(&request.context.query).unwrap_or(inflight::LONGEST)
+    options::timeout(&request.api_request.query).unwrap_or(options::LONGEST)
 }
 
 #[async_trait]
 impl AdmissionStep for MutatingAdmissionWebhook {
     async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<()> {
-        let configurations = self.0.all(&request.context.api.cache);
+        let configurations = self.configurations.all(&**request.lookup);
         if configurations.is_empty() || is_exempt(request) {
             return Ok(());
         }
@@ -47,7 +56,7 @@ impl AdmissionStep for MutatingAdmissionWebhook {
         state.enter(object);
         let hooks = configurations.iter().flat_map(|(_, configuration)| &configuration.hooks);
         for (index, hook) in hooks.enumerate().filter(|(_, hook)| state.asks(&hook.id)) {
-            if let Some(changed) = ask(request, hook, index, object).await? {
+            if let Some(changed) = ask(&self.remotes, request, hook, index, object).await? {
                 state.asked(&hook.id, changed, hook.reinvoked);
             }
         }
@@ -60,28 +69,28 @@ impl AdmissionStep for MutatingAdmissionWebhook {
         if object.is_some() {
             return Ok(());
         }
-        let configurations = self.0.all(&request.context.api.cache);
+        let configurations = self.configurations.all(&**request.lookup);
         if configurations.is_empty() || is_exempt(request) {
             return Ok(());
         }
         let hooks = configurations.iter().flat_map(|(_, configuration)| &configuration.hooks);
         for (index, hook) in hooks.enumerate() {
             if let Some(view) = hook.view(request, None).await? {
-                wish(request, hook, index, &view).await?;
+                wanted_operations(&self.remotes, request, hook, index, &view).await?;
             }
         }
         Ok(())
     }
 }
 
-/// What a call came to; `None` when it failed and that does not matter, which is noted under the key.
+/// The outcome of a call; `None` if it failed and that does not matter, which is noted under the key.
 pub(super) fn settle<T>(request: &Request<'_>, hook: &Hook, outcome: Result<T, Failure>, failed_open: &str) -> Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(Failure::Refused(refusal)) => Err(refusal),
         Err(Failure::Calling(why)) if hook.ignores_failures => {
             tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
-            request.annotate(Weight::Finding, failed_open, &hook.name);
+            request.annotate(NoteKind::Finding, failed_open, &hook.name);
             if Instant::now() >= request.reinvocation.deadline() {
                 return Err(out_of_time());
             }
@@ -92,10 +101,10 @@ pub(super) fn settle<T>(request: &Request<'_>, hook: &Hook, outcome: Result<T, F
 }
 
 /// Asks one webhook; says whether it changed the object, or `None` when it is not its business.
-async fn ask(request: &Request<'_>, hook: &Hook, index: usize, object: &mut Value) -> Result<Option<bool>> {
+async fn ask(remotes: &Remotes, request: &Request<'_>, hook: &Hook, index: usize, object: &mut Value) -> Result<Option<bool>> {
     let changed = {
         let Some(view) = hook.view(request, Some(object)).await? else { return Ok(None) };
-        let outcome = patched(request, hook, index, &view, object).await.map(|new| new.filter(|new| new != object));
+        let outcome = patched(remotes, request, hook, index, &view, object).await.map(|new| new.filter(|new| new != object));
         let mutated = matches!(outcome, Ok(Some(_)));
         note(request, index, &Mutation { configuration: &hook.configuration, webhook: &hook.name, mutated });
         outcome?
@@ -107,7 +116,7 @@ async fn ask(request: &Request<'_>, hook: &Hook, index: usize, object: &mut Valu
     Ok(Some(is_changed))
 }
 
-/// What a webhook did, as it is noted for auditors. The order of the fields is part of the text.
+/// The outcome of a webhook, as it is noted for auditors. The order of the fields is part of the text.
 #[derive(Serialize)]
 struct Mutation<'a> {
     configuration: &'a str,
@@ -118,7 +127,7 @@ struct Mutation<'a> {
 fn note(request: &Request<'_>, index: usize, mutation: &Mutation<'_>) {
     let key = place(request, "mutation", index);
     match serde_json::to_string(mutation) {
-        Ok(text) => request.annotate(Weight::Routine, &key, &text),
+        Ok(text) => request.annotate(NoteKind::Routine, &key, &text),
         Err(error) => tracing::warn!(target: "audit", annotation = key, %error, "a mutation can not be written"),
     }
 }
@@ -129,15 +138,22 @@ fn place(request: &Request<'_>, what: &str, index: usize) -> String {
 }
 
 /// The operations that a webhook wants on what it is shown; none where its failure does not matter.
-async fn wish(request: &Request<'_>, hook: &Hook, index: usize, view: &View<'_>) -> Result<Vec<Value>> {
-    let outcome = call(request, hook, view, true).await;
+async fn wanted_operations(remotes: &Remotes, request: &Request<'_>, hook: &Hook, index: usize, view: &View<'_>) -> Result<Vec<Value>> {
+    let outcome = call(remotes, request, hook, view, true).await;
     let operations = outcome.and_then(|patch| patch.map_or_else(|| Ok(Vec::new()), |patch| patch.operations(hook, view.object.is_some())));
     Ok(settle(request, hook, operations, &place(request, "failed-open.mutation", index))?.unwrap_or_default())
 }
 
 /// The object as a webhook wants it, where it wants anything.
-async fn patched(request: &Request<'_>, hook: &Hook, index: usize, view: &View<'_>, object: &Value) -> Result<Option<Value>> {
-    let operations = wish(request, hook, index, view).await?;
+async fn patched(
+    remotes: &Remotes,
+    request: &Request<'_>,
+    hook: &Hook,
+    index: usize,
+    view: &View<'_>,
+    object: &Value,
+) -> Result<Option<Value>> {
+    let operations = wanted_operations(remotes, request, hook, index, view).await?;
     if operations.is_empty() {
         return Ok(None);
     }
@@ -159,7 +175,7 @@ async fn finish(request: &Request<'_>, view: &View<'_>, object: &Value, new: Val
     let read = |served: &Served, value: &Value| -> Result<Value> {
         let bytes = serde_json::to_vec(value).map_err(|error| ApiError::internal(error.to_string()))?;
         let decoded = negotiate::decode_as(&bytes, &served.facts.kind, false)?;
-        let mut value = strategy::decode(request.context, served, &served.gvk(), decoded, FieldValidation::Ignore)?;
+        let mut value = strategy::decode(request.api_request, served, &served.gvk(), decoded, FieldValidation::Ignore)?;
         strategy::default(served, &mut value);
         Ok(value)
     };

@@ -1,10 +1,36 @@
 //! Query parameters and `DeleteOptions`, checked with the words of Kubernetes' own validation.
 
+use std::time::Duration;
+
+use mainstay_objects::Requirements;
 use serde_json::Value;
 
+use super::query::Query;
 use crate::error::{ApiError, Cause, Result};
-use crate::request::Query;
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::selector::{FieldSelector, parse_labels};
+
+/// The longest time that a request may take.
+pub const LONGEST: Duration = Duration::from_secs(60);
+
+/// The time that a request may take: what its `timeout` asks for, at most the longest.
+pub fn timeout(query: &Query) -> Result<Duration> {
+    let Some(text) = query.text("timeout") else { return Ok(LONGEST) };
+    let wanted = crate::gotime::duration(text)
+        .map_err(|why| ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}")))?;
+    Ok(if wanted.is_zero() { LONGEST } else { wanted.min(LONGEST) })
+}
+
+/// The parts of objects that the rows of a table hold beside their cells (`includeObject`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Include {
+    /// The metadata.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+    /// Nothing.
+    None,
+}
 
 /// `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +45,7 @@ pub enum VersionMatch {
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "the fields are those of ListOptions")]
 pub struct ListOptions {
-    pub labels: LabelSelector,
+    pub labels: Requirements,
     pub fields: FieldSelector,
     pub watch: bool,
     pub allow_watch_bookmarks: bool,
@@ -43,7 +69,7 @@ impl ListOptions {
         // In this order; the first that cannot be read is the answer.
         let (timeout, limit) = (number(query, "timeoutSeconds")?, number(query, "limit")?);
         Ok(Self {
-            labels: LabelSelector::parse(query.first("labelSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
+            labels: parse_labels(query.first("labelSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
             fields: FieldSelector::parse(query.first("fieldSelector").unwrap_or_default()).map_err(ApiError::bad_request)?,
             watch,
             allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
@@ -285,5 +311,22 @@ impl DeleteOptions {
             causes.push(Cause::new("FieldValueInvalid", why, "propagationPolicy"));
         }
         if causes.is_empty() { Ok(options) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", causes)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// KAPI-SRV-06: a request may ask for less time, not for more.
+    #[test]
+    fn timeouts() {
+        let cases = [("", LONGEST), ("timeout=0s", LONGEST), ("timeout=34s", Duration::from_secs(34)), ("timeout=10m", LONGEST)];
+        for (query, wanted) in cases {
+            assert_eq!(timeout(&Query::parse(query)).unwrap(), wanted, "{query}");
+        }
+        let refused = timeout(&Query::parse("timeout=soon")).unwrap_err();
+        assert_eq!(refused.message, "invalid timeout specified in the request URL - time: invalid duration \"soon\"");
     }
 }

@@ -1,8 +1,9 @@
-//! What a request asks for: the parts of its path, its verb, and its query parameters.
+//! The parts of a request's path, and its verb: what is authorized, and what it is routed by.
 
 use http::Method;
 
-use crate::options::ListOptions;
+use super::options::ListOptions;
+use super::query::Query;
 
 /// A request, taken apart as authorization and routing need it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,11 +19,11 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
-    /// Whether the path names a namespace before the resource, be it an empty one.
+    /// Set if the path names a namespace before the resource, be it an empty one.
     pub in_namespace: bool,
-    /// Whether the name comes from a field selector, and not from the path.
+    /// Set if the name comes from a field selector, and not from the path.
     pub is_selected: bool,
-    /// Whether the path ends with an element that wants a resource behind it (`/api/v1/watch`).
+    /// Set if the path ends with an element that wants a resource behind it (`/api/v1/watch`).
     pub is_unfinished: bool,
     /// Path elements beyond the subresource (`proxy`).
     pub rest: Vec<String>,
@@ -32,9 +33,9 @@ pub struct RequestInfo {
 const SPECIAL_VERBS: [&str; 2] = ["proxy", "watch"];
 
 impl RequestInfo {
-    /// Takes a request apart. `path` and `query` are decoded: see [`decode_path`].
+    /// Takes a request apart. `path` and `query` are decoded: see [`super::decode_path`].
     ///
-    /// What is found here is what is authorized, and handlers act on nothing else: a name that came from a field selector is the only
+    /// The result is what is authorized, and handlers act on nothing else: a name that came from a field selector is the only
     /// name that they show.
     pub fn new(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = Self { path: path.to_owned(), verb: method.as_str().to_ascii_lowercase(), ..Self::default() };
@@ -99,111 +100,37 @@ impl RequestInfo {
     }
 }
 
-/// Whether a text can stand between two slashes of a path.
+impl RequestInfo {
+    /// Returns whether it only asks whether the server is alive.
+    pub fn is_probe(&self) -> bool {
+        !self.is_resource
+            && ["/healthz", "/livez", "/readyz"]
+                .iter()
+                .any(|page| self.path.strip_prefix(page).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    }
+
+    /// Returns whether it lasts by nature: watches, logs, proxies.
+    pub fn is_long_running(&self) -> bool {
+        self.is_resource
+            && (matches!(self.verb.as_str(), "watch" | "proxy")
+                || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
+    }
+
+    /// Returns whether its resource is one of Kubernetes' own, whose objects have a protobuf form.
+    pub fn has_protobuf(&self) -> bool {
+        self.is_resource && mainstay_kinds::registry().resource(&self.group, &self.version, &self.resource).is_some()
+    }
+}
+
+/// Returns whether a text can stand between two slashes of a path.
 fn is_path_segment(text: &str) -> bool {
     !matches!(text, "." | "..") && !text.contains(['/', '%'])
-}
-
-/// The decoded query of a request.
-#[derive(Clone, Debug, Default)]
-pub struct Query(Vec<(String, String)>);
-
-impl Query {
-    /// Decodes `a=b&c=d`. Pairs with a semicolon or a broken escape do not count, as in Go.
-    pub fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
-        Self(
-            pairs
-                .filter_map(|pair| {
-                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    Some((form_decode(key)?, form_decode(value)?))
-                })
-                .collect(),
-        )
-    }
-
-    /// The first value of a parameter.
-    pub fn first(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The first value that is not empty.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.first(name).filter(|value| !value.is_empty())
-    }
-
-    /// All values of a parameter.
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    /// A boolean as Kubernetes reads it: present and neither `0` nor `false`, in whatever case.
-    pub fn flag(&self, name: &str) -> bool {
-        self.first(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
-    }
-}
-
-/// The path of a request as it is authorized, routed and sent on: decoded as a whole before it is taken apart, as Go's `URL.Path`, so
-/// that an encoded slash separates like any other for all who read it. `None` for an escape that is none, and for what is no text.
-pub fn decode_path(raw: &str) -> Option<String> {
-    let mut bytes = raw.bytes();
-    let mut plain = Vec::with_capacity(raw.len());
-    while let Some(byte) = bytes.next() {
-        let mut hex = || (bytes.next()? as char).to_digit(16);
-        plain.push(if byte == b'%' { u8::try_from(hex()? * 16 + hex()?).ok()? } else { byte });
-    }
-    String::from_utf8(plain).ok()
-}
-
-/// A decoded path as Go's `URL.EscapedPath` writes it.
-pub fn encode_path(path: &str) -> String {
-    let mut encoded = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte) {
-            encoded.push(byte as char);
-        } else {
-            encoded.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                encoded.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
-            }
-        }
-    }
-    encoded
-}
-
-/// Decodes `%XX` in the name of a header; a broken escape stays what it is.
-pub fn percent_decode(text: &str) -> String {
-    decode(text.as_bytes(), false, true).unwrap_or_default()
-}
-
-fn form_decode(text: &str) -> Option<String> {
-    decode(text.as_bytes(), true, false)
-}
-
-/// `None` for a broken escape, unless those stay what they are.
-fn decode(bytes: &[u8], plus: bool, lenient: bool) -> Option<String> {
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = |index: usize| bytes.get(index).and_then(|byte| (*byte as char).to_digit(16));
-        match (bytes[at], hex(at + 1), hex(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                plain.push((high * 16 + low) as u8);
-                at += 3;
-                continue;
-            }
-            (b'%', ..) if !lenient => return None,
-            (b'+', ..) if plus => plain.push(b' '),
-            (byte, ..) => plain.push(byte),
-        }
-        at += 1;
-    }
-    Some(String::from_utf8_lossy(&plain).into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::super::query::{decode_path, encode_path};
     use super::*;
 
     #[test]

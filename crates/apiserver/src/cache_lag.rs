@@ -1,4 +1,4 @@
-//! Hearing what another server on the same store has written, before somebody is refused for want of it.
+//! The lag of the cache behind what another server on the same store has written: nobody is refused for want of what was written already.
 //!
 //! Whoever is refused may be a stranger, and asking a shared store costs it a read. So all who are refused at the same time ask once,
 //! and that not more often than now and then: it is not for strangers to say how much the store has to do.
@@ -13,19 +13,19 @@ use crate::cache::Cache;
 /// From one question to the next.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Who has asked the store lately.
+/// The last questions to the store.
 #[derive(Default)]
-pub struct Behind(Mutex<Last>);
+pub struct CacheLag(Mutex<Last>);
 
 #[derive(Default)]
 struct Last {
-    /// When the store was asked.
+    /// The time at which the store was asked.
     begun: Option<Instant>,
-    /// When the question began that was answered last, and what the cache showed then.
+    /// The time at which the question began that was answered last, and the revision that the cache showed then.
     answered: Option<(Instant, Option<Revision>)>,
 }
 
-impl Behind {
+impl CacheLag {
     /// Waits until the cache shows everything that the store had acknowledged when this was called; returns the revision it shows.
     /// `None` when that takes too long.
     pub async fn catch_up(&self, cache: &Cache) -> Option<Revision> {

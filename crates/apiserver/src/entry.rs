@@ -1,15 +1,17 @@
-//! Objects as they are stored, and their changes.
+//! Objects as they are stored: the keys and bytes that the store holds and the cache shows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use mainstay_objects::{Labels, labels_of};
 use mainstay_store::{KeyValue, Revision};
 use serde_json::Value;
 
-use super::ROOT;
 use crate::object;
-use crate::selector::{Labels, labels_of};
+
+/// Below this every key of the API lies.
+pub const ROOT: &str = "/registry/";
 
 /// An object as it is stored, with what selectors ask for most.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub struct Entry {
     pub revision: Revision,
     /// The stored bytes.
     pub stored: Bytes,
-    /// Where the content of its metadata begins.
+    /// The place in it where the content of the metadata begins.
     pub offset: usize,
     /// Its labels.
     pub labels: Labels,
@@ -52,7 +54,7 @@ impl Drop for Loose {
 
 impl Entry {
     /// The entry of a stored key of a resource (`GROUP/RESOURCE`).
-    pub(super) fn new(resource: &str, item: &KeyValue) -> Option<Arc<Self>> {
+    pub fn new(resource: &str, item: &KeyValue) -> Option<Arc<Self>> {
         let key = item.key.get(ROOT.len() + resource.len() + 1..)?.to_owned();
         Some(Arc::new(Self::of(key, item.value.clone(), item.modified)?))
     }
@@ -90,35 +92,5 @@ impl Entry {
     pub fn value(&self) -> Value {
         // The bytes were written by this program and are guarded by the store's checksums.
         object::decode(&self.stored, self.revision).unwrap_or_default()
-    }
-}
-
-/// A change of one object.
-#[derive(Debug)]
-pub struct Change {
-    /// Its revision.
-    pub revision: Revision,
-    /// The object now; `None` when it was deleted.
-    pub now: Option<Arc<Entry>>,
-    /// The object before; `None` when it was created.
-    pub before: Option<Arc<Entry>>,
-    /// The event as it is sent, made when first asked for.
-    pub frames: crate::watch::Frames,
-}
-
-impl Change {
-    /// A change that nobody has encoded yet.
-    pub fn new(revision: Revision, now: Option<Arc<Entry>>, before: Option<Arc<Entry>>) -> Self {
-        Self { revision, now, before, frames: crate::watch::Frames::default() }
-    }
-
-    /// About how much memory it holds.
-    pub fn bytes(&self) -> usize {
-        self.shown().map_or(0, |entry| entry.stored.len()) + 256
-    }
-
-    /// The object that the event shows: the one now, or the last state.
-    pub fn shown(&self) -> Option<&Arc<Entry>> {
-        self.now.as_ref().or(self.before.as_ref())
     }
 }

@@ -1,37 +1,30 @@
 //! The encoded forms of one change, each made by the first watcher that needs it and shared by all that follow (KAPI-WATCH-02).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::negotiate::{Format, Shape};
-use crate::served::Served;
-use crate::table::Include;
+use crate::request::negotiate::{Format, Shape};
+use crate::request::options::Include;
 
-/// What tells two encodings of a change apart.
-#[derive(Clone)]
+/// The parts that tell two encodings of a change apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Form {
-    /// The resource in the version that is asked for; schema and columns with it.
-    pub served: Arc<Served>,
+    /// The number of the resource in the version that is asked for; schema and columns with it. The cache knows no resource: no two that
+    /// were ever served have the same number.
+    pub served: u64,
     /// `ADDED`, `MODIFIED` or `DELETED`: selectors turn one into another.
     pub kind: &'static str,
     /// The encoding.
     pub format: Format,
     /// The transformation.
     pub shape: Shape,
-    /// What the rows of a table hold beside their cells.
+    /// The parts of objects that the rows of a table hold beside their cells.
     pub include: Include,
 }
 
-impl PartialEq for Form {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.served, &other.served)
-            && (self.kind, self.format, self.shape, self.include) == (other.kind, other.format, other.shape, other.include)
-    }
-}
-
-/// How many forms are kept: more than clients of a cluster ask for.
+/// The most forms that are kept: more than clients of a cluster ask for.
 const KEPT: usize = 16;
 
 /// The forms that were made.
@@ -47,7 +40,7 @@ impl Frames {
         }
         let frame = make()?;
         if frames.len() < KEPT {
-            frames.push((form.clone(), frame.clone()));
+            frames.push((*form, frame.clone()));
         }
         Ok(frame)
     }

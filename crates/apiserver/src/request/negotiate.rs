@@ -8,7 +8,7 @@ use crate::error::{ApiError, Result};
 /// The media types of bodies, as errors list them.
 pub const BODY_TYPES: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// How an answer is written.
+/// The encoding of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`.
@@ -38,7 +38,7 @@ pub enum Shape {
     Discovery,
 }
 
-/// What was agreed on.
+/// The form of an answer that was agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
     /// The encoding.
@@ -57,7 +57,7 @@ impl Format {
         }
     }
 
-    /// Whether it is a form of JSON.
+    /// Returns whether it is a form of JSON.
     pub fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::Pretty)
     }
@@ -86,11 +86,6 @@ impl Format {
 /// Writes an object of a kind that has a protobuf form.
 pub fn protobuf(value: &Value) -> Result<Vec<u8>> {
     mainstay_protobuf::encode(value).map_err(|error| ApiError::internal(format!("the answer cannot be encoded as protobuf: {error}")))
-}
-
-/// Whether a request is for a resource whose objects have a protobuf form: those of Kubernetes itself.
-pub fn has_protobuf(info: &crate::request::RequestInfo) -> bool {
-    info.is_resource && mainstay_kinds::registry().resource(&info.group, &info.version, &info.resource).is_some()
 }
 
 /// Chooses the first media type of `Accept` that can be given; `protobuf` says whether the resource's objects have that form.
@@ -130,7 +125,7 @@ pub fn agree(headers: &HeaderMap, pretty: Option<bool>, protobuf: bool) -> Resul
     Err(ApiError::not_acceptable(&BODY_TYPES))
 }
 
-/// Whether `/openapi/v2` is asked for as protobuf; neither that nor JSON is refused (KAPI-DISC-02).
+/// Returns whether `/openapi/v2` is asked for as protobuf; neither that nor JSON is refused (KAPI-DISC-02).
 pub fn openapi_v2_as_protobuf(headers: &HeaderMap) -> Result<bool> {
     let clauses = accepted(headers);
     let found = clauses.iter().find_map(|clause| match media_type(clause) {
@@ -168,7 +163,7 @@ fn parameters(clause: &str) -> impl Iterator<Item = (&str, &str)> {
     clause.split(';').skip(1).filter_map(|pair| pair.trim().split_once('='))
 }
 
-/// Whether a client takes compressed answers: gzip by name or by `*`, with a quality above zero.
+/// Returns whether a client takes compressed answers: gzip by name or by `*`, with a quality above zero.
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut wildcard = false;
     for value in headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()) {
@@ -201,7 +196,7 @@ pub fn content_type(headers: &HeaderMap) -> &str {
 pub struct Decoded {
     /// The document.
     pub value: Value,
-    /// What is to be said of the body before its fields, in words.
+    /// Problems of the body as a whole, in words; those of its fields follow.
     pub problems: Vec<String>,
     /// Fields that occurred twice, as dotted paths.
     pub duplicates: Vec<String>,

@@ -1,48 +1,51 @@
-//! The status of policies: which generation was looked at, and what type checking found.
+//! The status of ValidatingAdmissionPolicies: the generation that was looked at, and the findings of type checking (KAPI-ADM-02).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mainstay_store::Expect;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
-use super::typecheck::type_checking;
-use crate::api::Api;
+use crate::admission::type_checking;
 use crate::cache::{Begin, Scope};
 use crate::error::Result;
 use crate::object::meta;
+use crate::object_store::ObjectStore;
 
-/// When what failed is tried again.
+/// The pause before what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The task that keeps it.
 pub struct PolicyStatus {
-    api: Arc<Api>,
+    objects: Arc<ObjectStore>,
+    closing: CancellationToken,
 }
 
 impl PolicyStatus {
-    /// A task over this API; nothing happens before [`PolicyStatus::run`].
-    pub fn new(api: Arc<Api>) -> Self {
-        Self { api }
+    /// A task over these objects; nothing happens before [`PolicyStatus::run`].
+    pub fn new(objects: Arc<ObjectStore>, closing: CancellationToken) -> Self {
+        Self { objects, closing }
     }
 
     /// Follows the policies until the server ends.
     pub async fn run(self) {
-        let policies = match self.api.built_in("admissionregistration.k8s.io", "validatingadmissionpolicies") {
+        let policies = match self.objects.built_in("admissionregistration.k8s.io", "validatingadmissionpolicies") {
             Ok(policies) => policies,
             Err(error) => {
                 tracing::error!(%error, "cannot follow admission policies");
                 return;
             }
         };
-        while !self.api.closing.is_cancelled() {
-            let Ok(mut subscription) = self.api.cache.resource(&policies.storage).subscribe(Scope::default(), Begin::Now, &self.api.cache)
+        while !self.closing.is_cancelled() {
+            let Ok(mut subscription) =
+                self.objects.cache.resource(&policies.storage).subscribe(Scope::default(), Begin::Now, &self.objects.cache)
             else {
                 continue;
             };
             loop {
                 let mut failed = false;
-                for entry in self.api.cache.resource(&policies.storage).list(&Scope::default()) {
+                for entry in self.objects.cache.resource(&policies.storage).list(&Scope::default()) {
                     if let Err(error) = self.settle(&policies, &entry).await {
                         tracing::debug!(%error, "the status of an admission policy could not be written yet");
                         failed = true;
@@ -51,14 +54,14 @@ impl PolicyStatus {
                 tokio::select! {
                     change = subscription.changes.recv() => if change.is_none() { break },
                     () = tokio::time::sleep(AGAIN), if failed => {}
-                    () = self.api.closing.cancelled() => return,
+                    () = self.closing.cancelled() => return,
                 }
                 while subscription.changes.try_recv().is_some() {}
             }
         }
     }
 
-    async fn settle(&self, policies: &Arc<crate::served::Served>, entry: &crate::cache::Entry) -> Result<()> {
+    async fn settle(&self, policies: &Arc<crate::served::Served>, entry: &crate::entry::Entry) -> Result<()> {
         let policy = entry.value();
         let generation = &policy["metadata"]["generation"];
         if policy["status"]["observedGeneration"] == *generation || !meta(&policy, "deletionTimestamp").is_empty() {
@@ -66,9 +69,9 @@ impl PolicyStatus {
         }
         let mut next = policy.clone();
         next["status"]["observedGeneration"] = generation.clone();
-        next["status"]["typeChecking"] = json!(type_checking(&policy, &self.api.served()));
+        next["status"]["typeChecking"] = json!(type_checking(&policy, &self.objects.served()));
         crate::fields::by_server(policies, &policy, &mut next, Some("status"));
-        self.api.save(policies, &mut next, Expect::Revision(entry.revision)).await.map(drop)
+        self.objects.save(policies, &mut next, Expect::Revision(entry.revision)).await.map(drop)
     }
 }
 

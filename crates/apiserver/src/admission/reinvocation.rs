@@ -1,4 +1,4 @@
-//! What one request remembers between the two rounds of mutating admission: a webhook that changes an object after others have seen it
+//! The memory of one request between the two rounds of mutating admission: a webhook that changes an object after others have seen it
 //! makes those look again that want to (`reinvocationPolicy: IfNeeded`), built-in plugins included.
 
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::inflight::LONGEST;
+use crate::request::options::LONGEST;
 
 /// The state of one request's mutating admission.
 #[derive(Debug)]
@@ -43,14 +43,14 @@ impl Reinvocation {
     }
 
     /// Begins the second round, once, if a webhook has changed the object.
-    pub(in crate::admission) fn begin_again(&self) -> bool {
+    pub(super) fn begin_again(&self) -> bool {
         let mut state = self.state();
         let begins = state.wanted && !state.again;
         state.again |= begins;
         begins
     }
 
-    /// Which round this is, from 0.
+    /// The number of the round, from 0.
     pub(super) fn round(&self) -> u8 {
         u8::from(self.state().again)
     }
@@ -60,7 +60,7 @@ impl Reinvocation {
         self.state().limit = Some(limit);
     }
 
-    /// When the request must be answered.
+    /// The time at which the request must be answered.
     pub(super) fn deadline(&self) -> Instant {
         self.begun + self.state().limit.unwrap_or(LONGEST)
     }
@@ -79,7 +79,7 @@ impl Reinvocation {
         self.state().output = Some(object.clone());
     }
 
-    /// Whether a webhook is asked in this round.
+    /// Returns whether a webhook is asked in this round.
     pub(super) fn asks(&self, id: &str) -> bool {
         let state = self.state();
         !state.again || state.due.contains(id)

@@ -14,19 +14,19 @@ use mainstay_serve::fair::{Asked, Fair, Rules, Share};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-use crate::inflight::Caller;
+use crate::caller::Caller;
 
-/// How many may wait for a turn: more than there are requests, which are bounded elsewhere.
+/// The most requests that may wait for a turn: more than there are, which is bounded elsewhere.
 const WAITING: usize = 1 << 20;
 
-/// The turns of one server.
+/// The processor of one server, and the turns on it.
 #[derive(Debug)]
-pub struct Turns {
+pub struct Processor {
     short: Arc<Fair>,
     long: Arc<Fair>,
 }
 
-impl Default for Turns {
+impl Default for Processor {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let turns = |count: usize| Fair::new(Rules { capacity: count, share: count, waiting_each: WAITING, waiting: WAITING });
@@ -34,12 +34,12 @@ impl Default for Turns {
     }
 }
 
-/// Whether what follows takes long.
+/// The weight of a request's work: long once it was marked so.
 #[derive(Debug, Default)]
 pub struct Weight(AtomicBool);
 
 impl Weight {
-    /// What follows takes long: the next step of the request is another one.
+    /// Marks what follows as long: the next step of the request takes its turn among the long ones.
     pub async fn long(&self) {
         if !self.0.swap(true, Ordering::Relaxed) {
             // Not tokio's own: the task is woken at once, and takes its turn among the long ones.
@@ -60,16 +60,16 @@ impl Weight {
     }
 }
 
-impl Turns {
+impl Processor {
     /// Works on a request in turns.
     pub fn share<'a, F: Future>(&'a self, caller: &'a Caller, weight: &'a Weight, work: Pin<&'a mut F>) -> Sharing<'a, F> {
-        Sharing { turns: self, caller, weight, work, wait: None, turn: None }
+        Sharing { processor: self, caller, weight, work, wait: None, turn: None }
     }
 }
 
 /// A request that is worked on in turns.
 pub struct Sharing<'a, F> {
-    turns: &'a Turns,
+    processor: &'a Processor,
     caller: &'a Caller,
     weight: &'a Weight,
     work: Pin<&'a mut F>,
@@ -86,7 +86,7 @@ impl<F: Future> Future for Sharing<'_, F> {
         if !this.caller.exempt && this.turn.is_none() {
             let given = match this.wait.take() {
                 Some(wait) => Asked::Wait(wait),
-                None => (if long { &this.turns.long } else { &this.turns.short }).ask(&this.caller.user, 1),
+                None => (if long { &this.processor.long } else { &this.processor.short }).ask(&this.caller.user, 1),
             };
             match given {
                 Asked::Given(turn) => this.turn = Some(turn),
@@ -128,10 +128,10 @@ mod tests {
     #[tokio::test]
     async fn another_user_waits_for_one_step() {
         let one = || Fair::new(Rules { capacity: 1, share: 1, waiting_each: WAITING, waiting: WAITING });
-        let turns = Arc::new(Turns { short: one(), long: one() });
+        let processor = Arc::new(Processor { short: one(), long: one() });
         let steps = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let run = |user: &'static str, count: usize| {
-            let (turns, steps) = (turns.clone(), steps.clone());
+            let (processor, steps) = (processor.clone(), steps.clone());
             async move {
                 let work = async {
                     for _ in 0..count {
@@ -140,11 +140,11 @@ mod tests {
                     }
                 };
                 let (caller, weight) = (caller(user), Weight::default());
-                turns.share(&caller, &weight, std::pin::pin!(work)).await;
+                processor.share(&caller, &weight, std::pin::pin!(work)).await;
             }
         };
         // Its turn is held meanwhile, so that everything waits.
-        let Asked::Given(held) = turns.short.ask(&"holder".into(), 1) else { unreachable!() };
+        let Asked::Given(held) = processor.short.ask(&"holder".into(), 1) else { unreachable!() };
         let many: Vec<_> = (0..100).map(|_| tokio::spawn(run("many", 100))).collect();
         tokio::task::yield_now().await;
         let few = tokio::spawn(run("few", 3));
@@ -163,18 +163,18 @@ mod tests {
     /// KAPI-SRV-06: work that is long goes on beside the workers: theirs is not kept waiting.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn long_work_leaves_the_workers_alone() {
-        let turns = Arc::new(Turns::default());
+        let processor = Arc::new(Processor::default());
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let told = std::sync::Mutex::new(told);
         let blocked = tokio::spawn({
-            let turns = turns.clone();
+            let processor = processor.clone();
             async move {
                 let (caller, weight) = (caller("a"), Weight::default());
                 let work = async {
                     weight.long().await;
                     told.lock().unwrap().recv().unwrap();
                 };
-                turns.share(&caller, &weight, std::pin::pin!(work)).await;
+                processor.share(&caller, &weight, std::pin::pin!(work)).await;
             }
         });
         // The only worker is free to run this, which ends the wait of the other.
