@@ -15,9 +15,11 @@ mod count;
 mod failure;
 mod finding;
 mod render;
+mod shared;
 
 pub use chain::chain;
 pub use count::counted;
 pub use failure::{Failure, FailureKind};
 pub use finding::{Cause, Code, Finding, Hint, Location, Severity};
 pub use render::{CONDITION_BYTES, bounded, to_text};
+pub use shared::SharedError;

@@ -167,7 +167,7 @@ impl Situation<'_> {
                 Health::Waiting(why) | Health::Failed(why) => Some(format!("{target}: {why}")),
             },
             Live::Absent | Live::NotServed => Some(format!("{target}: it does not exist")),
-            Live::Unreadable(problem) => Some(problem.clone()),
+            Live::Unreadable(problem) => Some(problem.to_string()),
         };
         Ok(deployments.iter().filter_map(state).collect())
     }

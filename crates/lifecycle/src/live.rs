@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use mainstay_diagnostics::SharedError;
 use mainstay_objects::ObjectRef;
 use serde_json::Value;
 
@@ -27,8 +28,8 @@ pub enum Live {
     Present(Arc<Value>),
     /// The server serves no such kind.
     NotServed,
-    /// It could not be read; the server's words.
-    Unreadable(String),
+    /// It could not be read; why.
+    Unreadable(SharedError),
 }
 
 /// All objects of a kind.
@@ -37,7 +38,7 @@ pub enum Instances {
     /// These.
     Known(Vec<Value>),
     /// They could not be read; why.
-    Unreadable(String),
+    Unreadable(SharedError),
 }
 
 /// Live objects, each of which was asked for.

@@ -20,7 +20,7 @@ use crate::object;
 pub mod crds;
 mod objects;
 
-pub use objects::{Checked, checked};
+pub use objects::{Checked, checked, definition_goes};
 
 /// What the account lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,9 @@
 //!
 //! `Display` is what a condition says, in upstream's words where upstream says it, to the character.
 
-use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 
-use mainstay_diagnostics::chain;
+use mainstay_diagnostics::SharedError;
 use mainstay_objects::{NotOurs, ObjectRef};
 use mainstay_schema::upgrade::{self, UpgradeFinding};
 
@@ -35,15 +33,15 @@ pub enum Reason {
     Unreadable {
         /// The object.
         object: ObjectRef,
-        /// The server's words.
-        problem: String,
+        /// Why.
+        problem: SharedError,
     },
     /// CRDs would change in ways that may break stored objects (OLM1-CRD-02).
     #[error("{}", lines(.0))]
     UnsafeCrds(Vec<UnsafeCrd>),
     /// The policies cannot be read, and one may ask for an approval.
     #[error("whether the change needs an approval cannot be told: {0}")]
-    UnknownPolicies(String),
+    UnknownPolicies(SharedError),
     /// The name of this change's plan belongs to a plan of another change.
     #[error("change plan {0} is there and is of another change; it has to be deleted, since this change is kept under its name")]
     PlanNameTaken(String),
@@ -56,7 +54,7 @@ pub enum Reason {
         /// Its name.
         name: String,
         /// Why.
-        problem: String,
+        problem: SharedError,
     },
     /// The newest revision did not become healthy, and nothing was rolled back (MS-RB-01).
     #[error(transparent)]
@@ -69,7 +67,7 @@ pub enum Reason {
     NoEarlierRevision(Box<RolledBack>),
     /// The change was tried, and failed.
     #[error(transparent)]
-    Failed(#[from] Attempt),
+    Failed(#[from] SharedError),
 }
 
 /// A CRD whose change is refused.
@@ -125,28 +123,3 @@ fn stays(earlier: Option<&UnsafeWayBack>) -> String {
         Some(UnsafeWayBack { bundle, class, why }) => format!("it is not rolled back to {bundle}, which is {class}: {why}"),
     }
 }
-
-/// An error of carrying a plan out, with its sources; two are equal when they say the same.
-#[derive(Clone, Debug)]
-pub struct Attempt(Arc<dyn Error + Send + Sync>);
-
-impl Attempt {
-    /// The attempt that ended with this error.
-    pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
-        Self(Arc::new(error))
-    }
-}
-
-impl PartialEq for Attempt {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl fmt::Display for Attempt {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&chain(&*self.0))
-    }
-}
-
-impl Error for Attempt {}

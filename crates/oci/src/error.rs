@@ -19,7 +19,9 @@ pub enum ErrorKind {
     Unreachable,
     /// The connection broke off in the middle.
     Interrupted,
-    /// The connection's certificate is not trusted, or the registry speaks no TLS.
+    /// The registry's certificate is not accepted.
+    Certificate(CertificateProblem),
+    /// The registry speaks no TLS, or not this.
     Tls,
     /// The registry did not answer in time.
     Timeout,
@@ -43,6 +45,19 @@ pub enum ErrorKind {
     Configuration,
     /// The local disk.
     Io,
+}
+
+/// Why a certificate is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CertificateProblem {
+    /// Its time is over.
+    Expired,
+    /// Its time has not begun.
+    NotYetValid,
+    /// It is for another name.
+    OtherName,
+    /// Nothing vouches for it.
+    Untrusted,
 }
 
 /// An image that cannot be read, written or unpacked.
@@ -239,7 +254,18 @@ impl Error {
             ErrorKind::Interrupted | ErrorKind::Timeout => {
                 format!("try again; if {registry} or the network is slow, what was fetched is kept where the cache is on")
             }
-            ErrorKind::Tls => format!(
+            ErrorKind::Certificate(CertificateProblem::Expired) => {
+                format!(
+                    "renew the certificate of {registry}; or allow the registry without verified TLS with insecure = true in registries.conf"
+                )
+            }
+            ErrorKind::Certificate(CertificateProblem::NotYetValid) => {
+                format!("compare the clocks of {registry} and of this machine")
+            }
+            ErrorKind::Certificate(CertificateProblem::OtherName) => {
+                format!("reach {registry} by a name that its certificate has; a mirror can be named in registries.conf")
+            }
+            ErrorKind::Tls | ErrorKind::Certificate(CertificateProblem::Untrusted) => format!(
                 "trust the certificate authority of {registry}: put its PEM file into certs.d/{registry}/ca.crt, in /etc/containers or \
                  ~/.config/containers; or allow the registry without verified TLS with insecure = true in registries.conf"
             ),

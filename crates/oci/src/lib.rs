@@ -48,7 +48,7 @@ pub use build::{Compression, Format, ImageBuilder, ImageFile, ImageIndex};
 pub use cache::{Cache, Removed};
 pub use client::{Client, ClientConfig, Image, OnProgress, Progress, Resolved, Tree};
 pub use digest::{Digest, InvalidDigest};
-pub use error::{Error, ErrorKind};
+pub use error::{CertificateProblem, Error, ErrorKind};
 pub use layout::Layout;
 pub use manifest::{Descriptor, Document, ImageConfig, Index, Manifest, Platform, RunConfig, media_type, parse as parse_manifest};
 pub use pace::Pace;

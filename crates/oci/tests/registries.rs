@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use crate::common::{Running, client, image, store};
 use mainstay_oci::registry::{Access, Registry};
 use mainstay_oci::{
-    BlobStore, Client, ClientConfig, Credential, Credentials, Digest, Error, ErrorKind, Layer, Layout, Platform, Reference, Registries,
-    UnpackOptions, read_files,
+    BlobStore, CertificateProblem, Client, ClientConfig, Credential, Credentials, Digest, Error, ErrorKind, Layer, Layout, Platform,
+    Reference, Registries, UnpackOptions, read_files,
 };
 
 fn assert_send<T: Send>(future: T) -> T {
@@ -248,22 +248,27 @@ async fn authorities_stand_for_themselves() {
     let mut past = params("127.0.0.1");
     past.not_after = rcgen::date_time_ymd(2020, 1, 1);
     past.not_before = rcgen::date_time_ymd(2019, 1, 1);
-    for (params, problem) in
-        [(params("127.0.0.1"), None), (params("registry.example.com"), Some("not valid for name")), (past, Some("certificate expired"))]
-    {
+    for (params, problem) in [
+        (params("127.0.0.1"), None),
+        (params("registry.example.com"), Some(("not valid for name", CertificateProblem::OtherName))),
+        (past, Some(("certificate expired", CertificateProblem::Expired))),
+    ] {
         let (host, pem) = tls_registry_with(Registry::in_memory(), params, None).await;
         let target = Reference::parse(&format!("{host}/org/widget:v1")).unwrap();
         let (_from, from) = store();
         let built = image(&from);
         let stranger = client(ClientConfig::default()).push(&built, &from, &target).await.unwrap_err();
-        assert_eq!(stranger.kind(), ErrorKind::Tls, "{stranger}");
+        assert_eq!(stranger.kind(), ErrorKind::Certificate(CertificateProblem::Untrusted), "{stranger}");
         assert!(stranger.to_string().ends_with("invalid peer certificate: UnknownIssuer"), "{stranger}");
         assert!(stranger.hint().unwrap().contains(&format!("certs.d/{host}/ca.crt")), "{stranger}");
         let authorities = vec![("ca.pem".to_owned(), pem.into_bytes())];
         let outcome = client(ClientConfig { authorities, ..ClientConfig::default() }).push(&built, &from, &target).await;
         match (outcome, problem) {
             (Ok(_), None) => {}
-            (Err(error), Some(problem)) => assert!(error.to_string().contains(problem), "{error}"),
+            (Err(error), Some((problem, kind))) => {
+                assert!(error.to_string().contains(problem), "{error}");
+                assert_eq!(error.kind(), ErrorKind::Certificate(kind), "{error}");
+            }
             (outcome, problem) => panic!("{outcome:?}, expected {problem:?}"),
         }
     }
@@ -280,7 +285,7 @@ async fn certificates_are_verified() {
     trusting.push(&built, &from, &target).await.unwrap();
 
     let error = client(ClientConfig::default()).resolve(&target).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Tls, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Certificate(CertificateProblem::Untrusted), "{error}");
     assert!(error.hint().unwrap().contains("insecure = true in registries.conf"));
 
     let conf = format!("[[registry]]\nlocation = \"{host}\"\ninsecure = true\n");
@@ -308,7 +313,7 @@ async fn certificates_of_single_registries() {
         let built = image(&from);
         client.push(&built, &from, &Reference::parse(&format!("{host}/org/widget:v1")).unwrap()).await
     };
-    assert_eq!(attempt().await.unwrap_err().kind(), ErrorKind::Tls, "nobody is trusted");
+    assert_eq!(attempt().await.unwrap_err().kind(), ErrorKind::Certificate(CertificateProblem::Untrusted), "nobody is trusted");
     std::fs::create_dir(&own).unwrap();
     std::fs::write(own.join("ca.crt"), pem).unwrap();
     assert!(attempt().await.is_err(), "the registry wants a certificate");

@@ -17,6 +17,7 @@ pub mod plan;
 pub mod preview;
 pub mod record;
 pub mod status;
+mod told;
 pub mod webhooks;
 
 /// The field manager of everything that is applied for an extension (OLM1-CTRL-10).

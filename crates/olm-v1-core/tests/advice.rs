@@ -17,7 +17,7 @@ use mainstay_lifecycle::revision::State;
 use mainstay_merge::merge_patch;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::extension::explain::{self, Action, Explanation, Facts, Remedy, explain, judge};
-use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, PullFailure};
+use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, CertificateProblem, PullFailure, PullProblem};
 use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
 use mainstay_olm_v1_core::extension::status::status;
 use mainstay_rbac::PolicyIndex;
@@ -71,8 +71,8 @@ fn modes(scene: &mut Scene, modes: &[&'static str]) {
     }
 }
 
-fn fails(scene: &mut Scene, message: &str, terminal: bool) {
-    scene.bundles.insert(image("2.0.0"), Err(PullFailure { message: message.to_owned(), terminal }));
+fn fails(scene: &mut Scene, problem: PullProblem, message: &str, terminal: bool) {
+    scene.bundles.insert(image("2.0.0"), Err(PullFailure { problem, message: message.to_owned(), terminal }));
 }
 
 /// Everything that can be wrong.
@@ -145,7 +145,12 @@ const SITUATIONS: [Situation; 39] = [
     ("API server", |scene| scene.offer("2.0.0", &Content { api_service: true, ..Content::default() })),
     ("bad image, expired certificate", |scene| {
         let text = "invalid peer certificate: certificate expired: verification time 1700000300 (UNIX)";
-        fails(scene, text, scene.history.as_ref().is_ok_and(|history| history.revisions.is_empty()));
+        fails(
+            scene,
+            PullProblem::Certificate(CertificateProblem::Expired),
+            text,
+            scene.history.as_ref().is_ok_and(|history| history.revisions.is_empty()),
+        );
     }),
 ];
 
@@ -160,7 +165,7 @@ fn facts(scene: &Scene) -> Facts {
     let (_, plan, mut snapshot) = scene.decide();
     let then = Timestamp::from_second(1_700_000_000).unwrap();
     let mut extension: ClusterExtension = (*snapshot.extension).clone();
-    extension.status = Some(status(&extension, &plan, &plan.verdict, snapshot.history.as_ref().map_err(String::as_str), then));
+    extension.status = Some(status(&extension, &plan, &plan.verdict, snapshot.history.as_ref(), then));
     snapshot.extension = Arc::new(extension);
     Facts {
         plan: Ok(plan),

@@ -11,7 +11,7 @@ use mainstay_olm_v1_core::extension::plan::{Verdict, release};
 use serde_json::json;
 use std::sync::Arc;
 
-use crate::scene::{Content, Scene, table};
+use crate::scene::{Content, Scene, table, unreadable};
 
 /// OLM1-INST-15: what is let go of, and what holds the extension.
 #[test]
@@ -93,13 +93,13 @@ fn what_is_let_go_of() {
         ("everything is let go of", told("Orphan", &released)),
         ("another value", told("Keep", &|_| {})),
         ("the account is gone", told("Orphan", &|scene| scene.account = Ok(false))),
-        ("the records cannot be read", told("OrphanCRDs", &|scene| scene.history = Err("forbidden".to_owned()))),
+        ("the records cannot be read", told("OrphanCRDs", &|scene| scene.history = Err(unreadable("forbidden")))),
         ("the records are gone, everything is to stay", told("Orphan", &lost)),
         ("the records are gone, CRDs are to stay", told("OrphanCRDs", &lost)),
         (
             "the CRDs cannot be listed",
             told("OrphanCRDs", &|scene| {
-                scene.instances.insert("CustomResourceDefinition".to_owned(), Instances::Unreadable("forbidden".to_owned()));
+                scene.instances.insert("CustomResourceDefinition".to_owned(), Instances::Unreadable("forbidden".into()));
             })
         ),
         (

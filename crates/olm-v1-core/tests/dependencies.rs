@@ -213,7 +213,7 @@ fn apis_of_nobody_count() {
     assert_eq!(told(&scene), "Install widgets.v1.0.0");
     scene.apis = Ok(vec![api(Some("nobody-known"))]);
     assert_eq!(told(&scene), "Install widgets.v1.0.0", "its extension is gone; the API is there");
-    scene.apis = Err("the server is away".to_owned());
+    scene.apis = Err("the server is away".into());
     assert_eq!(told(&scene), "Retrying: the APIs of the cluster cannot be told: the server is away");
 }
 

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::explanation::Outcome;
 use mainstay_lifecycle::policy::PolicyFact;
-use mainstay_lifecycle::reason::Attempt;
 use mainstay_lifecycle::revision::State;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::cluster_operator::compat::Platform;
@@ -19,7 +19,7 @@ use mainstay_olm_v1_core::extension::dependencies::ApiFact;
 use mainstay_olm_v1_core::extension::explain::{
     CatalogFacts, EventFact, Explanation, Facts, Observed, PackageFacts, Remedy, explain, explain_catalog, explain_package, judge, weighed,
 };
-use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, PullFailure};
+use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact, PullFailure, PullProblem};
 use mainstay_olm_v1_core::extension::plan::{Reason, Verdict};
 use mainstay_olm_v1_core::extension::status::status;
 use mainstay_olm_v1_core::extension::webhooks::Simulation;
@@ -27,7 +27,7 @@ use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, ModelSource, Request, resolve};
 use serde_json::{Value, json};
 
-use crate::scene::{Content, STABLE, Scene, bundle, catalog, image, rights, table};
+use crate::scene::{Content, STABLE, Scene, bundle, catalog, image, rights, table, unreadable};
 
 /// When everything here is asked.
 fn now() -> Timestamp {
@@ -96,7 +96,7 @@ impl Case {
         let mut extension: ClusterExtension = (*snapshot.extension).clone();
         if !self.unseen && extension.metadata.deletion_timestamp.is_none() {
             let verdict = self.attempt.as_ref().unwrap_or(&plan.verdict);
-            extension.status = Some(status(&extension, &plan, verdict, snapshot.history.as_ref().map_err(String::as_str), then));
+            extension.status = Some(status(&extension, &plan, verdict, snapshot.history.as_ref(), then));
         }
         snapshot.extension = Arc::new(extension);
         let installed = snapshot.history.as_ref().ok().and_then(|history| history.installed().or(history.latest()));
@@ -225,15 +225,15 @@ fn content_that_is_refused() {
 /// MS-EXPL-02, OLM1-GEN-12: images that cannot be pulled.
 #[test]
 fn images() {
-    let failing = |message: &'static str, terminal: bool| {
+    let failing = |problem: PullProblem, message: &'static str, terminal: bool| {
         with("1.1.0", move |case| {
-            case.scene.bundles.insert(image("2.0.0"), Err(PullFailure { message: message.to_owned(), terminal }));
+            case.scene.bundles.insert(image("2.0.0"), Err(PullFailure { problem, message: message.to_owned(), terminal }));
         })
     };
     assert_snapshot!(table(&[
-        ("credentials", failing("example.com/widgets:v2.0.0: 401 Unauthorized", false)),
-        ("not there", failing("example.com/widgets:v2.0.0: manifest unknown", false)),
-        ("beyond trying", failing("error parsing image reference \"x\": no", true)),
+        ("credentials", failing(PullProblem::Credentials, "example.com/widgets:v2.0.0: 401 Unauthorized", false)),
+        ("not there", failing(PullProblem::Missing, "example.com/widgets:v2.0.0: manifest unknown", false)),
+        ("beyond trying", failing(PullProblem::Reference, "error parsing image reference \"x\": no", true)),
     ]));
 }
 
@@ -271,7 +271,10 @@ fn accounts_and_rights() {
                 case.scene.policy = rights(&without_bind);
             })
         ),
-        ("a damaged record", told(|case| case.scene.history = Err("install record olm.v1.widgets.v2: chunk 1 of 2 is missing".to_owned()))),
+        (
+            "a damaged record",
+            told(|case| case.scene.history = Err(unreadable("install record olm.v1.widgets.v2: chunk 1 of 2 is missing")))
+        ),
     ]));
 }
 
@@ -319,8 +322,9 @@ fn objects_in_the_way() {
 fn attempts_that_failed() {
     let said = |text: &'static str| {
         told(move |case| {
-            case.attempt =
-                Some(Verdict::Retrying(Reason::Lifecycle(mainstay_lifecycle::Reason::Failed(Attempt::new(std::io::Error::other(text))))))
+            case.attempt = Some(Verdict::Retrying(Reason::Lifecycle(mainstay_lifecycle::Reason::Failed(SharedError::new(
+                std::io::Error::other(text),
+            )))))
         })
     };
     assert_snapshot!(table(&[
@@ -749,7 +753,7 @@ fn explanations_are_whole() {
     case.scene.offer("2.0.0", &Content { more: vec![role], ..Content::default() });
     case.scene.policy = rights(&json!([]));
     let (_, plan, snapshot) = case.scene.decide();
-    let written = status(&snapshot.extension, &plan, &plan.verdict, snapshot.history.as_ref().map_err(String::as_str), now());
+    let written = status(&snapshot.extension, &plan, &plan.verdict, snapshot.history.as_ref(), now());
     let message = &written.conditions.iter().find(|condition| condition.kind == "Progressing").unwrap().message;
     assert!(message.len() <= 32_768 && message.ends_with("mainstay explain widgets)"), "{}", &message[message.len() - 200..]);
     let answer = serde_json::to_value(case.explain()).unwrap();
@@ -804,7 +808,7 @@ fn proposals_are_planned() {
     assert!(refused.starts_with("by the check of CRDs: ") && refused.contains("(check existingFieldRemoval)"), "{refused}");
     let text = held.explain_weighed().text(now());
     assert!(text.contains(&format!("\n    would be refused: {refused}\n")), "{text}");
-    let gone = PullFailure { message: "registry.example.com: connection refused".to_owned(), terminal: false };
+    let gone = PullFailure { problem: PullProblem::Other, message: "registry.example.com: connection refused".to_owned(), terminal: false };
     held.scene.bundles.insert(image("2.0.0"), Err(gone));
     let action = held.explain_weighed().newer.unwrap().action.unwrap();
     assert_eq!(action.not_checked.as_deref(), Some("its bundle cannot be pulled: registry.example.com: connection refused"));

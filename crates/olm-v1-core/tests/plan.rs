@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use mainstay_objects::ObjectRef;
 
-use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, rights, table};
+use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, rights, table, unreadable};
 use insta::assert_snapshot;
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, MISSING_NAMESPACE};
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::change::Action;
 use mainstay_lifecycle::policy::PolicyFact;
 use mainstay_lifecycle::revision::State;
-use mainstay_olm_v1_core::extension::facts::{CatalogContent, PullFailure};
+use mainstay_olm_v1_core::extension::facts::{CatalogContent, PullFailure, PullProblem};
 use mainstay_olm_v1_core::extension::plan::Verdict;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn finalizers_come_first() {
     let with = |finalizers: Value, deleted: bool| {
         case(|scene| {
             scene.account = Ok(false);
-            scene.history = Err("not even looked at".to_owned());
+            scene.history = Err(unreadable("not even looked at"));
             scene.extension["metadata"]["finalizers"] = finalizers;
             if deleted {
                 scene.extension["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -63,11 +63,11 @@ fn accounts_and_records_must_be_there() {
             })
         ),
         ("no account is named", case(|scene| scene.extension["spec"]["serviceAccount"] = Value::Null)),
-        ("nobody can tell", case(|scene| scene.account = Err("the server has asked for the client to provide credentials".to_owned()))),
+        ("nobody can tell", case(|scene| scene.account = Err("the server has asked for the client to provide credentials".into()))),
         (
             "the records cannot be read",
             case(|scene| scene.history =
-                Err("install record olm.v1.widgets.v2 cannot be read: corrupt gzip stream does not have a matching checksum".to_owned()))
+                Err(unreadable("install record olm.v1.widgets.v2 cannot be read: corrupt gzip stream does not have a matching checksum")))
         ),
     ]));
     let ignored = short(|scene| {
@@ -108,10 +108,7 @@ fn namespaces_are_made_where_that_is_asked_for() {
             "it is being deleted",
             asking("Create", "", &|scene| scene.namespace = present(json!({"name": "work", "deletionTimestamp": "2026-01-01T00:00:00Z"})))
         ),
-        (
-            "nobody may look",
-            asking("Create", "", &|scene| scene.namespace = Live::Unreadable("namespaces \"work\" is forbidden".to_owned()))
-        ),
+        ("nobody may look", asking("Create", "", &|scene| scene.namespace = Live::Unreadable("namespaces \"work\" is forbidden".into()))),
         ("no bundle", asking("Create", "", &|scene| scene.wish("version", json!("9.x")))),
         ("another value", asking("Yes", "", &|_| {})),
         ("an approval comes first", asking("Create", "", &|scene| scene.lifecycle.policies = vec![policy.clone()])),
@@ -284,7 +281,8 @@ fn images_that_cannot_be_had() {
     let failing = |terminal: bool| {
         case(|scene| {
             scene.have("1.1.0", State::Deployed);
-            let failure = PullFailure { message: "error parsing image reference \"x\": no".to_owned(), terminal };
+            let failure =
+                PullFailure { problem: PullProblem::Reference, message: "error parsing image reference \"x\": no".to_owned(), terminal };
             scene.bundles.insert(image("2.0.0"), Err(failure));
         })
     };
@@ -493,7 +491,7 @@ fn kinds_and_objects_must_be_readable() {
         (
             "not readable",
             with(Live::Unreadable(
-                "get ServiceMonitor work/metrics: servicemonitors.monitoring.coreos.com \"metrics\" is forbidden".to_owned()
+                "get ServiceMonitor work/metrics: servicemonitors.monitoring.coreos.com \"metrics\" is forbidden".into()
             ))
         ),
     ]));
@@ -593,7 +591,7 @@ fn what_goes_must_be_readable() {
     let more = || Content { more: vec![old.clone()], ..Content::default() };
     let forbid = |scene: &mut Scene| {
         let target = scene.target("ConfigMap", "old");
-        scene.live.insert(target, Live::Unreadable("configmaps \"old\" is forbidden".to_owned()));
+        scene.live.insert(target, Live::Unreadable("configmaps \"old\" is forbidden".into()));
     };
     let installed = case(|scene| {
         scene.offer("1.0.0", &more());

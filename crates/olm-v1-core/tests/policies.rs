@@ -315,7 +315,7 @@ fn policies_come_and_go() {
     scene.have("2.0.0", State::Deployed);
     assert_eq!(told(&scene), format!("Reassert\n{} Superseded: the cluster changed since; this is no longer the next change", first.name));
     let mut scene = Scene::new();
-    scene.lifecycle.problem = Some("lifecyclepolicies or changeplans cannot be read".to_owned());
+    scene.lifecycle.problem = Some("lifecyclepolicies or changeplans cannot be read".into());
     assert!(
         told(&scene).starts_with("whether the change needs an approval cannot be told: lifecyclepolicies or changeplans cannot be read")
     );

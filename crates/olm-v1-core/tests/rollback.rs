@@ -11,7 +11,7 @@ use mainstay_lifecycle::health_gate::{HEALTHY_WITHIN, ON_UNHEALTHY};
 use mainstay_lifecycle::policy::PolicyFact;
 use mainstay_lifecycle::revision::{Notes, Revision, State};
 use mainstay_lifecycle::rollback::{About, Class, Question, concerned, judge};
-use mainstay_olm_v1_core::extension::facts::PullFailure;
+use mainstay_olm_v1_core::extension::facts::{PullFailure, PullProblem};
 use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ fn removed_fields_matter_where_there_is_data() {
     let many: Vec<Value> = (0..14).map(|number| widget(&format!("w{number}"), &json!({"colour": "red"}))).collect();
     let (_, risks) = verdict(&new, &old, &known(&many));
     assert!(risks[0].contains("14 custom resources") && risks[0].ends_with("work/w9, and 4 more"), "{risks:?}");
-    let (class, risks) = verdict(&new, &old, &Instances::Unreadable("forbidden".to_owned()));
+    let (class, risks) = verdict(&new, &old, &Instances::Unreadable("forbidden".into()));
     assert!(class == Class::Unsafe && risks[0].ends_with("nobody knows what is lost: forbidden"), "{risks:?}");
 }
 
@@ -277,7 +277,7 @@ fn the_time_runs_whatever_else_waits() {
     assert!(back.gate.rolled_back.is_some() && back.consent.gate.is_none() && back.consent.meanwhile.is_none(), "{back:?}");
 
     let mut gone = waiting(-5);
-    let terminal = PullFailure { message: "no such image".to_owned(), terminal: true };
+    let terminal = PullFailure { problem: PullProblem::Other, message: "no such image".to_owned(), terminal: true };
     gone.bundles.insert(scene::image("2.0.0"), Err(terminal));
     let gone = decide(&gone);
     assert!(matches!(gone.verdict, Verdict::Blocked(_)), "{:?}", gone.verdict);

@@ -28,7 +28,7 @@ use crate::catalog::controller::CatalogImages;
 use crate::catalog_secrets::CatalogSecrets;
 use crate::extension::observe::BundleSource;
 use crate::registries::{Held, RegistrySettings};
-use mainstay_olm_v1_core::extension::facts::{BundleImage, PullFailure};
+use mainstay_olm_v1_core::extension::facts::{BundleImage, CertificateProblem, PullFailure, PullProblem};
 
 /// The label that names the directory of a catalog image's content (OLM1-CAT-06).
 const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
@@ -169,7 +169,7 @@ impl Images {
     async fn catalog(&self, reference: &Reference, own: Option<&Credentials>) -> Result<(String, StoredCatalog), PullFailure> {
         let client = self.client(own).map_err(|error| source(&error))?;
         let resolved = client.resolve(reference).await.map_err(|error| source(&error))?;
-        let storing = |problem: String| PullFailure { message: format!("error storing fbc: {problem}"), terminal: false };
+        let storing = |problem: String| PullFailure::other(format!("error storing fbc: {problem}"));
         let digest = resolved.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
         if let Some(stored) = self.catalogs.get(&digest).map_err(|error| storing(chain(&error)))?
             && self.may_reuse(reference, &resolved.digest, own).await.map_err(|error| source(&error))?
@@ -183,10 +183,8 @@ impl Images {
         let digest = pulled.image.digest.as_str().parse().map_err(|error| storing(chain(&error)))?;
         let Some(content) = pulled.image.config.config.labels.get(CONFIGS_LABEL).cloned() else {
             // A digest never gets the label; a tag may be moved to an image that has it.
-            return Err(PullFailure {
-                message: format!("source catalog content: catalog image is missing the required label {CONFIGS_LABEL:?}"),
-                terminal: reference.digest().is_some(),
-            });
+            let message = format!("source catalog content: catalog image is missing the required label {CONFIGS_LABEL:?}");
+            return Err(PullFailure { terminal: reference.digest().is_some(), ..PullFailure::other(message) });
         };
         let catalogs = self.catalogs.clone();
         let turn = self.turn(&pulled.image.digest).await;
@@ -202,10 +200,9 @@ impl Images {
             if !root.is_dir() {
                 let message =
                     format!("source catalog content: the image has no directory {content:?}, which its label {CONFIGS_LABEL:?} names");
-                return Err(PullFailure { message, terminal: false });
+                return Err(PullFailure::other(message));
             }
-            let storing =
-                |error: &dyn std::error::Error| PullFailure { message: format!("error storing fbc: {}", chain(error)), terminal: false };
+            let storing = |error: &dyn std::error::Error| PullFailure::other(format!("error storing fbc: {}", chain(error)));
             let content = DirectorySource::of_image(&root).map_err(|error| storing(&error))?;
             catalogs.put(&digest, &content, &Limits::default()).map_err(|error| storing(&error))
         })
@@ -287,7 +284,7 @@ struct Pulled {
 impl CatalogImages for Images {
     async fn unpack(&self, _name: &str, reference: &str, secret: Option<&str>) -> Result<(String, StoredCatalog), PullFailure> {
         let reference = Reference::parse_familiar(reference).map_err(|error| source(&error))?;
-        let unusable = |problem| PullFailure { message: format!("source catalog content: {problem}"), terminal: false };
+        let unusable = |problem| PullFailure::other(format!("source catalog content: {problem}"));
         let own = self.credentials(secret).await.map_err(unusable)?;
         self.catalog(&reference, own.as_ref()).await
     }
@@ -309,7 +306,7 @@ impl BundleSource for Images {
                 tracing::debug!(extension, problem, "the catalog's pull secret cannot be used, and is not needed");
                 None
             }
-            Err(message) => return Err(PullFailure { message, terminal: false }),
+            Err(message) => return Err(PullFailure::other(message)),
         };
         let own = own.as_ref();
         if let Some(digest) = reference.digest()
@@ -339,22 +336,40 @@ impl BundleSource for Images {
 
 /// Reads a bundle from the folder of an unpacked image.
 pub fn read_bundle(folder: &Path) -> Result<Bundle, PullFailure> {
-    let files = bundle_files(folder, Links::Inside).map_err(|error| PullFailure { message: chain(&error), terminal: false })?;
-    Bundle::read(files).map_err(|error| PullFailure { message: chain(&error), terminal: false })
+    let files = bundle_files(folder, Links::Inside).map_err(|error| PullFailure::other(chain(&error)))?;
+    Bundle::read(files).map_err(|error| PullFailure::other(chain(&error)))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, PullFailure> + Send + 'static) -> Result<T, PullFailure> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| PullFailure { message: error.to_string(), terminal: false })?
+    tokio::task::spawn_blocking(work).await.map_err(|error| PullFailure::other(error.to_string()))?
 }
 
 /// What a condition says of a pull: what happened, and what would help. Only a reference that is none is beyond trying again (OLM1-GEN-12).
 fn failure(error: &Error) -> PullFailure {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-    PullFailure { message: format!("{}{hint}", chain(error)), terminal: error.kind() == ErrorKind::InvalidReference }
+    let problem = pull_problem(error);
+    let terminal = problem == PullProblem::Reference;
+    PullFailure { problem, message: format!("{}{hint}", chain(error)), terminal }
+}
+
+/// The problem of a pull, by what helps.
+pub fn pull_problem(error: &Error) -> PullProblem {
+    match error.kind() {
+        ErrorKind::Unauthorized | ErrorKind::Forbidden => PullProblem::Credentials,
+        ErrorKind::NotFound => PullProblem::Missing,
+        ErrorKind::Certificate(problem) => PullProblem::Certificate(match problem {
+            mainstay_oci::CertificateProblem::Expired => CertificateProblem::Expired,
+            mainstay_oci::CertificateProblem::NotYetValid => CertificateProblem::NotYetValid,
+            mainstay_oci::CertificateProblem::OtherName => CertificateProblem::OtherName,
+            mainstay_oci::CertificateProblem::Untrusted => CertificateProblem::Untrusted,
+        }),
+        ErrorKind::InvalidReference => PullProblem::Reference,
+        _ => PullProblem::Other,
+    }
 }
 
 fn source(error: &Error) -> PullFailure {
-    let PullFailure { message, terminal } = failure(error);
+    let PullFailure { problem, message, terminal } = failure(error);
     let message = if terminal { message } else { format!("source catalog content: {message}") };
-    PullFailure { message, terminal }
+    PullFailure { problem, message, terminal }
 }

@@ -20,7 +20,7 @@ struct Nothing;
 #[async_trait]
 impl BundleSource for Nothing {
     async fn bundle(&self, _extension: &str, image: &BundleImage) -> Result<Arc<Bundle>, PullFailure> {
-        Err(PullFailure { message: image.reference.clone(), terminal: true })
+        Err(PullFailure { terminal: true, ..PullFailure::other(image.reference.clone()) })
     }
 
     async fn forget(&self, _extension: &str) -> Result<(), String> {
@@ -69,7 +69,7 @@ async fn apis(broken: u16) -> Result<Vec<String>, String> {
         "source": {"sourceType": "Catalog", "catalog": {"packageName": "widgets"}}}}));
     let mut snapshot = observer.begin(Arc::new(extension.unwrap()), FeatureGates::defaults(Profile::Up), false, Vec::new()).await;
     observer.fetch(&mut snapshot, vec![Fact::Apis]).await;
-    let found = snapshot.known.apis.unwrap()?;
+    let found = snapshot.known.apis.unwrap().map_err(|error| error.to_string())?;
     Ok(found.into_iter().map(|api| format!("{}/{} {}", api.provided.group, api.provided.version, api.provided.kind)).collect())
 }
 

@@ -29,7 +29,12 @@ pub fn reference_failure(subject: &str, error: &ReferenceError) -> Failure {
 
 /// Pulls the files of a bundle image, as its labels place them.
 pub async fn pull_bundle(client: &Client, reference: &str) -> Result<BundleFiles, Failure> {
-    pull_files(client, reference).await.map_err(|error| reference_failure(&format!("bundle {reference}"), &error))
+    pull_files(client, reference).await.map_err(|error| bundle_failure(reference, &error))
+}
+
+/// A failure of pulling a bundle image.
+pub fn bundle_failure(reference: &str, error: &ReferenceError) -> Failure {
+    reference_failure(&format!("bundle {reference}"), error)
 }
 
 /// Reads the bundle in these files, to install it.

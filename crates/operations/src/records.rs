@@ -15,7 +15,8 @@ use kube::api::{Api, ListParams};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::revision::History;
-use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL, RELEASES, releases};
+use mainstay_olm_v1_core::extension::facts::UnreadableHistory;
+use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL, RELEASES, RecordError, releases};
 
 use crate::extensions::installed;
 use crate::failure::refused;
@@ -33,8 +34,42 @@ pub struct Records {
     blind: Option<String>,
 }
 
+/// Why records cannot be told.
+enum Untold {
+    /// They could not be asked for.
+    Asked(Failure),
+    /// One is damaged.
+    Damaged(RecordError),
+}
+
+impl From<Failure> for Untold {
+    fn from(failure: Failure) -> Self {
+        Self::Asked(failure)
+    }
+}
+
 /// Reads the records of an extension.
 pub async fn read(session: &Session, extension: &ClusterExtension) -> Result<Records, Failure> {
+    gather(session, extension).await.map_err(|untold| match untold {
+        Untold::Asked(failure) => failure,
+        Untold::Damaged(error) => Failure::failed(format!("install records of {}", extension.name_any()), &error),
+    })
+}
+
+/// The history of an extension, as the controller sees it.
+pub async fn history(session: &Session, extension: &ClusterExtension) -> Result<History, UnreadableHistory> {
+    let unreadable = |problem: String| UnreadableHistory { secret: None, problem: problem.into() };
+    match gather(session, extension).await {
+        Ok(records) => match records.unknown(extension) {
+            Some(problem) => Err(unreadable(problem)),
+            None => Ok(records.history),
+        },
+        Err(Untold::Asked(failure)) => Err(unreadable(failure.to_line())),
+        Err(Untold::Damaged(error)) => Err(error.into()),
+    }
+}
+
+async fn gather(session: &Session, extension: &ClusterExtension) -> Result<Records, Untold> {
     let name = extension.name_any();
     let subject = || format!("install records of {name}");
     let Some(uid) = extension.metadata.uid.as_deref().filter(|uid| !uid.is_empty()) else {
@@ -69,10 +104,10 @@ pub async fn read(session: &Session, extension: &ClusterExtension) -> Result<Rec
             });
             (secrets, of_upstream, format!("in namespace {namespace}"))
         }
-        Err(error) => return Err(refused(subject(), &error)),
+        Err(error) => return Err(refused(subject(), &error).into()),
     };
     let history = if secrets.is_empty() { releases(&of_upstream, &name, uid) } else { record::read(&secrets) };
-    let history = history.map_err(|error| Failure::failed(subject(), &error))?;
+    let history = history.map_err(Untold::Damaged)?;
     Ok(Records { history, looked_in, blind })
 }
 

@@ -221,7 +221,7 @@ async fn look(
     let mut instances = BTreeMap::new();
     for (crd, kind) in concerned(from_objects, &objects, &definitions) {
         let found = session.writer.list(&mainstay_apply::gvk(&kind), INSTANCES_READ).await;
-        instances.insert(crd, found.map_or_else(|error| Instances::Unreadable(error.to_string()), Instances::Known));
+        instances.insert(crd, found.map_or_else(|error| Instances::Unreadable(error.to_string().into()), Instances::Known));
     }
     let lacking = if ours { Vec::new() } else { lacking(session, extension, &objects).await? };
     let verdict =

@@ -195,13 +195,7 @@ impl<'s> ClusterView<'s> {
         let extension = Arc::new(preview::hypothetical(extension.clone()));
         let mut snapshot = self.observer().begin(extension.clone(), gates, self.settings.own_account, self.catalogs.facts()).await;
         // The controller looks in its own namespace alone, and knows that it does.
-        snapshot.history = match records::read(self.session, &extension).await {
-            Ok(records) => match records.unknown(&extension) {
-                Some(problem) => Err(problem),
-                None => Ok(records.history),
-            },
-            Err(failure) => Err(failure.to_line()),
-        };
+        snapshot.history = records::history(self.session, &extension).await;
         snapshot.known.lifecycle = self.lifecycle.clone();
         let added = match permissions {
             AssumedPermissions::Live => return Ok(snapshot),

@@ -89,7 +89,7 @@ impl<'a> Comparison<'a> {
         let target = object::place(wanted);
         let found = match self.live(&target) {
             None => return Object { change: Change::Unknown, note: "the plan ended before it was looked at".to_owned(), ..named(&target) },
-            Some(Live::Unreadable(problem)) => return Object { change: Change::Unknown, note: problem.clone(), ..named(&target) },
+            Some(Live::Unreadable(problem)) => return Object { change: Change::Unknown, note: problem.to_string(), ..named(&target) },
             Some(Live::NotServed) => {
                 let note = "its kind is not served yet".to_owned();
                 return Object { change: Change::Created, note, ..named(&target) };

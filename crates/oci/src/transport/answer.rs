@@ -6,11 +6,12 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use reqwest::Response;
+use rustls::CertificateError;
 use serde::Deserialize;
 
 use super::{Call, MAX_WORDS};
 use crate::addresses::OutOfReach;
-use crate::error::{Error, ErrorKind, quoted};
+use crate::error::{CertificateProblem, Error, ErrorKind, quoted};
 use crate::pace::{Meter, Pace, Slow};
 
 /// The reason for which a request got no answer.
@@ -41,8 +42,8 @@ impl Failed {
                 }
                 let kind = if error.is_timeout() {
                     ErrorKind::Timeout
-                } else if cause::<rustls::Error>(&error).is_some() {
-                    ErrorKind::Tls
+                } else if let Some(problem) = cause::<rustls::Error>(&error) {
+                    tls(problem)
                 } else if error.is_connect() || error.is_redirect() {
                     ErrorKind::Unreachable
                 } else {
@@ -55,6 +56,17 @@ impl Failed {
             Self::Proxy(error) => error,
         }
     }
+}
+
+/// A failure of TLS, by what helps.
+fn tls(error: &rustls::Error) -> ErrorKind {
+    let rustls::Error::InvalidCertificate(problem) = error else { return ErrorKind::Tls };
+    ErrorKind::Certificate(match problem {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => CertificateProblem::Expired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => CertificateProblem::NotYetValid,
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => CertificateProblem::OtherName,
+        _ => CertificateProblem::Untrusted,
+    })
 }
 
 /// The cause of that type, wherever it stands in the chain.

@@ -13,7 +13,9 @@ use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::PackageSource;
 
 use super::dependencies::ApiFact;
+use super::record::RecordError;
 use crate::gates::FeatureGates;
+use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::policy::PolicyFact;
 use mainstay_lifecycle::revision::History;
 
@@ -63,13 +65,67 @@ pub enum Answer<P> {
     Need(Vec<Fact>),
 }
 
+/// Install records that cannot be read, so that what is installed is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct UnreadableHistory {
+    /// The first Secret of the record that is at fault; none where they could not be asked for.
+    pub secret: Option<String>,
+    /// Why.
+    pub problem: SharedError,
+}
+
+impl From<RecordError> for UnreadableHistory {
+    fn from(error: RecordError) -> Self {
+        Self { secret: error.secret().map(str::to_owned), problem: SharedError::new(error) }
+    }
+}
+
 /// A bundle image that could not be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullFailure {
+    /// The problem, by what helps.
+    pub problem: PullProblem,
     /// What happened.
     pub message: String,
     /// Whether trying again cannot help.
     pub terminal: bool,
+}
+
+impl PullFailure {
+    /// A failure against which nothing in particular helps, and that may be gone at the next try.
+    pub fn other(message: impl Into<String>) -> Self {
+        Self { problem: PullProblem::Other, message: message.into(), terminal: false }
+    }
+}
+
+/// A problem of pulling an image, by what helps against it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PullProblem {
+    /// The registry wants credentials, or others.
+    Credentials,
+    /// The registry has no such image.
+    Missing,
+    /// The registry's certificate is not accepted.
+    Certificate(CertificateProblem),
+    /// The reference is none.
+    Reference,
+    /// Something else; the message says it.
+    #[default]
+    Other,
+}
+
+/// Why a certificate is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateProblem {
+    /// Its time is over.
+    Expired,
+    /// Its time has not begun.
+    NotYetValid,
+    /// It is for another name.
+    OtherName,
+    /// Nothing vouches for it.
+    Untrusted,
 }
 
 /// A catalog as the cluster shows it.
@@ -119,7 +175,7 @@ pub struct Snapshot {
     /// The catalogs, by name.
     pub catalogs: Vec<CatalogFact>,
     /// The install records, or why they cannot be read.
-    pub history: Result<History, String>,
+    pub history: Result<History, UnreadableHistory>,
     /// What was asked for on the way.
     pub known: Known,
 }
@@ -128,7 +184,7 @@ pub struct Snapshot {
 #[derive(Clone, Default)]
 pub struct Known {
     /// See [`Fact::Account`]: there, not there, or why nobody can tell.
-    pub account: Option<Result<bool, String>>,
+    pub account: Option<Result<bool, SharedError>>,
     /// See [`Fact::Namespace`].
     pub namespace: Option<Live>,
     /// See [`Fact::Bundle`].
@@ -142,7 +198,7 @@ pub struct Known {
     /// The time; none where a plan is only shown.
     pub now: Option<Timestamp>,
     /// See [`Fact::Apis`]; or why nobody can tell.
-    pub apis: Option<Result<Vec<ApiFact>, String>>,
+    pub apis: Option<Result<Vec<ApiFact>, SharedError>>,
     /// What the cluster's owners say; nothing where nobody looked.
     pub lifecycle: Lifecycle,
 }
@@ -153,7 +209,7 @@ pub struct Lifecycle {
     /// Every LifecyclePolicy.
     pub policies: Vec<PolicyFact>,
     /// Why they cannot be told; then nothing is changed, since they may ask for an approval.
-    pub problem: Option<String>,
+    pub problem: Option<SharedError>,
     /// Every ChangePlan.
     pub plans: Vec<Arc<ChangePlan>>,
     /// Every ClusterExtension, this one too; only where some policy has dependencies planned.

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::approval::Consent;
 use super::dependencies::Dependencies;
-use super::facts::{Answer, Fact, Snapshot};
+use super::facts::{Answer, Fact, Snapshot, UnreadableHistory};
 use mainstay_lifecycle::revision::Record;
 
 pub use checks::lacking;
@@ -75,7 +75,7 @@ pub enum Verdict {
         namespace: String,
     },
     /// The install records cannot be read.
-    Unreadable(String),
+    Unreadable(UnreadableHistory),
 }
 
 impl Verdict {

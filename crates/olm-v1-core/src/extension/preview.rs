@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use mainstay_bundle::RenderError;
 use mainstay_lifecycle::approval::ApprovalReason;
 use mainstay_lifecycle::change::Action;
+use mainstay_lifecycle::preflight::definition_goes;
 use mainstay_lifecycle::preview::{
     Approval, Bundle, Change, Cluster, Comparison, CrdChange, Dependency, Image, ImageSize, Kind, KnownInstances, NOT_ASKED, Object,
     Problem, Served, Step, api_extensions, crds, delta, named, restarts, running, told,
@@ -95,10 +96,8 @@ pub fn step(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Step {
     let mut warnings = warnings::warnings(snapshot, plan, extra);
     warnings.retain(|warning| problem.as_ref().is_none_or(|problem| !problem.causes.contains(warning)));
     // Where the custom resources were counted, their number says more than the planner's words.
-    let counted = |warning: &str, crd: &CrdChange| {
-        crd.existing.is_some() && warning.starts_with(&format!("CustomResourceDefinition {} is not in the new bundle", crd.name))
-    };
-    warnings.retain(|warning| !crds.iter().any(|crd| counted(warning, crd)));
+    let counted: Vec<String> = crds.iter().filter(|crd| crd.existing.is_some()).map(|crd| definition_goes(&crd.name)).collect();
+    warnings.retain(|warning| !counted.contains(warning));
     warnings.extend(crds.iter().flat_map(CrdChange::warnings));
     let cluster = Cluster { served: extra.served.as_ref(), version: extra.server_version.as_deref() };
     let told = told(looked.wanted(), looked.before(), cluster);

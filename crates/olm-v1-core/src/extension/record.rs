@@ -63,3 +63,15 @@ pub enum RecordError {
         bytes: usize,
     },
 }
+
+impl RecordError {
+    /// The first Secret of the record that is at fault; none where nothing is stored yet.
+    pub fn secret(&self) -> Option<&str> {
+        match self {
+            Self::Chunk { secret, .. } | Self::Form { secret, .. } | Self::Notes { secret, .. } | Self::Content { secret, .. } => {
+                Some(secret)
+            }
+            Self::TooLarge { .. } => None,
+        }
+    }
+}

@@ -6,6 +6,7 @@ use mainstay_api::condition::{self, Condition, Status};
 use mainstay_api::olm_v1::{BundleMetadata, ClusterExtension, ClusterExtensionStatus, InstallStatus};
 use mainstay_resolver::Resolution;
 
+use super::facts::UnreadableHistory;
 use super::plan::{Plan, Verdict};
 use crate::text::bounded;
 use mainstay_lifecycle::revision::{History, InstalledBundle};
@@ -18,7 +19,7 @@ pub fn status(
     extension: &ClusterExtension,
     plan: &Plan,
     verdict: &Verdict,
-    history: Result<&History, &str>,
+    history: Result<&History, &UnreadableHistory>,
     now: Timestamp,
 ) -> ClusterExtensionStatus {
     let mut conditions = extension.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
@@ -59,7 +60,7 @@ pub fn status(
             );
             set("Installed", Status::Unknown, "Failed", &message);
         }
-        Verdict::Unreadable(problem) => set("Installed", Status::Unknown, "Failed", problem),
+        Verdict::Unreadable(problem) => set("Installed", Status::Unknown, "Failed", &problem.to_string()),
         _ => match bundle {
             Some(bundle) => set("Installed", Status::True, "Succeeded", &installed_message(bundle)),
             None => set("Installed", Status::False, "Failed", "No bundle installed"),

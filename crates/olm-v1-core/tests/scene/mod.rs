@@ -10,13 +10,16 @@ use jiff::Timestamp;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::Bundle;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
+use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle::Instances;
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::change::{Action, Operation};
 use mainstay_lifecycle::revision::{History, Notes, Revision, State};
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::extension::dependencies::ApiFact;
-use mainstay_olm_v1_core::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Known, Lifecycle, PullFailure, Snapshot};
+use mainstay_olm_v1_core::extension::facts::{
+    Answer, CatalogContent, CatalogFact, Fact, Known, Lifecycle, PullFailure, Snapshot, UnreadableHistory,
+};
 use mainstay_olm_v1_core::extension::plan::{FINALIZERS, Plan, Verdict, plan};
 use mainstay_olm_v1_core::extension::status::status;
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
@@ -119,8 +122,8 @@ pub struct Scene {
     pub gates: FeatureGates,
     pub ignore_service_account: bool,
     pub catalogs: Vec<CatalogFact>,
-    pub history: Result<History, String>,
-    pub account: Result<bool, String>,
+    pub history: Result<History, UnreadableHistory>,
+    pub account: Result<bool, SharedError>,
     pub namespace: Live,
     pub bundles: HashMap<String, Result<Arc<Bundle>, PullFailure>>,
     pub policy: PolicyIndex,
@@ -128,7 +131,7 @@ pub struct Scene {
     pub instances: HashMap<String, Instances>,
     pub now: Option<Timestamp>,
     pub lifecycle: Lifecycle,
-    pub apis: Result<Vec<ApiFact>, String>,
+    pub apis: Result<Vec<ApiFact>, SharedError>,
 }
 
 /// A role with everything for the account `installer`.
@@ -320,7 +323,7 @@ impl Scene {
             history.revisions.push(Revision { number, state: State::Deployed, record: record.clone(), notes: Notes::default() });
         }
         let now = Timestamp::from_second(1_700_000_000).unwrap();
-        let status = status(&snapshot.extension, &plan, &plan.verdict, history.as_ref().map_err(String::as_str), now);
+        let status = status(&snapshot.extension, &plan, &plan.verdict, history.as_ref(), now);
         for condition in &status.conditions {
             let generation = condition.observed_generation.unwrap_or_default();
             let _ = writeln!(
@@ -359,4 +362,10 @@ pub fn table(cases: &[(&str, String)]) -> String {
         let _ = write!(text, "== {name}\n{}\n\n", answer.trim_end());
         text
     })
+}
+
+/// Records that cannot be read; a text that begins with one names it.
+pub fn unreadable(text: &str) -> UnreadableHistory {
+    let secret = text.strip_prefix("install record ").and_then(|rest| rest.split([':', ' ']).next()).map(str::to_owned);
+    UnreadableHistory { secret, problem: text.into() }
 }

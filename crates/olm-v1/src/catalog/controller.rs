@@ -65,7 +65,7 @@ pub type Pulls = Jobs<Result<(String, StoredCatalog), PullFailure>>;
 pub fn pulls() -> Pulls {
     let overdue = |after: Duration| {
         let message = format!("source catalog content: the pull was given up after {} s", after.as_secs());
-        Err(PullFailure { message, terminal: false })
+        Err(PullFailure::other(message))
     };
     Jobs::new(Terms { deadline: PULL, fresh: Duration::ZERO }, overdue)
 }

@@ -61,8 +61,7 @@ pub type BundlePulls = Jobs<Result<Arc<Bundle>, PullFailure>>;
 
 /// No pulls of bundles yet.
 pub fn bundle_pulls() -> BundlePulls {
-    let overdue =
-        |after: Duration| Err(PullFailure { message: format!("the pull was given up after {} s", after.as_secs()), terminal: false });
+    let overdue = |after: Duration| Err(PullFailure::other(format!("the pull was given up after {} s", after.as_secs())));
     Jobs::new(Terms { deadline: PULL, fresh: Duration::ZERO }, overdue)
 }
 

@@ -11,6 +11,7 @@ use kube::{Client, Resource, ResourceExt};
 use mainstay_api::lifecycle::{ChangePlan, LifecyclePolicy, ResolveDependencies};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{Reason, WriteError, Writer};
+use mainstay_diagnostics::SharedError;
 use mainstay_olm_v1_core::extension::KIND;
 use mainstay_runtime::metrics::Metrics;
 use mainstay_runtime::{Cache, Key, Optional, Queue};
@@ -102,10 +103,10 @@ impl LifecycleObjects {
         while !both() && tokio::time::timeout_at(self.until, known.changed()).await.is_ok() {}
         if !both() {
             tracing::debug!("lifecyclepolicies or changeplans are not known");
-            return Lifecycle { problem: Some("lifecyclepolicies or changeplans cannot be read".to_owned()), ..Lifecycle::default() };
+            return Lifecycle { problem: Some("lifecyclepolicies or changeplans cannot be read".into()), ..Lifecycle::default() };
         }
         let (mut lifecycle, unreadable) = self.read();
-        lifecycle.problem = unreadable.into_iter().next();
+        lifecycle.problem = unreadable.into_iter().next().map(SharedError::from);
         if plans_dependencies(&lifecycle) {
             lifecycle.peers.clone_from(&self.extensions().found);
         }

@@ -13,7 +13,7 @@ use kube::{Client, ResourceExt};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL};
 use mainstay_apply::{WriteError, Writer};
 use mainstay_bundle::Bundle;
-use mainstay_diagnostics::chain;
+use mainstay_diagnostics::SharedError;
 use mainstay_objects::ObjectRef;
 use mainstay_rbac::PolicyIndex;
 use mainstay_resolver::joint::Provided;
@@ -26,7 +26,7 @@ use mainstay_lifecycle::live::INSTANCES_READ;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::revision::History;
 use mainstay_olm_v1_core::extension::dependencies::ApiFact;
-use mainstay_olm_v1_core::extension::facts::{BundleImage, CatalogFact, Fact, Known, PullFailure, Snapshot};
+use mainstay_olm_v1_core::extension::facts::{BundleImage, CatalogFact, Fact, Known, PullFailure, Snapshot, UnreadableHistory};
 use mainstay_olm_v1_core::extension::plan::account_name;
 use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use mainstay_olm_v1_core::gates::FeatureGates;
@@ -99,11 +99,12 @@ impl Observer<'_> {
         Snapshot { extension, gates, ignore_service_account, catalogs, history, known: Known::default() }
     }
 
-    async fn history(&self, extension: &ClusterExtension) -> Result<History, String> {
+    async fn history(&self, extension: &ClusterExtension) -> Result<History, UnreadableHistory> {
         let Some(uid) = &extension.metadata.uid else { return Ok(History::default()) };
         let api: Api<Secret> = Api::namespaced(self.own.clone(), self.system_namespace);
-        let list = api.list(&ListParams::default().labels(&format!("{EXTENSION_LABEL}={uid}"))).await.map_err(|error| chain(&error))?;
-        record::read(&list.items).map_err(|error| chain(&error))
+        let list = api.list(&ListParams::default().labels(&format!("{EXTENSION_LABEL}={uid}"))).await;
+        let list = list.map_err(|error| UnreadableHistory { secret: None, problem: SharedError::new(error) })?;
+        Ok(record::read(&list.items)?)
     }
 
     /// Fetches what the plan asked for.
@@ -135,9 +136,9 @@ impl Observer<'_> {
         snapshot.known.live.extend(found);
     }
 
-    async fn account_exists(&self, extension: &ClusterExtension) -> Result<bool, String> {
+    async fn account_exists(&self, extension: &ClusterExtension) -> Result<bool, SharedError> {
         let api: Api<ServiceAccount> = Api::namespaced(self.own.clone(), &extension.spec.namespace);
-        api.get_metadata_opt(account_name(extension)).await.map(|found| found.is_some()).map_err(|error| chain(&error))
+        api.get_metadata_opt(account_name(extension)).await.map(|found| found.is_some()).map_err(SharedError::new)
     }
 
     async fn namespace(&self, name: &str) -> Live {
@@ -145,27 +146,27 @@ impl Observer<'_> {
         match api.get_metadata_opt(name).await {
             Ok(Some(found)) => match serde_json::to_value(&found) {
                 Ok(found) => Live::Present(Arc::new(found)),
-                Err(error) => Live::Unreadable(chain(&error)),
+                Err(error) => Live::Unreadable(SharedError::new(error)),
             },
             Ok(None) => Live::Absent,
-            Err(error) => Live::Unreadable(chain(&error)),
+            Err(error) => Live::Unreadable(SharedError::new(error)),
         }
     }
 
     async fn instances(&self, kind: &ObjectRef) -> Instances {
         let Some(account) = self.account else {
-            return Instances::Unreadable("no account to read them with".to_owned());
+            return Instances::Unreadable("no account to read them with".into());
         };
         account
             .list(&mainstay_apply::gvk(kind), INSTANCES_READ)
             .await
-            .map_or_else(|error| Instances::Unreadable(chain(&error)), Instances::Known)
+            .map_or_else(|error| Instances::Unreadable(SharedError::new(error)), Instances::Known)
     }
 
     /// Everything that the server serves. What has no CRD belongs to the server itself, or to another one behind it.
-    async fn apis(&self) -> Result<Vec<ApiFact>, String> {
+    async fn apis(&self) -> Result<Vec<ApiFact>, SharedError> {
         let mut kinds: BTreeMap<String, Vec<ApiResource>> = BTreeMap::new();
-        for resource in self.served().await.map_err(|error| chain(&error))? {
+        for resource in self.served().await.map_err(SharedError::new)? {
             kinds.entry(format!("{}.{}", resource.plural, resource.group)).or_default().push(resource);
         }
         let definitions: Api<CustomResourceDefinition> = Api::all(self.own.clone());
@@ -174,7 +175,7 @@ impl Observer<'_> {
             async move {
                 // The group of the oldest kinds has no name, and no CRD can have it.
                 let definition =
-                    if name.ends_with('.') { None } else { definitions.get_metadata_opt(&name).await.map_err(|error| chain(&error))? };
+                    if name.ends_with('.') { None } else { definitions.get_metadata_opt(&name).await.map_err(SharedError::new)? };
                 let labels = definition.as_ref().map(|found| found.labels().clone()).unwrap_or_default();
                 let of_extension = labels.get(OWNER_KIND_LABEL).is_some_and(|kind| kind == "ClusterExtension");
                 let extension = labels.get(OWNER_NAME_LABEL).filter(|_| of_extension).cloned();
@@ -186,7 +187,7 @@ impl Observer<'_> {
                 Ok(resources.into_iter().map(fact).collect::<Vec<_>>())
             }
         };
-        let facts: Result<Vec<Vec<ApiFact>>, String> = futures::stream::iter(kinds).map(owned).buffered(READERS).try_collect().await;
+        let facts: Result<Vec<Vec<ApiFact>>, SharedError> = futures::stream::iter(kinds).map(owned).buffered(READERS).try_collect().await;
         Ok(facts?.concat())
     }
 
@@ -212,13 +213,13 @@ impl Observer<'_> {
 
     async fn live(&self, target: &ObjectRef) -> Live {
         let Some(account) = self.account else {
-            return Live::Unreadable(format!("{target}: no account to read it with"));
+            return Live::Unreadable(format!("{target}: no account to read it with").into());
         };
         match account.get(target).await {
             Ok(Some(object)) => Live::Present(Arc::new(object::lean(object))),
             Ok(None) => Live::Absent,
             Err(WriteError::Kind { source: KindError::NotServed { .. }, .. }) => Live::NotServed,
-            Err(error) => Live::Unreadable(chain(&error)),
+            Err(error) => Live::Unreadable(SharedError::new(error)),
         }
     }
 }

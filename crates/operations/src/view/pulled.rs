@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use mainstay_bundle::Bundle;
-use mainstay_diagnostics::Failure;
+use mainstay_catalog_refs::pull_files;
 use mainstay_oci::Client;
 use mainstay_olm_v1::extension::observe::BundleSource;
-use mainstay_olm_v1_core::extension::facts::{BundleImage, PullFailure};
+use mainstay_olm_v1::images::pull_problem;
+use mainstay_olm_v1_core::extension::facts::{BundleImage, PullFailure, PullProblem};
 
 use crate::images;
 
@@ -35,9 +36,12 @@ impl BundleSource for Pulled {
         if let Some(bundle) = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(reference) {
             return Ok(bundle.clone());
         }
-        let failed = |failure: &Failure| PullFailure { message: failure.to_line(), terminal: false };
-        let files = images::pull_bundle(&self.client, reference).await.map_err(|failure| failed(&failure))?;
-        let bundle = Arc::new(images::read_bundle(reference, &files).map_err(|failure| failed(&failure))?);
+        let files = pull_files(&self.client, reference).await.map_err(|error| PullFailure {
+            problem: error.image().map_or(PullProblem::Other, pull_problem),
+            ..PullFailure::other(images::bundle_failure(reference, &error).to_line())
+        })?;
+        let bundle = images::read_bundle(reference, &files).map_err(|failure| PullFailure::other(failure.to_line()))?;
+        let bundle = Arc::new(bundle);
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(reference.to_owned(), bundle.clone());
         Ok(bundle)
     }

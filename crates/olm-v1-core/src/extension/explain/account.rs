@@ -3,6 +3,7 @@
 use mainstay_bundle::rights::{Grant, Scope};
 use serde_json::json;
 
+use super::super::facts::UnreadableHistory;
 use super::super::plan::account_name;
 use super::remedy::ByRemedy as _;
 use super::words::{first_line, held};
@@ -83,7 +84,7 @@ fn grants(report: &Report) -> Vec<Grant> {
     mainstay_bundle::rights::missing(&[], &grants)
 }
 
-pub(super) fn record(facts: &Facts, problem: &str) -> Explanation {
+pub(super) fn record(facts: &Facts, unreadable: &UnreadableHistory) -> Explanation {
     let name = name(&facts.snapshot.extension);
     let answer = Explanation {
         waits_for: Some("a record that can be read; until then nothing is changed".to_owned()),
@@ -94,11 +95,10 @@ pub(super) fn record(facts: &Facts, problem: &str) -> Explanation {
             "what is installed is not known: its record cannot be read",
         )
     };
-    let answer = answer.because(first_line(problem).to_owned());
-    let secret = problem.strip_prefix("install record ").and_then(|rest| rest.split([':', ' ']).next());
+    let answer = answer.because(first_line(&unreadable.to_string()).to_owned());
     let runs = facts.snapshot.extension.status.as_ref().and_then(|status| status.install.as_ref()).map(|install| &install.bundle.version);
     let pinned = Remedy::Wish(json!({"version": runs.map_or("VERSION", String::as_str)})).commands(&facts.snapshot.extension);
-    match secret {
+    match &unreadable.secret {
         Some(secret) => answer.then(Action::new(format!("Restore the Secret {secret} from a backup."))).or(Action::new(
             "If there is no backup: pin the version that runs, and drop the record. The objects are found again as its own",
         )

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlanSpec;
 
+use super::super::told::AttemptProblem;
 use super::super::webhooks;
 use super::account::grant_rights;
 use super::words::{first_line, held};
@@ -63,53 +64,34 @@ pub(super) fn simulated(answer: Explanation, refusal: &webhooks::Refusal) -> Exp
 pub(super) fn tried(facts: &Facts, text: &str) -> Explanation {
     let extension = &*facts.snapshot.extension;
     let namespace = &extension.spec.namespace;
-    let lower = text.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let said = |situation, summary: &str| held(facts, situation, summary.to_owned()).because(first_line(text).to_owned());
-    if has(&[
-        "pre-authorization failed",
-        "already exists in namespace",
-        "validating upgrade for crd",
-        "no bundles found for package",
-        "not found in namespace",
-    ]) {
-        return said("cleared", "what was in the way seems to be gone");
-    }
-    if has(&["exceeded quota"]) {
-        return said("quota", "a quota does not allow it").then(
+    match AttemptProblem::told(text) {
+        AttemptProblem::Cleared => said("cleared", "what was in the way seems to be gone"),
+        AttemptProblem::Quota => said("quota", "a quota does not allow it").then(
             Action::new("Raise the quota, or free what uses it up:")
                 .command(format!("kubectl describe resourcequota --namespace {namespace}")),
-        );
-    }
-    if let Some(refusal) = webhooks::Refusal::find(text) {
-        let answer = said("webhook-simulated", &format!("{} cannot be asked: its pods are simulated, and answer nothing", refusal.whose()));
-        return simulated(answer, &refusal);
-    }
-    if has(&["failed calling webhook"]) {
-        return said("webhook-unreachable", "an admission webhook could not be asked").then(
+        ),
+        AttemptProblem::Simulated(refusal) => {
+            let whose = refusal.whose();
+            let answer = said("webhook-simulated", &format!("{whose} cannot be asked: its pods are simulated, and answer nothing"));
+            simulated(answer, &refusal)
+        }
+        AttemptProblem::Webhook => said("webhook-unreachable", "an admission webhook could not be asked").then(
             Action::new("Bring the webhook's service back; nothing that it looks after can be changed until then.")
                 .command("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
-        );
-    }
-    if has(&["admission webhook", "validatingadmissionpolicy", "violates podsecurity"]) {
-        return said("admission", "a rule of this cluster refuses an object of the package").then(Action::new(
+        ),
+        AttemptProblem::Admission => said("admission", "a rule of this cluster refuses an object of the package").then(Action::new(
             "Change the rule, or ask whoever keeps it for an exception for this namespace; it is tried again by itself.",
-        ));
+        )),
+        AttemptProblem::Namespace => said("namespace-missing", &format!("namespace {namespace} does not exist"))
+            .then(Action::new("Make the namespace:").command(format!("kubectl create namespace {namespace}"))),
+        AttemptProblem::Permissions => said("rights-missing", "the account may not make a change that this version needs")
+            .then(grant_rights(facts, "Grant the account what this version needs, and no more:")),
+        AttemptProblem::Slow => said("server-slow", "the API server did not answer in time")
+            .then(Action::new("Nothing, unless it lasts: it is tried again by itself.")),
+        AttemptProblem::Other => said("failed", "the last attempt failed").then(
+            Action::new("The message says what the API server minds. It is tried again by itself; see what happened in the attempts:")
+                .command(format!("mainstay describe {}", name(extension))),
+        ),
     }
-    if has(&["namespaces \"", "namespace not found"]) && has(&["not found"]) {
-        return said("namespace-missing", &format!("namespace {namespace} does not exist"))
-            .then(Action::new("Make the namespace:").command(format!("kubectl create namespace {namespace}")));
-    }
-    if has(&["is forbidden", "cannot be created", "escalat"]) {
-        return said("rights-missing", "the account may not make a change that this version needs")
-            .then(grant_rights(facts, "Grant the account what this version needs, and no more:"));
-    }
-    if has(&["timed out", "connection refused", "deadline"]) {
-        return said("server-slow", "the API server did not answer in time")
-            .then(Action::new("Nothing, unless it lasts: it is tried again by itself."));
-    }
-    said("failed", "the last attempt failed").then(
-        Action::new("The message says what the API server minds. It is tried again by itself; see what happened in the attempts:")
-            .command(format!("mainstay describe {}", name(extension))),
-    )
 }

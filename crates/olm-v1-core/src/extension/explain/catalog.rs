@@ -6,6 +6,8 @@ use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog};
 use mainstay_diagnostics::counted;
 use serde_json::json;
 
+use super::super::facts::PullProblem;
+use super::super::told::CatalogProblem;
 use super::words::{certificate, dated, first_line};
 use super::{Action, EventFact, Evidence, Explanation, State, events, listed};
 
@@ -117,29 +119,35 @@ pub(super) fn trouble(catalog: &ClusterCatalog) -> Option<Explanation> {
 
 /// What helps against a pull or a content that failed. What serves older content meanwhile is not to be replaced because its image is away.
 fn remedy(name: &str, image: &str, problem: &str, serves: bool) -> Action {
-    let lower = problem.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let registry = image.split('/').next().unwrap_or_default();
     // The name is free again once the catalog is removed; which image was meant only its user knows.
     let removed = format!("mainstay catalog remove {name}");
-    if has(&["missing the required label"]) {
-        Action::new(format!("{image} is no catalog image. Remove the catalog, and add it again with an image that is one:"))
-            .command(removed)
-    } else if has(&["401", "403", "unauthorized", "denied"]) {
-        Action::new(format!("The registry {registry} wants credentials: put them into the controller's pull secret."))
-    } else if has(&["404", "not found", "manifest unknown", "name unknown"]) && serves {
-        Action::new(format!("{image} is not in the registry any more. Push it again; it is looked for by itself."))
-    } else if has(&["404", "not found", "manifest unknown", "name unknown"]) {
-        Action::new(format!("{image} is not in the registry. Push it, and it is found by itself; or remove the catalog:")).command(removed)
-    } else if has(&["certificate", "tls", "unknownissuer"]) {
-        certificate(registry, &lower)
-    } else if has(&["parsing image reference"]) {
-        Action::new("The reference is none. Remove the catalog, and add it again with one of the form REGISTRY/CATALOG:TAG:")
-            .command(removed)
-    } else if has(&["error storing fbc", ".json:", ".yaml:"]) {
-        Action::new("The content is at fault; the message names file and rule. Check it before it is pushed again:")
-            .command("mainstay catalog lint DIRECTORY")
-    } else {
-        Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
+    match CatalogProblem::told(problem) {
+        CatalogProblem::NoCatalog => {
+            Action::new(format!("{image} is no catalog image. Remove the catalog, and add it again with an image that is one:"))
+                .command(removed)
+        }
+        CatalogProblem::Pull(PullProblem::Credentials) => {
+            Action::new(format!("The registry {registry} wants credentials: put them into the controller's pull secret."))
+        }
+        CatalogProblem::Pull(PullProblem::Missing) if serves => {
+            Action::new(format!("{image} is not in the registry any more. Push it again; it is looked for by itself."))
+        }
+        CatalogProblem::Pull(PullProblem::Missing) => {
+            Action::new(format!("{image} is not in the registry. Push it, and it is found by itself; or remove the catalog:"))
+                .command(removed)
+        }
+        CatalogProblem::Pull(PullProblem::Certificate(problem)) => certificate(registry, problem),
+        CatalogProblem::Pull(PullProblem::Reference) => {
+            Action::new("The reference is none. Remove the catalog, and add it again with one of the form REGISTRY/CATALOG:TAG:")
+                .command(removed)
+        }
+        CatalogProblem::Content => {
+            Action::new("The content is at fault; the message names file and rule. Check it before it is pushed again:")
+                .command("mainstay catalog lint DIRECTORY")
+        }
+        CatalogProblem::Pull(PullProblem::Other) => {
+            Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
+        }
     }
 }

@@ -3,33 +3,31 @@
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::{Bundle, Refusal, RenderError};
 
-use super::super::facts::PullFailure;
+use super::super::facts::{PullFailure, PullProblem};
 use super::super::plan::ContentError;
 use super::remedy::ByRemedy as _;
 use super::words::{OrNearby as _, certificate, dated, first_line, held};
 use super::{Action, Explanation, Facts, Remedy, name, overview};
 
 pub(super) fn pull(facts: &Facts, image: &str, failure: &PullFailure) -> Explanation {
-    let text = failure.message.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let registry = image.split('/').next().unwrap_or_default();
     let answer =
         held(facts, "image-unavailable", format!("the image {image} cannot be pulled")).because(dated(first_line(&failure.message)));
-    let answer = answer.then(if has(&["401", "403", "unauthorized", "denied", "authentication"]) {
-        Action::new(format!(
+    let answer = answer.then(match failure.problem {
+        PullProblem::Credentials => Action::new(format!(
             "The registry {registry} wants credentials: put them into the controller's pull secret, and it is tried again."
-        ))
-    } else if has(&["404", "not found", "manifest unknown", "name unknown"]) {
-        Action::new(format!("The image is not at {registry}: push or mirror it there, or use a catalog that names the right place:"))
-            .command("mainstay catalog mirror --help")
-    } else if has(&["certificate", "tls", "ssl"]) {
-        certificate(registry, &text)
-    } else if failure.terminal {
-        Action::new(
+        )),
+        PullProblem::Missing => {
+            Action::new(format!("The image is not at {registry}: push or mirror it there, or use a catalog that names the right place:"))
+                .command("mainstay catalog mirror --help")
+        }
+        PullProblem::Certificate(problem) => certificate(registry, problem),
+        PullProblem::Reference | PullProblem::Other if failure.terminal => Action::new(
             "Trying again does not help: the bundle itself is at fault. Ask for another version, and tell whoever makes the catalog.",
-        )
-    } else {
-        Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
+        ),
+        PullProblem::Reference | PullProblem::Other => {
+            Action::new(format!("See whether {registry} can be reached from the cluster; it is tried again by itself."))
+        }
     });
     // What is at fault is the bundle; of another version it may not be.
     if failure.terminal { answer.or_nearby(facts) } else { answer }

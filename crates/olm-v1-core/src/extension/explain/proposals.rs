@@ -40,7 +40,7 @@ fn outcome(plan: &Plan) -> Outcome {
         }
         Reason::Pull { failure, .. } => Outcome::Unknown(format!("its bundle cannot be pulled: {}", first_line(&failure.message))),
         Reason::Lifecycle(Lifecycle::Unreadable { object, problem }) => {
-            Outcome::Unknown(format!("{object} could not be read: {}", first_line(problem)))
+            Outcome::Unknown(format!("{object} could not be read: {}", first_line(&problem.to_string())))
         }
         Reason::Lifecycle(Lifecycle::Permissions(_)) => Outcome::Works,
         Reason::Unresolved(_)

@@ -1,6 +1,7 @@
 //! Every cause in words: what happened, why, and the one thing to do. What several themes share stands here.
 
 use super::super::dependencies::Unsolved;
+use super::super::facts::CertificateProblem;
 use mainstay_lifecycle::Reason as Lifecycle;
 use mainstay_lifecycle::reason::Unhealthy;
 
@@ -60,7 +61,7 @@ pub(super) fn specific(facts: &Facts, plan: &Plan, reason: &Reason) -> Option<Ex
         Reason::Lifecycle(Lifecycle::NotServed(target)) => objects::not_served(facts, target),
         Reason::Lifecycle(Lifecycle::Unreadable { object, problem }) => {
             held(facts, "unreadable-object", format!("{object} could not be read"))
-                .because(first_line(problem).to_owned())
+                .because(first_line(&problem.to_string()).to_owned())
                 .then(account::grant_rights(facts, "If it is a right that is missing, grant the account what this package needs:"))
         }
         _ => return None,
@@ -190,16 +191,21 @@ pub(super) fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }
 
-/// What helps against a certificate that is refused: an authority mends only one that nothing vouches for. `problem` is in lower case.
-pub(super) fn certificate(registry: &str, problem: &str) -> Action {
-    Action::new(if problem.contains("expired") {
-        format!("The certificate of {registry} has expired: it has to be renewed there. It is tried again by itself.")
-    } else if problem.contains("not valid yet") || problem.contains("not yet valid") {
-        format!("The certificate of {registry} is not valid yet: compare the clocks of the registry and of the controller's node.")
-    } else if problem.contains("not valid for name") {
-        format!("The certificate of {registry} is for another name: reach the registry by a name that its certificate has.")
-    } else {
-        format!("The certificate of {registry} is not trusted: give the controller the authority that signed it.")
+/// What helps against a certificate that is not accepted: an authority mends only one that nothing vouches for.
+pub(super) fn certificate(registry: &str, problem: CertificateProblem) -> Action {
+    Action::new(match problem {
+        CertificateProblem::Expired => {
+            format!("The certificate of {registry} has expired: it has to be renewed there. It is tried again by itself.")
+        }
+        CertificateProblem::NotYetValid => {
+            format!("The certificate of {registry} is not valid yet: compare the clocks of the registry and of the controller's node.")
+        }
+        CertificateProblem::OtherName => {
+            format!("The certificate of {registry} is for another name: reach the registry by a name that its certificate has.")
+        }
+        CertificateProblem::Untrusted => {
+            format!("The certificate of {registry} is not trusted: give the controller the authority that signed it.")
+        }
     })
 }
 
@@ -247,12 +253,12 @@ mod tests {
     #[test]
     fn trust_is_no_advice_against_an_expired_certificate() {
         for (problem, says) in [
-            ("invalid peer certificate: certificate expired: verification time", "renewed"),
-            ("invalid peer certificate: certificate not valid yet", "clocks"),
-            ("invalid peer certificate: certificate not valid for name \"a\"", "another name"),
-            ("invalid peer certificate: unknownissuer", "authority"),
+            (CertificateProblem::Expired, "renewed"),
+            (CertificateProblem::NotYetValid, "clocks"),
+            (CertificateProblem::OtherName, "another name"),
+            (CertificateProblem::Untrusted, "authority"),
         ] {
-            assert!(certificate("registry.example.com", problem).text.contains(says), "{problem}");
+            assert!(certificate("registry.example.com", problem).text.contains(says), "{problem:?}");
         }
     }
 }

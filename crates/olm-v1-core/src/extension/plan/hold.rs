@@ -2,6 +2,7 @@
 //!
 //! Everything that was applied stands in the record, so neither a catalog nor a registry is needed for it.
 
+use mainstay_diagnostics::SharedError;
 use mainstay_objects::{install_order, phase};
 use serde_json::Value;
 
@@ -92,8 +93,8 @@ fn is_attempted(history: &History, kept: &Value, found: &Value) -> bool {
 }
 
 /// What the conditions say where what is installed could not be held: the problem at hand comes first.
-pub fn unheld(verdict: Verdict, problem: &str) -> Verdict {
-    let with = |reason: Reason| Reason::Unheld { reason: Box::new(reason), problem: problem.to_owned() };
+pub fn unheld(verdict: Verdict, problem: &SharedError) -> Verdict {
+    let with = |reason: Reason| Reason::Unheld { reason: Box::new(reason), problem: problem.clone() };
     match verdict {
         Verdict::Retrying(reason) => Verdict::Retrying(with(reason)),
         // It is tried again, although what it waits for is somebody.

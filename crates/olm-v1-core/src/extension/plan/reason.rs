@@ -2,6 +2,7 @@
 //!
 //! `Display` is what the condition says, in upstream's words where upstream says it, to the character.
 
+use mainstay_diagnostics::SharedError;
 use mainstay_lifecycle as lifecycle;
 use mainstay_resolver::joint::{Conflict, FactKind};
 use mainstay_resolver::{Refusal, Resolution};
@@ -30,7 +31,7 @@ pub enum Reason {
     Unsolved(Unsolved),
     /// Which APIs the cluster serves is unknown, and the joint resolution needs to know.
     #[error("the APIs of the cluster cannot be told: {0}")]
-    UnknownApis(String),
+    UnknownApis(SharedError),
     /// Nothing was resolved.
     #[error("nothing was resolved")]
     NothingResolved,
@@ -47,7 +48,7 @@ pub enum Reason {
     Content(#[from] ContentError),
     /// The account cannot be looked up.
     #[error("{0}")]
-    UnknownAccount(String),
+    UnknownAccount(SharedError),
     /// The extension's namespace is not usable.
     #[error(transparent)]
     Namespace(#[from] NamespaceProblem),
@@ -81,7 +82,7 @@ pub enum Reason {
         /// The problem at hand.
         reason: Box<Self>,
         /// Why what is installed could not be kept.
-        problem: String,
+        problem: SharedError,
     },
 }
 
@@ -149,11 +150,11 @@ pub enum NamespaceProblem {
     #[error(
         "whether namespace {name:?} exists cannot be told: {problem}; mainstay deploy --create-namespaces lets operator-controller look at namespaces and make them"
     )]
-    Unknown { name: String, problem: String },
+    Unknown { name: String, problem: SharedError },
     #[error("the server serves no namespaces")]
     NotServed,
     #[error("namespace {name:?} could not be made: {problem}")]
-    NotMade { name: String, problem: String },
+    NotMade { name: String, problem: SharedError },
 }
 
 /// Bundles that have to be installed first.

@@ -138,7 +138,7 @@ impl Planner<'_> {
         for target in &targets {
             match known.live.get(target) {
                 Some(Live::Present(live)) => found.push((**live).clone()),
-                Some(Live::Unreadable(problem)) => return Err(self.unreleased(problem)),
+                Some(Live::Unreadable(problem)) => return Err(self.unreleased(&problem.to_string())),
                 Some(Live::Absent | Live::NotServed) | None => {}
             }
         }

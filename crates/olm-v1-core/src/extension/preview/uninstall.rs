@@ -73,7 +73,7 @@ pub fn uninstall(snapshot: &Snapshot, extra: &Extra, keep_definitions: Option<bo
         let found = match snapshot.known.live.get(&target) {
             Some(Live::Present(found)) => found,
             Some(Live::Unreadable(problem)) => {
-                step.objects.push(Object { change: Change::Unknown, note: problem.clone(), ..named(&target) });
+                step.objects.push(Object { change: Change::Unknown, note: problem.to_string(), ..named(&target) });
                 continue;
             }
             Some(Live::Absent | Live::NotServed) | None => continue,

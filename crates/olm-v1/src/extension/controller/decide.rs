@@ -16,7 +16,7 @@ use kube::api::GroupVersionKind;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::Writer;
 use mainstay_bundle::Bundle;
-use mainstay_diagnostics::chain;
+use mainstay_diagnostics::{SharedError, chain};
 use mainstay_runtime::{AccountError, Cache, Key, Outcome};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +56,7 @@ pub(super) struct Held {
     /// What is kept; nothing where nothing is installed.
     pub(super) record: Option<Record>,
     /// Why some of it could not be put right.
-    pub(super) problem: Option<String>,
+    pub(super) problem: Option<SharedError>,
 }
 
 /// How a look ended.
@@ -141,7 +141,7 @@ impl Extensions {
         if let Err(error) = &account
             && !matches!(error, AccountError::NotFound { .. })
         {
-            snapshot.known.account = Some(Err(chain(error)));
+            snapshot.known.account = Some(Err(chain(error).into()));
         }
         snapshot.known.now = Some(self.env.now_seconds());
         // While an attempt is under way it decides what is to be live, and only where it does not go on what is installed is held.
@@ -274,7 +274,7 @@ impl BundleSource for Asking<'_> {
                 *self.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(since);
                 // The same words each time: conditions do not flicker.
                 let message = format!("the image {reference} is still being pulled and read");
-                Err(PullFailure { message, terminal: false })
+                Err(PullFailure::other(message))
             }
         }
     }

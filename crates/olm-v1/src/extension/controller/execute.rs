@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use mainstay_api::lifecycle::ChangePlanPhase;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::Writer;
-use mainstay_diagnostics::chain;
+use mainstay_diagnostics::SharedError;
 use mainstay_runtime::{Key, Outcome};
 use serde_json::Value;
 
@@ -18,9 +18,8 @@ use super::{ExtensionError, Extensions};
 use mainstay_lifecycle::Reason as LifecycleReason;
 use mainstay_lifecycle::approval::{APPLIED, Mark};
 use mainstay_lifecycle::change::Action;
-use mainstay_lifecycle::reason::Attempt;
 use mainstay_lifecycle::revision::{History, State};
-use mainstay_olm_v1_core::extension::facts::Snapshot;
+use mainstay_olm_v1_core::extension::facts::{Snapshot, UnreadableHistory};
 use mainstay_olm_v1_core::extension::owner;
 use mainstay_olm_v1_core::extension::plan::{FINALIZERS, NamespaceProblem, Plan, Reason, Verdict, unheld};
 use mainstay_olm_v1_core::extension::status::status;
@@ -85,7 +84,7 @@ impl Extensions {
         {
             watches.keep(&name, &self.identity(extension), &kinds(record));
         }
-        self.report(live, extension, &plan, &verdict, history.as_ref().map_err(String::as_str)).await?;
+        self.report(live, extension, &plan, &verdict, history.as_ref().map_err(|problem| &*problem)).await?;
         if let (Some(gate), Verdict::Reached) = (gate, &verdict) {
             let applied = Mark { name: gate.name, phase: ChangePlanPhase::Applied, message: APPLIED.to_owned() };
             lifecycle::mark(&self.writer, &self.events, &known.lifecycle, &applied).await?;
@@ -114,12 +113,18 @@ impl Extensions {
                 Ok(())
             }
             Err(error) if error.reason() == Some(&mainstay_apply::Reason::AlreadyExists) => Ok(()),
-            Err(error) => Err(NamespaceProblem::NotMade { name: name.clone(), problem: chain(&error) }),
+            Err(error) => Err(NamespaceProblem::NotMade { name: name.clone(), problem: SharedError::new(error) }),
         }
     }
 
     /// Puts right what is installed; why it could not, where it could not.
-    pub(super) async fn repair(&self, extension: &ClusterExtension, plan: &Plan, account: &Writer, history: &History) -> Option<String> {
+    pub(super) async fn repair(
+        &self,
+        extension: &ClusterExtension,
+        plan: &Plan,
+        account: &Writer,
+        history: &History,
+    ) -> Option<SharedError> {
         let owner = owner(extension);
         let actor =
             Actor { own: &self.writer, account, system_namespace: &self.system_namespace, owner: &owner, now: self.env.now_seconds() };
@@ -129,7 +134,7 @@ impl Extensions {
             let message = format!("{changed} objects of {bundle} that were missing or changed");
             self.events.normal(extension, "Repaired", &message);
         }
-        problem.map(|problem| chain(&problem))
+        problem.map(SharedError::new)
     }
 
     /// Keeps what has to be approved, shows how far kept plans are, and gives what may be done now.
@@ -141,7 +146,8 @@ impl Extensions {
         if let Some(gate) = plan.consent.gate.as_ref().filter(|gate| !gate.kept)
             && let Err(error) = lifecycle::keep(&self.writer, &self.events, &snapshot.extension, gate).await
         {
-            meanwhile.verdict = Verdict::Retrying(LifecycleReason::PlanNotKept { name: gate.name.clone(), problem: chain(&error) }.into());
+            meanwhile.verdict =
+                Verdict::Retrying(LifecycleReason::PlanNotKept { name: gate.name.clone(), problem: SharedError::new(error) }.into());
         }
         meanwhile.warnings = plan.warnings;
         Ok(*meanwhile)
@@ -193,7 +199,7 @@ impl Extensions {
             }
             Err(error) => {
                 let waits = matches!(error, ActError::Waiting(_));
-                (Verdict::Retrying(Reason::from(LifecycleReason::Failed(Attempt::new(error))).of_bundle(resolution)), waits)
+                (Verdict::Retrying(Reason::from(LifecycleReason::Failed(SharedError::new(error))).of_bundle(resolution)), waits)
             }
         }
     }
@@ -204,7 +210,7 @@ impl Extensions {
         extension: &ClusterExtension,
         plan: &Plan,
         verdict: &Verdict,
-        history: Result<&History, &str>,
+        history: Result<&History, &UnreadableHistory>,
     ) -> Result<(), ExtensionError> {
         let now = status(extension, plan, verdict, history, self.env.now_seconds());
         let wanted = serde_json::to_value(&now).map_err(|source| ExtensionError::Form { name: extension.name_any(), source })?;
@@ -224,7 +230,7 @@ impl Extensions {
                         &format!("service account {account:?} not found in namespace {namespace:?}"),
                     );
                 }
-                Verdict::Unreadable(problem) => self.events.warning(extension, "RecordUnreadable", problem),
+                Verdict::Unreadable(problem) => self.events.warning(extension, "RecordUnreadable", &problem.to_string()),
                 Verdict::Reached => {}
             }
             let before = extension.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();

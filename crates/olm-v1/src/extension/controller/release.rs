@@ -31,7 +31,7 @@ impl Extensions {
         if let Err(error) = &account
             && !matches!(error, AccountError::NotFound { .. })
         {
-            snapshot.known.account = Some(Err(chain(error)));
+            snapshot.known.account = Some(Err(chain(error).into()));
         }
         let mut rounds = 0;
         let plan = loop {
@@ -63,7 +63,7 @@ impl Extensions {
             (verdict, _) => (Outcome::Retry, verdict.clone()),
         };
         let plan = Plan { verdict: verdict.clone(), ..plan };
-        self.report(live, &extension, &plan, &verdict, snapshot.history.as_ref().map_err(String::as_str)).await?;
+        self.report(live, &extension, &plan, &verdict, snapshot.history.as_ref()).await?;
         Ok(Some(outcome))
     }
 }
