@@ -116,3 +116,27 @@ fn only_faces_know_a_terminal() {
         }
     }
 }
+
+/// What every installer shares names the kind of none: it speaks of a subject. Tests may have examples.
+#[test]
+fn lifecycle_names_no_kind() {
+    let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lifecycle/src")];
+    let mut named = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("source folder") {
+            let path = entry.expect("source file").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("source file");
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let of_a_kind = |line: &&str| {
+                ["ClusterExtension", "clusterextension", "Subscription", "ClusterVersion"].iter().any(|kind| line.contains(kind))
+            };
+            named.extend(lines.filter(of_a_kind).map(|line| format!("{}: {}", path.display(), line.trim())));
+        }
+    }
+    assert!(named.is_empty(), "lifecycle names a kind:\n{}", named.join("\n"));
+}

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::errors::{Exit, Failure};
-use crate::output::{self, Format};
-use crate::screen::Kind;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::screen::Kind;
 
 /// The longest line.
 const MAX_LINE: u64 = 16 << 20;

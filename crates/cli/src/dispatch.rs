@@ -11,9 +11,10 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use mainstay_opm::cobra::{self, Groups, Outcome};
 
 use crate::args::{Cli, ColorWhen, Command};
-use crate::errors::{Exit, Failure};
-use crate::screen::{self, Kind};
-use crate::{args, commands, logging, output, private, progress};
+use crate::{args, commands, logging};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::screen::{self, Kind};
+use mainstay_terminal::{output, private, progress};
 
 /// Runs the command that the arguments name.
 pub fn run(argv: Vec<OsString>) -> ExitCode {
@@ -58,7 +59,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         ColorWhen::Always => anstream::ColorChoice::Always.write_global(),
         ColorWhen::Never => anstream::ColorChoice::Never.write_global(),
     }
-    if commands::is_private(&cli.command) {
+    if is_private(&cli.command) {
         private::by_default();
     }
     let (default, format) = match &cli.command {
@@ -68,7 +69,7 @@ pub fn run(argv: Vec<OsString>) -> ExitCode {
         Command::Run(arguments) => ("info", arguments.log_format),
         _ => ("error", logging::Format::Text),
     };
-    let outcome = logging::start(cli.global.log_level.as_deref().unwrap_or(default), format).and_then(|()| commands::run(cli.command));
+    let outcome = logging::start(cli.global.log_level.as_deref().unwrap_or(default), format).and_then(|()| run_command(cli.command));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => match upstream {
@@ -235,6 +236,69 @@ pub fn not_there(tool: &str, words: &[String], available: &str) -> Failure {
     let asked = words.iter().take(1).take_while(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>().join(" ");
     let subject = if asked.is_empty() { tool.to_owned() } else { format!("{tool} {asked}") };
     Failure::new(Exit::Usage, subject, "is not part of this version of mainstay").hint(available.to_owned())
+}
+
+/// Whether a command writes nothing but what is for its owner alone: data directories, caches, backups.
+fn is_private(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Up(_)
+            | Command::Down(_)
+            | Command::Status(_)
+            | Command::Run(_)
+            | Command::Backup(_)
+            | Command::Restore(_)
+            | Command::Demo(_)
+            | Command::Registry(_)
+    )
+}
+
+/// Runs a command.
+fn run_command(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Resolve(arguments) => commands::resolve::run(&arguments),
+        Command::Bundle(command) => commands::bundle::run(command),
+        Command::Crd(command) => commands::crd::run(command),
+        Command::Version(arguments) => commands::version::run(&arguments),
+        Command::Versions(command) => commands::versions::run(command),
+        Command::Catalog(command) => commands::catalog::run(command),
+        Command::Graph(arguments) => commands::graph::run(&arguments),
+        Command::Registry(command) => commands::registry::run(command),
+        Command::Opm(command) => mainstay_opm::run(command, args::opm),
+        Command::Install(arguments) => commands::install::run(&arguments),
+        Command::Upgrade(arguments) => commands::upgrade::run(&arguments),
+        Command::Uninstall(arguments) => commands::uninstall::run(&arguments),
+        Command::List(arguments) => commands::list::run(&arguments),
+        Command::Describe(arguments) => commands::describe::run(&arguments),
+        Command::Rbac(arguments) => commands::rbac::run(&arguments),
+        Command::Plan(arguments) => commands::plan::run(&arguments),
+        Command::ApplyPlan(arguments) => commands::apply_plan::run(&arguments),
+        Command::Approve(arguments) => commands::approve::run(&arguments),
+        Command::Explain(arguments) => commands::explain::run(&arguments),
+        Command::History(arguments) => commands::history::run(&arguments),
+        Command::Rollback(arguments) => commands::rollback::run(&arguments),
+        Command::Wait(arguments) => commands::wait::run(&arguments),
+        Command::Run(arguments) => commands::run::run(&arguments),
+        Command::Deploy(arguments) => commands::deploy::run(&arguments),
+        Command::Image(arguments) => commands::image::run(&arguments),
+        Command::Up(arguments) => commands::up::run(&arguments),
+        Command::Down(arguments) => commands::down::run(&arguments),
+        Command::LogLevel(arguments) => commands::log_level::run(&arguments),
+        Command::Status(arguments) => commands::status::run(&arguments),
+        Command::Backup(arguments) => commands::backup::run(&arguments),
+        Command::Restore(arguments) => commands::restore::run(&arguments),
+        Command::Demo(arguments) => commands::demo::run(&arguments),
+        Command::Completion(arguments) => commands::completion::run(&arguments),
+        Command::Reference(arguments) => commands::reference::run(&arguments, Cli::command()),
+        Command::Complete(arguments) => commands::complete::run(&arguments, Cli::command()),
+        Command::OperatorSdk(tool) => Err(not_there("operator-sdk", &tool.words, "bundles can be rendered and built with mainstay bundle")),
+        Command::Operator(tool) => {
+            Err(not_there("kubectl operator", &tool.words, "mainstay catalog, install, upgrade, uninstall, list and describe do this work"))
+        }
+        Command::Adm(tool) => {
+            Err(not_there("adm", &tool.words, "operators are installed and upgraded with mainstay install and mainstay upgrade"))
+        }
+    }
 }
 
 #[cfg(test)]

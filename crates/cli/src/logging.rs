@@ -14,9 +14,9 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, reload};
 
-use crate::errors::{Exit, Failure};
-use crate::screen::{self, Kind, LogLines};
 pub use levels::Levels;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::screen::{self, Kind, LogLines};
 
 /// How a line of the log looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

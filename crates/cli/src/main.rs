@@ -20,9 +20,7 @@ mod up;
 
 use std::process::ExitCode;
 
-use mainstay_terminal::{
-    built, bundles, catalogs, cluster, errors, images, output, printable, private, progress, registration, runtime, screen,
-};
+use mainstay_terminal::runtime;
 
 /// The API server spends a third of its time in the system's allocator, and a quarter less of it in this one: requests are trees of
 /// small values that one worker makes and another one drops.

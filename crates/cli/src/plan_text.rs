@@ -9,7 +9,7 @@ use mainstay_lifecycle::preview::{
 use mainstay_operations::Planned;
 use owo_colors::OwoColorize as _;
 
-use crate::printable::{hanging, printable, printable_line};
+use mainstay_terminal::printable::{hanging, printable, printable_line};
 
 /// Fields of one object that are shown; JSON has them all.
 const FIELDS: usize = 20;

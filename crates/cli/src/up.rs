@@ -31,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 pub use api::Apis;
 pub use components::Components;
 
-use crate::errors::Failure;
-use crate::registration::{Entry, Registration};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::registration::{Entry, Registration};
 
 /// How an embedded cluster is started.
 #[derive(Clone, Debug)]
@@ -199,7 +199,7 @@ impl Signals {
 pub async fn stop_unless_impatient(cluster: Cluster, signals: &mut Signals) -> Result<(), Failure> {
     tokio::select! {
         () = cluster.stop() => Ok(()),
-        () = signals.next() => Err(Failure::silent(crate::errors::Exit::Failed)),
+        () = signals.next() => Err(Failure::silent(mainstay_terminal::errors::Exit::Failed)),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod owned;
 pub mod plan;
 pub mod preview;
 pub mod record;
+pub mod request;
 pub mod status;
 mod told;
 pub mod webhooks;
@@ -49,6 +50,11 @@ pub fn owner(extension: &ClusterExtension) -> Owner {
         uid: extension.metadata.uid.clone().unwrap_or_default(),
         manager: FIELD_MANAGER.to_owned(),
     }
+}
+
+/// The account that the extension names; empty where it names none (OLM1-API-07).
+pub fn account_name(extension: &ClusterExtension) -> &str {
+    extension.spec.service_account.as_ref().and_then(|account| account.name.as_deref()).unwrap_or_default()
 }
 
 /// The decision of the policies for an extension (MS-POL-01).

@@ -226,3 +226,38 @@ async fn dependencies_come_with_one_approval() {
     bench.installed("widgets", "2.0.0").await;
     bench.end().await;
 }
+
+/// MS-POL-01: a plan that an earlier version stored is kept by the API as it is, may be approved and may name its subject in the new form; it
+/// never becomes the plan of another object, and a plan without a subject is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stored_plans_of_earlier_versions_stay_valid() {
+    let bench = Bench::start().await;
+    let plan = |name: &str, spec: Value| {
+        let mut plan =
+            json!({"apiVersion": "lifecycle.mainstay.dev/v1alpha1", "kind": "ChangePlan", "metadata": {"name": name}, "spec": spec});
+        plan["spec"]["digest"] = json!("d");
+        plan["spec"]["to"] = json!({"package": "p", "name": "p.v1", "version": "1.0.0"});
+        plan
+    };
+    let writer = &bench.api.admin;
+    let made = writer.create(&plan("stored", json!({"extension": {"name": "widgets", "uid": "u1"}}))).await.unwrap();
+    assert_eq!(made["spec"]["extension"]["name"], "widgets");
+    let read: mainstay_api::lifecycle::ChangePlan = serde_json::from_value(made).unwrap();
+    assert_eq!(read.spec.subject.to_string(), "clusterextension widgets");
+    let change = |spec: Value| async move { bench_patch(writer, "stored", spec).await };
+    change(json!({"approvedDigest": "d"})).await.unwrap();
+    let subject = |name: &str| json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": name, "uid": "u1"});
+    for other in [json!({"extension": {"name": "gadgets"}}), json!({"subject": subject("gadgets"), "extension": null})] {
+        let refused = change(other).await.unwrap_err();
+        assert!(refused.contains("a plan is immutable but for its approval"), "{refused}");
+    }
+    change(json!({"subject": subject("widgets"), "extension": null})).await.unwrap();
+    assert!(change(json!({"subject": {"uid": "u2"}})).await.is_err());
+    let refused = writer.create(&plan("nobody", json!({}))).await.unwrap_err();
+    assert!(mainstay_diagnostics::chain(&refused).contains("subject is required"), "{refused}");
+}
+
+async fn bench_patch(writer: &mainstay_apply::Writer, name: &str, spec: Value) -> Result<(), String> {
+    let patched = writer.patch(&change_plan(name), "", &Patch::Merge(json!({"spec": spec}))).await;
+    patched.map(drop).map_err(|error| mainstay_diagnostics::chain(&error))
+}

@@ -14,7 +14,7 @@ use mainstay_lifecycle::preview::FactRevision;
 use mainstay_objects::LabelSelector;
 use mainstay_olm_v1::extension::catalogs::reports_failure;
 use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
-use mainstay_olm_v1_core::extension::plan::candidate;
+use mainstay_olm_v1_core::extension::request::candidate;
 use mainstay_resolver::{CandidateCatalog, PackageSource, RefusalKind, Request, Resolution, resolve};
 
 use crate::failure::{not_resolved, refused};

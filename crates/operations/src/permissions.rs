@@ -8,7 +8,8 @@ use mainstay_bundle::{Bundle, CertificateProvider};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::revision::{History, Revision};
 use mainstay_olm_v1::manifests::token_access;
-use mainstay_olm_v1_core::extension::plan::{account_name, request};
+use mainstay_olm_v1_core::extension::account_name;
+use mainstay_olm_v1_core::extension::request::request;
 use mainstay_resolver::{Request, UpgradeConstraintPolicy};
 use serde_json::Value;
 

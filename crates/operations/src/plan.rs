@@ -21,7 +21,7 @@ use mainstay_lifecycle::preview::written;
 use mainstay_lifecycle::preview::{FactRevision, Kind, Preview};
 use mainstay_merge::merge_patch;
 use mainstay_objects::{Expect, ObjectRef, Patch, Step};
-use mainstay_olm_v1_core::extension::plan::account_name;
+use mainstay_olm_v1_core::extension::account_name;
 use serde_json::Value;
 
 use crate::change::Change;

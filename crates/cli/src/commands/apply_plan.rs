@@ -8,12 +8,12 @@ use mainstay_operations::{Change, Planned, SavedPlans, Session, apply as operati
 
 use super::flags::{Consent, Waiting};
 use super::{rollback, uninstall};
-use crate::cluster::ClusterArgs;
-use crate::errors::{Failure, note_drawn};
-use crate::output;
 use crate::plan_text;
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Failure, note_drawn};
+use mainstay_terminal::output;
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -10,12 +10,12 @@ use mainstay_operations::approval::{self, AdditionalBundle, Approval};
 use serde_json::{Value, json};
 
 use super::flags::{Consent, Shown};
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure, note, note_drawn, warn};
-use crate::output::{self, Format, Table};
 use crate::plan_text;
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note, note_drawn, warn};
+use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

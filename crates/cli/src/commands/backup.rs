@@ -12,11 +12,11 @@ use mainstay_store::backup::{Backup, Contents};
 use mainstay_store::{Embedded, Options, Store};
 use serde_json::{Value, json};
 
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure, note};
-use crate::output::{self, Format};
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -11,10 +11,11 @@ use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use mainstay_oci::ImageBuilder;
 use serde_json::Value;
 
-use crate::errors::{Exit, Failure};
-use crate::images::{self as registries, Target};
-use crate::output::{self, Format};
-use crate::{bundles, cases, runtime};
+use crate::cases;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images::{self as registries, Target};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::{bundles, runtime};
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]
@@ -130,7 +131,7 @@ fn run_render(arguments: &Render) -> Result<(), Failure> {
         }
     };
     for warning in &bundle.warnings {
-        crate::errors::warn(&format!("bundle {place}"), warning);
+        mainstay_terminal::errors::warn(&format!("bundle {place}"), warning);
     }
     match &arguments.output {
         Format::Yaml | Format::Table | Format::Wide => output::yaml(&objects),

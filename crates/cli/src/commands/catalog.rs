@@ -16,7 +16,7 @@ pub mod why;
 
 use clap::Subcommand;
 
-use crate::errors::Failure;
+use mainstay_terminal::errors::Failure;
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]

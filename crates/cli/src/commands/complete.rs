@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::config::Kubeconfig;
@@ -11,10 +11,9 @@ use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_operations::catalogs::CatalogSnapshot;
 
-use crate::args::Cli;
-use crate::cluster::ClusterArgs;
-use crate::errors::Failure;
-use crate::{output, runtime};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::{output, runtime};
 
 /// Nobody waits longer for a word.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -49,12 +48,11 @@ struct Fitting {
 }
 
 /// Prints what fits; nothing where nothing can be asked, since nobody reads errors here.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, mut root: Command) -> Result<(), Failure> {
     let mut words = arguments.words.clone();
     if arguments.new_word || words.is_empty() {
         words.push(String::new());
     }
-    let mut root = Cli::command();
     root.build();
     let Fitting { words: mut fitting, live } = fitting(&root, &words);
     if let Some(live) = live {
@@ -208,7 +206,10 @@ where
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::args::Cli;
 
     /// MS-CLI-06: commands, flags and values come from the command line itself, names from the cluster where one is expected.
     #[test]

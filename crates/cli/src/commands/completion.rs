@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 
-use crate::errors::Failure;
-use crate::output;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,8 @@ use mainstay_schema::upgrade::{UpgradeFinding, check, message};
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::errors::{Exit, Failure, warn};
-use crate::output::{self, Format, Table};
+use mainstay_terminal::errors::{Exit, Failure, warn};
+use mainstay_terminal::output::{self, Format, Table};
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]

@@ -17,14 +17,14 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::ClusterArgs;
 use crate::commands::catalog::{build, from_bundles};
-use crate::errors::{Exit, Failure, note};
-use crate::images::{self, Target};
-use crate::output::{self, Table};
-use crate::progress::Progress;
-use crate::runtime;
 use crate::up::{self, Cluster, Components, Options};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::images::{self, Target};
+use mainstay_terminal::output::{self, Table};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 include!(concat!(env!("OUT_DIR"), "/examples.rs"));
 

@@ -26,9 +26,10 @@ use mainstay_operations::not_written;
 use mainstay_operations::settings::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure, note};
-use crate::{named, output, runtime};
+use crate::named;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::{output, runtime};
 
 use components::{Component, Shape};
 

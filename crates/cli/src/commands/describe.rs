@@ -15,12 +15,12 @@ use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Session, extensions, not_written, simulated};
 use serde_json::{Value, json};
 
-use crate::cluster::ClusterArgs;
-use crate::commands::age;
-use crate::errors::Failure;
-use crate::output::{self, Format, Table};
-use crate::printable::hanging;
-use crate::runtime;
+use crate::commands::listed::age;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::printable::hanging;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

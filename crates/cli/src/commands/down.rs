@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::errors::{Exit, Failure, note};
-use crate::output;
-use crate::registration::{Entry, running};
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::output;
+use mainstay_terminal::registration::{Entry, running};
 
 /// How long a cluster may take to end (KAPI-SRV-04), and then some.
 const PATIENCE: Duration = Duration::from_secs(10);

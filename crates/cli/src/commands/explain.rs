@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use mainstay_olm_v1_core::extension::explain::Explanation;
 use mainstay_operations::explain::{Subject, explain};
 
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure};
-use crate::output::{self, Format};
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use mainstay_operations::{CrdSafety, InstallerPermissions};
 
 use crate::durations;
-use crate::errors::Failure;
-use crate::output::{self, Format};
-use crate::progress;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress;
 
 /// Whether people are asked before something is changed.
 #[derive(Clone, Debug, Default, Args)]

@@ -13,9 +13,9 @@ use mainstay_operations::catalogs::{CatalogSnapshot, Unavailable};
 use mainstay_operations::{Session, extensions};
 use mainstay_versions::{ExtensionRange, Version};
 
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure, warn};
-use crate::{catalogs, output, printable, runtime, screen};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, warn};
+use mainstay_terminal::{catalogs, output, printable, runtime, screen};
 
 /// How wide text may be where no terminal says it.
 const WIDE: usize = 1000;

@@ -7,12 +7,12 @@ use mainstay_objects::ObjectRef;
 use mainstay_operations::extensions;
 use serde_json::{Value, json};
 
-use super::age;
 use super::flags::Shown;
-use crate::cluster::ClusterArgs;
-use crate::errors::{Failure, note};
-use crate::output::{self, Format, Table};
-use crate::runtime;
+use super::listed::age;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Failure, note};
+use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

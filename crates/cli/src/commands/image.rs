@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use mainstay_oci::{ImageBuilder, ImageFile, Platform};
 
-use crate::errors::{Exit, Failure, note};
-use crate::images::{self, Foundation, Target};
-use crate::progress::Progress;
-use crate::{output, runtime};
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::images::{self, Foundation, Target};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::{output, runtime};
 
 /// A user of no rights, whom clusters with restricted pods accept.
 const USER: &str = "65532:65532";

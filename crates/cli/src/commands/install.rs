@@ -5,13 +5,13 @@ use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Change, InstallRequest, Planned, Session, apply};
 
 use super::flags::{Carrying, GrantFlag, goes_on};
-use crate::cluster::ClusterArgs;
-use crate::errors::{Failure, note_drawn};
 use crate::named;
-use crate::output::{self, Format};
 use crate::plan_text;
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Failure, note_drawn};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

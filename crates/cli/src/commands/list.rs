@@ -10,11 +10,11 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Session, extensions, refused};
 
-use crate::cluster::ClusterArgs;
-use crate::commands::{age, with_kind};
-use crate::errors::{Exit, Failure};
-use crate::output::{self, Format, Table};
-use crate::runtime;
+use crate::commands::listed::{age, with_kind};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -12,10 +12,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use crate::admin::LOG_LEVEL;
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure, note};
 use crate::logging::Levels;
-use crate::{output, runtime};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::{output, runtime};
 
 /// Arguments.
 #[derive(Debug, Args)]

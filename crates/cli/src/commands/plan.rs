@@ -38,12 +38,12 @@ use serde_json::{Value, json};
 
 use super::flags::{GrantFlag, SafetyFlag};
 use super::install::RequestArguments;
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure, note};
-use crate::output::{self, Format};
 use crate::plan_text;
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// The largest file of objects that is read.
 const BYTES: u64 = 16 << 20;

@@ -10,12 +10,12 @@ use mainstay_bundle::rights::{Grant, Scope};
 use mainstay_operations::permissions::{Inquiry, InstallerNeeds, PermissionsRequest};
 use serde_json::{Value, json};
 
-use crate::bundles;
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure, note};
-use crate::output::{self, Format};
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::bundles;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

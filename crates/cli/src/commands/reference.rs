@@ -4,11 +4,10 @@
 
 use std::fmt::Write as _;
 
-use clap::{Arg, ArgAction, Command, CommandFactory as _};
+use clap::{Arg, ArgAction, Command};
 
-use crate::args::Cli;
-use crate::errors::Failure;
-use crate::output;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output;
 
 /// Where the page breaks options that every command takes out of each command's list.
 const GLOBAL: &str = "Global options";
@@ -21,8 +20,8 @@ Examples:
 pub struct Arguments {}
 
 /// Prints the page.
-pub fn run(_arguments: &Arguments) -> Result<(), Failure> {
-    output::print(&page(Cli::command()))
+pub fn run(_arguments: &Arguments, program: Command) -> Result<(), Failure> {
+    output::print(&page(program))
 }
 
 /// The whole page.
@@ -127,7 +126,10 @@ fn written(argument: &Arg) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::args::Cli;
 
     /// MS-CLI-01: the page of the documents is what the command line says.
     #[test]

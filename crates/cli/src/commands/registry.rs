@@ -10,8 +10,9 @@ use mainstay_oci::registry::{Access, Options, Registry};
 use mainstay_serve::Server;
 use tokio_util::sync::CancellationToken;
 
-use crate::errors::{Exit, Failure};
-use crate::{images, output, private, runtime, up};
+use crate::up;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::{images, output, private, runtime};
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]

@@ -10,9 +10,9 @@ use mainstay_resolver::{CandidateCatalog, CatalogState, InstalledBundle, Refusal
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::catalogs::{self, Catalog};
-use crate::errors::{Exit, Failure};
-use crate::output::{self, Format, Table};
+use mainstay_terminal::catalogs::{self, Catalog};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output::{self, Format, Table};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 use clap::Args;
 use mainstay_store::backup::{Backup, Contents};
 
-use crate::errors::{Exit, Failure};
-use crate::output::{self, Format};
-use crate::progress::Progress;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress::Progress;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -10,12 +10,12 @@ use mainstay_operations::{Session, extensions};
 
 use super::flags::{Consent, Patience, Shown, goes_on};
 use super::install::finish;
-use crate::cluster::ClusterArgs;
-use crate::errors::{Failure, note, note_drawn};
-use crate::output::{self, Format};
 use crate::plan_text;
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Failure, note, note_drawn};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -18,11 +18,12 @@ use mainstay_runtime::leader::{self, Candidate, Ended};
 use mainstay_runtime::{Env, Gate, Reviews};
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure, note};
+use crate::admin;
 use crate::logging::Format;
 use crate::up::Signals;
-use crate::{admin, runtime};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::runtime;
 
 use health::{Health, State};
 

@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
-use crate::cluster::ClusterArgs;
-use crate::errors::Failure;
-use crate::output::{self, Format, Table};
-use crate::registration::{Entry, running};
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::registration::{Entry, running};
+use mainstay_terminal::runtime;
 
 /// How often the state is looked at with `--watch`.
 const LOOK: Duration = Duration::from_secs(2);

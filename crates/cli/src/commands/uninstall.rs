@@ -6,12 +6,12 @@ use mainstay_operations::Session;
 use mainstay_operations::uninstall::{Kept, Removal, RemovalRequest, carry_out, counts, plan};
 
 use super::flags::{Consent, Patience, Shown};
-use crate::cluster::ClusterArgs;
-use crate::errors::{Failure, note_drawn, warn};
-use crate::output::{self, Format};
 use crate::plan_text;
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Failure, note_drawn, warn};
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

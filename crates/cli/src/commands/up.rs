@@ -12,10 +12,10 @@ use mainstay_apiserver::remote::LocalService;
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use serde_json::Value;
 
-use crate::errors::{Exit, Failure, note};
-use crate::registration;
 use crate::up::{self, Cluster, Components, Options, kubeconfig};
-use crate::{output, private, runtime};
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::registration;
+use mainstay_terminal::{output, private, runtime};
 
 /// Arguments.
 #[derive(Debug, Args)]

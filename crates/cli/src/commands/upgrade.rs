@@ -6,9 +6,9 @@ use mainstay_operations::{Change, Planned, extensions};
 use super::flags::{Carrying, GrantFlag, SafetyFlag, goes_on};
 use super::install::{dry_run, perform};
 use super::list;
-use crate::cluster::ClusterArgs;
-use crate::errors::Failure;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use mainstay_versions::{CatalogRange, ExtensionRange, Version};
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::errors::Failure;
-use crate::output::{self, Format, Table};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format, Table};
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]
@@ -68,7 +68,7 @@ pub fn run(command: Commands) -> Result<(), Failure> {
                 None => arguments.dialect,
                 Some(name) => Dialect::from_str(name, false).map_err(|_| {
                     Failure::new(
-                        crate::errors::Exit::Failed,
+                        mainstay_terminal::errors::Exit::Failed,
                         "case",
                         format!("field dialect: expected catalog or extension, found {name:?}"),
                     )

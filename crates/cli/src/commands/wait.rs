@@ -5,12 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use mainstay_operations::wait::{Awaited, Subject, wait};
 
-use crate::cluster::ClusterArgs;
 use crate::durations;
-use crate::errors::{Exit, Failure};
-use crate::output;
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output;
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

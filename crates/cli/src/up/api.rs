@@ -18,7 +18,7 @@ use tower::ServiceExt as _;
 
 use super::Options;
 use crate::admin::{self, ServedMetrics};
-use crate::errors::{Exit, Failure};
+use mainstay_terminal::errors::{Exit, Failure};
 
 /// How long a request for a catalog may take to arrive at a listener of catalogs (OLM1-CAT-18).
 const CATALOG_READ: Duration = Duration::from_secs(5);

@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Apis, Options};
-use crate::errors::{Exit, Failure};
-use crate::images;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images;
 
 /// How long a CRD may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(30);

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::cluster::default_path;
-use crate::errors::{Exit, Failure};
+use mainstay_terminal::cluster::default_path;
+use mainstay_terminal::errors::{Exit, Failure};
 
 /// The first file of `$KUBECONFIG`, else `~/.kube/config`.
 pub fn of_the_user() -> Result<PathBuf, Failure> {

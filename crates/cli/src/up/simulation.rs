@@ -9,8 +9,8 @@ use mainstay_oci::{Client, Reference};
 use mainstay_workloads::{ImageFault, Registries, Script};
 
 use crate::durations;
-use crate::errors::Failure;
-use crate::images;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::images;
 
 /// Arguments.
 #[derive(Clone, Debug, Default, Args)]

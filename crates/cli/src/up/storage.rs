@@ -7,7 +7,7 @@ use mainstay_apiserver::Storage;
 use mainstay_apiserver::inflight::Limits;
 use mainstay_store::etcd::{self, Prefix, Tls};
 
-use crate::errors::{Exit, Failure};
+use mainstay_terminal::errors::{Exit, Failure};
 
 /// What keys of the API begin with.
 const ROOT: &str = "/registry";

@@ -5,23 +5,10 @@ use std::sync::Arc;
 use kube_core::ResourceExt;
 use mainstay_api::lifecycle::{CHANGE_PLAN, ChangePlan, DependencyRef};
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
-use mainstay_lifecycle::approval::{AdditionalBundle, Gate, Mark, approving_plan};
+use mainstay_lifecycle::approval::approving_plan;
 use serde_json::json;
 
-use super::plan::{Plan, account_name};
-
-/// What a plan has to do with approvals.
-#[derive(Clone, Debug, Default)]
-pub struct Consent {
-    /// The change that was, or has to be, approved.
-    pub gate: Option<Gate>,
-    /// The phases that kept ChangePlans are to show.
-    pub marks: Vec<Mark>,
-    /// What may be done while the plan itself may not: what is installed is kept as it is.
-    pub meanwhile: Option<Box<Plan>>,
-    /// Bundles that are installed with it, dependencies first.
-    pub additional: Vec<AdditionalBundle>,
-}
+use super::account_name;
 
 /// The settings of an extension that decide what may be written and are not rendered; they belong to the digest of its changes.
 pub fn settings(extension: &ClusterExtension) -> [String; 3] {

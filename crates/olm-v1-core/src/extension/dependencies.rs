@@ -22,9 +22,8 @@ use mainstay_lifecycle::approval::AdditionalBundle;
 use mainstay_lifecycle::removal::Dependent;
 
 use super::approval::made_for;
-use super::explain::candidates;
 use super::facts::{Lifecycle, Snapshot};
-use super::plan::request;
+use super::request::{candidates, request};
 use super::ruling;
 use mainstay_lifecycle::revision::History;
 
@@ -178,7 +177,7 @@ pub fn needed_by(snapshot: &Snapshot) -> Vec<Dependent> {
     };
     let others: Vec<(String, Choice)> =
         snapshot.known.lifecycle.peers.iter().filter(|peer| peer.name_any() != own).filter_map(installed).collect();
-    let catalogs = super::explain::candidates(&snapshot.catalogs);
+    let catalogs = candidates(&snapshot.catalogs);
     dependents(&catalog.package_name, &others, &catalogs, &provided(snapshot, &catalogs))
 }
 

@@ -36,12 +36,13 @@ use mainstay_resolver::{CandidateCatalog, CatalogState};
 
 use super::facts::Snapshot;
 use super::plan::{Plan, Verdict};
+use super::request::candidates;
 use super::webhooks::Simulation;
 use crate::cluster_operator::compat::Platform;
 use conditions::Conditions;
 
 pub use catalog::{CatalogFacts, explain_catalog};
-pub use context::{candidates, chosen_bundle, providers};
+pub use context::{chosen_bundle, providers};
 pub use health::{Observed, pod_problem};
 pub use mainstay_lifecycle::explanation::{Destination, Evidence, Outcome, State, ago};
 pub use objects::{Maker, made_by};

@@ -12,6 +12,7 @@ mod release;
 
 use mainstay_api::olm_v1::{ClusterExtension, WATCH_NAMESPACE};
 use mainstay_bundle::{Bundle, Config, ConfigError, Refusal, RenderError, RenderOptions, gates, render};
+use mainstay_lifecycle::approval::{AdditionalBundle, Gate, Mark};
 use mainstay_lifecycle::change::{self, Action, Change, PlannedStep};
 use mainstay_lifecycle::health_gate::{HealthGate, HealthLimit, Outlook};
 use mainstay_lifecycle::{Fact as LiveFact, Reason as Lifecycle, object};
@@ -19,13 +20,12 @@ use mainstay_objects::{Owner, install_order};
 use mainstay_resolver::Resolution;
 use serde_json::Value;
 
-use super::approval::Consent;
+use super::account_name;
 use super::dependencies::Dependencies;
 use super::facts::{Answer, Fact, Snapshot, UnreadableHistory};
 use mainstay_lifecycle::revision::Record;
 
 pub use checks::lacking;
-pub use choice::{candidate, request};
 pub use crd_safety::{WARN, crd_findings};
 pub use hold::{hold, unheld};
 pub use reason::{InvalidAnnotation, NamespaceProblem, Reason, Waits};
@@ -86,6 +86,19 @@ impl Verdict {
             Self::Reached | Self::NoAccount { .. } | Self::Unreadable(_) => None,
         }
     }
+}
+
+/// What a plan has to do with approvals.
+#[derive(Clone, Debug, Default)]
+pub struct Consent {
+    /// The change that was, or has to be, approved.
+    pub gate: Option<Gate>,
+    /// The phases that kept ChangePlans are to show.
+    pub marks: Vec<Mark>,
+    /// What may be done while the plan itself may not: what is installed is kept as it is.
+    pub meanwhile: Option<Box<Plan>>,
+    /// Bundles that are installed with it, dependencies first.
+    pub additional: Vec<AdditionalBundle>,
 }
 
 /// Decides for the snapshot, or says which facts are missing.
@@ -275,11 +288,6 @@ fn configured(extension: &ClusterExtension, bundle: &Bundle, snapshot: &Snapshot
         Some(inline) => Config::read(inline, &bundle.csv, &snapshot.gates.bundle()),
         None => Ok(Config::default()),
     }
-}
-
-/// The account that the extension names; empty where it names none (OLM1-API-07).
-pub fn account_name(extension: &ClusterExtension) -> &str {
-    extension.spec.service_account.as_ref().and_then(|account| account.name.as_deref()).unwrap_or_default()
 }
 
 /// The finalizers to add or to take off, which comes before everything else, at the beginning and at the end (OLM1-CTRL-07).

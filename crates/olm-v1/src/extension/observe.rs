@@ -25,9 +25,9 @@ use mainstay_lifecycle::Live;
 use mainstay_lifecycle::live::INSTANCES_READ;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::revision::History;
+use mainstay_olm_v1_core::extension::account_name;
 use mainstay_olm_v1_core::extension::dependencies::ApiFact;
 use mainstay_olm_v1_core::extension::facts::{BundleImage, CatalogFact, Fact, Known, PullFailure, Snapshot, UnreadableHistory};
-use mainstay_olm_v1_core::extension::plan::account_name;
 use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use mainstay_olm_v1_core::gates::FeatureGates;
 

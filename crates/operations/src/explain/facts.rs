@@ -13,8 +13,9 @@ use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_diagnostics::Failure;
 use mainstay_lifecycle::explanation::Outcome;
 use mainstay_objects::ObjectRef;
-use mainstay_olm_v1_core::extension::explain::{CatalogFacts, EventFact, Facts, Observed, PackageFacts, Trial, candidates};
-use mainstay_olm_v1_core::extension::plan::account_name;
+use mainstay_olm_v1_core::extension::account_name;
+use mainstay_olm_v1_core::extension::explain::{CatalogFacts, EventFact, Facts, Observed, PackageFacts, Trial};
+use mainstay_olm_v1_core::extension::request::candidates;
 use mainstay_resolver::{PackageSource as _, Request, resolve};
 use mainstay_versions::Version;
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::api::{Api, ListParams};
 use mainstay_bundle::rights::{Grant, Scope, missing};
 use mainstay_diagnostics::{Failure, FailureKind};
-use mainstay_olm_v1_core::extension::plan::account_name;
+use mainstay_olm_v1_core::extension::account_name;
 use mainstay_rbac::{AUTHENTICATED_GROUP, PolicyIndex, RoleView as _, UserInfo, parse_binding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -6,7 +6,7 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::rights::{Grant, Installer, Scope};
 use mainstay_diagnostics::Failure;
 use mainstay_olm_v1::manifests::TOKEN_LABEL;
-use mainstay_olm_v1_core::extension::plan::account_name;
+use mainstay_olm_v1_core::extension::account_name;
 use mainstay_rbac::parse_rules;
 use serde_json::{Value, json};
 

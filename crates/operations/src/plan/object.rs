@@ -2,7 +2,7 @@
 
 use mainstay_diagnostics::Failure;
 use mainstay_objects::Step;
-use mainstay_olm_v1_core::extension::plan::account_name;
+use mainstay_olm_v1_core::extension::account_name;
 use serde_json::Value;
 
 use super::{Planned, Planner, apply_step, merged, read};

@@ -4,9 +4,9 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_diagnostics::Failure;
 use mainstay_lifecycle::preview::Preview;
 use mainstay_lifecycle::revision::History;
+use mainstay_olm_v1_core::extension::account_name;
 use mainstay_olm_v1_core::extension::facts::Fact;
 use mainstay_olm_v1_core::extension::owned::Tie;
-use mainstay_olm_v1_core::extension::plan::account_name;
 use mainstay_olm_v1_core::extension::preview;
 use serde_json::Value;
 

@@ -4,7 +4,8 @@ use mainstay_api::lifecycle::CRD_UPGRADE_SAFETY;
 use mainstay_bundle::rights::{Grant, Installer, manifests, missing};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::{ObjectRef, Patch, Step};
-use mainstay_olm_v1_core::extension::plan::{WARN, account_name};
+use mainstay_olm_v1_core::extension::account_name;
+use mainstay_olm_v1_core::extension::plan::WARN;
 use serde_json::{Value, json};
 
 use super::installer::{Granted, administrator, labelled};

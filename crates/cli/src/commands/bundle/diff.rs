@@ -4,8 +4,8 @@ use clap::Args;
 use mainstay_bundle::diff::{Sort, diff};
 
 use super::images::read;
-use crate::errors::Failure;
-use crate::output::{self, Format};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -7,9 +7,9 @@ use mainstay_bundle::{Bundle, ImageUse};
 use mainstay_diagnostics::counted;
 use serde_json::{Value, json};
 
-use crate::bundles;
-use crate::errors::{Failure, warn};
-use crate::output::{self, Format, Table};
+use mainstay_terminal::bundles;
+use mainstay_terminal::errors::{Failure, warn};
+use mainstay_terminal::output::{self, Format, Table};
 
 /// Arguments.
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if tags > 0 && arguments.output.is_table() {
-        crate::errors::note(format!(
+        mainstay_terminal::errors::note(format!(
             "{tags} of {} {} named by tag: what runs can change, and mirrors by digest miss them",
             counted(images.len(), "image"),
             if tags == 1 { "is" } else { "are" }

@@ -12,9 +12,9 @@ use mainstay_oci::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bundles::{self, Files};
-use crate::errors::{Exit, Failure, note};
-use crate::{images, output, runtime};
+use mainstay_terminal::bundles::{self, Files};
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::{images, output, runtime};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -11,10 +11,10 @@ use mainstay_catalog_serve::opm_cache;
 use mainstay_catalog_store::DirectorySource;
 use mainstay_oci::{ImageBuilder, Platform};
 
-use crate::errors::{Exit, Failure};
-use crate::images::{self, CATALOG_LABEL, Foundation, Target};
-use crate::progress::Progress;
-use crate::{output, runtime};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images::{self, CATALOG_LABEL, Foundation, Target};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::{output, runtime};
 
 /// Where the catalog is in the image (CATLG-31).
 const CONFIGS: &str = "/configs";

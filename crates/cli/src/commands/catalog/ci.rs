@@ -9,9 +9,9 @@ use mainstay_catalog::diff::Diff;
 use mainstay_diagnostics::counted;
 
 use super::content;
-use crate::errors::Failure;
-use crate::output::{self, Format};
-use crate::{images as registry, runtime};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format};
+use mainstay_terminal::{images as registry, runtime};
 
 /// How many images are asked for at the same time.
 const AT_ONCE: usize = 8;

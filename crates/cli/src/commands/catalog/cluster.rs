@@ -12,15 +12,15 @@ use mainstay_operations::catalogs::{CatalogSnapshot, Unavailable};
 use mainstay_operations::cluster_catalogs::{self, API_VERSION, CatalogRequest, Difference};
 use serde_json::{Value, json};
 
-use crate::cluster::ClusterArgs;
-use crate::commands::{age, with_kind};
+use crate::commands::listed::{age, with_kind};
 use crate::durations;
-use crate::errors::{Exit, Failure, note, warn};
 use crate::named;
-use crate::output::{self, Format, Table};
-use crate::printable::printable_line;
-use crate::progress::{Progress, confirm};
-use crate::runtime;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note, warn};
+use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::printable::printable_line;
+use mainstay_terminal::progress::{Progress, confirm};
+use mainstay_terminal::runtime;
 
 /// Arguments of `catalog add`.
 #[derive(Debug, Args)]

@@ -14,9 +14,9 @@ use mainstay_opm::generate::{OPM_IMAGE, dockerfile};
 
 use super::build;
 use super::filter::FileFormat;
-use crate::errors::{Exit, Failure, note};
-use crate::images::{self, Target};
-use crate::{catalogs, output, runtime};
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::images::{self, Target};
+use mainstay_terminal::{catalogs, output, runtime};
 
 /// How many references are opened at the same time.
 const AT_ONCE: usize = 4;

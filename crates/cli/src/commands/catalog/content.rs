@@ -8,8 +8,8 @@ use mainstay_catalog::near::nearest;
 use mainstay_catalog::{Bundle, Catalog, Level, Limits};
 use mainstay_catalog_refs::{Kind, Opened};
 
-use crate::catalogs;
-use crate::errors::{Exit, Failure};
+use mainstay_terminal::catalogs;
+use mainstay_terminal::errors::{Exit, Failure};
 
 /// The catalog at a place: a directory, a file, a database or an image.
 pub fn open(place: &str) -> Result<Catalog, Failure> {

@@ -8,8 +8,8 @@ use mainstay_catalog::diff::{BundleDiff, Change, ChannelDiff, Diff, EntryDiff, F
 use mainstay_diagnostics::counted;
 
 use super::content;
-use crate::errors::Failure;
-use crate::output::{self, Format};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -8,8 +8,8 @@ use mainstay_catalog::{Catalog, Format, render};
 use mainstay_diagnostics::counted;
 
 use super::content;
-use crate::errors::{Exit, Failure, warn};
-use crate::output;
+use mainstay_terminal::errors::{Exit, Failure, warn};
+use mainstay_terminal::output;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -16,11 +16,11 @@ use mainstay_diagnostics::counted;
 use serde_json::Value;
 
 use self::sources::{DEPRECATIONS, Fault, Source, Sources};
-use crate::errors::{Exit, Failure, note, warn};
-use crate::images::{self, Target};
-use crate::output::Table;
-use crate::progress::Progress;
-use crate::runtime;
+use mainstay_terminal::errors::{Exit, Failure, note, warn};
+use mainstay_terminal::images::{self, Target};
+use mainstay_terminal::output::Table;
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

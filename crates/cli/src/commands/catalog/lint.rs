@@ -11,9 +11,9 @@ use mainstay_diagnostics::counted;
 use serde_json::{Value, json};
 
 use super::content::{self, LevelArgument};
-use crate::bundles;
-use crate::errors::{Exit, Failure, note};
-use crate::output::{self, Format, Table};
+use mainstay_terminal::bundles;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::output::{self, Format, Table};
 
 /// Arguments.
 #[derive(Debug, Args)]

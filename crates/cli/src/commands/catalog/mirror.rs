@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use self::act::{Done, Outcome};
 use self::open::Opened;
 use self::place::Place;
-use crate::errors::{Exit, Failure, note, warn};
-use crate::output::{self, Format, Table};
-use crate::{images, runtime};
+use mainstay_terminal::errors::{Exit, Failure, note, warn};
+use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::{images, runtime};
 
 /// What is written before the path of a directory.
 const FILE: &str = "file://";

@@ -9,9 +9,9 @@ use mainstay_catalog_refs::Kind;
 use serde_json::{Value, json};
 
 use super::content;
-use crate::catalogs;
-use crate::errors::Failure;
-use crate::output::{self, Format, Table};
+use mainstay_terminal::catalogs;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format, Table};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -7,9 +7,9 @@ use mainstay_catalog::search::{Found, search};
 use serde_json::Value;
 
 use super::{cluster, content};
-use crate::cluster::ClusterArgs;
-use crate::errors::{Exit, Failure};
-use crate::output::{self, Format, Table};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output::{self, Format, Table};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use mainstay_catalog::why::{Answer, InChannel, Question, WhyError, why};
 use mainstay_diagnostics::counted;
 
 use super::content;
-use crate::errors::{Exit, Failure};
-use crate::output::{self, Format};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::output::{self, Format};
 
 /// Arguments.
 #[derive(Debug, Args)]

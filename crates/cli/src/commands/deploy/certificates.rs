@@ -6,7 +6,7 @@ use rcgen::{
     date_time_ymd,
 };
 
-use crate::errors::Failure;
+use mainstay_terminal::errors::Failure;
 
 /// How long they are valid.
 const YEARS: i32 = 1;

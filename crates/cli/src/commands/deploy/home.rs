@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::components::Shape;
 use super::{place, remove};
-use crate::errors::{Exit, Failure, note};
+use mainstay_terminal::errors::{Exit, Failure, note};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 /// The bindings that give the controllers their cluster-wide permissions, which there are once in a cluster.

@@ -14,8 +14,8 @@ use mainstay_runtime::KindError;
 use serde_json::Value;
 
 use super::components::{Component, Shape};
-use crate::errors::{Exit, Failure, note};
-use crate::output;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::output;
 
 /// How long a Deployment, a catalog or a definition may take to go.
 const GONE: Duration = Duration::from_secs(120);

@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use clap::Args;
 use mainstay_oci::{Layer, Modes, Platform, UnpackOptions, unpack};
 
-use crate::errors::{Exit, Failure, note};
-use crate::progress::Progress;
-use crate::{images, output, runtime};
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::{images, output, runtime};
 
 /// Arguments of `image extract`.
 #[derive(Debug, Args)]

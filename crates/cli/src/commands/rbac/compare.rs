@@ -8,8 +8,8 @@ use mainstay_operations::permissions::InstallerNeeds;
 use serde_json::{Value, json};
 
 use super::as_json;
-use crate::errors::Failure;
-use crate::output::{self, Format};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format};
 
 pub(super) fn show(format: Option<&Format>, from: &InstallerNeeds, to: &InstallerNeeds) -> Result<(), Failure> {
     let (more, less) = (from.missing_for(to), to.missing_for(from));

@@ -5,8 +5,8 @@ use mainstay_operations::permissions::{Excess, excess};
 use serde_json::{Value, json};
 
 use super::as_json;
-use crate::errors::Failure;
-use crate::output::{self, Format, Table};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format, Table};
 
 pub(super) async fn show(session: &Session, name: &str, format: Option<&Format>) -> Result<(), Failure> {
     let Excess { account, bundle, grants } = excess(session, name).await?;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use mainstay_oci::{Client, ClientConfig, Credential, Credentials, Kept, log_in, log_out};
 
-use crate::errors::{Exit, Failure};
-use crate::screen::{self, Kind};
-use crate::{images, output, runtime};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::screen::{self, Kind};
+use mainstay_terminal::{images, output, runtime};
 
 /// A password is shorter, in bytes.
 const MAX_PASSWORD: u64 = 64 << 10;

@@ -14,7 +14,7 @@ use mainstay_runtime::leader::Times;
 
 use super::Arguments;
 use crate::durations;
-use crate::errors::{Exit, Failure};
+use mainstay_terminal::errors::{Exit, Failure};
 
 /// The namespace of the pod that this process is in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::flags::Webhook;
 use super::health::{self, Health};
-use crate::errors::Failure;
+use mainstay_terminal::errors::Failure;
 
 /// How often certificate files are looked at.
 const LOOK: Duration = Duration::from_secs(5);
@@ -31,7 +31,8 @@ pub fn certificates(
     stop: &CancellationToken,
 ) -> Result<Option<Certificates>, Failure> {
     let Some((chain, key)) = files else { return Ok(None) };
-    let certificates = Certificates::from_files(chain, key).map_err(|error| Failure::of(crate::errors::Exit::Usage, flags, &error))?;
+    let certificates =
+        Certificates::from_files(chain, key).map_err(|error| Failure::of(mainstay_terminal::errors::Exit::Usage, flags, &error))?;
     env.metrics().certificate_read(true);
     let env = env.clone();
     let on_read = move |succeeded| env.metrics().certificate_read(succeeded);

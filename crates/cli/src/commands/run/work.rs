@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::flags::{Component, Plan};
 use super::health::{Health, State};
 use super::listeners;
-use crate::errors::{Exit, Failure};
-use crate::images;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images;
 
 /// What a leader does.
 pub struct Work {

@@ -3,8 +3,8 @@
 use mainstay_bundle::rights::{Grant, Scope};
 use serde_json::json;
 
+use super::super::account_name;
 use super::super::facts::UnreadableHistory;
-use super::super::plan::account_name;
 use super::remedy::ByRemedy as _;
 use super::words::{first_line, held};
 use super::{Action, Explanation, Facts, Remedy, State, extension_subject, name};

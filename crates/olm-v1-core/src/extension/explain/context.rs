@@ -5,17 +5,11 @@ use std::sync::Arc;
 use mainstay_bundle::Bundle;
 use mainstay_objects::ObjectRef;
 use mainstay_rbac::{PolicyRule, parse_rules};
-use mainstay_resolver::CandidateCatalog;
 use serde_json::Value;
 
 use super::super::facts::{CatalogContent, CatalogFact, Snapshot};
-use super::super::plan::{Plan, candidate, rendered};
+use super::super::plan::{Plan, rendered};
 use mainstay_lifecycle::preflight::Report;
-
-/// The catalogs as the resolver takes them.
-pub fn candidates(catalogs: &[CatalogFact]) -> Vec<CandidateCatalog<'_>> {
-    catalogs.iter().map(candidate).collect()
-}
 
 /// The packages of the catalogs that bring a kind, each with its catalog.
 pub fn providers<'a>(catalogs: &'a [CatalogFact], target: &ObjectRef) -> Vec<(&'a str, &'a str)> {

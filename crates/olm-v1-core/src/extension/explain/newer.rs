@@ -3,8 +3,8 @@
 use mainstay_resolver::{ObstacleKind, Request, resolve, why_not_newer};
 
 use super::super::dependencies::{self, joins};
-use super::super::plan::request;
-use super::context::candidates;
+use super::super::request::candidates;
+use super::super::request::request;
 use super::{Explanation, Facts, Newer, State, refusal};
 use mainstay_lifecycle::revision::History;
 

@@ -8,8 +8,9 @@ use mainstay_schema::upgrade::UpgradeFinding;
 use mainstay_versions::Version;
 use serde_json::{Value, json};
 
-use super::super::plan::request;
-use super::context::{candidates, providers};
+use super::super::request::candidates;
+use super::super::request::request;
+use super::context::providers;
 use super::remedy::ByRemedy as _;
 use super::remedy::resource;
 use super::retired::retired;

@@ -8,8 +8,8 @@ use mainstay_resolver::{CatalogReport, CatalogState, Change, Hint, Refusal, Refu
 use serde_json::{Map, Value, json};
 
 use super::super::dependencies::satisfiable;
+use super::super::request::candidates;
 use super::catalog::trouble;
-use super::context::candidates;
 use super::remedy::ByRemedy as _;
 use super::{Action, Destination, Explanation, Facts, Remedy, State, listed, overview, package, words};
 

@@ -15,9 +15,10 @@ use mainstay_objects::ObjectRef;
 use mainstay_rbac::PolicyIndex;
 use serde_json::{Value, json};
 
+use super::super::account_name;
 use super::super::dependencies::following;
 use super::super::facts::{CatalogContent, Snapshot};
-use super::super::plan::{WARN, account_name};
+use super::super::plan::WARN;
 use super::{Action, name};
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::policy::PolicyFact;

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use mainstay_api::olm_v1::{ClusterExtension, UpgradeConstraintPolicy};
 use mainstay_bundle::{Bundle, gates};
-use mainstay_objects::{LabelSelector, SelectorRequirement};
-use mainstay_resolver::{CandidateCatalog, CatalogState, PackageSource, RefusalKind, Request, Resolution, resolve};
+use mainstay_resolver::{CandidateCatalog, RefusalKind, Request, Resolution, resolve};
 use serde_json::json;
 
 use super::super::dependencies::{joins, together, wanting};
-use super::super::facts::{BundleImage, CatalogContent, CatalogFact, Fact, Snapshot};
+use super::super::facts::{BundleImage, CatalogContent, Fact};
+use super::super::request::{candidates, request};
 use super::{ContentError, Plan, Planner, Reason, Stop, Verdict};
 use mainstay_lifecycle::revision::{InstalledBundle, Revision};
 
@@ -20,7 +19,7 @@ impl Planner<'_> {
         let Some(request) = request(&snapshot.extension, installed) else {
             return Err(self.stop(Verdict::Retrying(Reason::NoSource)));
         };
-        let catalogs = candidates(snapshot);
+        let catalogs = candidates(&snapshot.catalogs);
         if joins(&snapshot.extension, &snapshot.known.lifecycle) {
             return self.choose_together(&request, &catalogs);
         }
@@ -103,55 +102,5 @@ impl Planner<'_> {
             version: text(|resolution| &resolution.choice.version),
             reference: text(|resolution| &resolution.choice.image),
         }
-    }
-}
-
-/// The extension's wish as a question to the catalogs.
-pub fn request(extension: &ClusterExtension, installed: Option<&Revision>) -> Option<Request> {
-    let catalog = extension.spec.source.catalog.as_ref()?;
-    let selector = catalog.selector.as_ref().map(|selector| LabelSelector {
-        match_labels: selector.match_labels.clone(),
-        match_expressions: selector
-            .match_expressions
-            .iter()
-            .map(|each| SelectorRequirement { key: each.key.clone(), operator: each.operator.clone(), values: each.values.clone() })
-            .collect(),
-    });
-    Some(Request {
-        package: catalog.package_name.clone(),
-        channels: catalog.channels.iter().map(|channel| channel.0.clone()).collect(),
-        version: catalog.version.clone(),
-        selector,
-        policy: match catalog.upgrade_constraint_policy {
-            UpgradeConstraintPolicy::CatalogProvided => mainstay_resolver::UpgradeConstraintPolicy::CatalogProvided,
-            UpgradeConstraintPolicy::SelfCertified => mainstay_resolver::UpgradeConstraintPolicy::SelfCertified,
-        },
-        installed: installed.map(|revision| {
-            let bundle = &revision.record.bundle;
-            mainstay_resolver::InstalledBundle { name: bundle.name.clone(), version: bundle.version.clone() }
-        }),
-    })
-}
-
-/// The catalogs as the resolver takes them.
-pub(super) fn candidates(snapshot: &Snapshot) -> Vec<CandidateCatalog<'_>> {
-    snapshot.catalogs.iter().map(candidate).collect()
-}
-
-/// A catalog as the resolver takes it.
-pub fn candidate(catalog: &CatalogFact) -> CandidateCatalog<'_> {
-    CandidateCatalog {
-        name: &catalog.name,
-        labels: &catalog.labels,
-        priority: catalog.priority,
-        state: match &catalog.content {
-            CatalogContent::Unavailable => CatalogState::Unavailable,
-            CatalogContent::NotServing => CatalogState::NotServing,
-            CatalogContent::Failed(problem) => CatalogState::Failed(problem),
-            CatalogContent::Broken { reason, last } => {
-                CatalogState::Broken { reason, last: last.as_deref().map(|last| last as &dyn PackageSource) }
-            }
-            CatalogContent::Held(source) => CatalogState::Content(&**source),
-        },
     }
 }

@@ -4,8 +4,8 @@ use mainstay_lifecycle::preview::FactRevision;
 use mainstay_rbac::{UserInfo, compact_string, rules_for};
 use sha2::{Digest, Sha256};
 
+use super::super::account_name;
 use super::super::facts::Snapshot;
-use super::super::plan::account_name;
 
 /// The facts of a snapshot that are no live objects: install records, the account, and what it may do.
 pub fn revisions(snapshot: &Snapshot) -> Vec<FactRevision> {

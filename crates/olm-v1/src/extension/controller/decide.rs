@@ -30,8 +30,9 @@ use mainstay_lifecycle::change::Action;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::revision::{History, Record};
 use mainstay_olm_v1_core::extension::FIELD_MANAGER;
+use mainstay_olm_v1_core::extension::account_name;
 use mainstay_olm_v1_core::extension::facts::{Answer, BundleImage, PullFailure, Snapshot};
-use mainstay_olm_v1_core::extension::plan::{Plan, Verdict, account_name, finalizing, hold, plan, stays};
+use mainstay_olm_v1_core::extension::plan::{Plan, Verdict, finalizing, hold, plan, stays};
 
 /// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
 pub(super) const ROUNDS: usize = 12;

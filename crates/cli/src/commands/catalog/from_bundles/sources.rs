@@ -16,9 +16,9 @@ use mainstay_catalog::author::{BundleInput, Mode};
 use mainstay_catalog_store::{Folder, FolderError, FolderLimits, Found, Links};
 use mainstay_oci::ImageBuilder;
 
-use crate::bundles::{self, Files};
 use crate::commands::bundle;
-use crate::errors::Failure;
+use mainstay_terminal::bundles::{self, Files};
+use mainstay_terminal::errors::Failure;
 
 /// The file of a package's deprecations, beside its bundles.
 pub const DEPRECATIONS: &str = "deprecations.yaml";

@@ -6,9 +6,9 @@ use mainstay_oci::{Client, Descriptor, Digest, Error, ErrorKind, Layout, Referen
 
 use super::open::{Opened, Rebuilt, Source};
 use super::place::{Place, directory_name};
-use crate::errors::Failure;
-use crate::images;
-use crate::progress::Progress;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::images;
+use mainstay_terminal::progress::Progress;
 
 /// What became of one image.
 pub struct Done {

@@ -8,7 +8,7 @@ use mainstay_oci::mirror::{By, Copy, digest_mirror_set, image_content_source_pol
 use serde_json::{Value, json};
 
 use super::open::Opened;
-use crate::errors::Failure;
+use mainstay_terminal::errors::Failure;
 
 /// The namespace where clusters look for their catalogs; to be changed where it is another.
 const NAMESPACE: &str = "openshift-marketplace";

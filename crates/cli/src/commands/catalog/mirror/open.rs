@@ -12,8 +12,8 @@ use mainstay_oci::{Client, Descriptor, Image, ImageBuilder, ImageIndex, Layer, L
 
 use super::super::build::with_cache;
 use super::{Arguments, FILE};
-use crate::errors::{Exit, Failure, warn};
-use crate::images::{self, CATALOG_LABEL, data_platform};
+use mainstay_terminal::errors::{Exit, Failure, warn};
+use mainstay_terminal::images::{self, CATALOG_LABEL, data_platform};
 
 /// The file that says what a directory holds.
 pub const RECORD: &str = "mirror.json";

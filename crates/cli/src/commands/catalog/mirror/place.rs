@@ -11,8 +11,8 @@ use tokio::sync::Mutex;
 
 use super::open::RECORD;
 use super::{FILE, Target};
-use crate::errors::{Exit, Failure};
-use crate::images::{self, data_platform};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images::{self, data_platform};
 
 /// The repository of the records, below the destination.
 const RECORDS: &str = "mainstay-mirror";
