@@ -15,7 +15,7 @@ use regex::Regex;
 const LARGEST: usize = 5;
 
 /// Larger circles that stood when this test was written, with the files of the largest; they may only shrink.
-const KNOWN: [(&str, usize); 6] = [("catalog", 8), ("cel", 6), ("cli", 59), ("kinds", 34), ("olm-v1", 44), ("resolver", 9)];
+const KNOWN: [(&str, usize); 5] = [("catalog", 8), ("cel", 6), ("cli", 59), ("kinds", 34), ("resolver", 9)];
 
 /// The path of a module below its crate's root.
 type Module = Vec<String>;
