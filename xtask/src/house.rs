@@ -20,7 +20,14 @@ const FLOORS: [(&str, &[&[&str]]); 6] = [
             &["olm-v1-core"],
         ],
     ),
-    ("effects", &[&["runtime", "serve", "store", "oci", "catalog-store"], &["apply", "sqlite-index", "catalog-serve"], &["catalog-refs"]]),
+    (
+        "effects",
+        &[
+            &["runtime", "serve", "store", "oci", "catalog-store"],
+            &["apply", "sqlite-index", "catalog-serve", "image-source"],
+            &["catalog-refs"],
+        ],
+    ),
     ("cluster", &[&["apiserver"], &["workloads"]]),
     ("loops", &[&["olm-v1", "service-ca"]]),
     ("operations", &[&["operations"]]),

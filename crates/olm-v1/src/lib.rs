@@ -9,7 +9,6 @@
 //!
 //! The two controllers speak only through objects and the catalog's address, so they run in one process or in two (OLM1-GEN-01).
 
-mod admitted;
 pub mod catalog;
 pub mod catalog_secrets;
 pub mod cluster_operator;
@@ -20,9 +19,6 @@ pub mod extension;
 pub mod images;
 pub mod jobs;
 pub mod manifests;
-pub mod mirrors;
-pub mod pull_secret;
-pub mod registries;
 mod serving;
 mod setup;
 mod sizes;

@@ -1,10 +1,10 @@
 //! The objects that both controllers need: their namespace, their accounts, and exactly the rights of OLM1-GEN-11.
 
+use mainstay_image_source::mirrors::{KINDS, MirrorKind};
 use serde_json::{Value, json};
 
 use crate::deployment::CATALOGD_SERVICE;
 use crate::endpoint::slice_of;
-use crate::mirrors::{KINDS, MirrorKind};
 
 /// operator-controller's account.
 pub const OPERATOR_CONTROLLER: &str = "operator-controller-controller-manager";

@@ -8,6 +8,11 @@ use axum::Router;
 use mainstay_apply::{Recorder, Writer};
 use mainstay_catalog_serve::content::{self, Queries};
 use mainstay_catalog_store::{CatalogStore, StoreError};
+use mainstay_image_source::ImageError;
+use mainstay_image_source::global_pull_secret::{GlobalPullSecret, GlobalPullSecretError};
+use mainstay_image_source::mirrors::RefusedRules;
+use mainstay_image_source::mirrors::watch::MirrorController;
+use mainstay_image_source::registries::RegistrySettings;
 use mainstay_oci::{ClientConfig, Settings};
 use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Key, Kinds};
 use tokio_util::sync::CancellationToken;
@@ -20,9 +25,6 @@ use crate::extension::catalogs::{CatalogCache, CatalogClient};
 use crate::extension::controller::{Extensions, bundle_pulls, catalog_cache, run as run_extensions};
 use crate::extension::roles::Policy;
 use crate::images::Images;
-use crate::mirrors::watch::Mirrors;
-use crate::pull_secret::{PullSecret, PullSecretError};
-use crate::registries::RegistrySettings;
 use crate::{serving, sizes};
 use mainstay_olm_v1_core::extension::FIELD_MANAGER;
 use mainstay_olm_v1_core::gates::FeatureGates;
@@ -91,7 +93,7 @@ pub enum SetupError {
     Store(#[from] StoreError),
     /// The cache of images cannot be opened.
     #[error("the cache of images cannot be opened")]
-    Images(#[from] mainstay_oci::Error),
+    Images(#[from] ImageError),
     /// The authority is no certificate.
     #[error("the authority of the catalogs' address cannot be used")]
     Authority(#[from] reqwest::Error),
@@ -100,15 +102,15 @@ pub enum SetupError {
     Authorities(#[source] mainstay_oci::Error),
     /// There is no place for the auth file.
     #[error(transparent)]
-    PullSecret(#[from] PullSecretError),
+    PullSecret(#[from] GlobalPullSecretError),
 }
 
 /// The controllers, ready to run.
 pub struct Ready {
     /// What catalogd serves, below `/catalogs`.
     pub router: Router,
-    pull_secret: Option<Arc<PullSecret>>,
-    catalogs: Option<(Arc<Mirrors>, Arc<Catalogs>)>,
+    pull_secret: Option<Arc<GlobalPullSecret>>,
+    catalogs: Option<(Arc<MirrorController>, Arc<Catalogs>)>,
     extensions: Option<ExtensionsReady>,
 }
 
@@ -137,7 +139,7 @@ impl Setup {
         let (has_catalogs, has_extensions) = (around.parts != Parts::OperatorController, around.parts != Parts::Catalogd);
         let pull_secret = around.pull_secret.map(|secret| {
             let cluster = if has_catalogs { &self.catalogd } else { &self.operator_controller };
-            Ok::<_, SetupError>(Arc::new(PullSecret::new(cluster.client()?, secret, self.env.clone())?))
+            Ok::<_, SetupError>(Arc::new(GlobalPullSecret::new(cluster.client()?, secret, self.env.clone())?))
         });
         let pull_secret = pull_secret.transpose()?;
         let store = Arc::new(CatalogStore::open(&self.cache.join("catalogs"))?);
@@ -162,7 +164,9 @@ impl Setup {
             let client = self.catalogd.client()?;
             let writer = Writer::new(client.clone(), Kinds::new(client), "catalogd");
             let events = events(&writer, "catalogd");
-            let mirrors = Mirrors::new(writer.client().clone(), images.clone(), events.clone(), self.env.clone());
+            let told = events.clone();
+            let report = move |refused: &RefusedRules| told.warning(&refused.object, RefusedRules::REASON, &refused.note());
+            let mirrors = MirrorController::new(writer.client().clone(), images.source().clone(), Box::new(report), self.env.clone());
             let controller = Catalogs {
                 events,
                 writer,

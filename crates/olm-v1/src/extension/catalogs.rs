@@ -12,6 +12,7 @@ use mainstay_api::olm_v1::{AvailabilityMode, ClusterCatalog, NAME_LABEL};
 use mainstay_catalog::{Limits, MemorySource, PackageFacts};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoredCatalog};
 use mainstay_diagnostics::chain;
+use mainstay_image_source::registries::authorities;
 use mainstay_resolver::PackageSource;
 use mainstay_runtime::{Cache, Key};
 use tokio::sync::Notify;
@@ -22,7 +23,6 @@ use super::observe::{CatalogSource, Stocked};
 use crate::catalog::controller::{STILL_PULLED, digest_of};
 use crate::catalog_secrets::pull_secret;
 use crate::jobs::{Asked, Jobs, Terms};
-use crate::registries::authorities;
 use crate::setup::SetupError;
 use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
 

@@ -1,7 +1,7 @@
 //! The global pull secret: one Secret, written to a private auth file for every pull (OLM1-GEN-10).
 //!
 //! ```text
-//!   Secret NS/NAME ──► plan ──► write the file | remove it | say what is wrong and leave it
+//!   Secret NS/NAME ──► auth_file_change ──► write the file | remove it | log the problem and keep it
 //! ```
 
 use std::fs;
@@ -21,94 +21,94 @@ use tokio_util::sync::CancellationToken;
 
 /// The key of a Secret of type `kubernetes.io/dockerconfigjson`.
 const KEY: &str = ".dockerconfigjson";
-/// How long pulls wait at the start for the Secret. One that cannot be read must not keep everything from being pulled.
-const FIRST: Duration = Duration::from_secs(5);
+/// Longest time that pulls wait for the Secret after a start. One that cannot be read must not block every pull.
+const START_WAIT: Duration = Duration::from_secs(5);
 
-/// Why the auth file is not as the Secret says; tried again.
+/// Reason why the auth file differs from the Secret; writing is tried again.
 #[derive(Debug, thiserror::Error)]
-pub enum PullSecretError {
+pub enum GlobalPullSecretError {
     /// The folder or the file cannot be written.
     #[error("the auth file of the global pull secret cannot be written")]
     File(#[from] std::io::Error),
 }
 
-/// Keeps the auth file.
-pub struct PullSecret {
+/// Auth file that follows the global pull secret.
+pub struct GlobalPullSecret {
     client: Client,
     secret: Key,
     env: Env,
     folder: TempDir,
 }
 
-/// What is to be done with the file.
+/// Change of the auth file that the Secret asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// It holds this from now on.
+pub enum AuthFileChange {
+    /// Write this content.
     Write(Vec<u8>),
-    /// It goes: pulls are anonymous.
+    /// Remove the file: pulls are anonymous.
     Remove,
-    /// It stays as it is, because the Secret makes no sense.
-    Leave(String),
+    /// Keep the file as it is, because the Secret is malformed in this way.
+    Keep(String),
 }
 
-/// Decides by the Secret; `None` when there is none.
-pub fn plan(secret: Option<&DynamicObject>) -> Plan {
-    let Some(secret) = secret else { return Plan::Remove };
+/// Decides how the auth file changes for this Secret; `None` if there is no Secret.
+pub fn auth_file_change(secret: Option<&DynamicObject>) -> AuthFileChange {
+    let Some(secret) = secret else { return AuthFileChange::Remove };
     let Some(encoded) = secret.data.pointer("/data/.dockerconfigjson").and_then(serde_json::Value::as_str) else {
-        return Plan::Leave(format!("it has no key {KEY}"));
+        return AuthFileChange::Keep(format!("it has no key {KEY}"));
     };
     match STANDARD.decode(encoded) {
         Ok(content) => match mainstay_oci::Credentials::parse(KEY, &String::from_utf8_lossy(&content)) {
-            Ok(_) => Plan::Write(content),
-            Err(error) => Plan::Leave(mainstay_diagnostics::chain(&error)),
+            Ok(_) => AuthFileChange::Write(content),
+            Err(error) => AuthFileChange::Keep(mainstay_diagnostics::chain(&error)),
         },
-        Err(error) => Plan::Leave(format!("{KEY} is no base64: {error}")),
+        Err(error) => AuthFileChange::Keep(format!("{KEY} is no base64: {error}")),
     }
 }
 
-impl PullSecret {
-    /// Watches with `client`; the file lies in a folder that only this user can enter, and goes with the value.
-    pub fn new(client: Client, secret: Key, env: Env) -> Result<Self, PullSecretError> {
+impl GlobalPullSecret {
+    /// Makes the auth file's folder, which only this user can enter and which is removed with the value. `client` reads the Secret.
+    pub fn new(client: Client, secret: Key, env: Env) -> Result<Self, GlobalPullSecretError> {
         let own = fs::Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix("mainstay-auth-").permissions(own).tempdir()?;
         Ok(Self { client, secret, env, folder })
     }
 
-    /// The auth file; it need not be there.
+    /// Returns the path of the auth file; it need not exist.
     pub fn auth_file(&self) -> PathBuf {
         self.folder.path().join("auth.json")
     }
 
-    /// Starts watching; pulls should wait for [`Watch::known`].
-    pub fn watch(self: Arc<Self>, stop: CancellationToken) -> Watch {
+    /// Starts to watch the Secret; pulls should wait for [`GlobalPullSecretWatch::known`].
+    pub fn watch(self: Arc<Self>, stop: CancellationToken) -> GlobalPullSecretWatch {
         let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Secret>(&());
         let fields = Some(format!("metadata.name={}", self.secret.name));
         let scope = Scope { namespace: Some(self.secret.namespace.clone()), fields, ..Scope::default() };
         let cache = Cache::start(&self.client, &resource, &scope, &stop);
-        Watch { secret: self, cache, stop }
+        GlobalPullSecretWatch { secret: self, cache, stop }
     }
 
-    fn act(&self, plan: Plan) -> Result<(), PullSecretError> {
+    fn apply(&self, change: AuthFileChange) -> Result<(), GlobalPullSecretError> {
         let path = self.auth_file();
-        match plan {
-            Plan::Write(content) => {
+        match change {
+            AuthFileChange::Write(content) => {
                 if fs::read(&path).ok().as_ref() != Some(&content) {
                     replace(self.folder.path(), &path, &content)?;
                     tracing::info!(secret = %self.secret, "the global pull secret counts from the next pull on");
                 }
             }
-            Plan::Remove => match fs::remove_file(&path) {
+            AuthFileChange::Remove => match fs::remove_file(&path) {
                 Ok(()) => tracing::info!(secret = %self.secret, "the global pull secret is gone; pulls are anonymous"),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
             },
-            Plan::Leave(problem) => tracing::error!(secret = %self.secret, problem, "the global pull secret cannot be used"),
+            AuthFileChange::Keep(problem) => tracing::error!(secret = %self.secret, problem, "the global pull secret cannot be used"),
         }
         Ok(())
     }
 }
 
-/// In one go, so that no pull reads half of it. Temporary files are made for this user alone.
+/// Replaces the file in one step, so that no pull reads half of it. Temporary files are readable by this user only.
 fn replace(folder: &Path, path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content)?;
@@ -116,24 +116,24 @@ fn replace(folder: &Path, path: &Path, content: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A Secret that is watched.
-pub struct Watch {
-    secret: Arc<PullSecret>,
+/// Watch of the global pull secret.
+pub struct GlobalPullSecretWatch {
+    secret: Arc<GlobalPullSecret>,
     cache: Cache,
     stop: CancellationToken,
 }
 
-impl Watch {
-    /// Waits until the Secret is known and the file as it says, but not for long.
+impl GlobalPullSecretWatch {
+    /// Waits until the Secret is read and the auth file follows it, at most five seconds.
     pub async fn known(&self) {
-        if tokio::time::timeout(FIRST, self.cache.ready()).await.is_err() {
+        if tokio::time::timeout(START_WAIT, self.cache.ready()).await.is_err() {
             tracing::warn!(secret = %self.secret.secret, "the global pull secret cannot be read yet; images are pulled without it");
-        } else if let Err(error) = self.secret.act(plan(self.cache.get(&self.secret.secret).as_deref())) {
+        } else if let Err(error) = self.secret.apply(auth_file_change(self.cache.get(&self.secret.secret).as_deref())) {
             tracing::error!(error = mainstay_diagnostics::chain(&error), "the global pull secret is not in force");
         }
     }
 
-    /// Follows the Secret until the end.
+    /// Keeps the auth file as the Secret says until the watch is stopped.
     pub async fn run(self) {
         let queue: Queue<Key> = Queue::default();
         let woken = queue.clone();
@@ -145,7 +145,7 @@ impl Watch {
         let (env, secret, cache) = (self.secret.env.clone(), self.secret, self.cache);
         let reconcile = move |key: Key| {
             let (secret, cache) = (secret.clone(), cache.clone());
-            async move { secret.act(plan(cache.get(&key).as_deref())).map(|()| Outcome::Done) }
+            async move { secret.apply(auth_file_change(cache.get(&key).as_deref())).map(|()| Outcome::Done) }
         };
         mainstay_runtime::run("pull-secret", queue, 1, env, self.stop, reconcile).await;
     }
@@ -170,11 +170,11 @@ mod tests {
     #[test]
     fn the_file_follows_the_secret() {
         let content = r#"{"auths": {"quay.example": {"auth": "YTpi"}}}"#;
-        assert_eq!(plan(Some(&secret(&json!({KEY: STANDARD.encode(content)})))), Plan::Write(content.into()));
-        assert_eq!(plan(None), Plan::Remove);
-        assert_eq!(plan(Some(&secret(&json!({"other": ""})))), Plan::Leave("it has no key .dockerconfigjson".into()));
+        assert_eq!(auth_file_change(Some(&secret(&json!({KEY: STANDARD.encode(content)})))), AuthFileChange::Write(content.into()));
+        assert_eq!(auth_file_change(None), AuthFileChange::Remove);
+        assert_eq!(auth_file_change(Some(&secret(&json!({"other": ""})))), AuthFileChange::Keep("it has no key .dockerconfigjson".into()));
         for odd in ["%%%", &STANDARD.encode("no JSON")] {
-            assert!(matches!(plan(Some(&secret(&json!({KEY: odd})))), Plan::Leave(_)), "{odd}");
+            assert!(matches!(auth_file_change(Some(&secret(&json!({KEY: odd})))), AuthFileChange::Keep(_)), "{odd}");
         }
     }
 
@@ -184,18 +184,18 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _inside = runtime.enter();
         let cluster = mainstay_runtime::Cluster::Embedded { router: axum::Router::new(), identity: |_| {} };
-        let kept = PullSecret::new(cluster.client().unwrap(), Key::new("config", "pull"), Env::system()).unwrap();
+        let kept = GlobalPullSecret::new(cluster.client().unwrap(), Key::new("config", "pull"), Env::system()).unwrap();
         let (file, read) = (kept.auth_file(), || fs::read(kept.auth_file()).ok());
-        kept.act(Plan::Leave("it has no key".into())).unwrap();
+        kept.apply(AuthFileChange::Keep("it has no key".into())).unwrap();
         assert_eq!(read(), None);
-        kept.act(Plan::Write(b"one".to_vec())).unwrap();
+        kept.apply(AuthFileChange::Write(b"one".to_vec())).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((read(), mode(&file), mode(file.parent().unwrap())), (Some(b"one".to_vec()), 0o600, 0o700));
-        kept.act(Plan::Leave("it has no key".into())).unwrap();
+        kept.apply(AuthFileChange::Keep("it has no key".into())).unwrap();
         assert_eq!(read(), Some(b"one".to_vec()));
-        kept.act(Plan::Remove).unwrap();
+        kept.apply(AuthFileChange::Remove).unwrap();
         assert_eq!(read(), None);
-        kept.act(Plan::Remove).unwrap();
+        kept.apply(AuthFileChange::Remove).unwrap();
         let folder = file.parent().unwrap().to_owned();
         drop(kept);
         assert!(!folder.exists());

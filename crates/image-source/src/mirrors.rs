@@ -1,19 +1,18 @@
-//! Mirror rules that the cluster is told by objects: `ImageDigestMirrorSet`, `ImageTagMirrorSet` and `ImageContentSourcePolicy`
-//! (OLM1-DISC-01, OLM1-DISC-02). They come after what `registries.conf` says, and count from the next pull on, for catalogs and bundles.
+//! Mirror rules in objects of the cluster: `ImageDigestMirrorSet`, `ImageTagMirrorSet` and `ImageContentSourcePolicy`
+//! (OLM1-DISC-01, OLM1-DISC-02). They come after the rules of `registries.conf`, and are used from the next pull on, for every image.
 //!
 //! ```text
-//!   definitions of the kinds ──► objects of those that are served ──► plan ──► Images::mirror, Events
+//!   definitions of the kinds ──► objects of those that are served ──► merge_rules ──► ImageSource, events
 //! ```
 
 pub mod watch;
 
 use kube::api::{ApiResource, GroupVersionKind};
+use mainstay_diagnostics::chain;
 use mainstay_oci::Registries;
 use serde_json::Value;
 
-use mainstay_diagnostics::chain;
-
-/// A kind whose objects hold mirror rules.
+/// Kind whose objects have mirror rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MirrorKind {
     group: &'static str,
@@ -22,7 +21,7 @@ pub struct MirrorKind {
     plural: &'static str,
 }
 
-/// The kinds, in the order in which their mirrors are tried.
+/// Kinds with mirror rules, in the order in which their mirrors are tried.
 pub const KINDS: [MirrorKind; 3] = [
     MirrorKind { group: "config.openshift.io", version: "v1", kind: "ImageDigestMirrorSet", plural: "imagedigestmirrorsets" },
     MirrorKind { group: "config.openshift.io", version: "v1", kind: "ImageTagMirrorSet", plural: "imagetagmirrorsets" },
@@ -35,17 +34,17 @@ pub const KINDS: [MirrorKind; 3] = [
 ];
 
 impl MirrorKind {
-    /// The API group.
+    /// Returns the API group.
     pub fn group(self) -> &'static str {
         self.group
     }
 
-    /// The plural, as in URLs and roles.
+    /// Returns the plural, as in URLs and roles.
     pub fn plural(self) -> &'static str {
         self.plural
     }
 
-    /// The name of the definition that brings the kind.
+    /// Returns the name of the kind's CustomResourceDefinition.
     pub fn definition(self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
@@ -55,35 +54,45 @@ impl MirrorKind {
     }
 }
 
-/// What is to be done: nothing else is decided later.
+/// Mirror rules of files and objects together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct MergedRules {
     /// The rules for the next pull.
     pub registries: Registries,
-    /// Objects that make no sense; none of their rules is taken.
-    pub refused: Vec<Refused>,
+    /// Malformed objects; none of their rules is used.
+    pub refused: Vec<RefusedRules>,
 }
 
-/// An object whose rules cannot be taken.
+/// Object whose rules cannot be used.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refused {
+pub struct RefusedRules {
     /// The object.
     pub object: Value,
-    /// Which of its fields, and why.
+    /// The malformed field, and why it is malformed.
     pub problem: String,
 }
 
-/// Puts the rules of the objects, in their order, behind those of `base`. An object counts as a whole or not at all.
-pub fn plan(base: &Registries, objects: &[Value]) -> Plan {
-    let mut plan = Plan { registries: base.clone(), refused: Vec::new() };
+impl RefusedRules {
+    /// Reason of the event about such an object.
+    pub const REASON: &str = "MirrorRulesRefused";
+
+    /// Returns the note of the event about this object.
+    pub fn note(&self) -> String {
+        format!("{}; none of the object's rules is used", self.problem)
+    }
+}
+
+/// Appends the rules of the objects, in their order, to those of `base`. An object is used as a whole or not at all.
+pub fn merge_rules(base: &Registries, objects: &[Value]) -> MergedRules {
+    let mut merged = MergedRules { registries: base.clone(), refused: Vec::new() };
     for object in objects {
-        let mut with = plan.registries.clone();
+        let mut with = merged.registries.clone();
         match with.add_mirror_sets([object]) {
-            Ok(()) => plan.registries = with,
-            Err(error) => plan.refused.push(Refused { object: object.clone(), problem: chain(&error) }),
+            Ok(()) => merged.registries = with,
+            Err(error) => merged.refused.push(RefusedRules { object: object.clone(), problem: chain(&error) }),
         }
     }
-    plan
+    merged
 }
 
 #[cfg(test)]
@@ -115,11 +124,11 @@ mod tests {
             tags("b", &json!([{"source": "quay.io", "mirrors": ["never.example"]}, {"mirrors": ["x"]}])),
             tags("c", &json!([{"source": "docker.io/library", "mirrors": ["third.example/l"]}])),
         ];
-        let plan = plan(&base, &objects);
-        assert_eq!(sources(&plan.registries, "quay.io/o/a:1"), ["first.example/q/o/a:1", "second.example/o/a:1", "quay.io/o/a:1"]);
-        assert_eq!(sources(&plan.registries, "docker.io/library/a:1"), ["third.example/l/a:1", "docker.io/library/a:1"]);
-        let refused: Vec<(&Value, &str)> = plan.refused.iter().map(|each| (&each.object, each.problem.as_str())).collect();
+        let merged = merge_rules(&base, &objects);
+        assert_eq!(sources(&merged.registries, "quay.io/o/a:1"), ["first.example/q/o/a:1", "second.example/o/a:1", "quay.io/o/a:1"]);
+        assert_eq!(sources(&merged.registries, "docker.io/library/a:1"), ["third.example/l/a:1", "docker.io/library/a:1"]);
+        let refused: Vec<(&Value, &str)> = merged.refused.iter().map(|each| (&each.object, each.problem.as_str())).collect();
         assert_eq!(refused, [(&objects[1], "ImageTagMirrorSet b: spec.imageTagMirrors[1] has no source")]);
-        assert_eq!(super::plan(&base, &[]), Plan { registries: base, refused: Vec::new() });
+        assert_eq!(merge_rules(&base, &[]), MergedRules { registries: base, refused: Vec::new() });
     }
 }

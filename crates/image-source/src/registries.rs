@@ -1,10 +1,10 @@
-//! What decides how images are pulled, read anew before each pull (OLM1-GEN-06, OLM1-GEN-10, OLM1-GEN-12).
+//! Settings that decide how images are pulled, read again before each pull (OLM1-GEN-06, OLM1-GEN-10, OLM1-GEN-12).
 //!
 //! ```text
 //!   registries.conf, auth files,
 //!   policy.json ─────────────────┐
 //!   the global pull secret ──────┤
-//!   a folder of authorities ─────┼─► ClientConfig ─► a client, made again only when something changed
+//!   a folder of authorities ─────┼─► ClientConfig ─► RegistryClient, replaced only when something changed
 //!   mirror objects ──────────────┘
 //! ```
 
@@ -15,24 +15,25 @@ use std::path::{Path, PathBuf};
 use mainstay_oci::{Client, ClientConfig, Credentials, Error, Registries, Settings};
 use serde_json::Value;
 
-use crate::mirrors;
+use crate::mirrors::merge_rules;
 
-/// Certificates are small, and folders of them hold few.
+/// Most bytes of one certificate file.
 const MAX_PEM: u64 = 1 << 20;
+/// Most files in a folder of authorities.
 const MAX_FILES: usize = 256;
-/// An auth file names few registries.
+/// Most bytes of an auth file.
 const MAX_AUTH: u64 = 4 << 20;
 
-/// Where the settings of registries come from.
+/// Places that the settings of registries come from.
 #[derive(Clone, Debug, Default)]
 pub struct RegistrySettings {
-    /// What does not change while the process lives.
+    /// Settings that do not change while the process lives.
     pub base: ClientConfig,
-    /// The files of container tools, as the node has them.
+    /// Files of container tools on this node: registries.conf, auth files, policy.json.
     pub files: Option<Settings>,
-    /// A folder of authorities (`--pull-cas-dir`).
+    /// Folder of certificate authorities (`--pull-cas-dir`).
     pub authorities: Option<PathBuf>,
-    /// The private auth file with the global pull secret; it need not be there.
+    /// Private auth file with the global pull secret; it need not exist.
     pub auth_file: Option<PathBuf>,
 }
 
@@ -43,12 +44,12 @@ impl From<ClientConfig> for RegistrySettings {
 }
 
 impl RegistrySettings {
-    /// What the files say right now. They are a few kilobytes, so nobody waits for the disk.
+    /// Reads registries.conf as it is now. The files have a few kilobytes, so reading blocks for moments only.
     pub fn registries(&self) -> Result<Registries, Error> {
         self.files.as_ref().map_or_else(|| Ok(self.base.registries.clone()), Settings::registries)
     }
 
-    /// Everything together, with the mirror rules of these objects.
+    /// Reads all settings as they are now, and adds the mirror rules of these objects.
     pub fn read(&self, objects: &[Value]) -> Result<ClientConfig, Error> {
         let mut config = self.base.clone();
         if let Some(files) = &self.files {
@@ -69,49 +70,49 @@ impl RegistrySettings {
         if let Some(folder) = &self.authorities {
             config.authorities.extend(authorities(folder)?);
         }
-        config.registries = mirrors::plan(&config.registries, objects).registries;
+        config.registries = merge_rules(&config.registries, objects).registries;
         Ok(config)
     }
 
-    /// Whether there is a policy about signatures at all; the client itself reads it anew for each image.
+    /// Returns true if there is a signature policy; the client itself reads it again for each image.
     pub fn has_policy(&self) -> bool {
         self.files.as_ref().map_or(&self.base.signatures, Settings::signatures).has_policy()
     }
 }
 
-/// A client, and what it was made from.
-pub struct Held {
+/// Client of registries, with the settings it was made from.
+pub struct RegistryClient {
     client: Client,
     registries: Registries,
     credentials: Credentials,
     authorities: Vec<(String, Vec<u8>)>,
 }
 
-impl Held {
-    /// A client for these settings.
+impl RegistryClient {
+    /// Makes a client for these settings.
     pub fn new(config: ClientConfig) -> Result<Self, Error> {
         let (registries, credentials, authorities) = (config.registries.clone(), config.credentials.clone(), config.authorities.clone());
         Ok(Self { client: Client::new(config)?, registries, credentials, authorities })
     }
 
-    /// The client, if these settings make the same one. Everything else does not change while the process lives.
+    /// Returns the client, if these settings make the same one. All other settings do not change while the process lives.
     pub fn for_config(&self, config: &ClientConfig) -> Option<Client> {
         let same = self.registries == config.registries && self.credentials == config.credentials && self.authorities == config.authorities;
         same.then(|| self.client.clone())
     }
 
-    /// The client.
+    /// Returns the client.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 }
 
-/// The certificates of a folder by file, sorted; files without any are passed over, as the keys beside them are.
+/// Reads the certificate files of a folder, sorted by path. Files without a certificate, such as keys, are skipped.
 pub fn authorities(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let io = |source| Error::Io { path: folder.to_owned(), source };
     let entries = fs::read_dir(folder).map_err(io)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>().map_err(io)?;
-    // A mounted ConfigMap holds its versions in folders of such names, and links to them beside.
+    // A mounted ConfigMap keeps its versions in folders of such names, and links to them.
     paths.retain(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("..")) && path.is_file());
     paths.sort();
     if paths.len() > MAX_FILES {
@@ -128,7 +129,7 @@ pub fn authorities(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
     Ok(found)
 }
 
-/// A file's content; nothing where there is none.
+/// Reads a file of at most `most` bytes; `None` if it does not exist.
 fn read_small(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let file = match fs::File::open(path) {
