@@ -114,7 +114,8 @@ pub async fn carry_out(
     let name = extension.metadata.name.as_deref().unwrap_or_default();
     if let Some(granted) = granted.as_ref().filter(|_| !gained.is_empty()) {
         let all: Vec<Grant> = granted.grants.iter().chain(gained).cloned().collect();
-        for object in manifests(&all, &granted.installer) {
+        // As the plan says: the account is there; if it is the user's, an uninstall must not take it for ours.
+        for object in manifests(&all, &granted.installer).into_iter().filter(|object| object["kind"] != "ServiceAccount") {
             execute(session, &Step::Apply { object: labelled(object, name), force: true, expect: Expect::default() }).await?;
         }
     }

@@ -21,6 +21,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 
 use found::Found;
+pub(crate) use found::installer;
 
 /// A request to remove an extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -33,6 +33,7 @@ mod replay;
 mod rollback;
 mod run;
 mod serve_local;
+mod verbs;
 mod walk;
 mod webhooks;
 mod websockets;

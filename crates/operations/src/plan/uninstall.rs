@@ -2,7 +2,7 @@
 
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_diagnostics::Failure;
-use mainstay_lifecycle::preview::Preview;
+use mainstay_lifecycle::preview::{Change as Outcome, Object, Preview, named};
 use mainstay_lifecycle::revision::History;
 use mainstay_olm_v1_core::extension::account_name;
 use mainstay_olm_v1_core::extension::facts::Fact;
@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use super::{Planned, Planner, read};
 use crate::change::Change;
+use crate::extensions::reference;
 use crate::facts::instances;
 use crate::view::AssumedPermissions;
-use crate::{extensions, ownership};
+use crate::{extensions, ownership, uninstall};
 
 impl Planner<'_, '_> {
     pub(super) async fn uninstall(
@@ -43,7 +44,15 @@ impl Planner<'_, '_> {
         self.view.notes.extend(unknown);
         let needs = self.view.needed_by(&mut snapshot, &objects, &others, self.progress).await;
         let step = preview::needed(preview::uninstall(&snapshot, &self.view.extra, keep_crds), &needs, even_if_needed);
-        let preview = Preview { subject: name.to_owned(), applicable: step.problem.is_none(), steps: vec![step], ..Preview::default() };
+        // What the command deletes itself: the extension, and last what install made for its account.
+        let mut deleted = vec![reference(name)];
+        match uninstall::installer(self.view.session, name).await {
+            Ok(made) => deleted.extend(made),
+            Err(failure) => self.view.notes.push(format!("what install made for its account: {}", failure.to_line())),
+        }
+        let writes = deleted.iter().map(|target| Object { change: Outcome::Deleted, ..named(target) }).collect();
+        let preview =
+            Preview { subject: name.to_owned(), applicable: step.problem.is_none(), writes, steps: vec![step], ..Preview::default() };
         Ok(Planned {
             change: change.clone(),
             preview,

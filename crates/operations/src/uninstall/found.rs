@@ -213,7 +213,7 @@ pub(super) async fn preview(
 }
 
 /// What install made for the account, in the order of removal.
-pub(super) async fn installer(session: &Session, extension: &str) -> Result<Vec<ObjectRef>, Failure> {
+pub(crate) async fn installer(session: &Session, extension: &str) -> Result<Vec<ObjectRef>, Failure> {
     let ours = ListParams::default().labels(&format!("{INSTALLER_LABEL}={extension}"));
     // As mainstay deploy and mainstay rbac make it.
     let access = ListParams::default().labels(&format!("{TOKEN_LABEL}={extension},!{INSTALLER_LABEL}"));
