@@ -20,7 +20,7 @@ use crate::object;
 pub mod crds;
 mod objects;
 
-pub use objects::{Checked, checked, definition_goes};
+pub use objects::{Checked, Obstacle, checked, definition_goes};
 
 /// What the account lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

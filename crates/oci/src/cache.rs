@@ -5,8 +5,9 @@
 //! changed or foreign (OLM1-GEN-09), so what stays can be used again without a pull.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,10 @@ use crate::private;
 
 const COMPLETE: &str = ".complete";
 const INCOMING: &str = ".incoming-";
+/// Tries to remove a folder into which somebody still writes.
+const REMOVALS: u32 = 40;
+/// Time between two of them.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(50);
 
 /// A directory of unpacked content that this process owns.
 #[derive(Debug, Clone)]
@@ -225,7 +230,7 @@ fn tree_digest(root: &Path) -> Result<Digest, Error> {
 /// The entries of a directory, sorted.
 fn children(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(directory).map_err(Error::io(directory))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>().map_err(Error::io(directory))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, io::Error>>().map_err(Error::io(directory))?;
     paths.sort();
     Ok(paths)
 }
@@ -235,7 +240,17 @@ fn is_directory(path: &Path) -> Result<bool, Error> {
 }
 
 fn remove(path: &Path) -> Result<(), Error> {
-    if is_directory(path)? { fs::remove_dir_all(path) } else { fs::remove_file(path) }.map_err(Error::io(path))
+    if !is_directory(path)? {
+        return fs::remove_file(path).map_err(Error::io(path));
+    }
+    // Whoever filled the folder may be ending only now: a process that is being replaced, or work that was given up and not interrupted.
+    for _ in 1..REMOVALS {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(REMOVAL_PAUSE),
+            outcome => return outcome.map_err(Error::io(path)),
+        }
+    }
+    fs::remove_dir_all(path).map_err(Error::io(path))
 }
 
 fn discard(path: PathBuf, reason: &'static str, removed: &mut Vec<Removed>) -> Result<(), Error> {

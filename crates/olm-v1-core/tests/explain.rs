@@ -322,9 +322,8 @@ fn objects_in_the_way() {
 fn attempts_that_failed() {
     let said = |text: &'static str| {
         told(move |case| {
-            case.attempt = Some(Verdict::Retrying(Reason::Lifecycle(mainstay_lifecycle::Reason::Failed(SharedError::new(
-                std::io::Error::other(text),
-            )))))
+            let failed = mainstay_lifecycle::Reason::Failed(SharedError::new(std::io::Error::other(text)));
+            case.attempt = Some(Verdict::Retrying(Reason::Lifecycle(failed)));
         })
     };
     assert_snapshot!(table(&[

@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let Some(name) = &arguments.plan else { return list(&arguments.cluster.open().await?, &arguments.shown.format).await };
         let session = arguments.cluster.open_to_change().await?;
         let hints = || vec![format!("mainstay approve {name} again goes on; nothing is approved before everything is made")];
-        runtime::until_interrupt(approve(&session, arguments, name), hints).await
+        runtime::until_interrupt(Box::pin(approve(&session, arguments, name)), hints).await
     })
 }
 

@@ -29,12 +29,27 @@ pub struct Checked<'a> {
     pub waits_for_kinds: bool,
 }
 
+/// What is in the way, and the warnings that were found before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Obstacle {
+    /// Why nothing is written.
+    pub reason: Reason,
+    /// What a person should know besides.
+    pub warnings: Vec<String>,
+}
+
+impl Obstacle {
+    fn new(reason: impl Into<Reason>) -> Box<Self> {
+        Box::new(Self { reason: reason.into(), warnings: Vec::new() })
+    }
+}
+
 /// Nothing is written before all of this holds: kinds are served, objects can be read and are free or the subject's own (OLM1-OWN-03), and CRDs
 /// change without losing data (OLM1-CRD-01). Returns warnings.
 ///
 /// # Errors
 /// The first obstacle, with the warnings so far.
-pub fn checked(change: &Checked<'_>) -> Result<Vec<String>, (Reason, Vec<String>)> {
+pub fn checked(change: &Checked<'_>) -> Result<Vec<String>, Box<Obstacle>> {
     let Checked { action, record, history, live, owner, crd_findings, waits_for_kinds } = *change;
     let (mut warnings, mut unsafe_changes): (Vec<String>, Vec<UnsafeCrd>) = (Vec::new(), Vec::new());
     for object in &record.objects {
@@ -42,13 +57,13 @@ pub fn checked(change: &Checked<'_>) -> Result<Vec<String>, (Reason, Vec<String>
         match live.get(&target) {
             Live::Absent => {}
             Live::NotServed if waits_for_kinds || brought_along(&target, &record.objects) => {}
-            Live::NotServed => return Err((Reason::NotServed(target), Vec::new())),
-            Live::Unreadable(problem) => return Err((Reason::Unreadable { object: target, problem: problem.clone() }, Vec::new())),
+            Live::NotServed => return Err(Obstacle::new(Reason::NotServed(target))),
+            Live::Unreadable(problem) => return Err(Obstacle::new(Reason::Unreadable { object: target, problem: problem.clone() })),
             Live::Present(found) => {
                 if let Err(refusal) = owner.check(found)
                     && !history.still_owns(&target, found, &owner.manager)
                 {
-                    return Err((refusal.into(), Vec::new()));
+                    return Err(Obstacle::new(refusal));
                 }
                 if target.kind == "CustomResourceDefinition" && action.brings_content() {
                     match compared(crd_findings, found, object) {
@@ -60,7 +75,7 @@ pub fn checked(change: &Checked<'_>) -> Result<Vec<String>, (Reason, Vec<String>
         }
     }
     if !unsafe_changes.is_empty() {
-        return Err((Reason::UnsafeCrds(unsafe_changes), warnings));
+        return Err(Box::new(Obstacle { reason: Reason::UnsafeCrds(unsafe_changes), warnings }));
     }
     let gone = vanished(history, record);
     // What a revision that counts leaves, and that cannot be read now, would stay for ever: once another one counts, no later plan looks for it.
@@ -68,7 +83,7 @@ pub fn checked(change: &Checked<'_>) -> Result<Vec<String>, (Reason, Vec<String>
     let counts = |target: &ObjectRef| history.revisions.iter().any(|one| one.state == State::Deployed && one.record.holds(target));
     for target in gone.iter().filter(|target| counts(target)) {
         if let Live::Unreadable(problem) = live.get(target) {
-            return Err((Reason::Unreadable { object: target.clone(), problem: problem.clone() }, Vec::new()));
+            return Err(Obstacle::new(Reason::Unreadable { object: target.clone(), problem: problem.clone() }));
         }
     }
     warnings.extend(gone.iter().filter(|target| target.kind == "CustomResourceDefinition").map(|target| definition_goes(&target.name)));

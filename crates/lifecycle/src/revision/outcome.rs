@@ -9,7 +9,7 @@ use crate::change::GATED;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attempted {
     /// The newest revision, of the same content, which was left half-way: its number and its notes from now on.
-    Again(u32, Notes),
+    Again(u32, Box<Notes>),
     /// A revision of its own, to be kept before anything else is done.
     New(Box<Revision>),
 }
@@ -50,7 +50,7 @@ impl History {
     pub fn begin(&self, record: &Record, rolled_back: Option<RolledBack>) -> Attempted {
         match self.latest() {
             Some(latest) if matches!(latest.state, State::Pending | State::Failed) && latest.record == *record => {
-                Attempted::Again(latest.number, Notes { why: None, rolled_back, ..latest.notes.clone() })
+                Attempted::Again(latest.number, Box::new(Notes { why: None, rolled_back, ..latest.notes.clone() }))
             }
             latest => {
                 let number = latest.map_or(1, |latest| latest.number.saturating_add(1));
@@ -106,7 +106,7 @@ impl History {
     }
 
     /// The history with a revision in its new state.
-    pub fn set(&mut self, change: RevisionChange) {
+    pub fn set(&mut self, change: &RevisionChange) {
         for revision in self.revisions.iter_mut().filter(|revision| revision.number == change.number) {
             revision.state = change.state;
             revision.notes = change.notes.clone();
@@ -172,7 +172,9 @@ mod tests {
         let done = history.end(number, notes, Ended::Applied, clock(0));
         assert_eq!(told(&done), [(4, State::Deployed), (2, State::Superseded), (3, State::Superseded)]);
         assert_eq!(done[2].notes.overtaken_by, Some(4));
-        done.into_iter().for_each(|change| history.set(change));
+        for change in &done {
+            history.set(change);
+        }
         assert_eq!(history.installed().map(|revision| revision.number), Some(4));
         assert_eq!(history.reassert(false, clock(30)), []);
         assert_eq!(told(&history.reassert(true, clock(30))), [(4, State::Deployed)]);

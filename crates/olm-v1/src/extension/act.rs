@@ -75,7 +75,7 @@ impl Actor<'_> {
             return Ok(changed);
         };
         let (number, notes) = match history.begin(record, plan.gate.rolled_back.clone()) {
-            Attempted::Again(number, notes) => (number, notes),
+            Attempted::Again(number, notes) => (number, *notes),
             Attempted::New(revision) => {
                 self.write_record(&revision).await?;
                 let begun = (revision.number, revision.notes.clone());
@@ -193,7 +193,7 @@ impl Actor<'_> {
                 }
             }
             self.own.patch(&place, "", &Patch::Merge(patch)).await?;
-            history.set(change);
+            history.set(&change);
         }
         while let Some(at) = history.surplus() {
             let oldest = history.revisions.remove(at);

@@ -43,10 +43,9 @@ fn outcome(plan: &Plan) -> Outcome {
             Outcome::Unknown(format!("{object} could not be read: {}", first_line(&problem.to_string())))
         }
         Reason::Lifecycle(Lifecycle::Permissions(_)) => Outcome::Works,
-        Reason::Unresolved(_)
-        | Reason::Content(_)
-        | Reason::Lifecycle(Lifecycle::Owned(_))
-        | Reason::Lifecycle(Lifecycle::NotServed(_)) => Outcome::Refused(told()),
+        Reason::Unresolved(_) | Reason::Content(_) | Reason::Lifecycle(Lifecycle::Owned(_) | Lifecycle::NotServed(_)) => {
+            Outcome::Refused(told())
+        }
         _ => Outcome::Unknown(told()),
     }
 }

@@ -112,10 +112,10 @@ fn shared(facts: &Facts, reason: &Reason) -> Option<Explanation> {
                 Action::new("See how the other extension comes along; this one goes on by itself after it:").command("mainstay list"),
             ))
         }
-        Reason::Lifecycle(Lifecycle::RolledBack(_))
-        | Reason::RollingBack { .. }
-        | Reason::Lifecycle(Lifecycle::NoEarlierRevision(_))
-        | Reason::Lifecycle(Lifecycle::Unhealthy(Unhealthy { earlier: Some(_), .. })) => {
+        Reason::RollingBack { .. }
+        | Reason::Lifecycle(
+            Lifecycle::RolledBack(_) | Lifecycle::NoEarlierRevision(_) | Lifecycle::Unhealthy(Unhealthy { earlier: Some(_), .. }),
+        ) => {
             let mut answer =
                 held(facts, "rolled-back", format!("the newest version did not become healthy, and {}", way_back(reason.root())));
             answer.why.extend(lines(reason));

@@ -46,11 +46,11 @@ impl Planner<'_> {
         let complaints = |told: Vec<String>| complaint.into_iter().chain(told).collect::<Vec<_>>();
         match preflight::checked(&change) {
             Ok(told) => Ok(complaints(told)),
-            Err((reason @ Lifecycle::UnsafeCrds(_), told)) => {
-                let reason = Reason::from(reason).of_bundle(self.resolution.as_ref());
-                Err(self.advised(Verdict::Retrying(reason), complaints(told)))
+            Err(obstacle) if matches!(obstacle.reason, Lifecycle::UnsafeCrds(_)) => {
+                let reason = Reason::from(obstacle.reason).of_bundle(self.resolution.as_ref());
+                Err(self.advised(Verdict::Retrying(reason), complaints(obstacle.warnings)))
             }
-            Err((reason, _)) => Err(self.fail(reason)),
+            Err(obstacle) => Err(self.fail(obstacle.reason)),
         }
     }
 

@@ -84,7 +84,7 @@ impl Extensions {
         {
             watches.keep(&name, &self.identity(extension), &kinds(record));
         }
-        self.report(live, extension, &plan, &verdict, history.as_ref().map_err(|problem| &*problem)).await?;
+        self.report(live, extension, &plan, &verdict, history.as_ref()).await?;
         if let (Some(gate), Verdict::Reached) = (gate, &verdict) {
             let applied = Mark { name: gate.name, phase: ChangePlanPhase::Applied, message: APPLIED.to_owned() };
             lifecycle::mark(&self.writer, &self.events, &known.lifecycle, &applied).await?;
