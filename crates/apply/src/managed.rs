@@ -21,6 +21,19 @@ pub(crate) fn adopted(object: &Value, manager: &str) -> Option<Vec<Value>> {
     (*applied != before).then_some(others)
 }
 
+/// The `managedFields` in which everything that `manager` wrote by creating the object counts as applied by it, of an object that it has never
+/// applied; none where it has, or wrote nothing.
+pub(crate) fn created_as_applied(object: &Value, manager: &str) -> Option<Vec<Value>> {
+    let mut entries = object.pointer("/metadata/managedFields")?.as_array()?.clone();
+    let own = |entry: &Value| entry["manager"] == manager && entry["subresource"].as_str().unwrap_or_default().is_empty();
+    if entries.iter().any(|entry| own(entry) && entry["operation"] == "Apply") {
+        return None;
+    }
+    let created = entries.iter_mut().find(|entry| own(entry) && entry["operation"] == "Update")?;
+    created["operation"] = "Apply".into();
+    Some(entries)
+}
+
 fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(key), value) {

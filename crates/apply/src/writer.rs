@@ -10,7 +10,7 @@ use mainstay_objects::{Expect, Health, ObjectError, ObjectRef, Owner, Patch, Pro
 use mainstay_runtime::{Kinds, Served};
 use serde_json::{Value, json};
 
-use crate::managed::adopted;
+use crate::managed::{adopted, created_as_applied};
 use crate::request::{Answer, Call, collection, path, with_query};
 use crate::{Effect, Reason, Verb, WriteError};
 
@@ -135,15 +135,45 @@ impl Writer {
     /// Makes the object, or makes its fields as given, by server-side apply. What the same manager made by [`Writer::create`] counts as
     /// applied: fields that are not given any more go.
     pub async fn apply(&self, object: &Value, force: bool, expect: &Expect) -> Result<(Value, Effect), WriteError> {
-        let (applied, effect) = self.apply_expecting(object, force, expect).await?;
+        let (applied, effect) = match self.apply_expecting(object, force, expect).await {
+            Err(error) if matches!(error.reason(), Some(Reason::Invalid(_))) && !self.dry_run => {
+                self.apply_over_created(object, force, expect, error).await?
+            }
+            outcome => outcome?,
+        };
         let Some(managed) = adopted(&applied, &self.manager).filter(|_| !self.dry_run) else { return Ok((applied, effect)) };
-        let mut meta_patch = json!({"managedFields": managed});
-        for (key, value) in Expect::exactly(&applied).members() {
-            meta_patch[key] = Value::String(value.clone());
-        }
-        self.patch(&ObjectRef::of(object)?, "", &Patch::Merge(json!({"metadata": meta_patch}))).await?;
+        self.manage(&applied, managed).await?;
         let (applied, _) = self.apply_once(object, force, &Expect::uid_of(&applied)).await?;
         Ok((applied, Effect::Applied))
+    }
+
+    /// Applies once more with what this manager created counted as applied: fields that are not given any more stay beside those that replace
+    /// them otherwise, and may be what makes the object invalid, as a second port without a name does.
+    async fn apply_over_created(
+        &self,
+        object: &Value,
+        force: bool,
+        expect: &Expect,
+        refusal: WriteError,
+    ) -> Result<(Value, Effect), WriteError> {
+        let Some(live) = self.get(&ObjectRef::of(object)?).await? else { return Err(refusal) };
+        let seen = match &expect.content {
+            Some(_) => expect.renewed(&live).is_some(),
+            None => expect.members().all(|(key, value)| meta(&live, key).as_ref() == Some(value)),
+        };
+        let (true, Some(managed)) = (seen, created_as_applied(&live, &self.manager)) else { return Err(refusal) };
+        let live = self.manage(&live, managed).await?;
+        let expect = if expect.content.is_some() { expect.renewed(&live).ok_or(refusal)? } else { Expect::uid_of(&live) };
+        self.apply_expecting(object, force, &expect).await
+    }
+
+    /// Writes an object's managed fields, unless it has changed since.
+    async fn manage(&self, live: &Value, managed: Vec<Value>) -> Result<Value, WriteError> {
+        let mut meta_patch = json!({"managedFields": managed});
+        for (key, value) in Expect::exactly(live).members() {
+            meta_patch[key] = Value::String(value.clone());
+        }
+        self.patch(&ObjectRef::of(live)?, "", &Patch::Merge(json!({"metadata": meta_patch}))).await
     }
 
     /// Applies; a conflict with nothing but a status that was reported meanwhile is no conflict.

@@ -92,3 +92,20 @@ async fn what_a_stranger_makes_meanwhile_stays_his() {
     bench.installed("widgets", "1.1.0").await;
     bench.end().await;
 }
+
+/// OLM1-CTRL-10, OLM1-OWN-01: a Service that was created gets another port. Merged with the port that it was created with, it would have two
+/// without names, which the API refuses; the port that is not given any more goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_created_service_changes_its_port() {
+    let bench = Bench::start().await;
+    let service = |port: u16| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}, "spec": {"ports": [{"port": port}]}});
+    let writer = &bench.api.admin;
+    let made = writer.create(&service(80)).await.unwrap();
+    let unexpected = Expect { uid: Some("another".to_owned()), ..Expect::default() };
+    assert!(writer.apply(&service(81), true, &unexpected).await.is_err());
+    let (applied, _) = writer.apply(&service(81), true, &Expect::as_seen(&made)).await.unwrap();
+    let ports: Vec<&Value> = applied["spec"]["ports"].as_array().unwrap().iter().map(|port| &port["port"]).collect();
+    assert_eq!(ports, [81]);
+    let invalid = writer.apply(&service(0), true, &Expect::default()).await.unwrap_err();
+    assert!(mainstay_diagnostics::chain(&invalid).contains("invalid"), "{invalid}");
+}
