@@ -4,11 +4,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
-use serde_json::{Value, json};
-
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::screen::Kind;
+use serde_json::{Value, json};
 
 /// The longest line.
 const MAX_LINE: u64 = 16 << 20;

@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use mainstay_opm::cobra::{self, Groups, Outcome};
-
-use crate::args::{Cli, ColorWhen, Command};
-use crate::{args, commands, logging};
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::screen::{self, Kind};
 use mainstay_terminal::{output, private, progress};
+
+use crate::args::{Cli, ColorWhen, Command};
+use crate::{args, commands, logging};
 
 /// Runs the command that the arguments name.
 pub fn run(argv: Vec<OsString>) -> ExitCode {

@@ -7,9 +7,8 @@ use mainstay_lifecycle::preview::{
     Bundle, Change, CrdChange, Dependency, FieldChange, Image, Kind, NOT_ASKED, Object, Preview, Step, UNMANAGED, Verification,
 };
 use mainstay_operations::Planned;
-use owo_colors::OwoColorize as _;
-
 use mainstay_terminal::printable::{hanging, printable, printable_line};
+use owo_colors::OwoColorize as _;
 
 /// Fields of one object that are shown; JSON has them all.
 const FIELDS: usize = 20;

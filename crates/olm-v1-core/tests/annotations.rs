@@ -1,5 +1,7 @@
 //! What our own annotations mean for a plan.
 
+use std::sync::Arc;
+
 use insta::assert_snapshot;
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_lifecycle::Instances;
@@ -9,7 +11,6 @@ use mainstay_objects::{Patch, Step};
 use mainstay_olm_v1_core::extension::facts::{Answer, Fact};
 use mainstay_olm_v1_core::extension::plan::{Verdict, release};
 use serde_json::json;
-use std::sync::Arc;
 
 use crate::scene::{Content, Scene, table, unreadable};
 

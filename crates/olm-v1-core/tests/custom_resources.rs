@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::scene::{Content, Scene, files, image};
 use mainstay_bundle::Bundle;
 use mainstay_lifecycle::preview::{CustomResources, Existing, Step};
 use mainstay_lifecycle::revision::State;
 use mainstay_olm_v1_core::extension::preview::{self, Extra};
 use serde_json::{Value, json};
+
+use crate::scene::{Content, Scene, files, image};
 
 /// The bundle of a version with its CRD changed.
 fn bundle(version: &str, change: impl FnOnce(&mut Value)) -> Arc<Bundle> {

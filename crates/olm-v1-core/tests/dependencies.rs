@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::scene::Scene;
 use mainstay_api::lifecycle::{ChangePlan, ChangePlanPhase};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_catalog::{Catalog, Limits, MemorySource};
@@ -19,6 +18,8 @@ use mainstay_olm_v1_core::extension::preview::{self, Extra};
 use mainstay_resolver::joint::Provided;
 use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, ModelSource};
 use serde_json::{Value, json};
+
+use crate::scene::Scene;
 
 /// A catalog from lines `PACKAGE VERSION [<REPLACED] [needs PACKAGE RANGE]... [uses KIND]... [gives KIND]...`.
 fn catalog(name: &str, text: &str) -> CatalogFact {

@@ -1,12 +1,12 @@
 //! Phases: what comes before what, where a gate stands, and what an attempt that waits at it does next.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use mainstay_objects::Step;
-
-use crate::scene::{Content, Scene};
 use mainstay_lifecycle::change::{Action, GATED, Operation};
 use mainstay_lifecycle::revision::State;
+use mainstay_objects::Step;
 use serde_json::{Value, json};
+
+use crate::scene::{Content, Scene};
 
 fn webhook() -> Content {
     Content { webhook: true, ..Content::default() }

@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
-use mainstay_objects::ObjectRef;
-
-use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, rights, table, unreadable};
 use insta::assert_snapshot;
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, MISSING_NAMESPACE};
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::change::Action;
 use mainstay_lifecycle::policy::PolicyFact;
 use mainstay_lifecycle::revision::State;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::extension::facts::{CatalogContent, PullFailure, PullProblem};
 use mainstay_olm_v1_core::extension::plan::Verdict;
 use serde_json::{Value, json};
+
+use crate::scene::{self, Content, STABLE, Scene, catalog, files, image, rights, table, unreadable};
 
 fn case(change: impl FnOnce(&mut Scene)) -> String {
     let mut scene = Scene::new();

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::scene::{self, Content, Scene, table};
 use mainstay_api::lifecycle::{BundleRef, CHANGE_PLAN, ChangePlan, ChangePlanPhase, ChangePlanStatus, ChangeSummary, DependencyRef};
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::approval::Gate;
@@ -12,6 +11,8 @@ use mainstay_lifecycle::policy::PolicyFact;
 use mainstay_lifecycle::revision::{History, State};
 use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
 use serde_json::{Value, json};
+
+use crate::scene::{self, Content, Scene, table};
 
 fn policy(name: &str, spec: Value) -> PolicyFact {
     PolicyFact { name: name.to_owned(), spec: serde_json::from_value(spec).unwrap() }

@@ -4,9 +4,6 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use mainstay_objects::ObjectRef;
-
-use crate::scene::{self, Content, Scene, catalog, files, image, table};
 use insta::assert_snapshot;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::Bundle;
@@ -14,12 +11,15 @@ use mainstay_catalog::{Catalog, Limits, MemorySource};
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::preview::{Change, CustomResources, FactRevision, ImageSize, Kind, Step};
 use mainstay_lifecycle::revision::State;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::cluster_operator::compat::Platform;
 use mainstay_olm_v1_core::extension::facts::{Answer, CatalogContent, CatalogFact, Fact, Snapshot};
 use mainstay_olm_v1_core::extension::plan::{Plan, plan};
 use mainstay_olm_v1_core::extension::preview::{self, Extra};
 use mainstay_resolver::ModelSource;
 use serde_json::{Value, json};
+
+use crate::scene::{self, Content, Scene, catalog, files, image, table};
 
 /// A step as text; what stays as it is only counted.
 fn told(step: &Step) -> String {

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use mainstay_objects::ObjectRef;
-
-use crate::scene::Scene;
 use mainstay_lifecycle::removal::Dependent;
 use mainstay_lifecycle::removal::{Counted, Facts, needed_by, preview};
 use mainstay_lifecycle::revision::{InstalledBundle, Record};
+use mainstay_objects::ObjectRef;
 use serde_json::{Value, json};
+
+use crate::scene::Scene;
 
 fn other(properties: &Value, objects: Vec<Value>) -> Record {
     let bundle =

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::scene::{self, Content, Scene};
 use jiff::Timestamp;
 use mainstay_lifecycle::Instances;
 use mainstay_lifecycle::change::Action;
@@ -14,6 +13,8 @@ use mainstay_lifecycle::rollback::{About, Class, Question, concerned, judge};
 use mainstay_olm_v1_core::extension::facts::{PullFailure, PullProblem};
 use mainstay_olm_v1_core::extension::plan::{Plan, Verdict};
 use serde_json::{Value, json};
+
+use crate::scene::{self, Content, Scene};
 
 fn crd(versions: &Value, stored: &[&str]) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},

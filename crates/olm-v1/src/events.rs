@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use mainstay_api::condition::{self, Condition, Status};
 use mainstay_apply::{EventKind, Recorder};
-use serde::Serialize;
-use serde_json::Value;
-
 use mainstay_olm_v1_core::cluster_operator::compat::CONDITION as PLATFORM;
 use mainstay_olm_v1_core::text::noted;
+use serde::Serialize;
+use serde_json::Value;
 
 /// Events of one object that may be told at once, as client-go has it.
 const BURST: u32 = 25;

@@ -20,11 +20,11 @@ use mainstay_diagnostics::chain;
 use mainstay_image_source::registries::RegistrySettings;
 use mainstay_image_source::{ImageError, ImageSource, UnpackedImage};
 use mainstay_oci::{Credentials, Digest, Error, ErrorKind, Reference, UnpackOptions};
+use mainstay_olm_v1_core::extension::facts::{BundleImage, CertificateProblem, PullFailure, PullProblem};
 
 use crate::catalog::controller::CatalogImages;
 use crate::catalog_secrets::CatalogSecrets;
 use crate::extension::observe::BundleSource;
-use mainstay_olm_v1_core::extension::facts::{BundleImage, CertificateProblem, PullFailure, PullProblem};
 
 /// The label that names the directory of a catalog image's content (OLM1-CAT-06).
 const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";

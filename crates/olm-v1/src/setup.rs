@@ -14,6 +14,8 @@ use mainstay_image_source::mirrors::RefusedRules;
 use mainstay_image_source::mirrors::watch::MirrorController;
 use mainstay_image_source::registries::RegistrySettings;
 use mainstay_oci::{ClientConfig, Settings};
+use mainstay_olm_v1_core::extension::FIELD_MANAGER;
+use mainstay_olm_v1_core::gates::FeatureGates;
 use mainstay_runtime::{Accounts, Cluster, ConnectError, Env, Key, Kinds};
 use tokio_util::sync::CancellationToken;
 
@@ -26,8 +28,6 @@ use crate::extension::controller::{Extensions, bundle_pulls, catalog_cache, run 
 use crate::extension::roles::Policy;
 use crate::images::Images;
 use crate::{serving, sizes};
-use mainstay_olm_v1_core::extension::FIELD_MANAGER;
-use mainstay_olm_v1_core::gates::FeatureGates;
 
 /// What both controllers are given.
 pub struct Setup {

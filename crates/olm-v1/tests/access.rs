@@ -2,15 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value)]
 
 use mainstay_objects::Patch;
-
-use crate::support;
-use crate::support::bench::{Bench, ask, wish};
-use crate::support::{Api, extension, namespace, place};
 use mainstay_runtime::{Cluster, Env};
 use mainstay_testing::widgets::{Content, files};
 use mainstay_workloads::Options;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+use crate::support;
+use crate::support::bench::{Bench, ask, wish};
+use crate::support::{Api, extension, namespace, place};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces";

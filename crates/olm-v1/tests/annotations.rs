@@ -2,10 +2,6 @@
 //! single catalogs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::support::bench::{Bench, wish};
-use crate::support::{
-    SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, place, registry,
-};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, MADE_FOR, MISSING_NAMESPACE, ON_DELETE, PULL_SECRET};
@@ -15,6 +11,11 @@ use mainstay_oci::registry::{Access, Options};
 use mainstay_testing::widgets::{self, Content};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+use crate::support::bench::{Bench, wish};
+use crate::support::{
+    SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, place, registry,
+};
 
 /// A version of `widgets`; a changed one has another field in its CRD.
 fn files(version: &str, field: &str, annotations: &[(&str, &str)]) -> Vec<(String, String)> {

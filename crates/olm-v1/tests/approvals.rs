@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use mainstay_objects::{ObjectRef, Patch};
+use mainstay_oci::ClientConfig;
+use serde_json::{Value, json};
 
 use crate::support::bench::{Bench, wish};
 use crate::support::{catalog, catalog_image, catalog_object, condition, extension, place};
-use mainstay_oci::ClientConfig;
-use serde_json::{Value, json};
 
 fn change_plan(name: &str) -> ObjectRef {
     place("lifecycle.mainstay.dev/v1alpha1", "ChangePlan", "", name)

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use mainstay_objects::{Expect, Patch, Propagation};
+use mainstay_testing::widgets::{Content, files};
+use serde_json::{Value, json};
 
 use crate::support;
 use crate::support::bench::{Bench, wish};
 use crate::support::{condition, extension, extension_object, place};
-use mainstay_testing::widgets::{Content, files};
-use serde_json::{Value, json};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 

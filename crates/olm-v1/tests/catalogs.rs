@@ -1,7 +1,6 @@
 //! The ClusterCatalog controller against a registry and the real API, and what it serves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::too_many_lines)]
 
-use crate::support::{Api, catalog, catalog_image, catalog_object, catalog_text, condition, registry, setup};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, header};
@@ -11,6 +10,8 @@ use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
+
+use crate::support::{Api, catalog, catalog_image, catalog_object, catalog_text, condition, registry, setup};
 
 /// The API, a registry, and the controllers.
 struct World {

@@ -4,9 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mainstay_objects::{ObjectRef, Patch};
-
-use crate::support::{self, Api, SYSTEM, condition, extension_object, place};
 use axum::http::Extensions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -15,6 +12,7 @@ use mainstay_api::condition::{Condition, Status};
 use mainstay_apiserver::TrustedIdentity;
 use mainstay_bundle::Bundle;
 use mainstay_lifecycle::revision::{InstalledBundle, Notes, Record, Revision, State};
+use mainstay_objects::{ObjectRef, Patch};
 use mainstay_olm_v1::cluster_operator::{ACCOUNT, Config, NAMESPACE, manifests, run};
 use mainstay_olm_v1::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
 use mainstay_olm_v1_core::cluster_operator::catalogs::{self, openshift};
@@ -27,6 +25,8 @@ use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Cluster, Env};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+use crate::support::{self, Api, SYSTEM, condition, extension_object, place};
 
 const AT: Platform = Platform { major: 4, minor: 19 };
 

@@ -3,18 +3,18 @@
 
 use std::sync::{Arc, Mutex};
 
-use mainstay_apply::Writer;
-use mainstay_objects::{Expect, Patch};
-
-use crate::support::bench::{Bench, wish};
-use crate::support::{operator_controller, place};
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use mainstay_apply::Writer;
+use mainstay_objects::{Expect, Patch};
 use mainstay_runtime::Cluster;
 use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
+
+use crate::support::bench::{Bench, wish};
+use crate::support::{operator_controller, place};
 
 /// Who makes an object just before the controller makes one of some resource.
 #[derive(Clone, Default)]

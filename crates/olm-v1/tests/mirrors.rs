@@ -1,14 +1,15 @@
 //! A cluster whose registry is gone: its images come from a mirror that objects of the cluster tell of.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::support::{
-    Api, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry, setup,
-};
 use mainstay_oci::mirror::{self, By, Copy, Destination};
 use mainstay_oci::{ClientConfig, ImageBuilder, Reference};
 use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+use crate::support::{
+    Api, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry, setup,
+};
 
 /// A small definition of a kind with mirror rules; what the rules look like is not its business.
 fn definition(kind: &str, plural: &str) -> Value {

@@ -4,12 +4,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mainstay_objects::{ObjectRef, Patch};
-
-use crate::support::{
-    Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
-    setup,
-};
 use axum::Router;
 use axum::extract::{Request, State as Shared};
 use axum::http::Method;
@@ -20,6 +14,7 @@ use kube::api::GroupVersionKind;
 use mainstay_lifecycle::health_gate::{HEALTHY_WITHIN, ON_UNHEALTHY};
 use mainstay_lifecycle::revision::KEPT;
 use mainstay_lifecycle::revision::{History, State};
+use mainstay_objects::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use mainstay_testing::widgets::{Content, files};
@@ -27,6 +22,11 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::support::{
+    Api, SYSTEM, catalog, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry,
+    setup,
+};
 
 /// What controllers write, and where they are killed.
 #[derive(Default)]

@@ -30,7 +30,6 @@ use crate::progress::Progress;
 use crate::rollback::RollbackVerdict;
 use crate::session::Session;
 use crate::view::{ClusterView, Depth, PlannedBundle, objects};
-
 use upgrade::UpgradeRequest;
 
 /// A change that was planned.

@@ -19,7 +19,6 @@ use crate::apply::{execute, named};
 use crate::extensions::{self, reference};
 use crate::progress::Progress;
 use crate::session::Session;
-
 use found::Found;
 pub(crate) use found::installer;
 

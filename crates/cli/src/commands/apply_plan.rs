@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use mainstay_operations::uninstall::RemovalRequest;
 use mainstay_operations::{Change, Planned, SavedPlans, Session, apply as operations};
-
-use super::flags::{Consent, Waiting};
-use super::{rollback, uninstall};
-use crate::plan_text;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Failure, note_drawn};
 use mainstay_terminal::output;
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+
+use super::flags::{Consent, Waiting};
+use super::{rollback, uninstall};
+use crate::plan_text;
 
 /// Arguments.
 #[derive(Debug, Args)]

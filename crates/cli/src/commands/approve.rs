@@ -7,15 +7,15 @@ use mainstay_objects::Step;
 use mainstay_operations::Session;
 use mainstay_operations::apply::named;
 use mainstay_operations::approval::{self, AdditionalBundle, Approval};
-use serde_json::{Value, json};
-
-use super::flags::{Consent, Shown};
-use crate::plan_text;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note, note_drawn, warn};
 use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+use serde_json::{Value, json};
+
+use super::flags::{Consent, Shown};
+use crate::plan_text;
 
 /// Arguments.
 #[derive(Debug, Args)]

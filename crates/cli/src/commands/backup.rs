@@ -10,13 +10,12 @@ use mainstay_apiserver::backup::{PATH, about, pki_files};
 use mainstay_operations::refused;
 use mainstay_store::backup::{Backup, Contents};
 use mainstay_store::{Embedded, Options, Store};
-use serde_json::{Value, json};
-
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+use serde_json::{Value, json};
 
 /// Arguments.
 #[derive(Debug, Args)]

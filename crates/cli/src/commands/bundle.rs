@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, render};
 use mainstay_oci::ImageBuilder;
-use serde_json::Value;
-
-use crate::cases;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::images::{self as registries, Target};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::{bundles, runtime};
+use serde_json::Value;
+
+use crate::cases;
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]

@@ -15,7 +15,6 @@ pub mod search;
 pub mod why;
 
 use clap::Subcommand;
-
 use mainstay_terminal::errors::Failure;
 
 /// Sub-commands.

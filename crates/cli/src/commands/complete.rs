@@ -10,7 +10,6 @@ use kube::config::Kubeconfig;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_operations::catalogs::CatalogSnapshot;
-
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::{output, runtime};

@@ -1,7 +1,6 @@
 //! `mainstay completion`: scripts for shells (MS-CLI-06). They ask this program for what fits, so that names of the cluster are offered, too.
 
 use clap::ValueEnum;
-
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output;
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use mainstay_schema::upgrade::{UpgradeFinding, check, message};
+use mainstay_terminal::errors::{Exit, Failure, warn};
+use mainstay_terminal::output::{self, Format, Table};
 use serde_json::{Value, json};
 
 use crate::cases;
-use mainstay_terminal::errors::{Exit, Failure, warn};
-use mainstay_terminal::output::{self, Format, Table};
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]

@@ -11,6 +11,12 @@ use mainstay_diagnostics::counted;
 use mainstay_oci::registry::Registry;
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_operations::{Session, not_written, refused};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::images::{self, Target};
+use mainstay_terminal::output::{self, Table};
+use mainstay_terminal::progress::Progress;
+use mainstay_terminal::runtime;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -19,12 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::commands::catalog::{build, from_bundles};
 use crate::up::{self, Cluster, Components, Options};
-use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::{Exit, Failure, note};
-use mainstay_terminal::images::{self, Target};
-use mainstay_terminal::output::{self, Table};
-use mainstay_terminal::progress::Progress;
-use mainstay_terminal::runtime;
 
 include!(concat!(env!("OUT_DIR"), "/examples.rs"));
 

@@ -24,13 +24,12 @@ use mainstay_olm_v1::deployment::{Certificates, Frame, OlmV1, Writes, lent};
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_operations::not_written;
 use mainstay_operations::settings::SYSTEM_NAMESPACE;
-use serde_json::{Value, json};
-
-use crate::named;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::{output, runtime};
+use serde_json::{Value, json};
 
+use crate::named;
 use components::{Component, Shape};
 
 /// How long a CRD may take to be served.

@@ -13,14 +13,14 @@ use mainstay_operations::apply::named;
 use mainstay_operations::explain::{last_seen, raw_events};
 use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Session, extensions, not_written, simulated};
-use serde_json::{Value, json};
-
-use crate::commands::listed::age;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::printable::hanging;
 use mainstay_terminal::runtime;
+use serde_json::{Value, json};
+
+use crate::commands::listed::age;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
-
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::output;
 use mainstay_terminal::registration::{Entry, running};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a cluster may take to end (KAPI-SRV-04), and then some.
 const PATIENCE: Duration = Duration::from_secs(10);

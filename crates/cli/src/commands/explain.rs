@@ -8,7 +8,6 @@ use clap::Args;
 use jiff::Timestamp;
 use mainstay_olm_v1_core::extension::explain::Explanation;
 use mainstay_operations::explain::{Subject, explain};
-
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use mainstay_operations::{CrdSafety, InstallerPermissions};
-
-use crate::durations;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress;
+
+use crate::durations;
 
 /// Whether people are asked before something is changed.
 #[derive(Clone, Debug, Default, Args)]

@@ -11,11 +11,10 @@ use mainstay_catalog::{Index, PackageFacts, PackageView};
 use mainstay_graph::{Charset, Colour, Mark, Picture, TextStyle};
 use mainstay_operations::catalogs::{CatalogSnapshot, Unavailable};
 use mainstay_operations::{Session, extensions};
-use mainstay_versions::{ExtensionRange, Version};
-
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, warn};
 use mainstay_terminal::{catalogs, output, printable, runtime, screen};
+use mainstay_versions::{ExtensionRange, Version};
 
 /// How wide text may be where no terminal says it.
 const WIDE: usize = 1000;

@@ -5,14 +5,14 @@ use mainstay_lifecycle::revision::KEPT;
 use mainstay_lifecycle::revision::{Changes, History, Revision};
 use mainstay_objects::ObjectRef;
 use mainstay_operations::extensions;
-use serde_json::{Value, json};
-
-use super::flags::Shown;
-use super::listed::age;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Failure, note};
 use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::runtime;
+use serde_json::{Value, json};
+
+use super::flags::Shown;
+use super::listed::age;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use mainstay_oci::{ImageBuilder, ImageFile, Platform};
-
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::images::{self, Foundation, Target};
 use mainstay_terminal::progress::Progress;

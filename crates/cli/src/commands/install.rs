@@ -3,15 +3,15 @@
 use clap::Args;
 use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Change, InstallRequest, Planned, Session, apply};
-
-use super::flags::{Carrying, GrantFlag, goes_on};
-use crate::named;
-use crate::plan_text;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Failure, note_drawn};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+
+use super::flags::{Carrying, GrantFlag, goes_on};
+use crate::named;
+use crate::plan_text;
 
 /// Arguments.
 #[derive(Debug, Args)]

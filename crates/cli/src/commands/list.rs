@@ -9,12 +9,12 @@ use mainstay_api::condition::Status;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_operations::extensions::API_VERSION;
 use mainstay_operations::{Session, extensions, refused};
-
-use crate::commands::listed::{age, with_kind};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::runtime;
+
+use crate::commands::listed::{age, with_kind};
 
 /// Arguments.
 #[derive(Debug, Args)]

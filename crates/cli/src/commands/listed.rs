@@ -1,10 +1,9 @@
 //! Objects of a cluster in lists and tables.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mainstay_terminal::errors::Failure;
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use mainstay_terminal::errors::Failure;
 
 /// How long ago, as kubectl writes it.
 pub fn age(time: Option<&Time>) -> String {

@@ -8,14 +8,14 @@ use kube::Client;
 use kube::config::AuthInfo;
 use mainstay_operations::{Session, refused};
 use mainstay_runtime::Cluster;
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::{output, runtime};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use crate::admin::LOG_LEVEL;
 use crate::logging::Levels;
-use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::{Exit, Failure, note};
-use mainstay_terminal::{output, runtime};
 
 /// Arguments.
 #[derive(Debug, Args)]

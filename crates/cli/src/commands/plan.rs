@@ -34,16 +34,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use mainstay_operations::{Change, Planned, SavedPlans, verify};
-use serde_json::{Value, json};
-
-use super::flags::{GrantFlag, SafetyFlag};
-use super::install::RequestArguments;
-use crate::plan_text;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+use serde_json::{Value, json};
+
+use super::flags::{GrantFlag, SafetyFlag};
+use super::install::RequestArguments;
+use crate::plan_text;
 
 /// The largest file of objects that is read.
 const BYTES: u64 = 16 << 20;

@@ -8,14 +8,13 @@ use clap::{Args, ValueEnum};
 use mainstay_bundle::CertificateProvider;
 use mainstay_bundle::rights::{Grant, Scope};
 use mainstay_operations::permissions::{Inquiry, InstallerNeeds, PermissionsRequest};
-use serde_json::{Value, json};
-
 use mainstay_terminal::bundles;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+use serde_json::{Value, json};
 
 /// Arguments.
 #[derive(Debug, Args)]

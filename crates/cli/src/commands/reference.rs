@@ -5,7 +5,6 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, Command};
-
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output;
 

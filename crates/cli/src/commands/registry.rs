@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use mainstay_oci::registry::{Access, Options, Registry};
 use mainstay_serve::Server;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::{images, output, private, runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::up;
-use mainstay_terminal::errors::{Exit, Failure};
-use mainstay_terminal::{images, output, private, runtime};
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]

@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 use mainstay_operations::not_resolved;
 use mainstay_resolver::joint::{Added, Component, Conflict, FactKind, Problem, Wish, solve};
 use mainstay_resolver::{CandidateCatalog, CatalogState, InstalledBundle, Refusal, Request, Resolution, UpgradeConstraintPolicy, resolve};
-use serde_json::{Value, json};
-
-use crate::cases;
 use mainstay_terminal::catalogs::{self, Catalog};
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format, Table};
+use serde_json::{Value, json};
+
+use crate::cases;
 
 /// Arguments.
 #[derive(Debug, Args)]

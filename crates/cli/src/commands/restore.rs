@@ -7,7 +7,6 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use mainstay_store::backup::{Backup, Contents};
-
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;

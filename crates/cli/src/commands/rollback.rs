@@ -7,15 +7,15 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_lifecycle::rollback::Class;
 use mainstay_operations::rollback::{Destination, RollbackPlan, carry_out, follow_command, plan, restore_command};
 use mainstay_operations::{Session, extensions};
-
-use super::flags::{Consent, Patience, Shown, goes_on};
-use super::install::finish;
-use crate::plan_text;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Failure, note, note_drawn};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+
+use super::flags::{Consent, Patience, Shown, goes_on};
+use super::install::finish;
+use crate::plan_text;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -16,15 +16,14 @@ use std::sync::Arc;
 use clap::{ArgAction, Args};
 use mainstay_runtime::leader::{self, Candidate, Ended};
 use mainstay_runtime::{Env, Gate, Reviews};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin;
 use crate::logging::Format;
 use crate::up::Signals;
-use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::{Exit, Failure, note};
-use mainstay_terminal::runtime;
-
 use health::{Health, State};
 
 /// Arguments.

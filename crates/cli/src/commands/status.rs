@@ -5,13 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
-use serde_json::{Value, json};
-
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::registration::{Entry, running};
 use mainstay_terminal::runtime;
+use serde_json::{Value, json};
 
 /// How often the state is looked at with `--watch`.
 const LOOK: Duration = Duration::from_secs(2);

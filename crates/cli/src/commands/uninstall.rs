@@ -4,14 +4,14 @@ use clap::Args;
 use mainstay_diagnostics::Finding;
 use mainstay_operations::Session;
 use mainstay_operations::uninstall::{Kept, Removal, RemovalRequest, carry_out, counts, plan};
-
-use super::flags::{Consent, Patience, Shown};
-use crate::plan_text;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Failure, note_drawn, warn};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+
+use super::flags::{Consent, Patience, Shown};
+use crate::plan_text;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -10,12 +10,12 @@ use clap::Args;
 use mainstay_apiserver::admission::Plugins;
 use mainstay_apiserver::remote::LocalService;
 use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
-use serde_json::Value;
-
-use crate::up::{self, Cluster, Components, Options, kubeconfig};
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::registration;
 use mainstay_terminal::{output, private, runtime};
+use serde_json::Value;
+
+use crate::up::{self, Cluster, Components, Options, kubeconfig};
 
 /// Arguments.
 #[derive(Debug, Args)]

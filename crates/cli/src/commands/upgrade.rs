@@ -2,13 +2,13 @@
 
 use clap::Args;
 use mainstay_operations::{Change, Planned, extensions};
+use mainstay_terminal::cluster::ClusterArgs;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::runtime;
 
 use super::flags::{Carrying, GrantFlag, SafetyFlag, goes_on};
 use super::install::{dry_run, perform};
 use super::list;
-use mainstay_terminal::cluster::ClusterArgs;
-use mainstay_terminal::errors::Failure;
-use mainstay_terminal::runtime;
 
 /// Arguments.
 #[derive(Debug, Args)]

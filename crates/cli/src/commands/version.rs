@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use mainstay_operations::refused;
-use serde_json::{Value, json};
-
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::printable::printable_line;
 use mainstay_terminal::{built, runtime};
+use serde_json::{Value, json};
 
 /// How long the server may take: who asks for a version does not wait for a cluster to come up.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format, Table};
 use mainstay_versions::{CatalogRange, ExtensionRange, Version};
 use serde_json::{Value, json};
 
 use crate::cases;
-use mainstay_terminal::errors::Failure;
-use mainstay_terminal::output::{self, Format, Table};
 
 /// Sub-commands.
 #[derive(Debug, Subcommand)]

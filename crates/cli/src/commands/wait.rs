@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use clap::Args;
 use mainstay_operations::wait::{Awaited, Subject, wait};
-
-use crate::durations;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output;
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+
+use crate::durations;
 
 /// Arguments.
 #[derive(Debug, Args)]

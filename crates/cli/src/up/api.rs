@@ -12,13 +12,13 @@ use mainstay_apiserver::access::pki::ServingNames;
 use mainstay_apiserver::{Config, Endpoint, Server};
 use mainstay_runtime::Cluster;
 use mainstay_serve::{Certificates, ClientCertificates, Ended, Limits, Tls};
+use mainstay_terminal::errors::{Exit, Failure};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::Options;
 use crate::admin::{self, ServedMetrics};
-use mainstay_terminal::errors::{Exit, Failure};
 
 /// How long a request for a catalog may take to arrive at a listener of catalogs (OLM1-CAT-18).
 const CATALOG_READ: Duration = Duration::from_secs(5);

@@ -17,13 +17,13 @@ use mainstay_operations::settings::{self, SYSTEM_NAMESPACE};
 use mainstay_operations::simulated;
 use mainstay_rbac::UserInfo;
 use mainstay_runtime::{Env, Kinds};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Apis, Options};
-use mainstay_terminal::errors::{Exit, Failure};
-use mainstay_terminal::images;
 
 /// How long a CRD may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(30);

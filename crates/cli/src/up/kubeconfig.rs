@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-
 use mainstay_terminal::cluster::default_path;
 use mainstay_terminal::errors::{Exit, Failure};
+use serde_json::{Value, json};
 
 /// The first file of `$KUBECONFIG`, else `~/.kube/config`.
 pub fn of_the_user() -> Result<PathBuf, Failure> {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clap::Args;
 use mainstay_oci::{Client, Reference};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::images;
 use mainstay_workloads::{ImageFault, Registries, Script};
 
 use crate::durations;
-use mainstay_terminal::errors::Failure;
-use mainstay_terminal::images;
 
 /// Arguments.
 #[derive(Clone, Debug, Default, Args)]

@@ -6,7 +6,6 @@ use clap::Args;
 use mainstay_apiserver::Storage;
 use mainstay_apiserver::inflight::Limits;
 use mainstay_store::etcd::{self, Prefix, Tls};
-
 use mainstay_terminal::errors::{Exit, Failure};
 
 /// What keys of the API begin with.

@@ -14,18 +14,17 @@ use std::sync::Arc;
 use kube_core::ResourceExt;
 use mainstay_api::lifecycle::{BundleRef, ResolveDependencies};
 use mainstay_api::olm_v1::{ClusterExtension, NAME_LABEL};
+use mainstay_lifecycle::approval::AdditionalBundle;
+use mainstay_lifecycle::removal::Dependent;
+use mainstay_lifecycle::revision::History;
 use mainstay_objects::LabelSelector;
 use mainstay_resolver::joint::{Added, Conflict, Problem, Provided, Solution, Wish, solve};
 use mainstay_resolver::{CandidateCatalog, CatalogState, Choice, InstalledBundle, Request, Resolution, UpgradeConstraintPolicy};
-
-use mainstay_lifecycle::approval::AdditionalBundle;
-use mainstay_lifecycle::removal::Dependent;
 
 use super::approval::made_for;
 use super::facts::{Lifecycle, Snapshot};
 use super::request::{candidates, request};
 use super::ruling;
-use mainstay_lifecycle::revision::History;
 
 /// An API of the cluster, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

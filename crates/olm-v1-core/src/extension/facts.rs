@@ -7,6 +7,9 @@ use jiff::Timestamp;
 use mainstay_api::lifecycle::ChangePlan;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_bundle::Bundle;
+use mainstay_diagnostics::SharedError;
+use mainstay_lifecycle::policy::PolicyFact;
+use mainstay_lifecycle::revision::History;
 use mainstay_lifecycle::{Instances, Live};
 use mainstay_objects::ObjectRef;
 use mainstay_rbac::PolicyIndex;
@@ -15,9 +18,6 @@ use mainstay_resolver::PackageSource;
 use super::dependencies::ApiFact;
 use super::record::RecordError;
 use crate::gates::FeatureGates;
-use mainstay_diagnostics::SharedError;
-use mainstay_lifecycle::policy::PolicyFact;
-use mainstay_lifecycle::revision::History;
 
 /// A fact that a plan may need on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

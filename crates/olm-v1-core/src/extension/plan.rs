@@ -15,6 +15,7 @@ use mainstay_bundle::{Bundle, Config, ConfigError, Refusal, RenderError, RenderO
 use mainstay_lifecycle::approval::{AdditionalBundle, Gate, Mark};
 use mainstay_lifecycle::change::{self, Action, Change, PlannedStep};
 use mainstay_lifecycle::health_gate::{HealthGate, HealthLimit, Outlook};
+use mainstay_lifecycle::revision::Record;
 use mainstay_lifecycle::{Fact as LiveFact, Reason as Lifecycle, object};
 use mainstay_objects::{Owner, install_order};
 use mainstay_resolver::Resolution;
@@ -23,7 +24,6 @@ use serde_json::Value;
 use super::account_name;
 use super::dependencies::Dependencies;
 use super::facts::{Answer, Fact, Snapshot, UnreadableHistory};
-use mainstay_lifecycle::revision::Record;
 
 pub use checks::lacking;
 pub use crd_safety::{WARN, crd_findings};

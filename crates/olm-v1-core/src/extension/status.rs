@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mainstay_api::condition::{self, Condition, Status};
 use mainstay_api::olm_v1::{BundleMetadata, ClusterExtension, ClusterExtensionStatus, InstallStatus};
+use mainstay_lifecycle::revision::{History, InstalledBundle};
 use mainstay_resolver::Resolution;
 
 use super::facts::UnreadableHistory;
 use super::plan::{Plan, Verdict};
 use crate::text::bounded;
-use mainstay_lifecycle::revision::{History, InstalledBundle};
 
 /// The four deprecation types, the roll-up first.
 const DEPRECATIONS: [&str; 4] = ["Deprecated", "PackageDeprecated", "ChannelDeprecated", "BundleDeprecated"];

@@ -11,6 +11,9 @@ use mainstay_api::lifecycle::PULL_SECRET;
 use mainstay_api::olm_v1::ClusterCatalog;
 use mainstay_apply::{WriteError, Writer};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoreError, StoredCatalog};
+use mainstay_olm_v1_core::catalog::plan::{FINALIZER, Plan, Stored, plan};
+use mainstay_olm_v1_core::catalog::status::{Outcome, status};
+use mainstay_olm_v1_core::extension::facts::PullFailure;
 use mainstay_runtime::{Cache, Env, Key, Outcome as Looked, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -19,9 +22,6 @@ use super::shelf::{Held, Shelf};
 use crate::catalog_secrets::{CatalogSecrets, pull_secret};
 use crate::events::Events;
 use crate::jobs::{Asked, Jobs, Terms, origin};
-use mainstay_olm_v1_core::catalog::plan::{FINALIZER, Plan, Stored, plan};
-use mainstay_olm_v1_core::catalog::status::{Outcome, status};
-use mainstay_olm_v1_core::extension::facts::PullFailure;
 
 /// Where catalog images come from.
 #[async_trait]

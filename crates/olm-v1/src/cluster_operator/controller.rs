@@ -11,6 +11,12 @@ use mainstay_api::condition::{self, Condition};
 use mainstay_apply::{Effect, Recorder, WriteError, Writer};
 use mainstay_diagnostics::chain;
 use mainstay_objects::{Expect, ObjectError, ObjectRef, Patch};
+use mainstay_olm_v1_core::cluster_operator::catalogs::{self, DefaultCatalog};
+use mainstay_olm_v1_core::cluster_operator::compat::{self, CompatError, Deployed, Platform};
+use mainstay_olm_v1_core::cluster_operator::deployments::{self, DeploymentError};
+use mainstay_olm_v1_core::cluster_operator::gates::{self, Component};
+use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
+use mainstay_olm_v1_core::text::bounded;
 use mainstay_runtime::{Cache, Cluster, ConnectError, Env, Key, Kinds, Optional, Outcome, Queue, Scope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -18,12 +24,6 @@ use tokio_util::sync::CancellationToken;
 use super::manifests::ACCOUNT;
 use crate::events::Events;
 use crate::manifests::{CATALOGD, COMBINED, OPERATOR_CONTROLLER};
-use mainstay_olm_v1_core::cluster_operator::catalogs::{self, DefaultCatalog};
-use mainstay_olm_v1_core::cluster_operator::compat::{self, CompatError, Deployed, Platform};
-use mainstay_olm_v1_core::cluster_operator::deployments::{self, DeploymentError};
-use mainstay_olm_v1_core::cluster_operator::gates::{self, Component};
-use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
-use mainstay_olm_v1_core::text::bounded;
 
 /// The name of the ClusterOperator.
 const NAME: &str = "olm";

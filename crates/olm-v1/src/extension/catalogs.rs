@@ -13,6 +13,7 @@ use mainstay_catalog::{Limits, MemorySource, PackageFacts};
 use mainstay_catalog_store::{CatalogDigest, CatalogStore, StoredCatalog};
 use mainstay_diagnostics::chain;
 use mainstay_image_source::registries::authorities;
+use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
 use mainstay_resolver::PackageSource;
 use mainstay_runtime::{Cache, Key};
 use tokio::sync::Notify;
@@ -24,7 +25,6 @@ use crate::catalog::controller::{STILL_PULLED, digest_of};
 use crate::catalog_secrets::pull_secret;
 use crate::jobs::{Asked, Jobs, Terms};
 use crate::setup::SetupError;
-use mainstay_olm_v1_core::extension::facts::{CatalogContent, CatalogFact};
 
 /// How much content one catalog may have, in bytes.
 const CONTENT_BYTES: usize = 1 << 30;

@@ -13,6 +13,8 @@ use kube::api::ApiResource;
 use mainstay_api::olm_v1::{ClusterCatalog, ClusterExtension};
 use mainstay_apply::{WriteError, Writer};
 use mainstay_bundle::Bundle;
+use mainstay_olm_v1_core::extension::facts::PullFailure;
+use mainstay_olm_v1_core::gates::FeatureGates;
 use mainstay_runtime::{Accounts, Backoff, Cache, Env, Key, Kinds, Queue, Scope};
 use tokio_util::sync::CancellationToken;
 
@@ -23,8 +25,6 @@ use super::roles::Policy;
 use super::watches::Watches;
 use crate::events::Events;
 use crate::jobs::{Jobs, Terms};
-use mainstay_olm_v1_core::extension::facts::PullFailure;
-use mainstay_olm_v1_core::gates::FeatureGates;
 
 /// What the controller works with.
 pub struct Extensions {

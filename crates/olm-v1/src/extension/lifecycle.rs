@@ -12,8 +12,14 @@ use mainstay_api::lifecycle::{ChangePlan, LifecyclePolicy, ResolveDependencies};
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::{Reason, WriteError, Writer};
 use mainstay_diagnostics::SharedError;
+use mainstay_lifecycle::approval::{Gate, Mark};
+use mainstay_lifecycle::policy::PolicyFact;
 use mainstay_olm_v1_core::extension::KIND;
+use mainstay_olm_v1_core::extension::applies;
+use mainstay_olm_v1_core::extension::dependencies::joins;
+use mainstay_olm_v1_core::extension::facts::Lifecycle;
 use mainstay_runtime::metrics::Metrics;
+use mainstay_runtime::parsed::{Parsed, View};
 use mainstay_runtime::{Cache, Key, Optional, Queue};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -22,12 +28,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::events::Events;
-use mainstay_lifecycle::approval::{Gate, Mark};
-use mainstay_lifecycle::policy::PolicyFact;
-use mainstay_olm_v1_core::extension::applies;
-use mainstay_olm_v1_core::extension::dependencies::joins;
-use mainstay_olm_v1_core::extension::facts::Lifecycle;
-use mainstay_runtime::parsed::{Parsed, View};
 
 /// How long the first plans wait for the policies, which may ask for an approval. Later it is told that they cannot be read.
 const FIRST: Duration = Duration::from_secs(10);

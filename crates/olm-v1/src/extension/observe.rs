@@ -14,22 +14,21 @@ use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL}
 use mainstay_apply::{WriteError, Writer};
 use mainstay_bundle::Bundle;
 use mainstay_diagnostics::SharedError;
-use mainstay_objects::ObjectRef;
-use mainstay_rbac::PolicyIndex;
-use mainstay_resolver::joint::Provided;
-use mainstay_runtime::{Key, KindError};
-use tokio::time::Instant;
-
 use mainstay_lifecycle::Instances;
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::live::INSTANCES_READ;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::revision::History;
+use mainstay_objects::ObjectRef;
 use mainstay_olm_v1_core::extension::account_name;
 use mainstay_olm_v1_core::extension::dependencies::ApiFact;
 use mainstay_olm_v1_core::extension::facts::{BundleImage, CatalogFact, Fact, Known, PullFailure, Snapshot, UnreadableHistory};
 use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
 use mainstay_olm_v1_core::gates::FeatureGates;
+use mainstay_rbac::PolicyIndex;
+use mainstay_resolver::joint::Provided;
+use mainstay_runtime::{Key, KindError};
+use tokio::time::Instant;
 
 /// Where bundle images come from.
 #[async_trait]

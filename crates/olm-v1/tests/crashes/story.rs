@@ -9,6 +9,7 @@ use mainstay_lifecycle::revision::{History, State};
 use mainstay_objects::Patch;
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
+use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +18,6 @@ use super::wire::{Fault, Wire};
 use super::world::{PATIENCE, place_of};
 use crate::support::bench::wish;
 use crate::support::{Api, SYSTEM, catalog, catalog_image, condition, extension, namespace, place, registry, setup};
-use mainstay_testing::widgets::{Content, files};
 
 /// The chapters, in order.
 pub const CHAPTERS: [&str; 6] = ["asked", "approved", "upgraded together", "rolled back", "needed one removed", "all removed"];

@@ -8,6 +8,7 @@ use mainstay_objects::{ObjectRef, Patch};
 use mainstay_oci::{ClientConfig, ImageBuilder};
 use mainstay_olm_v1_core::extension::plan::FINALIZERS;
 use mainstay_olm_v1_core::extension::record::{self, EXTENSION_LABEL};
+use mainstay_testing::widgets::{Content, files};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,6 @@ use super::wire::{Fault, Wire};
 use crate::support::{
     Api, SYSTEM, catalog_image, catalog_object, catalog_text, condition, extension, extension_object, namespace, place, registry, setup,
 };
-use mainstay_testing::widgets::{Content, files};
 
 /// One way through an extension's life, and what goes wrong on it.
 #[derive(Clone, Copy, Debug)]

@@ -9,11 +9,11 @@ use mainstay_objects::{Owner, install_order};
 use mainstay_olm_v1_core::extension;
 use mainstay_olm_v1_core::extension::plan::lacking;
 use mainstay_rbac::{PolicyIndex, PolicyRule, RBAC_GROUP, UserInfo};
+use mainstay_testing::bundles;
 use serde_json::{Value, json};
 
 use super::requests::{address, concerns, has, is_role};
 use crate::support::extension_object;
-use mainstay_testing::bundles;
 
 /// A bundle as it is installed, and the rights for it.
 pub struct Case {

@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mainstay_objects::{Expect, ObjectRef, Propagation};
-
-use crate::support::{Api, extension_object, namespace, operator_controller};
-use case::{Case, cases, every, is_wild, stands_for_rules};
 use kube::Client;
 use mainstay_bundle::rights::Grant;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::preflight::Report;
+use mainstay_objects::{Expect, ObjectRef, Propagation};
 use mainstay_rbac::{PolicyRule, breakdown, covers};
 use mainstay_runtime::{Accounts, Cluster, Env, Key};
-use requests::{Refused, define, grant, names, refusals, try_verb};
 use serde_json::{Value, json};
+
+use crate::support::{Api, extension_object, namespace, operator_controller};
+use case::{Case, cases, every, is_wild, stands_for_rules};
+use requests::{Refused, define, grant, names, refusals, try_verb};
 
 /// MS-RBAC-01, OLM1-PERM-05, OLM1-PERM-08, OLM1-PERM-09, OLM1-PERM-10, OLM1-PERM-11: the derived rights of every real bundle satisfy the
 /// preflight.

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mainstay_objects::{Expect, ObjectRef, Propagation, Step};
-
 use mainstay_lifecycle::object;
+use mainstay_objects::{Expect, ObjectRef, Propagation, Step};
 use serde_json::Value;
 
 use super::case::{Case, every};

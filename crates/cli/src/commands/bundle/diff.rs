@@ -2,10 +2,10 @@
 
 use clap::Args;
 use mainstay_bundle::diff::{Sort, diff};
-
-use super::images::read;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format};
+
+use super::images::read;
 
 /// Arguments.
 #[derive(Debug, Args)]

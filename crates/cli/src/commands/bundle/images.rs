@@ -5,11 +5,10 @@ use std::path::Path;
 use clap::Args;
 use mainstay_bundle::{Bundle, ImageUse};
 use mainstay_diagnostics::counted;
-use serde_json::{Value, json};
-
 use mainstay_terminal::bundles;
 use mainstay_terminal::errors::{Failure, warn};
 use mainstay_terminal::output::{self, Format, Table};
+use serde_json::{Value, json};
 
 /// Arguments.
 #[derive(Debug, Args)]

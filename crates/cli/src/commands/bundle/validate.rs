@@ -9,12 +9,11 @@ use jiff::Timestamp;
 use mainstay_bundle::validators::{self, Finding, ImagePlatform, IndexFileError, Level, Manifests, Options, Selection};
 use mainstay_diagnostics::counted;
 use mainstay_oci::Client;
-use serde::Deserialize;
-use serde_json::{Value, json};
-
 use mainstay_terminal::bundles::{self, Files};
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::{images, output, runtime};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 /// Arguments.
 #[derive(Debug, Args)]

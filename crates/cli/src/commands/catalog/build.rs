@@ -10,7 +10,6 @@ use mainstay_catalog_serve::cache::Cache;
 use mainstay_catalog_serve::opm_cache;
 use mainstay_catalog_store::DirectorySource;
 use mainstay_oci::{ImageBuilder, Platform};
-
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::images::{self, CATALOG_LABEL, Foundation, Target};
 use mainstay_terminal::progress::Progress;

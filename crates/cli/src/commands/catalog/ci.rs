@@ -7,11 +7,11 @@ use futures::StreamExt as _;
 use mainstay_catalog::ci::{Check, Problem, Report, check, images};
 use mainstay_catalog::diff::Diff;
 use mainstay_diagnostics::counted;
-
-use super::content;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format};
 use mainstay_terminal::{images as registry, runtime};
+
+use super::content;
 
 /// How many images are asked for at the same time.
 const AT_ONCE: usize = 8;

@@ -10,17 +10,17 @@ use mainstay_olm_v1_core::catalog::REMOVED_APIS;
 use mainstay_olm_v1_core::cluster_operator::catalogs::description;
 use mainstay_operations::catalogs::{CatalogSnapshot, Unavailable};
 use mainstay_operations::cluster_catalogs::{self, API_VERSION, CatalogRequest, Difference};
-use serde_json::{Value, json};
-
-use crate::commands::listed::{age, with_kind};
-use crate::durations;
-use crate::named;
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure, note, warn};
 use mainstay_terminal::output::{self, Format, Table};
 use mainstay_terminal::printable::printable_line;
 use mainstay_terminal::progress::{Progress, confirm};
 use mainstay_terminal::runtime;
+use serde_json::{Value, json};
+
+use crate::commands::listed::{age, with_kind};
+use crate::durations;
+use crate::named;
 
 /// Arguments of `catalog add`.
 #[derive(Debug, Args)]

@@ -11,12 +11,12 @@ use mainstay_catalog::{Catalog, Format, Limits, render, validate};
 use mainstay_catalog_refs::{Access, Kind};
 use mainstay_diagnostics::counted;
 use mainstay_opm::generate::{OPM_IMAGE, dockerfile};
-
-use super::build;
-use super::filter::FileFormat;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::images::{self, Target};
 use mainstay_terminal::{catalogs, output, runtime};
+
+use super::build;
+use super::filter::FileFormat;
 
 /// How many references are opened at the same time.
 const AT_ONCE: usize = 4;

@@ -7,7 +7,6 @@ use mainstay_catalog::lint::Placed;
 use mainstay_catalog::near::nearest;
 use mainstay_catalog::{Bundle, Catalog, Level, Limits};
 use mainstay_catalog_refs::{Kind, Opened};
-
 use mainstay_terminal::catalogs;
 use mainstay_terminal::errors::{Exit, Failure};
 

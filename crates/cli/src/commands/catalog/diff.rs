@@ -6,10 +6,10 @@ use clap::Args;
 use mainstay_catalog::Level;
 use mainstay_catalog::diff::{BundleDiff, Change, ChannelDiff, Diff, EntryDiff, Finding, PackageDiff, Pair, Rule, SetDiff, diff};
 use mainstay_diagnostics::counted;
-
-use super::content;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format};
+
+use super::content;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 use mainstay_catalog::filter::{Choice, Dependencies, FilterError, Filtered, NoticeKind, Selection, filter};
 use mainstay_catalog::{Catalog, Format, render};
 use mainstay_diagnostics::counted;
-
-use super::content;
 use mainstay_terminal::errors::{Exit, Failure, warn};
 use mainstay_terminal::output;
+
+use super::content;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -13,14 +13,14 @@ use mainstay_catalog::{
     validate_source,
 };
 use mainstay_diagnostics::counted;
-use serde_json::Value;
-
-use self::sources::{DEPRECATIONS, Fault, Source, Sources};
 use mainstay_terminal::errors::{Exit, Failure, note, warn};
 use mainstay_terminal::images::{self, Target};
 use mainstay_terminal::output::Table;
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::runtime;
+use serde_json::Value;
+
+use self::sources::{DEPRECATIONS, Fault, Source, Sources};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -8,12 +8,12 @@ use clap::Args;
 use mainstay_catalog::lint::{Finding, Placed, Rule, compare_bundle, lint};
 use mainstay_catalog::{Bundle, Level};
 use mainstay_diagnostics::counted;
-use serde_json::{Value, json};
-
-use super::content::{self, LevelArgument};
 use mainstay_terminal::bundles;
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::output::{self, Format, Table};
+use serde_json::{Value, json};
+
+use super::content::{self, LevelArgument};
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -17,14 +17,14 @@ use clap::Args;
 use mainstay_catalog::filter::Choice;
 use mainstay_diagnostics::counted;
 use mainstay_oci::mirror::{self, Destination};
+use mainstay_terminal::errors::{Exit, Failure, note, warn};
+use mainstay_terminal::output::{self, Format, Table};
+use mainstay_terminal::{images, runtime};
 use serde_json::{Value, json};
 
 use self::act::{Done, Outcome};
 use self::open::Opened;
 use self::place::Place;
-use mainstay_terminal::errors::{Exit, Failure, note, warn};
-use mainstay_terminal::output::{self, Format, Table};
-use mainstay_terminal::{images, runtime};
 
 /// What is written before the path of a directory.
 const FILE: &str = "file://";

@@ -6,12 +6,12 @@ use clap::{Args, ValueEnum};
 use mainstay_catalog::query::{Hit, Webhooks, blobs, supports};
 use mainstay_catalog::{Limits, MetaQuery};
 use mainstay_catalog_refs::Kind;
-use serde_json::{Value, json};
-
-use super::content;
 use mainstay_terminal::catalogs;
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::output::{self, Format, Table};
+use serde_json::{Value, json};
+
+use super::content;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -4,12 +4,12 @@
 use clap::Args;
 use mainstay_catalog::parts::Parts;
 use mainstay_catalog::search::{Found, search};
-use serde_json::Value;
-
-use super::{cluster, content};
 use mainstay_terminal::cluster::ClusterArgs;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format, Table};
+use serde_json::Value;
+
+use super::{cluster, content};
 
 /// Arguments.
 #[derive(Debug, Args)]

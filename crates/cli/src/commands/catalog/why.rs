@@ -7,10 +7,10 @@ use mainstay_catalog::parts::Parts;
 use mainstay_catalog::reach::Edge;
 use mainstay_catalog::why::{Answer, InChannel, Question, WhyError, why};
 use mainstay_diagnostics::counted;
-
-use super::content;
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::output::{self, Format};
+
+use super::content;
 
 /// Arguments.
 #[derive(Debug, Args)]

@@ -1,12 +1,11 @@
 //! Serving certificates of `mainstay deploy`: made anew each time, by an authority whose key nobody keeps.
 
 use mainstay_olm_v1::deployment::{Certificates, Pair, Serving};
+use mainstay_terminal::errors::Failure;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,
 };
-
-use mainstay_terminal::errors::Failure;
 
 /// How long they are valid.
 const YEARS: i32 = 1;

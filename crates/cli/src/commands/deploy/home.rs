@@ -6,11 +6,11 @@ use mainstay_diagnostics::counted;
 use mainstay_objects::ObjectRef;
 use mainstay_olm_v1::manifests::token_access;
 use mainstay_operations::not_written;
+use mainstay_terminal::errors::{Exit, Failure, note};
 use serde_json::Value;
 
 use super::components::Shape;
 use super::{place, remove};
-use mainstay_terminal::errors::{Exit, Failure, note};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 /// The bindings that give the controllers their cluster-wide permissions, which there are once in a cluster.

@@ -11,11 +11,11 @@ use mainstay_olm_v1::deployment::{MANAGED_BY, PULL_SECRET_ROLE, catalog_webhook}
 use mainstay_olm_v1::manifests::TOKEN_LABEL;
 use mainstay_operations::not_written;
 use mainstay_runtime::KindError;
+use mainstay_terminal::errors::{Exit, Failure, note};
+use mainstay_terminal::output;
 use serde_json::Value;
 
 use super::components::{Component, Shape};
-use mainstay_terminal::errors::{Exit, Failure, note};
-use mainstay_terminal::output;
 
 /// How long a Deployment, a catalog or a definition may take to go.
 const GONE: Duration = Duration::from_secs(120);

@@ -5,7 +5,6 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use mainstay_oci::{Layer, Modes, Platform, UnpackOptions, unpack};
-
 use mainstay_terminal::errors::{Exit, Failure, note};
 use mainstay_terminal::progress::Progress;
 use mainstay_terminal::{images, output, runtime};

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use mainstay_bundle::rights::Grant;
 use mainstay_diagnostics::counted;
 use mainstay_operations::permissions::InstallerNeeds;
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format};
 use serde_json::{Value, json};
 
 use super::as_json;
-use mainstay_terminal::errors::Failure;
-use mainstay_terminal::output::{self, Format};
 
 pub(super) fn show(format: Option<&Format>, from: &InstallerNeeds, to: &InstallerNeeds) -> Result<(), Failure> {
     let (more, less) = (from.missing_for(to), to.missing_for(from));

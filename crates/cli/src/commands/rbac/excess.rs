@@ -2,11 +2,11 @@
 
 use mainstay_operations::Session;
 use mainstay_operations::permissions::{Excess, excess};
+use mainstay_terminal::errors::Failure;
+use mainstay_terminal::output::{self, Format, Table};
 use serde_json::{Value, json};
 
 use super::as_json;
-use mainstay_terminal::errors::Failure;
-use mainstay_terminal::output::{self, Format, Table};
 
 pub(super) async fn show(session: &Session, name: &str, format: Option<&Format>) -> Result<(), Failure> {
     let Excess { account, bundle, grants } = excess(session, name).await?;

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_oci::{Client, ClientConfig, Credential, Credentials, Kept, log_in, log_out};
-
 use mainstay_terminal::errors::{Exit, Failure};
 use mainstay_terminal::screen::{self, Kind};
 use mainstay_terminal::{images, output, runtime};

@@ -11,10 +11,10 @@ use mainstay_olm_v1_core::gates::{FeatureGates, Profile};
 use mainstay_operations::settings::SYSTEM_NAMESPACE;
 use mainstay_runtime::Key;
 use mainstay_runtime::leader::Times;
+use mainstay_terminal::errors::{Exit, Failure};
 
 use super::Arguments;
 use crate::durations;
-use mainstay_terminal::errors::{Exit, Failure};
 
 /// The namespace of the pod that this process is in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

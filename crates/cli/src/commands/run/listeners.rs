@@ -8,11 +8,11 @@ use std::time::Duration;
 use axum::Router;
 use mainstay_runtime::Env;
 use mainstay_serve::{Certificates, ClientCertificates, Limits, Server, Tls};
+use mainstay_terminal::errors::Failure;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::Webhook;
 use super::health::{self, Health};
-use mainstay_terminal::errors::Failure;
 
 /// How often certificate files are looked at.
 const LOOK: Duration = Duration::from_secs(5);

@@ -9,14 +9,14 @@ use mainstay_olm_v1::{Ready, Setup, Surroundings, cluster_operator};
 use mainstay_olm_v1_core::cluster_operator::catalogs;
 use mainstay_runtime::{Cluster, Env};
 use mainstay_serve::Certificates;
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::{Component, Plan};
 use super::health::{Health, State};
 use super::listeners;
-use mainstay_terminal::errors::{Exit, Failure};
-use mainstay_terminal::images;
 
 /// What a leader does.
 pub struct Work {

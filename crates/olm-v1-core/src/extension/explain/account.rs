@@ -1,6 +1,7 @@
 //! The account with which an extension is installed, what it may do, and the records of what was (OLM1-CTRL-03, OLM1-PERM-14).
 
 use mainstay_bundle::rights::{Grant, Scope};
+use mainstay_lifecycle::preflight::Report;
 use serde_json::json;
 
 use super::super::account_name;
@@ -8,7 +9,6 @@ use super::super::facts::UnreadableHistory;
 use super::remedy::ByRemedy as _;
 use super::words::{first_line, held};
 use super::{Action, Explanation, Facts, Remedy, State, extension_subject, name};
-use mainstay_lifecycle::preflight::Report;
 
 pub(super) fn no_account(facts: &Facts, account: &str) -> Explanation {
     let extension = &*facts.snapshot.extension;

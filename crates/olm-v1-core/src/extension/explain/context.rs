@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use mainstay_bundle::Bundle;
+use mainstay_lifecycle::preflight::Report;
 use mainstay_objects::ObjectRef;
 use mainstay_rbac::{PolicyRule, parse_rules};
 use serde_json::Value;
 
 use super::super::facts::{CatalogContent, CatalogFact, Snapshot};
 use super::super::plan::{Plan, rendered};
-use mainstay_lifecycle::preflight::Report;
 
 /// The packages of the catalogs that bring a kind, each with its catalog.
 pub fn providers<'a>(catalogs: &'a [CatalogFact], target: &ObjectRef) -> Vec<(&'a str, &'a str)> {

@@ -1,13 +1,13 @@
 //! Installed: does it work, and which pod is it that does not?
 
 use mainstay_api::lifecycle::CHANGE_PLAN;
+use mainstay_lifecycle::revision::History;
 use mainstay_objects::{Health, ObjectRef, health};
 use serde_json::Value;
 
 use super::super::webhooks;
 use super::{Action, Evidence, Explanation, Facts, State, attempt, extension_subject, name, newer, words};
 use crate::cluster_operator::compat;
-use mainstay_lifecycle::revision::History;
 
 /// An object that the installed version consists of, as it is.
 #[derive(Clone, Debug)]

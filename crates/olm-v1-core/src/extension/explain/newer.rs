@@ -1,12 +1,12 @@
 //! Why not upgraded? An answer for what is healthy and idle, too (MS-EXPL-04).
 
+use mainstay_lifecycle::revision::History;
 use mainstay_resolver::{ObstacleKind, Request, resolve, why_not_newer};
 
 use super::super::dependencies::{self, joins};
 use super::super::request::candidates;
 use super::super::request::request;
 use super::{Explanation, Facts, Newer, State, refusal};
-use mainstay_lifecycle::revision::History;
 
 /// Adds the newest version that is not installed, and what holds it back.
 pub(super) fn tell(facts: &Facts, answer: &mut Explanation) {

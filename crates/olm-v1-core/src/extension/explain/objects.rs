@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::reason::UnsafeCrd;
+use mainstay_lifecycle::revision::History;
 use mainstay_objects::{NotOurs, ObjectRef};
 use mainstay_resolver::{CatalogState, Request, resolve};
 use mainstay_schema::upgrade::UpgradeFinding;
@@ -16,9 +19,6 @@ use super::remedy::resource;
 use super::retired::retired;
 use super::words::{OrNearby as _, REMOVED_CRDS, held};
 use super::{Action, Destination, Explanation, Facts, Remedy, installed, listed, name, overview, package, shell_word};
-use mainstay_lifecycle::Live;
-use mainstay_lifecycle::reason::UnsafeCrd;
-use mainstay_lifecycle::revision::History;
 
 /// OLM1-OWN-04.
 pub(super) fn owned(facts: &Facts, refusal: &NotOurs) -> Explanation {

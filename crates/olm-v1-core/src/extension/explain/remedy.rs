@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use mainstay_api::lifecycle::{CRD_UPGRADE_SAFETY, LifecyclePolicySpec};
 use mainstay_api::olm_v1::{ClusterExtension, OWNER_KIND_LABEL, OWNER_NAME_LABEL, WATCH_NAMESPACE};
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::policy::PolicyFact;
 use mainstay_objects::ObjectRef;
 use mainstay_rbac::PolicyIndex;
 use serde_json::{Value, json};
@@ -20,8 +22,6 @@ use super::super::dependencies::following;
 use super::super::facts::{CatalogContent, Snapshot};
 use super::super::plan::WARN;
 use super::{Action, name};
-use mainstay_lifecycle::Live;
-use mainstay_lifecycle::policy::PolicyFact;
 
 /// Something that a person can change.
 #[derive(Clone, Debug, PartialEq, Eq)]

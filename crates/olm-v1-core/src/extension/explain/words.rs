@@ -1,10 +1,10 @@
 //! Every cause in words: what happened, why, and the one thing to do. What several themes share stands here.
 
-use super::super::dependencies::Unsolved;
-use super::super::facts::CertificateProblem;
 use mainstay_lifecycle::Reason as Lifecycle;
 use mainstay_lifecycle::reason::Unhealthy;
 
+use super::super::dependencies::Unsolved;
+use super::super::facts::CertificateProblem;
 use super::super::plan::{Plan, Reason, Verdict};
 use super::conditions::Conditions;
 use super::context::grants_missing;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mainstay_bundle::{Bundle, gates};
+use mainstay_lifecycle::revision::{InstalledBundle, Revision};
 use mainstay_resolver::{CandidateCatalog, RefusalKind, Request, Resolution, resolve};
 use serde_json::json;
 
@@ -10,7 +11,6 @@ use super::super::dependencies::{joins, together, wanting};
 use super::super::facts::{BundleImage, CatalogContent, Fact};
 use super::super::request::{candidates, request};
 use super::{ContentError, Plan, Planner, Reason, Stop, Verdict};
-use mainstay_lifecycle::revision::{InstalledBundle, Revision};
 
 impl Planner<'_> {
     /// Chooses the bundle: alone, as upstream, or together with the other extensions where a policy says so (OLM1-INST-04).

@@ -3,17 +3,16 @@
 //! Everything that was applied stands in the record, so neither a catalog nor a registry is needed for it.
 
 use mainstay_diagnostics::SharedError;
-use mainstay_objects::{install_order, phase};
-use serde_json::Value;
-
-use super::super::facts::{Answer, Snapshot};
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::LiveObjects;
 use mainstay_lifecycle::change::{self, Action, Change, GATED};
 use mainstay_lifecycle::health_gate::HealthGate;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::revision::{History, Record, State};
+use mainstay_objects::{install_order, phase};
+use serde_json::Value;
 
+use super::super::facts::{Answer, Snapshot};
 use super::{Plan, Planner, Reason, Stop, Verdict, finalizing};
 
 /// What puts right what is installed; nothing where nothing is installed, or where nobody can act for the extension.

@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 
 use mainstay_api::lifecycle::{Approval, MADE_FOR, MISSING_NAMESPACE};
 use mainstay_bundle::Bundle;
+use mainstay_lifecycle::Live;
+use mainstay_lifecycle::revision::History;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::facts::Fact;
 use super::super::ruling;
 use super::{InvalidAnnotation, NamespaceProblem, Plan, Planner, Stop, Verdict};
-use mainstay_lifecycle::Live;
-use mainstay_lifecycle::revision::History;
 
 /// The only value of [`MISSING_NAMESPACE`].
 const CREATE: &str = "Create";

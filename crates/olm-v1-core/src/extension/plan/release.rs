@@ -12,11 +12,6 @@
 
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_api::olm_v1::ClusterExtension;
-use mainstay_objects::{ObjectRef, Patch, Step};
-use serde_json::{Value, json};
-
-use super::super::facts::{Answer, Fact, Snapshot};
-use super::super::owned::{Identity, Tie};
 use mainstay_lifecycle::Instances;
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::change::{Action, Operation, PlannedStep};
@@ -24,7 +19,11 @@ use mainstay_lifecycle::health_gate::HealthGate;
 use mainstay_lifecycle::live::INSTANCES_READ;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::revision::History;
+use mainstay_objects::{ObjectRef, Patch, Step};
+use serde_json::{Value, json};
 
+use super::super::facts::{Answer, Fact, Snapshot};
+use super::super::owned::{Identity, Tie};
 use super::{InvalidAnnotation, Plan, Planner, Reason, Stop, Verdict, finalizing};
 
 const DEFINITION: &str = "CustomResourceDefinition";

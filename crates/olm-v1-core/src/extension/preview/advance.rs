@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use mainstay_api::olm_v1::ClusterExtension;
-use serde_json::{Map, Value};
-
-use super::super::facts::Snapshot;
-use super::super::plan::{FINALIZERS, Plan};
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::change::{Action, Operation};
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::revision::{Notes, Revision, State};
+use serde_json::{Map, Value};
+
+use super::super::facts::Snapshot;
+use super::super::plan::{FINALIZERS, Plan};
 
 /// The uid of an extension that does not exist yet.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";

@@ -2,19 +2,18 @@
 
 use mainstay_api::lifecycle::ON_DELETE;
 use mainstay_diagnostics::counted;
-use serde_json::Value;
-
-use super::super::facts::Snapshot;
-use super::super::owned::Tie;
-use super::super::plan::{Stays, stays};
 use mainstay_lifecycle::Live;
 use mainstay_lifecycle::object;
 use mainstay_lifecycle::preview::{
     Bundle, Change, CrdChange, Existing, Kind, NOT_ASKED, Object, Problem, Step, api_extensions, delta, named, restarts,
 };
 use mainstay_lifecycle::revision::History;
+use serde_json::Value;
 
+use super::super::facts::Snapshot;
+use super::super::owned::Tie;
 use super::super::owner;
+use super::super::plan::{Stays, stays};
 use super::Extra;
 
 /// The step that removes the extension. `definitions` says what becomes of CRDs: kept, deleted, or nobody said. The live objects of the

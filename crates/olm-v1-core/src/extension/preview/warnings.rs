@@ -2,6 +2,7 @@
 
 use mainstay_api::olm_v1::Enforcement;
 use mainstay_bundle::Bundle;
+use mainstay_lifecycle::change::Action;
 use mainstay_versions::Version;
 use serde_json::Value;
 
@@ -9,7 +10,6 @@ use super::super::facts::Snapshot;
 use super::super::plan::{Plan, Verdict};
 use super::{Extra, chosen_bundle};
 use crate::cluster_operator::compat;
-use mainstay_lifecycle::change::Action;
 
 pub(super) fn warnings(snapshot: &Snapshot, plan: &Plan, extra: &Extra) -> Vec<String> {
     let mut all = Vec::new();

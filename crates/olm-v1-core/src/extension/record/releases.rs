@@ -14,9 +14,8 @@ use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube_core::ResourceExt;
-use serde_json::Value;
-
 use mainstay_lifecycle::revision::{History, InstalledBundle, Notes, Record, Revision, State};
+use serde_json::Value;
 
 use super::RecordError;
 

@@ -11,10 +11,9 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::ObjectMeta;
 use kube_core::ResourceExt;
+use mainstay_lifecycle::revision::{History, Notes, Record, Revision, State};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-
-use mainstay_lifecycle::revision::{History, Notes, Record, Revision, State};
 
 use super::{EXTENSION_LABEL, RecordError, SECRET_TYPE};
 

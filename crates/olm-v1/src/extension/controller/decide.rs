@@ -17,6 +17,13 @@ use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::Writer;
 use mainstay_bundle::Bundle;
 use mainstay_diagnostics::{SharedError, chain};
+use mainstay_lifecycle::change::Action;
+use mainstay_lifecycle::object;
+use mainstay_lifecycle::revision::{History, Record};
+use mainstay_olm_v1_core::extension::FIELD_MANAGER;
+use mainstay_olm_v1_core::extension::account_name;
+use mainstay_olm_v1_core::extension::facts::{Answer, BundleImage, PullFailure, Snapshot};
+use mainstay_olm_v1_core::extension::plan::{Plan, Verdict, finalizing, hold, plan, stays};
 use mainstay_runtime::{AccountError, Cache, Key, Outcome};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,13 +33,6 @@ use super::super::observe::{BundleSource, Observer};
 use super::super::watches::{Identity, Watches};
 use super::{BundlePulls, ExtensionError, Extensions};
 use crate::jobs::{Asked, origin};
-use mainstay_lifecycle::change::Action;
-use mainstay_lifecycle::object;
-use mainstay_lifecycle::revision::{History, Record};
-use mainstay_olm_v1_core::extension::FIELD_MANAGER;
-use mainstay_olm_v1_core::extension::account_name;
-use mainstay_olm_v1_core::extension::facts::{Answer, BundleImage, PullFailure, Snapshot};
-use mainstay_olm_v1_core::extension::plan::{Plan, Verdict, finalizing, hold, plan, stays};
 
 /// How often a plan may ask for facts: account, Deployments, CRDs, custom resources, bundle, policy, live objects, and some to spare.
 pub(super) const ROUNDS: usize = 12;

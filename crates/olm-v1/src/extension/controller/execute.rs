@@ -7,14 +7,6 @@ use mainstay_api::lifecycle::ChangePlanPhase;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_apply::Writer;
 use mainstay_diagnostics::SharedError;
-use mainstay_runtime::{Key, Outcome};
-use serde_json::Value;
-
-use super::super::act::{ActError, Actor};
-use super::super::lifecycle;
-use super::super::watches::Watches;
-use super::decide::{Decided, kinds};
-use super::{ExtensionError, Extensions};
 use mainstay_lifecycle::Reason as LifecycleReason;
 use mainstay_lifecycle::approval::{APPLIED, Mark};
 use mainstay_lifecycle::change::Action;
@@ -23,6 +15,14 @@ use mainstay_olm_v1_core::extension::facts::{Snapshot, UnreadableHistory};
 use mainstay_olm_v1_core::extension::owner;
 use mainstay_olm_v1_core::extension::plan::{FINALIZERS, NamespaceProblem, Plan, Reason, Verdict, unheld};
 use mainstay_olm_v1_core::extension::status::status;
+use mainstay_runtime::{Key, Outcome};
+use serde_json::Value;
+
+use super::super::act::{ActError, Actor};
+use super::super::lifecycle;
+use super::super::watches::Watches;
+use super::decide::{Decided, kinds};
+use super::{ExtensionError, Extensions};
 
 /// Times are kept in whole seconds, so that one is over a moment later.
 const LOOK: Duration = Duration::from_secs(5);

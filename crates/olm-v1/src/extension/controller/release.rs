@@ -6,14 +6,14 @@ use std::time::Duration;
 use kube::ResourceExt;
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_diagnostics::chain;
+use mainstay_olm_v1_core::extension::facts::Answer;
+use mainstay_olm_v1_core::extension::plan::{Plan, Reason, Verdict, release};
 use mainstay_runtime::{AccountError, Outcome};
 use serde_json::Value;
 
 use super::super::observe::Observer;
 use super::decide::ROUNDS;
 use super::{ExtensionError, Extensions};
-use mainstay_olm_v1_core::extension::facts::Answer;
-use mainstay_olm_v1_core::extension::plan::{Plan, Reason, Verdict, release};
 
 impl Extensions {
     /// Lets go of what is to stay. Nothing is left to do when there is no answer; until then the finalizers hold the extension.

@@ -15,10 +15,10 @@ use mainstay_bundle::generate::{Description, Package, csv_of};
 use mainstay_catalog::author::{BundleInput, Mode};
 use mainstay_catalog_store::{Folder, FolderError, FolderLimits, Found, Links};
 use mainstay_oci::ImageBuilder;
-
-use crate::commands::bundle;
 use mainstay_terminal::bundles::{self, Files};
 use mainstay_terminal::errors::Failure;
+
+use crate::commands::bundle;
 
 /// The file of a package's deprecations, beside its bundles.
 pub const DEPRECATIONS: &str = "deprecations.yaml";

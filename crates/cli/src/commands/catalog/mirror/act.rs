@@ -3,12 +3,12 @@
 use futures::stream::{StreamExt as _, TryStreamExt as _};
 use mainstay_oci::mirror::{Copy, Mirrored, Record};
 use mainstay_oci::{Client, Descriptor, Digest, Error, ErrorKind, Layout, Reference, Tree};
-
-use super::open::{Opened, Rebuilt, Source};
-use super::place::{Place, directory_name};
 use mainstay_terminal::errors::Failure;
 use mainstay_terminal::images;
 use mainstay_terminal::progress::Progress;
+
+use super::open::{Opened, Rebuilt, Source};
+use super::place::{Place, directory_name};
 
 /// What became of one image.
 pub struct Done {

@@ -5,10 +5,10 @@ use std::time::SystemTime;
 
 use mainstay_oci::Reference;
 use mainstay_oci::mirror::{By, Copy, digest_mirror_set, image_content_source_policy, registries_conf, rules, tag_mirror_set};
+use mainstay_terminal::errors::Failure;
 use serde_json::{Value, json};
 
 use super::open::Opened;
-use mainstay_terminal::errors::Failure;
 
 /// The namespace where clusters look for their catalogs; to be changed where it is another.
 const NAMESPACE: &str = "openshift-marketplace";

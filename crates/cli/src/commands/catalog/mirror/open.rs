@@ -9,11 +9,11 @@ use mainstay_catalog_refs::looks_like_a_path;
 use mainstay_catalog_store::DirectorySource;
 use mainstay_oci::mirror::Record;
 use mainstay_oci::{Client, Descriptor, Image, ImageBuilder, ImageIndex, Layer, Layout, Reference, Tree, UnpackOptions, Workspace, unpack};
+use mainstay_terminal::errors::{Exit, Failure, warn};
+use mainstay_terminal::images::{self, CATALOG_LABEL, data_platform};
 
 use super::super::build::with_cache;
 use super::{Arguments, FILE};
-use mainstay_terminal::errors::{Exit, Failure, warn};
-use mainstay_terminal::images::{self, CATALOG_LABEL, data_platform};
 
 /// The file that says what a directory holds.
 pub const RECORD: &str = "mirror.json";

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use mainstay_oci::mirror::{Destination, Record};
 use mainstay_oci::{Client, Digest, ErrorKind, ImageBuilder, Layer, Layout, Reference, UnpackOptions, read_files};
+use mainstay_terminal::errors::{Exit, Failure};
+use mainstay_terminal::images::{self, data_platform};
 use tokio::sync::Mutex;
 
 use super::open::RECORD;
 use super::{FILE, Target};
-use mainstay_terminal::errors::{Exit, Failure};
-use mainstay_terminal::images::{self, data_platform};
 
 /// The repository of the records, below the destination.
 const RECORDS: &str = "mainstay-mirror";
