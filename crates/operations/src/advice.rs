@@ -1,5 +1,5 @@
-//! What would help, tried before it is said (MS-EXPL-01): each remedy of an explanation is applied to a copy of the snapshot, and planned. What a
-//! command advises is worded as a call of that command.
+//! Remedies that were tried before they are proposed (MS-EXPL-01): each remedy of an explanation is applied to a copy of the snapshot, and
+//! planned. Advice is worded as a call of the command that gives it.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::change::{Change, InstallRequest, InstallerPermissions};
 use crate::progress::Progress;
 use crate::view::ClusterView;
 
-/// How long all proposals together may take.
+/// Time limit for all proposals together.
 const PROPOSALS: Duration = Duration::from_secs(30);
-/// How many hints a refusal has.
+/// Maximum number of hints of a refusal.
 const HINTS: usize = 3;
 
-/// Plans each of these remedies and tells what came of it. Permissions of the account count as granted.
+/// Plans each of these remedies and returns its outcome. The account's permissions count as granted.
 pub async fn outcomes(
     view: &mut ClusterView<'_>,
     snapshot: &Snapshot,
@@ -60,7 +60,7 @@ async fn outcome(
     Ok(judge(remedy, before, &plan))
 }
 
-/// Looks for what would help against the refusal of a change: commands that were tried, each with what it does; the mildest first.
+/// Finds remedies for the refusal of a change: commands that were tried, each with its effect; the mildest first.
 pub async fn hints(
     view: &mut ClusterView<'_>,
     change: &Change,
@@ -97,7 +97,7 @@ pub async fn hints(
     let answer = explain::weighed(answer, &facts, &outcomes);
     let works = answer.next.iter().chain(&answer.alternatives).filter(|action| action.remedy.is_some() && action.works());
     let mut hints: Vec<(String, String)> = Vec::new();
-    // What was probably meant is worth being told although something else is in its way.
+    // The package that was probably meant is worth a hint although something else is in its way.
     let meant = answer.alternatives.iter().filter(|action| action.refused.is_some()).find_map(|action| match &action.remedy {
         Some(Remedy::Package(near)) => Some(near),
         _ => None,
@@ -114,7 +114,8 @@ pub async fn hints(
     hints
 }
 
-/// The rollback to an earlier revision whose version an upgrade asks for: update edges lead forward, and going back has a verdict of its own.
+/// Returns the rollback to an earlier revision whose version an upgrade asks for: update edges lead forward, and going back has a verdict
+/// of its own.
 fn earlier(change: &Change, history: &History) -> Option<(String, String)> {
     let Change::Upgrade { name, version: Some(wanted), .. } = change else { return None };
     let wanted = ExtensionRange::parse(wanted).ok()?;
@@ -127,12 +128,11 @@ fn earlier(change: &Change, history: &History) -> Option<(String, String)> {
     Some((command, format!("shows whether it can go back to {} {}", bundle.package, bundle.version)))
 }
 
-/// An action in the words of a change: a command, and what it does. Nothing where the change cannot say it, or where it would undo what is asked
-/// for.
+/// Words an action for a change: a command and its effect. `None` if the change cannot say it, or if it would undo what is asked for.
 fn hint(change: &Change, exists: bool, action: &Action) -> Option<(String, String)> {
     let remedy = action.remedy.as_ref()?;
     if matches!((change, remedy), (Change::Upgrade { .. }, Remedy::Wish(_))) && action.leads_to.is_none() {
-        // To stay is what happens anyway.
+        // The extension stays without any command.
         return None;
     }
     let command = match worded(change, remedy) {
@@ -151,7 +151,7 @@ fn hint(change: &Change, exists: bool, action: &Action) -> Option<(String, Strin
     Some((command, format!("{what}{warning}")))
 }
 
-/// What a remedy does, after the command that does it.
+/// Describes the effect of a remedy; it follows the command.
 fn does(remedy: &Remedy) -> String {
     match remedy {
         Remedy::Wish(_) | Remedy::Package(_) => "asks for something else".to_owned(),
@@ -175,10 +175,10 @@ fn does(remedy: &Remedy) -> String {
     }
 }
 
-/// Whether it changes the extension itself, which has to be there.
+/// Returns whether a remedy changes the extension itself, which then has to exist.
 fn concerns_extension(remedy: &Remedy) -> bool {
     match remedy {
-        // For dependencies another flag of install stands.
+        // Another flag of install stands for dependencies.
         Remedy::Wish(_)
         | Remedy::AcceptedCrds
         | Remedy::Watch(_)
@@ -190,7 +190,7 @@ fn concerns_extension(remedy: &Remedy) -> bool {
     }
 }
 
-/// The same change with the remedy in it, as a command.
+/// Words the same change, with the remedy in it, as a command.
 fn worded(change: &Change, remedy: &Remedy) -> Option<String> {
     match (change, remedy) {
         (Change::Install(request), Remedy::Wish(patch)) => {
@@ -222,7 +222,7 @@ fn worded(change: &Change, remedy: &Remedy) -> Option<String> {
             for (key, value) in patch.as_object()? {
                 match key.as_str() {
                     "version" => version = value.as_str().map(str::to_owned),
-                    // Without channels those of the extension stay.
+                    // Without channels, those of the extension stay.
                     "channels" if !value.is_null() => channels = words(value),
                     _ => return None,
                 }
@@ -246,7 +246,7 @@ fn words(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The catalog that a selector names; `None` inside where it names none, outside where it says something else.
+/// Returns the catalog that a selector names. The inner `None` means that it names none, the outer one that it says something else.
 #[allow(clippy::option_option, reason = "a selector that is taken out is not one that cannot be said")]
 fn catalog(selector: &Value) -> Option<Option<String>> {
     if selector.is_null() {
@@ -262,7 +262,7 @@ fn flag(command: &mut String, name: &str, value: Option<&str>) {
 }
 
 impl InstallRequest {
-    /// The command that asks for it.
+    /// Returns the command that asks for this change.
     pub fn command(&self) -> String {
         let mut command = format!("mainstay install {}", shell_word(&self.package));
         flag(&mut command, "name", Some(self.name.as_str()).filter(|name| *name != self.package));

@@ -1,4 +1,4 @@
-//! Doing what a plan says is written, and waiting for what the cluster does.
+//! Execution of a plan: writes its steps, and waits for the cluster.
 
 mod settle;
 
@@ -19,16 +19,16 @@ use crate::session::{MANAGER, Session};
 
 pub use settle::settle;
 
-/// What came of a plan.
+/// The outcome of a plan.
 pub struct Outcome {
-    /// One line.
+    /// A summary in one line.
     pub line: String,
-    /// The extension afterwards, if it was waited for.
+    /// The extension afterwards, if the operation waited for it.
     pub extension: Option<ClusterExtension>,
 }
 
-/// Carries out a plan of an install, an upgrade or an object; `timeout` is how long the cluster may take, `None` does not wait. A removal
-/// and a rollback have functions of their own ([`uninstall`](crate::uninstall), [`rollback`](crate::rollback)).
+/// Carries out a plan of an install, an upgrade or an object. `timeout` limits the time that the cluster may take; `None` does not wait. A
+/// removal and a rollback have functions of their own ([`uninstall`](crate::uninstall), [`rollback`](crate::rollback)).
 pub async fn carry_out(
     session: &Session,
     planned: &Planned,
@@ -75,14 +75,14 @@ pub async fn execute(session: &Session, step: &Step) -> Result<(), Failure> {
     }
 }
 
-/// Patches an extension, and gives it as it is then.
+/// Patches an extension, and returns it as it is then.
 pub(crate) async fn patch_extension(session: &Session, name: &str, patch: &Value) -> Result<ClusterExtension, Failure> {
     let api: Api<ClusterExtension> = Api::all(session.client.clone());
     let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     api.patch(name, &parameters, &Patch::Merge(patch)).await.map_err(|error| refused(format!("clusterextension {name}"), &error))
 }
 
-/// An object as sentences name it: `Deployment ns/name`.
+/// Names an object as sentences do: `Deployment ns/name`.
 pub fn named(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&object["kind"]);

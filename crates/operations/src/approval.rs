@@ -1,7 +1,7 @@
 //! Approval of a change that waits for it (MS-POL-01).
 //!
-//! What the change needs in addition is made here, with the permissions of the user who approves: controllers may not make accounts or
-//! extensions (OLM1-GEN-11).
+//! The objects that the change needs in addition are created here, with the permissions of the user who approves: controllers may not
+//! create accounts or extensions (OLM1-GEN-11).
 
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
@@ -22,17 +22,17 @@ use crate::session::Session;
 use crate::settings::Settings;
 use crate::{bundles, images, token_access};
 
-/// A change that can be approved, with what is made for it.
+/// A change that can be approved, with the objects that are created for it.
 pub struct Approval {
     /// The change.
     pub plan: ChangePlan,
     /// Bundles that no extension asks for yet, dependencies first.
     pub additional: Vec<AdditionalBundle>,
-    /// Extensions that were made for the change already.
+    /// Extensions that were already created for the change.
     pub waiting: Vec<DependencyRef>,
 }
 
-/// A bundle that is installed in addition to the change, and what makes its extension.
+/// A bundle that is installed in addition to the change, and the steps that create its extension.
 pub struct AdditionalBundle {
     /// The bundle.
     pub bundle: BundleRef,
@@ -41,7 +41,7 @@ pub struct AdditionalBundle {
     account: String,
     /// The permissions of its installer.
     pub grants: Vec<Grant>,
-    /// What is written for it.
+    /// The steps that are written for it.
     pub steps: Vec<Step>,
 }
 
@@ -95,21 +95,21 @@ pub async fn plan(session: &Session, name: &str, progress: &mut dyn Progress) ->
 }
 
 impl Approval {
-    /// Whether it is approved already, with everything that is made for it.
+    /// Returns whether the change is approved already, with everything that is created for it.
     pub fn is_given(&self) -> bool {
         let approved = |each: &DependencyRef| self.plan.spec.approved_dependencies.contains(each);
         is_approved(&self.plan) && self.additional.is_empty() && self.waiting.iter().all(approved)
     }
 }
 
-/// Makes what the change needs in addition, then approves it; gives the change as it is then.
+/// Creates what the change needs in addition, then approves it. Returns the change as it is then.
 pub async fn approve(session: &Session, approval: &Approval) -> Result<ChangePlan, Failure> {
     let Approval { plan, additional, waiting: before } = approval;
     let name = plan.name_any();
     for step in additional.iter().flat_map(|each| &each.steps) {
         execute(session, step).await?;
     }
-    // What was shown and what was made just now; what others made since is none of it.
+    // Only what was shown and what was created just now is approved, not what others created since.
     let mut named = waiting(session, plan).await?;
     named.retain(|each| before.contains(each) || additional.iter().any(|bundle| bundle.is(each)));
     let patch = json!({
@@ -122,13 +122,13 @@ pub async fn approve(session: &Session, approval: &Approval) -> Result<ChangePla
         namespace: String::new(),
         name: name.clone(),
     };
-    // Somebody may have touched the plan meanwhile; then it has to be looked at again.
+    // Another user may have changed the plan meanwhile; then it has to be reviewed again.
     let approved = session.writer.patch(&place, "", &Patch::Merge(patch)).await;
     let approved = approved.map_err(|error| not_written(&error).hint(format!("mainstay approve {name} shows the plan as it is now")))?;
     serde_json::from_value(approved).map_err(|error| Failure::failed(subject(&name), &error))
 }
 
-/// The extensions that were made for the change, as they are.
+/// Returns the extensions that were created for the change, as they are.
 async fn waiting(session: &Session, plan: &ChangePlan) -> Result<Vec<DependencyRef>, Failure> {
     let name = plan.name_any();
     let wanted = |extension: &ClusterExtension| {
@@ -139,7 +139,7 @@ async fn waiting(session: &Session, plan: &ChangePlan) -> Result<Vec<DependencyR
     Ok(extensions::all(session).await?.iter().filter(|extension| wanted(extension)).filter_map(dependency_ref).collect())
 }
 
-/// What the change needs and no extension asks for yet, dependencies first.
+/// Plans the bundles that the change needs and that no extension asks for yet, dependencies first.
 async fn additional(session: &Session, plan: &ChangePlan, progress: &mut dyn Progress) -> Result<Vec<AdditionalBundle>, Failure> {
     let present = extensions::all(session).await?;
     let (mut additional, mut settings) = (Vec::new(), None);
@@ -185,8 +185,8 @@ async fn prepared(
         "apiVersion": API_VERSION, "kind": "ClusterExtension",
         "metadata": {"name": name, "annotations": {CHANGE_PLAN: plan.name_any()}},
         "spec": {"namespace": namespace, "serviceAccount": {"name": account}, "source": {"sourceType": "Catalog", "catalog": {
-            // Exactly what was shown: whatever the catalogs hold by the time it is installed, nothing else was approved. `mainstay
-            // upgrade` lets go of it.
+            // Exactly the bundle that was shown: no other was approved, whatever the catalogs hold when it is installed. `mainstay upgrade`
+            // removes the pin.
             "packageName": bundle.package, "version": bundle.version, "selector": {"matchLabels": {NAME_LABEL: bundle.catalog}},
         }}},
     });
@@ -200,7 +200,7 @@ async fn prepared(
 }
 
 impl AdditionalBundle {
-    /// Whether an extension is the one that was made for it.
+    /// Returns whether an extension is the one that was created for this bundle.
     fn is(&self, made: &DependencyRef) -> bool {
         let DependencyRef { name, package, namespace, service_account, .. } = made;
         *name == self.bundle.package && *package == self.bundle.package && *namespace == self.namespace && *service_account == self.account

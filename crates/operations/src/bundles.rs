@@ -1,4 +1,4 @@
-//! A bundle as the cluster would install it: chosen, pulled, rendered, with the permissions that this needs.
+//! Bundles as the cluster would install them: chosen, pulled, rendered, with the permissions that this needs.
 
 use mainstay_bundle::rights::{ExtensionRef, Grant, derive};
 use mainstay_bundle::{Bundle, CertificateProvider, RenderOptions, gates, render};
@@ -11,9 +11,9 @@ use crate::images;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// A bundle that was chosen, and read.
+/// A bundle that was chosen and read.
 pub struct Chosen {
-    /// Which one, and why.
+    /// The chosen bundle, and the reason for the choice.
     pub resolution: Resolution,
     /// Its content.
     pub bundle: Bundle,
@@ -35,8 +35,8 @@ pub async fn choose(session: &Session, request: &Request, progress: &mut dyn Pro
     Ok(Chosen { resolution, bundle })
 }
 
-/// Renders the objects that a bundle installs, as a controller does whose webhooks get their certificates in this way ([`Settings::read`]
-/// tells that of a cluster).
+/// Renders the objects that a bundle installs, as a controller with this certificate provider does. [`Settings::read`] tells the provider
+/// of a cluster.
 ///
 /// [`Settings::read`]: crate::settings::Settings::read
 pub fn rendered(
@@ -52,7 +52,7 @@ pub fn rendered(
     render(bundle, &options).map_err(|error| impossible(&error))
 }
 
-/// The permissions that an installer of these objects needs (MS-RBAC-01).
+/// Returns the permissions that an installer of these objects needs (MS-RBAC-01).
 pub fn permissions(objects: &[Value], extension: &str) -> Vec<Grant> {
     derive(objects, &ExtensionRef { name: extension.to_owned() })
 }

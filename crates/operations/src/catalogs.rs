@@ -1,4 +1,4 @@
-//! The catalogs of a cluster with their content, and what they offer.
+//! The catalogs of a cluster with their content, and the bundles that they offer.
 
 mod access;
 
@@ -27,15 +27,15 @@ pub struct CatalogSnapshot {
     catalogs: Vec<ServedCatalog>,
 }
 
-/// One catalog, with what it serves.
+/// A catalog, with the content that it serves.
 pub struct ServedCatalog {
     /// Its name.
     pub name: String,
     labels: BTreeMap<String, String>,
     priority: i32,
-    /// The image that its content is from, by digest.
+    /// The image of its content, by digest.
     resolved: String,
-    /// Its content, or why there is none.
+    /// Its content, or the reason why there is none.
     pub content: Result<Content, Unavailable>,
 }
 
@@ -58,35 +58,35 @@ impl PackageSource for Shared {
     }
 }
 
-/// Why there is no content.
+/// The reason why a catalog has no content.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
-    /// It is switched off.
+    /// The catalog is switched off.
     #[error("it is switched off")]
     Off,
-    /// It does not serve; what its conditions say.
+    /// The catalog does not serve, with what its conditions say.
     #[error("it does not serve: {0}")]
     NotServing(String),
-    /// It does not serve, and says that it fails.
+    /// The catalog does not serve, and reports a failure.
     #[error("it does not serve: {0}")]
     Broken(String),
-    /// It could not be fetched.
+    /// The content cannot be fetched.
     #[error(transparent)]
     Failed(#[from] ContentError),
 }
 
-/// Why the content of a catalog that serves could not be read.
+/// The reason why the content of a catalog that serves cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// It was not fetched.
+    /// The content was not fetched.
     #[error("{url}: {}", chain(.source))]
     Access {
         /// Its address.
         url: String,
-        /// Why.
+        /// The cause.
         source: AccessError,
     },
-    /// What was fetched is no catalog.
+    /// The fetched content is no catalog.
     #[error("{0}")]
     Catalog(#[from] LoadError),
     /// Its index cannot be read.
@@ -135,14 +135,14 @@ impl CatalogSnapshot {
             name: catalog.name.clone(),
             labels: catalog.labels.clone(),
             priority: catalog.priority,
-            // This process pulls with its user's credentials.
+            // This process pulls with the credentials of its user.
             pull_secret: None,
             content: content(catalog),
         };
         self.catalogs.iter().map(fact).collect()
     }
 
-    /// What a plan that read the catalogs rests on (MS-PLAN-02).
+    /// Returns the facts that a plan rests on if it read the catalogs (MS-PLAN-02).
     pub fn revisions(&self) -> Vec<FactRevision> {
         let state = |catalog: &ServedCatalog| match &catalog.content {
             Ok(_) => catalog.resolved.clone(),
@@ -161,7 +161,7 @@ impl CatalogSnapshot {
         self.catalogs.iter().map(revision).collect()
     }
 
-    /// Chooses a bundle, or fails with what each catalog had to offer.
+    /// Chooses a bundle; fails with what each catalog had to offer.
     pub fn resolve(&self, request: &Request) -> Result<Resolution, Failure> {
         if self.catalogs.is_empty() {
             return Err(Failure::new(FailureKind::NotFound, format!("package {}", request.package), "the cluster has no catalog")
@@ -171,7 +171,7 @@ impl CatalogSnapshot {
         let candidates: Vec<CandidateCatalog<'_>> = facts.iter().map(candidate).collect();
         resolve(request, &candidates).map_err(|refusal| {
             let failure = not_resolved(&refusal);
-            // A package that nobody has is not found; everything else is impossible as asked.
+            // A package in no catalog is not found; everything else is impossible as asked.
             let nobody =
                 matches!(refusal.kind, RefusalKind::NoSingleBundle { .. }) && refusal.catalogs.iter().all(|report| !report.package_found);
             if nobody {
@@ -183,12 +183,12 @@ impl CatalogSnapshot {
     }
 }
 
-/// What upstream says of a catalog that does not serve.
+/// Upstream's message for a catalog that does not serve.
 fn not_served(name: &str) -> String {
     format!("catalog \"{name}\" is not being served")
 }
 
-/// A selector of one catalog.
+/// Returns a selector of one catalog.
 pub fn only(catalog: Option<&str>) -> Option<LabelSelector> {
     catalog.map(|name| LabelSelector::label(NAME_LABEL, name))
 }
@@ -216,12 +216,12 @@ async fn read(access: &CatalogAccess, url: String) -> Result<Content, ContentErr
     Ok(Content { index: Arc::new(Index::open(index, content.bytes())?) })
 }
 
-/// A writer that counts bytes, for content that itself is not needed.
+/// A writer that only counts bytes, for content that is not needed itself.
 #[derive(Debug, Default)]
 pub struct ByteCounter(u64);
 
 impl ByteCounter {
-    /// Bytes that were written.
+    /// Returns the number of bytes that were written.
     pub fn bytes(&self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Changes of an extension as they are asked for: the same for what shows and for what does.
+//! Changes of an extension as they are asked for. Previews and execution use the same values.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,32 +7,32 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "camelCase")]
 pub enum Change {
-    /// A package is installed.
+    /// Installation of a package.
     Install(InstallRequest),
-    /// Another version or channel.
+    /// Change to another version or channel.
     #[serde(rename_all = "camelCase")]
     Upgrade {
         /// The extension.
         name: String,
-        /// The versions that will do; none lets go of a pin.
+        /// The acceptable versions; `None` removes a pin.
         version: Option<String>,
-        /// The channels that will do; none leaves them.
+        /// The channels to follow; an empty list leaves them as they are.
         channels: Vec<String>,
-        /// The permissions that the account is to have; none leaves an account of the user's alone.
+        /// The permissions to grant to the account; `None` leaves an account of the user's own as it is.
         #[serde(default)]
         grant: Option<InstallerPermissions>,
-        /// Whether CRDs may change although objects may lose data; none leaves it as the extension says.
+        /// Treatment of CRD changes through which objects may lose data; `None` leaves it as the extension says.
         #[serde(default)]
         crd_safety: Option<CrdSafety>,
     },
-    /// Back to an earlier revision.
+    /// Return to an earlier revision.
     #[serde(rename_all = "camelCase")]
     Rollback {
         /// The extension.
         name: String,
-        /// The revision; none is the one before.
+        /// The revision; `None` is the one before.
         to_revision: Option<u32>,
-        /// Whether it may be unsafe.
+        /// Goes on although the rollback is unsafe.
         force: bool,
     },
     /// Removal.
@@ -40,18 +40,18 @@ pub enum Change {
     Uninstall {
         /// The extension.
         name: String,
-        /// Whether its CRDs are kept; none if the request does not say.
+        /// Keeps the extension's CRDs; `None` if the request does not say.
         keep_crds: Option<bool>,
-        /// Whether it is removed although other extensions need it.
+        /// Removes the extension although other extensions need it.
         #[serde(default)]
         even_if_needed: bool,
     },
-    /// An extension as a file has it, with the objects beside it in the file.
+    /// An extension as it stands in a file, with the objects beside it.
     #[serde(rename_all = "camelCase")]
     Object {
         /// The ClusterExtension.
         extension: Value,
-        /// What is applied before it: namespaces, accounts, roles.
+        /// The objects that are applied before it: namespaces, accounts, roles.
         with: Vec<Value>,
     },
 }
@@ -64,21 +64,21 @@ pub struct InstallRequest {
     pub package: String,
     /// The extension's name.
     pub name: String,
-    /// The channels that will do.
+    /// The channels to follow.
     pub channels: Vec<String>,
-    /// The versions that will do.
+    /// The acceptable versions.
     pub version: Option<String>,
-    /// The only catalog.
+    /// The only catalog to choose from.
     pub catalog: Option<String>,
-    /// The namespace; none is what the bundle suggests.
+    /// The namespace; `None` is the one that the bundle suggests.
     pub namespace: Option<String>,
-    /// The only namespace that is watched.
+    /// The only namespace that the operator watches.
     pub watch_namespace: Option<String>,
-    /// An account that exists.
+    /// An existing service account.
     pub service_account: Option<String>,
-    /// The permissions of the account that is made.
+    /// The permissions of the account that is created.
     pub grant: InstallerPermissions,
-    /// Whether what it needs is installed in addition.
+    /// Installs missing dependencies in addition.
     #[serde(default)]
     pub with_dependencies: bool,
 }
@@ -105,7 +105,7 @@ pub enum CrdSafety {
 }
 
 impl Change {
-    /// The extension's name.
+    /// Returns the extension's name.
     pub fn extension(&self) -> &str {
         match self {
             Self::Install(request) => &request.name,
@@ -114,7 +114,7 @@ impl Change {
         }
     }
 
-    /// The package, if it is named.
+    /// Returns the package, if the change names one.
     pub fn package(&self) -> Option<&str> {
         match self {
             Self::Install(request) => Some(&request.package),
@@ -123,7 +123,7 @@ impl Change {
         }
     }
 
-    /// Its name: `install`, `upgrade`.
+    /// Returns the name of the operation: `install`, `upgrade`.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Install(_) => "install",

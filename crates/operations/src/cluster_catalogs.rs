@@ -19,9 +19,9 @@ use crate::session::Session;
 
 /// `apiVersion` of a ClusterCatalog.
 pub const API_VERSION: &str = "olm.operatorframework.io/v1";
-/// Interval between looks at the state while waiting.
+/// Interval between two reads of the state while waiting.
 const LOOK: Duration = Duration::from_millis(150);
-/// Time that a registry has to answer before the cluster is left to find out.
+/// Time limit for a registry's answer before the check is left to the cluster.
 const ASK: Duration = Duration::from_secs(15);
 
 /// A request to add a catalog, or to change it.
@@ -31,7 +31,7 @@ pub struct CatalogRequest {
     pub name: String,
     /// The catalog image.
     pub reference: String,
-    /// Minutes between looks at a tag.
+    /// Minutes between two checks of a tag.
     pub poll_minutes: Option<i64>,
     /// Its priority among catalogs.
     pub priority: i32,
@@ -39,14 +39,14 @@ pub struct CatalogRequest {
     pub pull_secret: Option<String>,
 }
 
-/// A setting of a live catalog that is not as asked for.
+/// A setting of a live catalog that differs from the requested one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The setting.
     pub setting: &'static str,
     /// Its value on the cluster.
     pub live: String,
-    /// The value that is asked for.
+    /// The requested value.
     pub wanted: String,
 }
 
@@ -63,7 +63,7 @@ pub async fn get(session: &Session, name: &str) -> Result<ClusterCatalog, Failur
     api(session).get(name).await.map_err(|error| refused(subject(name), &error))
 }
 
-/// Looks for a catalog; none if there is none of this name.
+/// Looks for a catalog; `None` if it is not found.
 pub async fn find(session: &Session, name: &str) -> Result<Option<ClusterCatalog>, Failure> {
     api(session).get_opt(name).await.map_err(|error| refused(subject(name), &error))
 }
@@ -74,7 +74,7 @@ pub async fn all(session: &Session) -> Result<Vec<ClusterCatalog>, Failure> {
 }
 
 impl CatalogRequest {
-    /// Settings of the live catalog that differ from those asked for.
+    /// Returns the settings of the live catalog that differ from the requested ones.
     pub fn differences(&self, live: &ClusterCatalog) -> Vec<Difference> {
         let image = live.spec.source.image.as_ref();
         let poll = |minutes: Option<i64>| minutes.map_or_else(|| "never".to_owned(), |minutes| format!("every {minutes} min"));
@@ -91,11 +91,11 @@ impl CatalogRequest {
     }
 }
 
-/// Refuses a reference that its registry says it does not have. What cannot be asked from here (another network, no credentials) is for the
-/// cluster to find out.
+/// Refuses a reference that its registry says it does not have. The cluster checks what cannot be asked from here (another network, no
+/// credentials).
 pub async fn check_image(session: &Session, request: &CatalogRequest) -> Result<(), Failure> {
     let client = session.registries.client()?;
-    // What is no reference is for the API to refuse.
+    // The API refuses what is no reference.
     let Ok(parsed) = Reference::parse_familiar(&request.reference) else { return Ok(()) };
     match tokio::time::timeout(ASK, client.resolve(&parsed)).await {
         Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Err(Failure::of(FailureKind::NotFound, subject(&request.name), &error)
@@ -109,7 +109,7 @@ pub async fn check_image(session: &Session, request: &CatalogRequest) -> Result<
     }
 }
 
-/// Writes a catalog as asked for; tells whether it is new.
+/// Writes a catalog as requested; returns whether it is new.
 pub async fn write(session: &Session, request: &CatalogRequest) -> Result<bool, Failure> {
     let CatalogRequest { name, reference, poll_minutes, priority, pull_secret } = request;
     let image = match poll_minutes {
@@ -118,7 +118,7 @@ pub async fn write(session: &Session, request: &CatalogRequest) -> Result<bool, 
     };
     let mut object = json!({
         "apiVersion": API_VERSION, "kind": "ClusterCatalog",
-        // With it nobody asks the webhook that sets it (OLM1-CAT-03), which may not be served yet.
+        // With the label, the API does not call the webhook that sets it (OLM1-CAT-03) and that may not be served yet.
         "metadata": {"name": name, "labels": {NAME_LABEL: name}},
         "spec": {"priority": priority, "source": {"type": "Image", "image": image}},
     });
@@ -169,7 +169,7 @@ pub async fn serve(session: &Session, name: &str, timeout: Duration, progress: &
     }
 }
 
-/// Deletes a catalog, and does not wait until it is gone.
+/// Deletes a catalog without waiting until it is gone.
 pub async fn delete(session: &Session, name: &str) -> Result<(), Failure> {
     api(session).delete(name, &DeleteParams::default()).await.map(drop).map_err(|error| refused(subject(name), &error))
 }

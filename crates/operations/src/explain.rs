@@ -1,4 +1,4 @@
-//! Why something is as it is, what it waits for, and the one thing to do (MS-EXPL-02, MS-EXPL-04).
+//! Explanations: the reason for a state, what it waits for, and the one thing to do (MS-EXPL-02, MS-EXPL-04).
 
 mod facts;
 
@@ -13,10 +13,10 @@ use crate::{advice, extensions};
 
 pub use facts::{last_seen, raw_events};
 
-/// What an explanation is about.
+/// The subject of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// An extension, or a package if there is no extension of the name.
+    /// An extension, or a package if no extension has the name.
     Any(String),
     /// An extension.
     Extension(String),
@@ -26,7 +26,7 @@ pub enum Subject {
     Package(String),
 }
 
-/// Explains a subject. Nothing is changed; what is proposed was tried where that is possible without changing anything.
+/// Explains a subject without changing anything. Proposals were tried if that is possible without a change.
 pub async fn explain(session: &Session, subject: &Subject, progress: &mut dyn Progress) -> Result<Explanation, Failure> {
     match subject {
         Subject::Any(name) => match extensions::find(session, name).await? {
@@ -39,7 +39,7 @@ pub async fn explain(session: &Session, subject: &Subject, progress: &mut dyn Pr
     }
 }
 
-/// An extension, with what it is told to do planned, too.
+/// Explains an extension, and plans what its spec asks for.
 async fn extension(session: &Session, extension: ClusterExtension, progress: &mut dyn Progress) -> Result<Explanation, Failure> {
     let (facts, mut view) = Box::pin(facts::extension(session, extension, progress)).await?;
     let answer = explain::explain(&facts);
@@ -48,7 +48,7 @@ async fn extension(session: &Session, extension: ClusterExtension, progress: &mu
     Ok(explain::weighed(answer, &facts, &outcomes))
 }
 
-/// A package. If the kind was not said, a name that is nothing at all is not found.
+/// Explains a package. A name that neither an extension nor a package has is not found, unless the request says that it is a package.
 async fn package(session: &Session, name: &str, guessed: bool, progress: &mut dyn Progress) -> Result<Explanation, Failure> {
     let facts = Box::pin(facts::package(session, name, progress)).await?;
     let answer = explain_package(&facts);

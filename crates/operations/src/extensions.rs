@@ -1,4 +1,4 @@
-//! ClusterExtensions of a cluster, and what belongs to them.
+//! ClusterExtensions of a cluster, and the records and pods that belong to them.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
@@ -16,10 +16,10 @@ use crate::session::Session;
 
 /// `apiVersion` of a ClusterExtension.
 pub const API_VERSION: &str = "olm.operatorframework.io/v1";
-/// Pods of one workload that are read.
+/// Maximum number of pods that are read of one workload.
 const PODS: u32 = 50;
 
-/// The reference of an extension.
+/// Returns the reference of an extension.
 pub fn reference(name: &str) -> ObjectRef {
     ObjectRef { api_version: API_VERSION.to_owned(), kind: "ClusterExtension".to_owned(), namespace: String::new(), name: name.to_owned() }
 }
@@ -33,7 +33,7 @@ pub async fn get(session: &Session, name: &str) -> Result<ClusterExtension, Fail
     })
 }
 
-/// Looks for an extension; none if there is none of this name.
+/// Looks for an extension; `None` if it is not found.
 pub async fn find(session: &Session, name: &str) -> Result<Option<ClusterExtension>, Failure> {
     let api: Api<ClusterExtension> = Api::all(session.client.clone());
     api.get_opt(name).await.map_err(|error| refused(format!("clusterextension {name}"), &error))
@@ -45,17 +45,17 @@ pub async fn all(session: &Session) -> Result<Vec<ClusterExtension>, Failure> {
     Ok(api.list(&ListParams::default()).await.map_err(|error| refused("clusterextensions", &error))?.items)
 }
 
-/// Reads what was applied for it, revision by revision; a failure if that is not known.
+/// Reads what was applied for an extension, revision by revision; fails if that is not known.
 pub async fn history(session: &Session, extension: &ClusterExtension) -> Result<History, Failure> {
     records::read(session, extension).await?.known(extension)
 }
 
-/// The package that an extension wants.
+/// Returns the package that an extension asks for.
 pub fn package(extension: &ClusterExtension) -> &str {
     extension.spec.source.catalog.as_ref().map_or("", |catalog| &catalog.package_name)
 }
 
-/// The namespace that it watches, if it watches only one.
+/// Returns the namespace that the extension watches, if it watches only one.
 pub fn watch_namespace(extension: &ClusterExtension) -> Option<&str> {
     let inline = extension.spec.config.as_ref().and_then(|config| config.inline.as_ref());
     if let Some(configured) = inline.and_then(|inline| inline["watchNamespace"].as_str()) {
@@ -64,13 +64,13 @@ pub fn watch_namespace(extension: &ClusterExtension) -> Option<&str> {
     extension.metadata.annotations.as_ref()?.get(WATCH_NAMESPACE).map(String::as_str)
 }
 
-/// The bundle that is installed.
+/// Returns the bundle that is installed.
 pub fn installed(extension: &ClusterExtension) -> Option<InstalledBundle> {
     let bundle = &extension.status.as_ref()?.install.as_ref()?.bundle;
     Some(InstalledBundle { name: bundle.name.clone(), version: bundle.version.clone() })
 }
 
-/// One of its conditions.
+/// Returns one of the extension's conditions.
 pub fn condition<'e>(extension: &'e ClusterExtension, kind: &str) -> Option<&'e condition::Condition> {
     condition::get(&extension.status.as_ref()?.conditions, kind)
 }
@@ -88,7 +88,7 @@ pub async fn pods(session: &Session, namespace: &str, labels: &Value) -> Result<
     pods.iter().map(|pod| serde_json::to_value(pod).map_err(|error| Failure::failed("pod", &error))).collect()
 }
 
-/// Reads the records of the other extensions; beside them, those whose records are not known, and why.
+/// Reads the records of the other extensions. Also returns the extensions whose records are not known, with the reason.
 pub async fn others(session: &Session, but: &str) -> Result<(Vec<(String, Record)>, Vec<String>), Failure> {
     let (mut others, mut unknown) = (Vec::new(), Vec::new());
     for other in all(session).await? {

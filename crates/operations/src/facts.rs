@@ -1,4 +1,4 @@
-//! Facts that no decision rests on: custom resources, and what images weigh.
+//! Facts that no decision rests on: custom resources and image sizes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::ownership::stored_resource;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// Custom resources that are held against a new schema; more are only counted.
+/// Maximum number of custom resources that are checked against a new schema; more are only counted.
 const CHECKED: usize = 5_000;
-/// Custom resources of a page.
+/// Custom resources per page.
 const PAGE: u32 = 500;
-/// How long a registry has to say what an image weighs.
+/// Time limit for a registry to report the size of an image.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Registries that are asked at a time.
+/// Number of registries that are asked at a time.
 const AT_A_TIME: usize = 8;
 
-/// Fetches what is wanted and not known yet.
+/// Fetches the wanted facts that are not known yet.
 pub async fn extra(session: &Session, client: &Client, wanted: Wanted, sizes: bool, extra: &mut Extra, progress: &mut dyn Progress) {
     for crd in &wanted.crds {
         let name = crd["metadata"]["name"].as_str().unwrap_or_default();
@@ -73,7 +73,7 @@ pub async fn instances(session: &Session, crd: &Value) -> Result<CustomResources
     loop {
         let list = match api.list(&page).await {
             Ok(list) => list,
-            // The definition is gone already.
+            // The CRD is gone already.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(found),
             Err(error) => return Err(refused(subject(), &error)),
         };
@@ -95,13 +95,13 @@ pub async fn instances(session: &Session, crd: &Value) -> Result<CustomResources
     }
 }
 
-/// Asks what the server serves.
+/// Asks the server which kinds it serves.
 pub async fn served(observer: &Observer<'_>) -> Result<Served, Failure> {
     let all = observer.served().await.map_err(|error| refused("discovery", &error))?;
     Ok(Served::new(all.into_iter().map(|resource| (resource.group, resource.version, resource.plural))))
 }
 
-/// Asks the registry what an image weighs, without pulling its layers.
+/// Asks the registry for the size of an image, without pulling its layers.
 async fn size(client: &Client, reference: &str) -> Result<ImageSize, Failure> {
     let said = |error: mainstay_oci::Error| images::failure(reference, &error);
     let parsed = client.reference(reference).map_err(said)?;

@@ -1,11 +1,11 @@
-//! Failures of what the API, a writer or the resolver refuses.
+//! Failures of requests that the API, a writer or the resolver refused.
 
 use mainstay_apply::{Reason, WriteError};
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_objects::ObjectRef;
 use mainstay_resolver::{Refusal, RefusalKind};
 
-/// A failure of a request that the API refused, or that did not reach it.
+/// Returns the failure of a request that the API refused, or that did not reach it.
 pub fn refused(subject: impl Into<String>, error: &kube::Error) -> Failure {
     let subject = subject.into();
     match error {
@@ -16,7 +16,7 @@ pub fn refused(subject: impl Into<String>, error: &kube::Error) -> Failure {
                 408 | 504 => FailureKind::TimedOut,
                 _ => FailureKind::Failed,
             };
-            // The subject names the object; the API would name it once more, with its resource and group.
+            // The subject names the object already; the API would repeat it with its resource and group.
             let named = format!("{:?} not found", subject.split_once(' ').map_or("", |(_, name)| name));
             let message = if status.message.ends_with(&named) { "not found".to_owned() } else { status.message.clone() };
             if let Some((_, why)) = message.split_once(" is forbidden: ") {
@@ -34,7 +34,7 @@ pub fn refused(subject: impl Into<String>, error: &kube::Error) -> Failure {
     }
 }
 
-/// A failure of a write that did not happen.
+/// Returns the failure of a write that did not happen.
 pub fn not_written(error: &WriteError) -> Failure {
     let kind = match error {
         WriteError::Refused { reason, .. } => match reason {
@@ -52,7 +52,7 @@ pub fn not_written(error: &WriteError) -> Failure {
         _ => FailureKind::Failed,
     };
     match error {
-        // The object first; the server's message says the rest.
+        // The object comes first; the server's message says the rest.
         WriteError::Refused { object, message, .. } => {
             Failure::new(kind, format!("{} {}", object.kind.to_lowercase(), placed(object)), message.clone())
         }
@@ -64,7 +64,7 @@ fn placed(object: &ObjectRef) -> String {
     if object.namespace.is_empty() { object.name.clone() } else { format!("{}/{}", object.namespace, object.name) }
 }
 
-/// A failure of a question that has no bundle as its answer: what each catalog had to offer, and hints that were tried.
+/// Returns the failure of a request that no bundle meets: what each catalog had to offer, and hints that were tried.
 pub fn not_resolved(refusal: &Refusal) -> Failure {
     let (kind, subject) = match &refusal.kind {
         RefusalKind::InvalidVersionRange { .. } | RefusalKind::InvalidSelector { .. } => (FailureKind::Failed, "question".to_owned()),

@@ -1,9 +1,9 @@
-//! What a person does with a cluster, as functions that any face calls: install, upgrade, rollback, uninstall, approve, explain,
+//! Operations on a cluster, as functions that any user interface calls: install, upgrade, rollback, uninstall, approve, explain,
 //! permissions, wait.
 //!
-//! A face (the command line, a console, an SDK) parses and asks; the plan that it shows is a value, and the function that made it is the
-//! only one, so that all faces show and do the same. Nothing here prints, asks, reads arguments or knows an exit code: what goes wrong is a
-//! [`Failure`](mainstay_diagnostics::Failure) with a kind, what goes on is told to a [`Progress`].
+//! An interface (the command line, a console, an SDK) parses and asks. The plan that it shows is a value, and only one function makes it,
+//! so that all interfaces show and do the same. Nothing here prints, asks, reads arguments or knows an exit code: errors are a
+//! [`Failure`](mainstay_diagnostics::Failure) with a kind, and progress is reported to a [`Progress`].
 //!
 //! ```text
 //!   Session: a cluster, as one identity

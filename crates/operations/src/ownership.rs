@@ -1,5 +1,5 @@
-//! What an extension owns on the cluster, told by the objects themselves (MS-RB-02): CRDs above all, whose custom resources go with them.
-//! What cannot be looked at is a failure, never nothing.
+//! Objects that an extension owns on the cluster, told by the objects themselves (MS-RB-02): CRDs above all, because their custom resources
+//! go with them. Objects that cannot be read are a failure, never an empty list.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use serde_json::{Value, json};
 use crate::failure::{not_written, refused};
 use crate::session::Session;
 
-/// Objects of a page.
+/// Objects per page.
 const PAGE: u32 = 500;
-/// Kinds that are listed at a time.
+/// Number of kinds that are listed at a time.
 const READERS: usize = 8;
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
 
-/// The identity of an extension in the marks of what it owns.
+/// Returns the identity of an extension in the marks of its objects.
 pub fn identity(extension: &ClusterExtension) -> Identity<'_> {
     Identity { name: extension.metadata.name.as_deref().unwrap_or_default(), uid: extension.metadata.uid.as_deref().unwrap_or_default() }
 }
 
-/// Reads the CRDs that an extension owns, whole, and how each is tied to it.
+/// Reads the CRDs that an extension owns, in full, and how each is tied to it.
 ///
 /// # Errors
-/// They cannot be listed or read: what would be lost with it is not known then.
+/// The CRDs cannot be listed or read: then it is not known what would be lost with the extension.
 pub async fn definitions(session: &Session, extension: &ClusterExtension) -> Result<Vec<(Value, Tie)>, Failure> {
     let resource = ApiResource::erase::<CustomResourceDefinition>(&());
     let all = metadata(session, &resource, None).await?.unwrap_or_default();
@@ -48,7 +48,8 @@ pub async fn definitions(session: &Session, extension: &ClusterExtension) -> Res
     Ok(found)
 }
 
-/// Lists everything of these kinds that an extension owns, by its labels: metadata alone. Beside it, what could not be looked at.
+/// Lists the metadata of all objects of these kinds that an extension owns, by its labels. Also returns the problems of objects that cannot
+/// be read.
 pub async fn objects(session: &Session, extension: &ClusterExtension, served: Vec<ApiResource>) -> (Vec<(Value, Tie)>, Vec<String>) {
     let mut kinds = BTreeSet::new();
     let once = served.into_iter().filter(|kind| kinds.insert((kind.group.clone(), kind.plural.clone())));
@@ -78,7 +79,7 @@ pub async fn objects(session: &Session, extension: &ClusterExtension, served: Ve
     (tied.collect(), notes)
 }
 
-/// What stands between these objects and the extension, and is its own.
+/// Returns the owners between these objects and the extension that are the extension's own.
 async fn its_holders(session: &Session, identity: Identity<'_>, objects: &[Value]) -> Result<Vec<Holder>, Failure> {
     let asked: BTreeSet<Holder> = objects.iter().flat_map(holders).collect();
     let mut its = Vec::new();
@@ -91,7 +92,7 @@ async fn its_holders(session: &Session, identity: Identity<'_>, objects: &[Value
     Ok(its)
 }
 
-/// Lists the namespace of each custom resource of a CRD, empty for a cluster-wide one.
+/// Lists the namespace of each custom resource of a CRD; empty for a cluster-wide one.
 pub async fn instances(session: &Session, crd: &Value) -> Result<Vec<String>, Failure> {
     let unknown = |message: &str| {
         let name = crd["metadata"]["name"].as_str().unwrap_or_default();
@@ -105,7 +106,8 @@ pub async fn instances(session: &Session, crd: &Value) -> Result<Vec<String>, Fa
     Ok(found.iter().map(|object| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-/// The resource of a CRD's custom resources in the version that it stores, else in the first that is served; none if none is.
+/// Returns the resource of a CRD's custom resources in the version that it stores, else in the first that is served; `None` if none is
+/// served.
 pub(crate) fn stored_resource(crd: &Value) -> Option<ApiResource> {
     let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let versions = || crd["spec"]["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);
@@ -114,7 +116,7 @@ pub(crate) fn stored_resource(crd: &Value) -> Option<ApiResource> {
     Some(ApiResource::from_gvk_with_plural(&gvk, text("/spec/names/plural")))
 }
 
-/// Lists the metadata of all objects of a kind, or of those that carry these labels; `None` if the kind is not served, or cannot be listed at
+/// Lists the metadata of all objects of a kind, or of those with these labels; `None` if the kind is not served, or cannot be listed at
 /// all.
 pub async fn metadata(session: &Session, resource: &ApiResource, labels: Option<&str>) -> Result<Option<Vec<Value>>, Failure> {
     let api: Api<DynamicObject> = Api::all_with(session.client.clone(), resource);
@@ -127,7 +129,7 @@ pub async fn metadata(session: &Session, resource: &ApiResource, labels: Option<
     loop {
         let list = match api.list_metadata(&page).await {
             Ok(list) => list,
-            // The kind is gone, or it is one of questions: tokens, reviews.
+            // The kind is gone, or its objects are only requests: tokens, reviews.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => return Ok(None),
             Err(error) => return Err(refused(subject(), &error)),
         };

@@ -1,4 +1,5 @@
-//! The least permissions that install a bundle, what an upgrade would need more, and what an account has too much (MS-RBAC-01, MS-POL-02).
+//! The least permissions that install a bundle, those that an upgrade would need in addition, and those that an account does not need
+//! (MS-RBAC-01, MS-POL-02).
 
 mod excess;
 
@@ -26,55 +27,55 @@ pub use excess::{Excess, excess};
 pub struct PermissionsRequest {
     /// The package, or an extension of the cluster.
     pub package: String,
-    /// The versions that are asked about.
+    /// The versions that the question is about.
     pub version: Option<String>,
-    /// Whether the operator watches its own namespace alone.
+    /// True if the operator watches its own namespace only.
     pub own_namespace: bool,
-    /// The operator's namespace, unless the extension says it.
+    /// The operator's namespace, unless the extension names it.
     pub namespace: Option<String>,
 }
 
-/// What an installer of a bundle needs.
+/// The permissions and objects that an installer of a bundle needs.
 #[derive(Clone, Debug)]
 pub struct InstallerNeeds {
     /// The bundle's name.
     pub bundle: String,
     /// The least permissions.
     pub grants: Vec<Grant>,
-    /// Whose they are.
+    /// The account that gets them.
     pub installer: Installer,
-    /// What lets operator-controller act as the account.
+    /// The objects that let operator-controller act as the account.
     pub access: Vec<Value>,
 }
 
 impl InstallerNeeds {
-    /// Account, roles and bindings.
+    /// Returns the account, its roles and its bindings.
     pub fn manifests(&self) -> Vec<Value> {
         let mut all = manifests(&self.grants, &self.installer);
         all.extend(self.access.iter().cloned());
         all
     }
 
-    /// The same with what lets a controller, named by namespace and account, act as the installer's account.
+    /// Adds the objects that let a controller, named by namespace and account, act as the installer's account.
     #[must_use]
     pub fn with_access_of(self, controller: (&str, &str)) -> Self {
         let Installer { extension, service_account, namespace } = &self.installer;
         Self { access: token_access(extension, (namespace, service_account), controller).into(), ..self }
     }
 
-    /// The permissions that another bundle needs beyond this one.
+    /// Returns the permissions that another bundle needs beyond this one.
     pub fn missing_for(&self, other: &Self) -> Vec<Grant> {
         missing(&self.grants, &other.grants)
     }
 }
 
 impl PermissionsRequest {
-    /// Derives what a bundle needs, without a cluster.
+    /// Derives the needs of a bundle, without a cluster.
     pub fn of_bundle(&self, bundle: &Bundle, certificates: CertificateProvider) -> Result<InstallerNeeds, Failure> {
         self.needs(bundle, None, &[], certificates)
     }
 
-    /// What a bundle needs, with what `kept` needs: the objects that are installed.
+    /// Derives the needs of a bundle, together with those of `kept`, the installed objects.
     fn needs(
         &self,
         bundle: &Bundle,
@@ -106,7 +107,7 @@ impl PermissionsRequest {
     }
 }
 
-/// An extension of the cluster, and what is installed for it.
+/// An extension of the cluster, and its history.
 struct Known {
     extension: ClusterExtension,
     history: History,
@@ -134,7 +135,7 @@ pub struct Inquiry<'s> {
 }
 
 impl<'s> Inquiry<'s> {
-    /// Reads the extension, if there is one of the name, the catalogs and the controller's settings.
+    /// Reads the extension (if one has the name), the catalogs and the controller's settings.
     pub async fn open(session: &'s Session, request: PermissionsRequest) -> Result<Self, Failure> {
         let known = Known::read(session, &request.package).await?;
         let catalogs = CatalogSnapshot::open(session, None).await?;
@@ -142,19 +143,19 @@ impl<'s> Inquiry<'s> {
         Ok(Self { session, request, catalogs, known, settings })
     }
 
-    /// Assumptions about the controller.
+    /// Returns the assumptions about the controller.
     pub fn notes(&self) -> &[String] {
         &self.settings.notes
     }
 
-    /// Derives what the bundle needs that would come next, and what is installed until then, with what lets the controller act as the account: for
-    /// an extension as its spec asks, else as a new install would choose.
+    /// Derives the needs of the bundle that would come next and of the installed one until then, with the objects that let the controller
+    /// act as the account. For an extension the bundle is chosen as its spec asks, else as a new install would choose.
     pub async fn next(&self, progress: &mut dyn Progress) -> Result<InstallerNeeds, Failure> {
         let mut wanted = self.next_request().unwrap_or_else(|| Request { package: self.package().to_owned(), ..Request::default() });
         if let Some(version) = &self.request.version {
             wanted = Request { version: Some(version.clone()), installed: None, ..wanted };
         }
-        // Until the next version is installed, the present one has to be kept, too.
+        // Until the next version is installed, the present one needs its permissions, too.
         let installed = self.known.as_ref().and_then(Known::installed).map(|revision| revision.record.objects.as_slice());
         let needs = self.chosen(&wanted, installed.unwrap_or_default(), progress).await?;
         let Installer { extension, service_account, namespace } = &needs.installer;
@@ -162,7 +163,7 @@ impl<'s> Inquiry<'s> {
         Ok(InstallerNeeds { access, ..needs })
     }
 
-    /// Derives what the bundle needs that would come next; if none would, the newest of the catalogs.
+    /// Derives the needs of the bundle that would come next, or of the newest in the catalogs if none would.
     pub async fn next_or_newest(&self, progress: &mut dyn Progress) -> Result<InstallerNeeds, Failure> {
         match self.next_request() {
             Some(wanted) if self.catalogs.resolve(&wanted).is_ok_and(|resolution| !resolution.stays) => {
@@ -175,7 +176,7 @@ impl<'s> Inquiry<'s> {
         }
     }
 
-    /// Derives what the bundle of exactly this version needs, or the installed one.
+    /// Derives the needs of the bundle of exactly this version, or of the installed one.
     pub async fn version(&self, text: &str, progress: &mut dyn Progress) -> Result<InstallerNeeds, Failure> {
         let Self { request, known, .. } = self;
         if text == "installed" {

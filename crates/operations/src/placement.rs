@@ -1,4 +1,4 @@
-//! Pods that no node takes, and pods that a webhook stops (MS-PLAN-01): an operator that is installed, and never runs, or that stops others.
+//! Pods that fit on no node, and pods that a webhook refuses (MS-PLAN-01): operators that are installed but never run, or that stop others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,17 +10,18 @@ use mainstay_olm_v1_core::extension::webhooks::{Simulation, Unanswered};
 use mainstay_workloads::scheduler::plan::barred_everywhere;
 use serde_json::{Value, json};
 
-/// A warning for each workload of a plan whose pods no node takes, as labels and taints are now.
+/// Returns a warning for each workload of a plan whose pods fit on no node, with the present labels and taints.
 pub fn unplaced(plan: &Plan, nodes: &[DynamicObject]) -> Vec<String> {
     coming(plan).iter().filter_map(|object| waits(object, nodes)).collect()
 }
 
-/// A warning for each webhook of a plan that will have simulated pods.
+/// Returns a warning for each webhook of a plan whose pods will be simulated.
 pub fn stopping(plan: &Plan, simulation: &Simulation) -> Vec<String> {
     simulation.unanswered(coming(plan)).iter().map(|hook| format!("{}\n{}", hook.consequence(), hook.ways_out())).collect()
 }
 
-/// A warning for each webhook of others that will refuse the pods of a plan's workloads. `namespaces` has the labels of each namespace.
+/// Returns a warning for each existing webhook that will refuse the pods of a plan's workloads. `namespaces` has the labels of each
+/// namespace.
 pub fn stopped(plan: &Plan, unanswered: &[Unanswered], namespaces: &HashMap<String, BTreeMap<String, String>>) -> Vec<String> {
     let mut own: Vec<(&str, &str)> = Vec::new();
     for object in coming(plan) {
@@ -37,12 +38,12 @@ pub fn stopped(plan: &Plan, unanswered: &[Unanswered], namespaces: &HashMap<Stri
     warnings
 }
 
-/// The namespaces of a plan's workloads.
+/// Returns the namespaces of a plan's workloads.
 pub fn namespaces(plan: &Plan) -> BTreeSet<String> {
     workloads(plan).filter_map(|object| object["metadata"]["namespace"].as_str()).map(str::to_owned).collect()
 }
 
-/// The objects that a plan brings.
+/// Returns the objects that a plan brings.
 fn coming(plan: &Plan) -> &[Value] {
     let comes = matches!(plan.action, Action::Install | Action::Upgrade);
     plan.record.as_ref().filter(|_| comes).map(|record| record.objects.as_slice()).unwrap_or_default()

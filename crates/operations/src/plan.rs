@@ -1,4 +1,4 @@
-//! Plans of changes as people see them before they happen (MS-PLAN-01), made with the controller's own function from what this user sees.
+//! Plans of changes, shown before they happen (MS-PLAN-01). The controller's own function makes them from what this user can see.
 //!
 //! ```text
 //!   Change ──► the extension as it will be, the account and permissions that come with it ──► ClusterView::path ──► Planned
@@ -32,37 +32,37 @@ use crate::session::Session;
 use crate::view::{ClusterView, Depth, PlannedBundle, objects};
 use upgrade::UpgradeRequest;
 
-/// A change that was planned.
+/// A planned change.
 pub struct Planned {
-    /// What was asked.
+    /// The requested change.
     pub change: Change,
-    /// What people see.
+    /// The preview for people.
     pub preview: Preview,
-    /// What is written as this user.
+    /// The steps that this user writes.
     pub writes: Vec<Step>,
-    /// What the cluster does, bundle by bundle.
+    /// The steps that the cluster does, bundle by bundle.
     pub path: Vec<Vec<ClusterStep>>,
     /// The objects of the last bundle.
     pub objects: Vec<Value>,
-    /// The account that touches them: namespace and name.
+    /// The account that writes them: namespace and name.
     pub account: (String, String),
     /// The facts that the plan rests on.
     pub revisions: Vec<FactRevision>,
-    /// What was decided because nobody said it, and why.
+    /// Decisions that the request left open, with their reasons.
     pub choices: Vec<String>,
-    /// What could not be looked at.
+    /// Notes about what could not be read.
     pub notes: Vec<String>,
     /// The verdict about a rollback.
     pub rollback: Option<RollbackVerdict>,
 }
 
 impl Planned {
-    /// The bundle that stays.
+    /// Returns the bundle that is installed at the end.
     pub fn bundle(&self) -> Option<&str> {
         self.preview.steps.last()?.bundle.as_ref().map(|bundle| bundle.name.as_str())
     }
 
-    /// The reason why it cannot be done, if it cannot.
+    /// Returns the reason why the change cannot be applied, if there is one.
     pub fn refusal(&self) -> Option<Failure> {
         let step = self.preview.steps.iter().find(|step| step.problem.is_some())?;
         let problem = step.problem.as_ref()?;
@@ -77,13 +77,13 @@ impl Planned {
         Some(problem.hints.iter().fold(failure, |failure, hint| failure.hint(hint.as_str())))
     }
 
-    /// Whether it leaves the cluster as it is, or repairs what is installed.
+    /// Returns whether the change leaves the cluster as it is, or repairs what is installed.
     pub fn stays(&self) -> bool {
         self.preview.steps.iter().all(|step| matches!(step.kind, Kind::Nothing | Kind::Repair))
     }
 }
 
-/// Plans a change; with `sizes`, registries are asked what every image weighs.
+/// Plans a change; with `sizes`, it asks registries for the size of every image.
 pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mut dyn Progress) -> Result<Planned, Failure> {
     let depth = if sizes { Depth::Everything } else { Depth::Objects };
     let mut planner = Planner { view: Box::pin(ClusterView::open(session, progress)).await?, depth, progress };
@@ -101,7 +101,7 @@ pub async fn plan(session: &Session, change: &Change, sizes: bool, progress: &mu
     }
 }
 
-/// A plan in the making.
+/// A plan that is being made.
 struct Planner<'s, 'p> {
     view: ClusterView<'s>,
     depth: Depth,
@@ -169,7 +169,7 @@ impl Planner<'_, '_> {
     }
 }
 
-/// A server-side apply that takes what others own.
+/// Returns a server-side apply that takes fields from other field managers.
 fn apply_step(object: Value) -> Step {
     Step::Apply { object, force: true, expect: Expect::default() }
 }

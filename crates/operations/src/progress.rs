@@ -1,22 +1,22 @@
-//! Progress of an operation, told to the face that started it.
+//! Progress of an operation, reported to the user interface that started it.
 
 use std::sync::Arc;
 
 use mainstay_oci::Progress as Transferred;
 
-/// Observer of one transfer, told how far it is.
+/// Observer of one transfer; it is called with the progress of the transfer.
 pub type OnTransfer = Arc<dyn Fn(Transferred) + Send + Sync>;
 
 /// Observer of an operation.
 pub trait Progress: Send {
-    /// Tells what is being done now; the first line of `what` says it.
+    /// Reports what is being done now, in the first line of `what`.
     fn doing(&mut self, what: &str);
 
-    /// The observer of transfers of `what`; none if nobody would see it.
+    /// Returns the observer of transfers of `what`; `None` if their progress is not shown.
     fn transfer(&self, what: &str) -> Option<OnTransfer>;
 }
 
-/// Progress that nobody sees.
+/// Progress that is not shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,5 +1,5 @@
-//! Install records of extensions, wherever the controller keeps them: where Mainstay was deployed is read from the cluster, and what this
-//! user may not see is said, never taken for "none".
+//! Install records of extensions, wherever the controller keeps them. The namespace of a deployed Mainstay is read from the cluster.
+//! Records that this user may not read are reported, and never taken for "none".
 //!
 //! ```text
 //!   Secrets of all namespaces, by label ──may not──► the namespace of the Deployment ──may not──► a failure that says so
@@ -23,22 +23,22 @@ use crate::failure::refused;
 use crate::session::Session;
 use crate::settings::Settings;
 
-/// What the records of an extension say, as far as this user can tell.
+/// The install records of an extension that this user can read.
 #[derive(Clone, Debug)]
 pub struct Records {
     /// The revisions that were found.
     pub history: History,
-    /// Where they were looked for, in words.
+    /// The places that were searched, in words.
     looked_in: String,
-    /// Why finding none means nothing; none where it means that there are none.
+    /// The reason why finding none does not mean that there are none; `None` if it does mean that.
     blind: Option<String>,
 }
 
-/// Why records cannot be told.
+/// The reason why records cannot be read.
 enum Untold {
-    /// They could not be asked for.
+    /// The request for them failed.
     Asked(Failure),
-    /// One is damaged.
+    /// A record is damaged.
     Damaged(RecordError),
 }
 
@@ -56,7 +56,7 @@ pub async fn read(session: &Session, extension: &ClusterExtension) -> Result<Rec
     })
 }
 
-/// The history of an extension, as the controller sees it.
+/// Reads the history of an extension as the controller sees it.
 pub async fn history(session: &Session, extension: &ClusterExtension) -> Result<History, UnreadableHistory> {
     let unreadable = |problem: String| UnreadableHistory { secret: None, problem: problem.into() };
     match gather(session, extension).await {
@@ -116,7 +116,7 @@ async fn listed(api: &Api<Secret>, labels: &str) -> Result<Vec<Secret>, kube::Er
 }
 
 impl Records {
-    /// The reason why finding no record does not mean that nothing was applied; `None` if the history says what is so.
+    /// Returns the reason why finding no record does not mean that nothing was applied; `None` if the history is complete.
     pub fn unknown(&self, extension: &ClusterExtension) -> Option<String> {
         if !self.history.revisions.is_empty() {
             return None;
@@ -129,7 +129,7 @@ impl Records {
         }
     }
 
-    /// The history; a failure if it is not known.
+    /// Returns the history; fails if it is not known.
     pub fn known(self, extension: &ClusterExtension) -> Result<History, Failure> {
         let Some(problem) = self.unknown(extension) else { return Ok(self.history) };
         let name = extension.name_any();
@@ -155,8 +155,8 @@ fn spread(secrets: &[Secret]) -> bool {
 #[error("there are records in namespaces {}, and operator-controller runs in none of them", .0.join(", "))]
 struct SeveralPlaces(Vec<String>);
 
-/// The records of one namespace: two controllers in two namespaces, one after the other, leave two histories. The one where the controller
-/// runs now counts.
+/// Returns the records of one namespace. Two controllers in two namespaces, one after the other, leave two histories; the one where the
+/// controller runs now counts.
 fn of_one_place(secrets: Vec<Secret>, deployed: Option<&str>) -> Result<(Vec<Secret>, String), SeveralPlaces> {
     let mut places: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
     for secret in secrets {

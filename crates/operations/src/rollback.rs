@@ -1,6 +1,6 @@
-//! Rollback: back to an earlier bundle, with a verdict first (MS-RB-01).
+//! Rollback to an earlier bundle, with a verdict first (MS-RB-01).
 //!
-//! What is written changes the extension's spec and grants permissions; the cluster does the rest, as for any other change.
+//! The writes change the extension's spec and grant permissions; the cluster does the rest, as for any other change.
 
 mod verdict;
 
@@ -40,24 +40,24 @@ pub enum Destination {
     /// The bundle that was installed before.
     #[default]
     Previous,
-    /// That of a revision of the history.
+    /// The bundle of a revision in the history.
     Revision(u32),
-    /// That of a version, in the history or not.
+    /// The bundle of a version, in the history or not.
     Version(String),
 }
 
-/// A rollback that was planned.
+/// A planned rollback.
 pub struct RollbackPlan {
-    /// The extension before.
+    /// The extension before the rollback.
     extension: ClusterExtension,
-    /// Whether it can be done, and what it would lose.
+    /// The verdict: safe or not, and what would be lost.
     pub verdict: RollbackVerdict,
     /// Permissions that the installer's account gets in addition.
     pub gained: Vec<Grant>,
     granted: Option<Granted>,
 }
 
-/// Plans a rollback: reads the history, pulls the older bundle and looks at CRDs and custom resources.
+/// Plans a rollback: reads the history, pulls the older bundle, and reads CRDs and custom resources.
 pub async fn plan(
     session: &Session,
     extension: &ClusterExtension,
@@ -79,7 +79,7 @@ pub async fn plan(
 }
 
 impl RollbackPlan {
-    /// The reason why it is not done; what is unsafe is done only with `force`.
+    /// Returns the reason why the rollback cannot be applied. An unsafe one is applied only with `force`.
     pub fn refusal(&self, force: bool) -> Option<Failure> {
         let RollbackVerdict { from, to, verdict, .. } = &self.verdict;
         let refusal = |problem: String| {
@@ -97,13 +97,13 @@ impl RollbackPlan {
         }
     }
 
-    /// Whether the preflight of CRDs is off for this change, because it would refuse it.
+    /// Returns whether the CRD preflight is off for this change, because it would refuse the change.
     pub fn sets_preflight_aside(&self) -> bool {
         !self.verdict.verdict.preflight.is_empty() && enforcement(&self.extension) == Enforcement::Strict
     }
 }
 
-/// Carries out a rollback and waits for the cluster, `timeout` at most; gives the extension afterwards.
+/// Carries out a rollback and waits for the cluster, `timeout` at most; returns the extension afterwards.
 pub async fn carry_out(
     session: &Session,
     plan: &RollbackPlan,
@@ -114,7 +114,7 @@ pub async fn carry_out(
     let name = extension.metadata.name.as_deref().unwrap_or_default();
     if let Some(granted) = granted.as_ref().filter(|_| !gained.is_empty()) {
         let all: Vec<Grant> = granted.grants.iter().chain(gained).cloned().collect();
-        // As the plan says: the account is there; if it is the user's, an uninstall must not take it for ours.
+        // As planned: the account exists; if it is the user's own, an uninstall must not take it for ours.
         for object in manifests(&all, &granted.installer).into_iter().filter(|object| object["kind"] != "ServiceAccount") {
             execute(session, &Step::Apply { object: labelled(object, name), force: true, expect: Expect::default() }).await?;
         }
@@ -133,13 +133,13 @@ pub async fn carry_out(
     if !preflight_off {
         return Ok(after);
     }
-    // Later changes are looked at again.
+    // The preflight checks later changes again.
     let before = extension.spec.install.as_ref().map_or(Ok(Value::Null), serde_json::to_value);
     let before = before.map_err(|error| Failure::failed(format!("clusterextension {name}"), &error))?;
     patch_extension(session, name, &json!({"spec": {"install": before}})).await
 }
 
-/// Which version, and the revision of it if there is one.
+/// Returns the version to go back to, and its revision if there is one.
 fn target<'h>(name: &str, to: &Destination, history: &'h History, installed: &Revision) -> Result<(String, Option<&'h Revision>), Failure> {
     let subject = format!("clusterextension {name}");
     let hint = format!("mainstay history {name} shows the revisions");
@@ -177,7 +177,7 @@ fn target<'h>(name: &str, to: &Destination, history: &'h History, installed: &Re
     Ok((found.record.bundle.version.clone(), Some(found)))
 }
 
-/// Gathers what the verdict rests on, and makes it.
+/// Gathers the facts of the verdict, and makes it.
 async fn look(
     session: &Session,
     extension: &ClusterExtension,
@@ -200,7 +200,7 @@ async fn look(
     };
     let chosen = match choose(session, extension, &version, progress).await {
         Ok(chosen) => chosen,
-        // No catalog has it, or its image is gone.
+        // The bundle is in no catalog, or its image is gone.
         Err(failure) => return Ok(unavailable(&failure.to_line())),
     };
     let choice = &chosen.resolution.choice;
@@ -245,7 +245,7 @@ async fn choose(session: &Session, extension: &ClusterExtension, version: &str, 
     bundles::choose(session, &request, progress).await
 }
 
-/// What an account that install did not make lacks for the older bundle.
+/// Returns the permissions that an account which install did not create lacks for the older bundle.
 async fn lacking(session: &Session, extension: &ClusterExtension, objects: &[Value]) -> Result<Vec<String>, Failure> {
     /// More roles than any cluster has.
     const MOST: usize = 50_000;
@@ -269,7 +269,7 @@ fn enforcement(extension: &ClusterExtension) -> Enforcement {
     preflight.map_or(Enforcement::Strict, |preflight| preflight.crd_upgrade_safety.enforcement)
 }
 
-/// The command that puts the extension's spec back as it was before.
+/// Returns the command that restores the extension's spec as it was before.
 pub fn restore_command(extension: &ClusterExtension) -> String {
     let name = extension.metadata.name.as_deref().unwrap_or_default();
     let catalog = extension.spec.source.catalog.as_ref();
@@ -282,7 +282,7 @@ pub fn restore_command(extension: &ClusterExtension) -> String {
     patching(name, &json!({"spec": spec}))
 }
 
-/// The command after which update edges lead again.
+/// Returns the command after which the extension follows update edges again.
 pub fn follow_command(name: &str) -> String {
     patching(name, &json!({"spec": {"source": {"catalog": {"version": null, "upgradeConstraintPolicy": "CatalogProvided"}}}}))
 }

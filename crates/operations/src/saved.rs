@@ -1,4 +1,4 @@
-//! Plans in files (MS-PLAN-02): what was asked, what was shown, and the revision of every fact it rests on, with a digest of all of it.
+//! Plans in files (MS-PLAN-02): the request, the preview, and the revision of every fact that the plan rests on, with a digest of it all.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use crate::plan::{Planned, plan};
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// The form of the file.
+/// The format of the file.
 const FORMAT: &str = "mainstay.dev/plan/v1";
-/// The largest file that is read.
+/// Size limit of a file, in bytes.
 const BYTES: u64 = 64 << 20;
 
 /// A file with plans.
@@ -23,25 +23,25 @@ const BYTES: u64 = 64 << 20;
 pub struct SavedPlans {
     /// `mainstay.dev/plan/v1`.
     pub format: String,
-    /// The digest of the plans; a file that was changed by hand has another.
+    /// The digest of the plans; it does not match if the file was edited.
     pub digest: String,
-    /// One or several.
+    /// The plans; at least one.
     pub plans: Vec<SavedPlan>,
 }
 
 /// A plan in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SavedPlan {
-    /// What was asked.
+    /// The requested change.
     pub change: Change,
-    /// What was shown.
+    /// The preview that was shown.
     pub preview: Preview,
-    /// What it rests on.
+    /// The facts that it rests on.
     pub revisions: Vec<FactRevision>,
 }
 
 impl SavedPlans {
-    /// The plans as a file has them.
+    /// Returns the plans in the format of a file.
     pub fn of(planned: &[Planned]) -> Result<Self, Failure> {
         let plans: Vec<SavedPlan> = planned
             .iter()
@@ -54,11 +54,11 @@ impl SavedPlans {
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let subject = || format!("plan {}", path.display());
         let text = serde_json::to_string_pretty(self).map_err(|error| Failure::failed(subject(), &error))?;
-        // A plan shows what Secrets hold.
+        // A plan shows the content of Secrets.
         mainstay_apiserver::access::write_private(path, (text + "\n").as_bytes()).map_err(|error| Failure::failed(subject(), &error))
     }
 
-    /// Reads a file; one that is not as it was written is refused.
+    /// Reads a file; refuses one that was edited.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let subject = || format!("plan {}", path.display());
         let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed(subject(), error);
@@ -95,14 +95,14 @@ fn digest(plans: &[SavedPlan]) -> Result<String, Failure> {
 }
 
 impl SavedPlan {
-    /// Plans the change again from the cluster as it is; a failure of `subject`, the file, if anything that the saved plan rests on is
-    /// otherwise than it was, or if the change cannot be applied.
+    /// Plans the change again from the cluster as it is. Fails, with the file as its `subject`, if a fact that the saved plan rests on has
+    /// changed, or if the change cannot be applied.
     pub async fn renewed(&self, session: &Session, subject: &str, progress: &mut dyn Progress) -> Result<Planned, Failure> {
         let moved = || Failure::new(FailureKind::Impossible, subject, "the world has moved on since it was saved; nothing was done");
         let hint = "mainstay plan makes a new one";
         let now = match plan(session, &self.change, false, progress).await {
             Ok(now) => now,
-            // What was there when it was planned is not, or the other way round.
+            // An object that existed when the change was planned is gone, or the other way round.
             Err(failure) => return Err(moved().because(failure.to_line()).hint(hint)),
         };
         let differences = self.differences(&now);
@@ -115,11 +115,11 @@ impl SavedPlan {
         }
     }
 
-    /// What moved since the plan was saved, one line a fact; nothing if the plan still is the plan.
+    /// Returns the changes since the plan was saved, one line per fact; empty if the plan is still the same.
     fn differences(&self, now: &Planned) -> Vec<String> {
         let mut lines = moved(&self.revisions, &now.revisions);
         if lines.is_empty() {
-            // All facts are as they were, so the plan is, unless this program decides otherwise than the one that saved it.
+            // If all facts are unchanged, so is the plan, unless another version of this program saved it and decided otherwise.
             let told = |preview: &Preview| preview.steps.iter().map(essence).collect::<Vec<_>>();
             if told(&self.preview) != told(&now.preview) {
                 lines.push("the plan: this version of mainstay decides otherwise than the one that saved it".to_owned());
@@ -129,7 +129,7 @@ impl SavedPlan {
     }
 }
 
-/// A step without what is looked at for people alone.
+/// Returns a step without the parts that only inform people.
 fn essence(step: &Step) -> Step {
     Step { images: Vec::new(), verification: Vec::new(), warnings: Vec::new(), custom_resource_definitions: Vec::new(), ..step.clone() }
 }

@@ -9,13 +9,13 @@ use mainstay_apply::Writer;
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_runtime::{Cluster, Kinds};
 
-/// Field manager of what operations write.
+/// Field manager of the writes of operations.
 pub const MANAGER: &str = "mainstay";
 
-/// Access to image registries as the user has it. Asked for only by operations that pull, because settings that cannot be read are no
-/// reason to refuse the others.
+/// Access to image registries with the user's settings. Only operations that pull ask for it, because unreadable settings are no reason to
+/// refuse the others.
 pub trait Registries: Send + Sync {
-    /// A client with the user's credentials, mirrors and cache.
+    /// Returns a client with the user's credentials, mirrors and cache.
     fn client(&self) -> Result<mainstay_oci::Client, Failure>;
 }
 
@@ -36,7 +36,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// The cluster of a kubeconfig; `None` for the files of `$KUBECONFIG`. Nothing is asked of it yet.
+    /// Connects to the cluster of a kubeconfig; `None` means the files of `$KUBECONFIG`. No request is sent yet.
     pub async fn of_kubeconfig(
         file: Option<&Path>,
         context: Option<&str>,
@@ -52,7 +52,7 @@ impl Session {
         Self::of(cluster, context, registries)
     }
 
-    /// The cluster that this process runs in.
+    /// Connects to the cluster that this process runs in.
     pub fn in_cluster(registries: Arc<dyn Registries>) -> Result<Self, Failure> {
         let cluster = Cluster::in_cluster().map_err(|error| Failure::failed("cluster", &error))?;
         Self::of(cluster, "in-cluster".to_owned(), registries)

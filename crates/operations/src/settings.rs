@@ -1,6 +1,6 @@
-//! How the controller of the cluster is set: what a plan has to take from it, because the same bundle comes to something else with other
-//! feature gates. Read from the Deployment that runs it, or from what `mainstay up` says of itself; what cannot be read is assumed, and
-//! said.
+//! Settings of the cluster's controller that a plan depends on, because the same bundle installs otherwise with other feature gates. They
+//! are read from the Deployment of the controller, or from the settings that `mainstay up` publishes. Settings that cannot be read are
+//! assumed, with a note.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,28 +14,29 @@ use serde_json::{Value, json};
 use crate::failure::refused;
 use crate::session::Session;
 
-/// The namespace of the controllers, unless they are told another.
+/// The namespace of the controllers, unless they are configured with another.
 pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
-/// The ConfigMap in which `mainstay up` says how its own controllers are set.
+/// The ConfigMap in which `mainstay up` publishes the settings of its own controllers.
 pub const PUBLISHED: &str = "mainstay-up";
 const GATES: &str = "feature-gates";
-/// Where it is usually deployed; asked where Deployments cannot be listed everywhere.
+/// The usual namespaces of the controller, searched if Deployments cannot be listed in all namespaces.
 const NAMESPACES: [&str; 2] = [SYSTEM_NAMESPACE, "openshift-operator-controller"];
 
-/// What a plan takes from the controller's settings.
+/// The controller's settings that a plan depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Its feature gates.
     pub gates: FeatureGates,
-    /// Whether it installs as itself (OLM1-API-07).
+    /// True if the controller installs as itself (OLM1-API-07).
     pub own_account: bool,
-    /// Where it keeps its records.
+    /// The namespace of its records.
     pub system_namespace: String,
-    /// The account that it is: namespace and name.
+    /// The controller's own account: namespace and name.
     pub controller: (String, String),
-    /// Whose settings these are: `Deployment olmv1-system/operator-controller-controller-manager`; nothing where they are assumed.
+    /// The object that the settings come from: `Deployment olmv1-system/operator-controller-controller-manager`; `None` if they are
+    /// assumed.
     pub of: Option<String>,
-    /// What was assumed, and why.
+    /// The assumptions, with their reasons.
     pub notes: Vec<String>,
 }
 
@@ -51,14 +52,14 @@ impl Settings {
         }
     }
 
-    /// The settings as a fact that a plan rests on.
+    /// Returns the settings as a fact that a plan rests on.
     pub fn fact(&self) -> String {
         let own = if self.own_account { ", installs as itself" } else { "" };
         let of = self.of.as_deref().unwrap_or("assumed");
         format!("{} ({of}{own})", self.gates)
     }
 
-    /// Reads those of the cluster, as far as this user may.
+    /// Reads the settings of the cluster that this user may read.
     pub async fn read(session: &Session) -> Self {
         let mut problems = Vec::new();
         let found = match deployments(session).await {
@@ -81,7 +82,7 @@ impl Settings {
     }
 }
 
-/// The ConfigMap that `mainstay up` publishes of itself.
+/// Returns the ConfigMap in which `mainstay up` publishes its settings.
 pub fn published(gates: &FeatureGates) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PUBLISHED, "namespace": SYSTEM_NAMESPACE},
         "data": {GATES: gates.to_string()}})
@@ -115,7 +116,7 @@ async fn deployments(session: &Session) -> Result<Vec<Deployment>, Failure> {
     Ok(found)
 }
 
-/// Those of the usual namespaces, for users who may not look everywhere.
+/// Lists the Deployments of the usual namespaces, for users who may not list those of all namespaces.
 async fn usual(session: &Session) -> Result<Vec<Deployment>, Failure> {
     let mut found = Vec::new();
     for namespace in NAMESPACES {
@@ -128,7 +129,7 @@ async fn usual(session: &Session) -> Result<Vec<Deployment>, Failure> {
     Ok(found)
 }
 
-/// The settings of the Deployment that runs; with several, of the first, and that is said.
+/// Returns the settings of the Deployment that runs; of several, those of the first, with a note.
 fn chosen(found: &[Deployment]) -> Option<Settings> {
     let mut running = found.iter().filter(|one| one.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1) > 0);
     let first = running.next()?;
@@ -162,7 +163,7 @@ fn chosen(found: &[Deployment]) -> Option<Settings> {
     Some(settings)
 }
 
-/// What this program knows of the gates given; another version of the controller may have others.
+/// Parses the gates that this program knows; another version of the controller may have others.
 fn lenient(profile: Profile, given: &str, notes: &mut Vec<String>) -> FeatureGates {
     let mut known = Vec::new();
     for one in given.split(',').map(str::trim).filter(|one| !one.is_empty()) {

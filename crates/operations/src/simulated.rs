@@ -1,4 +1,4 @@
-//! What the cluster says of its simulated nodes: the labels of its nodes, and the ConfigMap that `mainstay up` writes about webhooks.
+//! Simulated nodes of the cluster, read from the labels of its nodes and from the ConfigMap that `mainstay up` writes about webhooks.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, GroupVersionKind, ListParams};
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::failure::{not_written, refused};
 use crate::session::Session;
 
-/// Where `mainstay up` says which webhooks are answered.
+/// The ConfigMap in which `mainstay up` publishes the webhooks that are answered.
 const PUBLISHED: (&str, &str) = ("kube-system", "mainstay-up-webhooks");
 const LOCAL_SERVICES: &str = "local-services";
-/// Configurations of one kind that are read.
+/// Maximum number of configurations that are read of one kind.
 const MOST: usize = 1_000;
 const PASSES_OVER: &str = "skip-simulated-webhooks";
 
-/// The ConfigMap that `mainstay up` publishes of the webhooks whose pods are simulated.
+/// Returns the ConfigMap in which `mainstay up` publishes the webhooks whose pods are simulated.
 pub fn published(local: &[LocalService], passes_over: bool) -> Value {
     let services: Vec<String> = local.iter().map(|service| format!("{}/{}", service.namespace, service.name)).collect();
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PUBLISHED.1, "namespace": PUBLISHED.0},
@@ -34,7 +34,7 @@ fn of_published(everywhere: bool, published: &ConfigMap) -> Simulation {
     }
 }
 
-/// Reads what the cluster says. A cluster that says nothing of webhooks simulates nothing that is known here.
+/// Reads the simulation of the cluster. A cluster that publishes nothing about webhooks counts as simulating nothing.
 pub async fn read(session: &Session) -> Result<Simulation, Failure> {
     let nodes: Api<Node> = Api::all(session.client.clone());
     let some = async |labels: String| {

@@ -1,4 +1,5 @@
-//! The permission of operator-controller to act as the account of an extension (OLM1-PERM-01): whether it has it, and what gives it.
+//! The permission of operator-controller to act as the account of an extension (OLM1-PERM-01): the check for it, and the objects that grant
+//! it.
 
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::{Api, PostParams};
@@ -9,8 +10,8 @@ use serde_json::Value;
 use crate::session::Session;
 use crate::settings::Settings;
 
-/// The role and the binding that let operator-controller act as the account, named by namespace and name; nothing where it may act as every
-/// account there, or installs as itself. What cannot be asked counts as missing: to grant it twice does no harm.
+/// Returns the role and the binding that let operator-controller act as the account, named by namespace and name; nothing if it may act as
+/// every account there, or installs as itself. A permission that cannot be checked counts as missing: to grant it twice does no harm.
 pub async fn needed(session: &Session, settings: &Settings, extension: &str, account: (&str, &str)) -> Vec<Value> {
     let (namespace, name) = account;
     if settings.own_account || name.is_empty() || allowed(session, settings, namespace, None).await == Some(true) {
@@ -20,7 +21,7 @@ pub async fn needed(session: &Session, settings: &Settings, extension: &str, acc
     token_access(extension, account, (home, controller)).into()
 }
 
-/// Whether operator-controller may act as the account; `None` where the user may not ask that.
+/// Returns whether operator-controller may act as the account; `None` if the user may not ask that.
 pub async fn may_act_as(session: &Session, settings: &Settings, account: (&str, &str)) -> Option<bool> {
     if settings.own_account {
         return Some(true);

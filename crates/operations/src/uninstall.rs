@@ -1,4 +1,4 @@
-//! Removal of an extension: what goes is known before, and custom resources go only if that is asked for (MS-RB-02).
+//! Removal of an extension. The objects that go are known before, and custom resources go only if the request says so (MS-RB-02).
 
 mod found;
 mod keep;
@@ -27,54 +27,54 @@ pub(crate) use found::installer;
 pub struct RemovalRequest {
     /// The extension.
     pub name: String,
-    /// Whether its CRDs and custom resources are kept; `None` if the request does not say.
+    /// Keeps its CRDs and custom resources; `None` if the request does not say.
     pub keep_crds: Option<bool>,
-    /// Whether it is removed although other extensions need it.
+    /// Removes the extension although other extensions need it.
     pub even_if_needed: bool,
-    /// Whether its namespace goes with it.
+    /// Removes its namespace, too.
     pub delete_namespace: bool,
 }
 
 impl RemovalRequest {
-    /// Whether CRDs, and so all custom resources of these kinds, are to go.
+    /// Returns whether the request deletes CRDs, and so all custom resources of these kinds.
     fn deletes_crds(&self) -> bool {
         self.keep_crds == Some(false)
     }
 }
 
-/// A removal that was planned.
+/// A planned removal.
 pub struct Removal {
     request: RemovalRequest,
     extension: ClusterExtension,
     found: Found,
-    /// What goes, what stays, and who else uses it.
+    /// The objects that go, those that stay, and their other users.
     pub preview: Preview,
-    /// What could not be looked at.
+    /// Warnings about what could not be read.
     pub warnings: Vec<Finding>,
     begun: Instant,
 }
 
-/// What was kept of a removed extension.
+/// The objects of a removed extension that were kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Nothing that anybody would ask about.
+    /// Nothing of importance.
     Nothing,
     /// Its CRDs and custom resources.
     Definitions,
-    /// Everything that it installed.
+    /// All objects that it installed.
     Everything,
 }
 
-/// What came of a removal.
+/// The outcome of a removal.
 #[derive(Clone, Copy, Debug)]
 pub struct Removed {
-    /// What was kept.
+    /// The objects that were kept.
     pub kept: Kept,
     /// Time since the removal was planned.
     pub took: Duration,
 }
 
-/// Plans a removal: looks at the records, at what the extension owns, and at who needs it.
+/// Plans a removal: reads the records, the objects that the extension owns, and the extensions that need it.
 pub async fn plan(session: &Session, request: &RemovalRequest, progress: &mut dyn Progress) -> Result<Removal, Failure> {
     let begun = Instant::now();
     let extension = extensions::get(session, &request.name).await?;
@@ -89,13 +89,13 @@ pub async fn plan(session: &Session, request: &RemovalRequest, progress: &mut dy
 }
 
 impl Removal {
-    /// Whether its CRDs and custom resources are kept, as asked for or as the extension itself asks.
+    /// Returns whether its CRDs and custom resources are kept, because the request or the extension itself says so.
     pub fn keeps(&self) -> bool {
         self.request.keep_crds == Some(true) || self.found.staying.is_some()
     }
 
-    /// Checks whether it may be done: custom resources, and others that need it, are lost only if that was said. What cannot be known stops
-    /// it; what should be known although nothing stops it is added to `warnings`.
+    /// Checks that the removal may be done. Custom resources, and other extensions that need this one, are lost only if the request says
+    /// so. Facts that cannot be read stop the removal. Findings that do not stop it are added to `warnings`.
     pub fn check(&self, warnings: &mut Vec<Finding>) -> Result<(), Failure> {
         let Self { request, found, preview, .. } = self;
         let name = &request.name;
@@ -150,7 +150,7 @@ impl Removal {
     }
 }
 
-/// Carries out a removal; `timeout` is how long the cluster may take.
+/// Carries out a removal; `timeout` limits the time that the cluster may take.
 pub async fn carry_out(session: &Session, removal: &Removal, timeout: Duration, progress: &mut dyn Progress) -> Result<Removed, Failure> {
     let Removal { request, extension, found, preview, begun, .. } = removal;
     let (name, keeps) = (&request.name, removal.keeps());
@@ -165,7 +165,7 @@ pub async fn carry_out(session: &Session, removal: &Removal, timeout: Duration, 
     let this = Expect { uid: extension.metadata.uid.clone(), ..Expect::default() };
     execute(session, &delete(place.clone(), this)).await?;
     if keeps {
-        // Only when the controller has let go of the extension does nobody put the owner back.
+        // Until the controller has let go of the extension, it could put the owner reference back.
         progress.doing("wait until the controller has let go of the extension");
         keep::released(session, &place, timeout).await?;
         keep::definitions(session, extension, found.staying, progress).await?;
@@ -179,7 +179,7 @@ pub async fn carry_out(session: &Session, removal: &Removal, timeout: Duration, 
     execute(session, &gone(place, timeout)).await?;
     if request.deletes_crds() {
         for (definition, _) in found.definitions.iter().flatten().filter(|(_, tie)| *tie == Tie::Mark) {
-            // Nothing else does.
+            // Nothing else deletes a CRD that carries only the mark.
             execute(session, &delete(place_of(definition)?, Expect::uid_of(definition))).await?;
         }
     }
@@ -193,7 +193,7 @@ pub async fn carry_out(session: &Session, removal: &Removal, timeout: Duration, 
         execute(session, &gone(place, left())).await?;
     }
     progress.doing("remove the installer's account and rights");
-    // An account of the user's stays.
+    // An account of the user's own stays.
     for place in found::installer(session, name).await? {
         execute(session, &delete(place, Expect::default())).await?;
     }
@@ -234,12 +234,12 @@ fn namespace(extension: &ClusterExtension) -> ObjectRef {
     }
 }
 
-/// `widgets.example.com: 3 custom resources (2 in a, 1 in b)`.
+/// Describes a definition: `widgets.example.com: 3 custom resources (2 in a, 1 in b)`.
 fn in_words(definition: &Definition) -> String {
     format!("{}: {}", definition.name, counts(definition))
 }
 
-/// The custom resources of a definition, in words.
+/// Describes the custom resources of a definition.
 pub fn counts(definition: &Definition) -> String {
     let place = |(namespace, count): (&String, &usize)| format!("{count} in {namespace}");
     let places: Vec<String> = definition.namespaces.iter().filter(|(namespace, _)| !namespace.is_empty()).map(place).collect();

@@ -1,4 +1,4 @@
-//! Each step sent to the server as a dry run, as the identity that will carry it out (MS-PLAN-03).
+//! Verification of a plan: sends each step to the server as a dry run, as the identity that will carry it out (MS-PLAN-03).
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -17,11 +17,11 @@ use crate::plan::Planned;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// How long the token lives, in seconds; less than ten minutes the API does not give.
+/// Lifetime of the token, in seconds; the API refuses less than ten minutes.
 const LIFE: i64 = 600;
 
-/// Sends each step as a dry run and adds what the server said, also to what is written as this user. Every step is asked against the cluster as it is: where
-/// a step rests on what one before it makes or deletes, that is said object by object.
+/// Sends each step as a dry run and adds the server's answer, also to the steps that this user writes. Every step is checked against the
+/// cluster as it is. If a step depends on what an earlier one creates or deletes, the verification says so object by object.
 pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut dyn Progress) {
     progress.doing("dry run");
     planned.preview.verification = writes(session, &planned.writes).await;
@@ -37,7 +37,7 @@ pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut dyn
                 continue;
             }
             let mut verified = asked(&writer, step, title.clone(), &asked_as, &around).await;
-            // What the account may do only when the plan is applied; admission can be asked all the same.
+            // The account gets this permission only when the plan is applied; the user's identity can still ask admission.
             let user = if verified.lacks_permissions && grants {
                 Some("you (the account gets the right with this plan)")
             } else if around.binds_what_is_made(step) && verified.answer.accepted != Some(true) {
@@ -55,7 +55,7 @@ pub async fn verify(session: &Session, planned: &mut Planned, progress: &mut dyn
     planned.preview.applicable &= answers.into_iter().all(|verified| verified.accepted != Some(false));
 }
 
-/// What the command itself writes, as its user.
+/// Verifies the steps that the command itself writes, as its user.
 async fn writes(session: &Session, all: &[Step]) -> Vec<Verification> {
     let writer = session.writer.dry();
     let mut verified = Vec::new();
@@ -76,7 +76,7 @@ async fn writes(session: &Session, all: &[Step]) -> Vec<Verification> {
                 verified.push(written(format!("patch {target}"), outcome.err().as_ref(), false));
                 continue;
             }
-            // A plan writes nothing else.
+            // A plan has no other writes.
             _ => continue,
         };
         let title = match ObjectRef::of(object) {
@@ -97,7 +97,7 @@ fn written(step: String, error: Option<&WriteError>, waits: bool) -> Verificatio
     Verification { step, asked_as: "you".to_owned(), accepted: (!waits).then_some(error.is_none()), answer }
 }
 
-/// Who asks: the account where it exists and its token can be had, else the user, and why.
+/// Returns the identity that asks: the account if it exists and a token is available, else the user, with the reason.
 async fn acting(session: &Session, planned: &Planned) -> (Writer, String) {
     let (namespace, name) = &planned.account;
     let user = |why: String| (session.writer.clone(), format!("you ({why})"));
@@ -127,7 +127,7 @@ async fn acting(session: &Session, planned: &Planned) -> (Writer, String) {
     }
 }
 
-/// An answer, and whether it was no for want of permissions.
+/// An answer, with a mark if it was a refusal for missing permissions.
 struct Asked {
     answer: Verification,
     lacks_permissions: bool,
@@ -158,36 +158,36 @@ async fn asked(writer: &Writer, step: &ClusterStep, title: String, asked_as: &st
     Asked { answer, lacks_permissions: error.is_forbidden() }
 }
 
-/// The changes that a step stands among.
+/// The steps around a step.
 struct Around<'a> {
-    /// Those of its own bundle.
+    /// The steps of its own bundle.
     now: &'a [ClusterStep],
-    /// Those of the bundles before, in order.
+    /// The steps of earlier bundles, in order.
     before: &'a [Vec<ClusterStep>],
 }
 
 impl Around<'_> {
-    /// Every change that may come before one of this bundle, with its number.
+    /// Returns every step that may come before one of this bundle, with its number.
     fn all(&self) -> impl Iterator<Item = (usize, &ClusterStep)> {
         let own = self.before.len() + 1;
         let before = self.before.iter().enumerate().flat_map(|(index, steps)| steps.iter().map(move |step| (index + 1, step)));
         before.chain(self.now.iter().map(move |step| (own, step)))
     }
 
-    /// The last change of an object by the bundles before, with its number.
+    /// Returns the last step of an object in earlier bundles, with its number.
     fn last_before(&self, target: &ObjectRef) -> Option<(usize, How)> {
         let before =
             self.all().filter(|(number, step)| *number <= self.before.len() && step.operation != How::Wait && step.target.same(target));
         before.last().map(|(number, step)| (number, step.operation))
     }
 
-    /// The number of the step before that makes an object that is not there now.
+    /// Returns the number of the earlier step that creates an object that does not exist now.
     fn made_before(&self, target: &ObjectRef) -> Option<usize> {
         let mut before = self.all().filter(|(number, step)| *number <= self.before.len() && step.target.same(target));
         before.find(|(_, step)| step.operation == How::Create).map(|(number, _)| number)
     }
 
-    /// Why a dry run of a change would say nothing.
+    /// Returns the reason why a dry run of a step would prove nothing.
     fn unaskable(&self, step: &ClusterStep) -> Option<String> {
         match self.last_before(&step.target) {
             Some((number, How::Delete)) if step.operation == How::Create => {
@@ -197,7 +197,7 @@ impl Around<'_> {
         }
     }
 
-    /// Whether the step binds a role that another step makes.
+    /// Returns whether the step binds a role that another step creates.
     fn binds_what_is_made(&self, step: &ClusterStep) -> bool {
         let role = match step.target.kind.as_str() {
             "RoleBinding" => ["Role", "ClusterRole"].as_slice(),
@@ -207,7 +207,8 @@ impl Around<'_> {
         self.all().any(|(_, other)| other.operation == How::Create && role.contains(&other.target.kind.as_str()))
     }
 
-    /// What a refusal asks for that another step makes: the kind, the namespace or the role; nothing where it is a refusal by itself.
+    /// Returns the missing object behind a refusal that another step creates: the kind, the namespace or the role. `None` if the refusal
+    /// has another reason.
     fn needs_another(&self, step: &ClusterStep, error: &WriteError) -> Option<String> {
         let named = |(number, other): (usize, &ClusterStep)| {
             let of = if self.before.is_empty() { String::new() } else { format!(" of step {number}") };
@@ -228,7 +229,7 @@ impl Around<'_> {
     }
 }
 
-/// Whether a step makes the definition of an object's kind.
+/// Returns whether a step creates the definition of an object's kind.
 fn defines(step: &ClusterStep, target: &ObjectRef) -> bool {
     let (Step::Create(object) | Step::CreateOnce(object) | Step::Apply { object, .. }) = &step.step else { return false };
     let group = target.api_version.split_once('/').map_or("", |(group, _)| group);

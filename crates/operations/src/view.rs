@@ -1,4 +1,4 @@
-//! The cluster as this user sees it, and the controller's plan made of that. Nothing is decided here.
+//! The cluster as this user sees it, and the controller's plan for it. Nothing is decided here.
 //!
 //! ```text
 //!   open ── begin ──► Snapshot ── ready: plan, fetch what it needs, plan again ──► Plan ── path: the next bundle, until it rests
@@ -46,20 +46,20 @@ use crate::{records, token_access};
 pub use path::{Depth, PlannedBundle, objects};
 use pulled::Pulled;
 
-/// How often a plan may ask for facts.
+/// Maximum number of times that a plan may ask for facts.
 const ROUNDS: usize = 16;
 
-/// Permissions that a plan counts with.
+/// The permissions that a plan assumes.
 pub enum AssumedPermissions {
-    /// As the cluster has them.
+    /// The permissions on the cluster.
     Live,
-    /// With these objects applied: the account exists, and holds what they grant.
+    /// The permissions with these objects applied: the account exists, and has what they grant.
     With(Vec<Value>),
-    /// Everything, to learn what is needed.
+    /// All permissions, to learn which are needed.
     All,
 }
 
-/// A cluster as this user sees it: facts, each fetched once, so that all plans of one command speak of the same moment.
+/// A cluster as this user sees it. Each fact is fetched once, so that all plans of one command describe the same moment.
 pub struct ClusterView<'s> {
     /// The connection.
     pub session: &'s Session,
@@ -74,22 +74,22 @@ pub struct ClusterView<'s> {
     revisions: BTreeMap<String, FactRevision>,
     /// Facts that no decision rests on.
     pub extra: Extra,
-    /// None where they are not known, or too many to be read.
+    /// The nodes; empty if they cannot be read, or are too many.
     nodes: Vec<DynamicObject>,
-    /// What the cluster says of simulated nodes; nothing where it was not said.
+    /// The simulated nodes of the cluster; `None` if they cannot be read.
     pub simulation: Option<Simulation>,
     /// The webhooks of the cluster that nothing answers.
     unanswered: Vec<Unanswered>,
-    /// Labels of namespaces that were looked at.
+    /// Labels of the namespaces that were read.
     namespaces: HashMap<String, BTreeMap<String, String>>,
-    /// Whether the server did not say what it serves.
+    /// Set if the server did not say what it serves.
     silent: bool,
-    /// What could not be looked at.
+    /// Notes about what could not be read.
     pub notes: Vec<String>,
 }
 
 impl<'s> ClusterView<'s> {
-    /// Looks at catalogs, roles and the server.
+    /// Reads catalogs, roles and the server's version.
     pub async fn open(session: &'s Session, progress: &mut dyn Progress) -> Result<Self, Failure> {
         progress.doing("look at the cluster's catalogs and roles");
         let (catalogs, policy, settings, version, system, lifecycle, platform, nodes, simulation) = tokio::join!(
@@ -132,7 +132,7 @@ impl<'s> ClusterView<'s> {
         let (simulation, unanswered) = match simulation {
             Ok((simulation, unanswered)) => (Some(simulation), unanswered),
             Err(problem) => {
-                // That nodes cannot be read is said already.
+                // A note says already that the nodes cannot be read.
                 if nodes_known {
                     notes.push(format!("whether webhooks have simulated pods was not checked: {problem}"));
                 }
@@ -176,12 +176,13 @@ impl<'s> ClusterView<'s> {
         }
     }
 
-    /// The objects that let the controller act as an account, named by namespace and name, if it may not ([`token_access::needed`]).
+    /// Returns the objects that let the controller act as an account, named by namespace and name, if it may not
+    /// ([`token_access::needed`]).
     pub async fn token_access(&self, extension: &str, account: (&str, &str)) -> Vec<Value> {
         token_access::needed(self.session, &self.settings, extension, account).await
     }
 
-    /// Whether the controller may act as an account; `None` where that cannot be asked.
+    /// Returns whether the controller may act as an account; `None` if that cannot be checked.
     pub async fn may_act_as(&self, account: (&str, &str)) -> Option<bool> {
         token_access::may_act_as(self.session, &self.settings, account).await
     }
@@ -195,7 +196,7 @@ impl<'s> ClusterView<'s> {
         }
         let extension = Arc::new(preview::hypothetical(extension.clone()));
         let mut snapshot = self.observer().begin(extension.clone(), gates, self.settings.own_account, self.catalogs.facts()).await;
-        // The controller looks in its own namespace alone, and knows that it does.
+        // The controller looks in its own namespace only, and knows that.
         snapshot.history = records::history(self.session, &extension).await;
         snapshot.known.lifecycle = self.lifecycle.clone();
         let added = match permissions {
@@ -225,7 +226,7 @@ impl<'s> ClusterView<'s> {
         Err(Failure::new(FailureKind::Failed, format!("clusterextension {name}"), "the plan did not come to an end"))
     }
 
-    /// Fetches facts; live objects only once, so that all plans of one command speak of the same moment.
+    /// Fetches facts. Live objects are fetched only once, so that all plans of one command describe the same moment.
     pub async fn fetch(&mut self, snapshot: &mut Snapshot, facts: Vec<Fact>, progress: &mut dyn Progress) {
         let mut missing = Vec::new();
         for fact in facts {
@@ -263,7 +264,7 @@ impl<'s> ClusterView<'s> {
     pub async fn look(&mut self, target: &ObjectRef) -> Result<Option<Value>, Failure> {
         let found = self.session.writer.get(target).await;
         let found = match found {
-            // A namespace or a kind that is not there has no objects.
+            // A namespace or a kind that does not exist has no objects.
             Err(error) if error.is_not_found() => None,
             found => found.map_err(|error| not_written(&error))?,
         };
@@ -272,13 +273,13 @@ impl<'s> ClusterView<'s> {
         Ok(found)
     }
 
-    /// Counts with a policy that is not there yet.
+    /// Assumes a policy that does not exist yet.
     pub fn with_policy(&mut self, policy: PolicyFact) {
         self.lifecycle.policies.retain(|other| other.name != policy.name);
         self.lifecycle.policies.push(policy);
     }
 
-    /// Whether the controller has this feature gate on.
+    /// Returns whether the controller has this feature gate on.
     pub fn gate(&self, name: &str) -> bool {
         self.settings.gates.on(name)
     }
@@ -288,7 +289,8 @@ impl<'s> ClusterView<'s> {
         self.observer().served().await.map_err(|error| refused("discovery", &error))
     }
 
-    /// Looks for the extensions that need this one, in words; `objects` is what it brought, `others` are those that have something installed.
+    /// Looks for the extensions that need this one, and names them; `objects` are those that it installed, `others` are the extensions with
+    /// an installed bundle.
     pub async fn needed_by(
         &mut self,
         snapshot: &mut Snapshot,
@@ -318,7 +320,7 @@ impl<'s> ClusterView<'s> {
         self.revisions.extend(all.into_iter().map(|revision| (revision.fact.clone(), revision)));
     }
 
-    /// The revisions of all facts that were looked at.
+    /// Returns the revisions of all facts that were read.
     pub fn revisions(&self) -> Vec<FactRevision> {
         self.revisions.values().cloned().collect()
     }
@@ -327,12 +329,12 @@ impl<'s> ClusterView<'s> {
 #[async_trait]
 impl PolicySource for ClusterView<'_> {
     async fn index(&self) -> Arc<PolicyIndex> {
-        // Where they could not be read, the check is off and nobody asks.
+        // If the roles cannot be read, the check is off and the index is not used.
         self.policy.as_ref().map(Arc::clone).unwrap_or_default()
     }
 }
 
-/// A role with everything for the extension's account.
+/// Returns a role with all permissions for the extension's account.
 fn everything(extension: &ClusterExtension) -> Vec<Value> {
     let name = "mainstay-plan-everything";
     let account = json!({"kind": "ServiceAccount", "name": account_name(extension), "namespace": extension.spec.namespace});

@@ -1,4 +1,4 @@
-//! Waiting until an extension or a catalog is as wanted (MS-CLI-05, MS-CLI-06).
+//! Waiting until an extension or a catalog reaches a state (MS-CLI-05, MS-CLI-06).
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,27 +17,27 @@ use crate::failure::{not_written, refused};
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// Interval between looks.
+/// Interval between two reads of the state.
 const LOOK: Duration = Duration::from_millis(250);
-/// Objects that are read at a time.
+/// Number of objects that are read at a time.
 const READERS: usize = 8;
 
-/// A state that is waited for.
+/// A state to wait for.
 #[derive(Clone, Debug)]
 pub enum Awaited {
     /// Of an extension: a bundle is installed.
     Installed,
     /// Of an extension: a bundle is installed, and its objects are ready.
     Healthy,
-    /// It is gone.
+    /// The object is gone.
     Deleted,
-    /// Of a catalog: it serves.
+    /// Of a catalog: it serves its content.
     Serving,
     /// Of an extension: a version of this range is installed and ready; as written, and read.
     Version(String, ExtensionRange),
 }
 
-/// A text that names no state that can be waited for.
+/// A text that names no state to wait for.
 #[derive(Debug, thiserror::Error)]
 pub enum AwaitedError {
     /// The range cannot be read.
@@ -45,10 +45,10 @@ pub enum AwaitedError {
     Range {
         /// The range as written.
         text: String,
-        /// Why.
+        /// The cause.
         source: mainstay_versions::Error,
     },
-    /// It is none of the words.
+    /// The text is none of the known words.
     #[error("expected installed, healthy, deleted, serving or version=RANGE")]
     Unknown,
 }
@@ -84,7 +84,7 @@ impl fmt::Display for Awaited {
     }
 }
 
-/// An object that is waited for.
+/// An object to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An extension.
@@ -102,19 +102,19 @@ impl fmt::Display for Subject {
     }
 }
 
-/// An object's state, compared with what is waited for.
+/// An object's state, compared with the awaited one.
 enum State {
-    /// It is so; in words.
+    /// The object reached the state; described in words.
     Reached(String),
-    /// Not yet; what it waits for.
+    /// The object has not reached it yet; with what it waits for.
     Waiting(String),
-    /// It will not be without help.
+    /// The object will not reach it without help.
     Stuck(String),
-    /// It is not there.
+    /// The object does not exist.
     Absent,
 }
 
-/// Waits until a subject is as wanted, `timeout` at most; says what it is then.
+/// Waits until a subject reaches a state, `timeout` at most; returns a description of it then.
 pub async fn wait(
     session: &Session,
     subject: &Subject,
@@ -189,7 +189,7 @@ async fn look_at_extension(session: &Session, name: &str, until: &Awaited) -> Re
     })
 }
 
-/// The first object that is not ready.
+/// Returns the first object that is not ready.
 async fn ill(session: &Session, extension: &ClusterExtension) -> Result<Option<String>, Failure> {
     let history = extensions::history(session, extension).await?;
     let objects = history.installed().map(|revision| revision.record.objects.as_slice()).unwrap_or_default();

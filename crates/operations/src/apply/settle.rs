@@ -15,9 +15,9 @@ use crate::failure::not_written;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// Interval between looks at the state while waiting.
+/// Interval between two reads of the state while waiting.
 const LOOK: Duration = Duration::from_millis(150);
-/// Time that a workload is waited for before its state is looked at.
+/// Time to wait for a workload before its state is read.
 const GLANCE: Duration = Duration::from_secs(1);
 
 /// Waits until `bundle` is installed and its Deployments are available.
@@ -75,7 +75,7 @@ pub async fn settle(
             {
                 return Err(stopped(name, bundle, &refusal, state));
             }
-            // The error stands without the pods, too.
+            // The error is reported without the pods, too.
             let pods = pods(session, &place.namespace, &deployment["spec"]["selector"]["matchLabels"]).await.unwrap_or_default();
             let failure = not_written(&error);
             let failure = match explain::pod_problem(&pods) {
@@ -88,7 +88,7 @@ pub async fn settle(
     Ok(extension)
 }
 
-/// Waits until a workload is available, or waiting does not help any more.
+/// Waits until a workload is available, or until waiting cannot help any more.
 async fn available(session: &Session, place: &ObjectRef, limit: Duration) -> Result<(), WriteError> {
     let begun = Instant::now();
     loop {
@@ -104,7 +104,7 @@ async fn available(session: &Session, place: &ObjectRef, limit: Duration) -> Res
     }
 }
 
-/// What to say where a webhook that nothing answers refuses the pods.
+/// The failure for a webhook that nothing answers and that refuses the pods.
 fn stopped(name: &str, bundle: &str, refusal: &webhooks::Refusal, said: &str) -> Failure {
     let message = format!("the pods of {bundle} cannot be created: {} cannot be asked, since its pods are simulated", refusal.whose());
     let failure = Failure::new(FailureKind::Impossible, format!("clusterextension {name}"), message).because(said);

@@ -1,4 +1,4 @@
-//! Access to what a catalog serves: from outside of a cluster its Service is reached through the API alone.
+//! Access to the content that a catalog serves. From outside of a cluster its Service is reached only through the API.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use mainstay_runtime::Cluster;
 
 use crate::session::Session;
 
-/// The largest catalog that is fetched, in bytes.
+/// Size limit of a catalog that is fetched, in bytes.
 const MAX_CONTENT: usize = 1 << 30;
-/// How long a catalog may take to be fetched.
+/// Time limit for fetching a catalog.
 const FETCH: Duration = Duration::from_secs(120);
 
-/// Access to addresses of the cluster, as this user.
+/// Access to addresses of the cluster, as this session's user.
 pub struct CatalogAccess {
     direct: reqwest::Client,
     api: Client,
 }
 
 impl CatalogAccess {
-    /// Access with the kubeconfig's identity through the API, and with its authorities everywhere else.
+    /// Creates access with the kubeconfig's identity through the API, and with its certificate authorities everywhere else.
     pub fn new(session: &Session) -> Result<Self, Failure> {
         let mut builder = reqwest::Client::builder().timeout(FETCH);
         if let Cluster::Remote(config) = &session.cluster {
@@ -39,7 +39,7 @@ impl CatalogAccess {
         Ok(Self { direct, api: session.client.clone() })
     }
 
-    /// Fetches what an address answers.
+    /// Fetches the content at an address.
     pub async fn fetch(&self, url: &str) -> Result<Vec<u8>, AccessError> {
         match url.parse().ok().as_ref().and_then(through_api) {
             Some(path) => {
@@ -73,19 +73,19 @@ impl CatalogAccess {
     }
 }
 
-/// Why an address was not read.
+/// The reason why an address was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// The API did not lead to it.
+    /// The API server did not lead to the address.
     #[error("through the API server")]
     ThroughApi(#[source] Box<dyn Error + Send + Sync>),
-    /// It was asked directly, and did not answer.
+    /// The address did not answer a direct request.
     #[error(transparent)]
     Direct(#[from] reqwest::Error),
-    /// It took too long.
+    /// The request took too long.
     #[error("not within {} seconds", FETCH.as_secs())]
     TimedOut,
-    /// It is larger than any catalog.
+    /// The content is larger than any catalog.
     #[error("more than {MAX_CONTENT} bytes")]
     TooLarge,
 }
@@ -94,8 +94,8 @@ fn through(error: impl Error + Send + Sync + 'static) -> AccessError {
     AccessError::ThroughApi(Box::new(error))
 }
 
-/// The path of the API that leads to a Service, if the address names one: outside of the cluster such a name is not known,
-/// and its certificate is not trusted.
+/// Returns the path of the API that leads to a Service, if the address names one. Outside of the cluster such a name is not known, and its
+/// certificate is not trusted.
 fn through_api(url: &Uri) -> Option<String> {
     let (scheme, host) = (url.scheme_str()?, url.host()?);
     let mut labels = host.trim_end_matches('.').split('.');

@@ -28,12 +28,12 @@ use crate::progress::Progress;
 use crate::session::Session;
 use crate::view::{AssumedPermissions, ClusterView};
 
-/// How long the facts of the plan may take; a registry that does not answer must not keep an explanation back.
+/// Time limit for the facts of the plan; a registry that does not answer must not delay an explanation.
 const PLAN: Duration = Duration::from_secs(60);
-/// Objects that are read at a time.
+/// Number of objects that are read at a time.
 const READERS: usize = 8;
 
-/// Reads everything about an extension, and the view of the cluster that it was seen in.
+/// Reads everything about an extension, and the view of the cluster that it was read in.
 pub(super) async fn extension<'s>(
     session: &'s Session,
     extension: ClusterExtension,
@@ -63,7 +63,7 @@ pub(super) async fn extension<'s>(
         events,
         catalogs,
         change_plans: change_plans(session).await,
-        // Who may not ask is not told.
+        // Stays unknown for users who may not read namespaces.
         namespace_exists: namespaces.get_metadata_opt(namespace).await.ok().map(|found| found.is_some()),
         may_act: view.may_act_as((namespace, account_name(&snapshot.extension))).await,
         platform: view.extra.platform,
@@ -134,7 +134,7 @@ pub(super) async fn package(session: &Session, name: &str, progress: &mut dyn Pr
     Ok(facts)
 }
 
-/// What mainstay install of a package comes to.
+/// Plans what `mainstay install` of a package would do.
 async fn trial(session: &Session, package: &str, progress: &mut dyn Progress) -> Trial {
     let request = InstallRequest { package: package.to_owned(), name: package.to_owned(), ..InstallRequest::default() };
     let unknown = |why: String| Trial { outcome: Outcome::Unknown(why), causes: Vec::new(), hints: Vec::new() };
@@ -154,7 +154,7 @@ async fn catalogs(session: &Session) -> Result<Vec<ClusterCatalog>, Failure> {
     Ok(api.list(&ListParams::default()).await.map_err(|error| refused("clustercatalogs", &error))?.items)
 }
 
-/// Changes that are held; none where the cluster has no such kind.
+/// Lists changes that are held; none if the cluster does not have the kind.
 async fn change_plans(session: &Session) -> Vec<ChangePlan> {
     let api: Api<ChangePlan> = Api::all(session.client.clone());
     api.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
@@ -184,7 +184,7 @@ async fn events(session: &Session, kind: &str, name: &str) -> Result<Vec<EventFa
     Ok(found.iter().map(fact).collect())
 }
 
-/// The time when an event was seen last.
+/// Returns the time when an event was last seen.
 pub fn last_seen(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref().map(|series| series.last_observed_time.0);
     let old = || event.deprecated_last_timestamp.as_ref().map(|time| time.0);

@@ -1,4 +1,4 @@
-//! Permissions of an account beyond what is installed needs (MS-POL-02).
+//! Permissions of an account beyond the needs of the installed bundle (MS-POL-02).
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{Api, ListParams};
@@ -22,11 +22,11 @@ pub struct Excess {
     pub account: String,
     /// The installed bundle's name.
     pub bundle: String,
-    /// Each permission, and the role that grants it.
+    /// The permissions, each with the role that grants it.
     pub grants: Vec<(Grant, String)>,
 }
 
-/// Compares what an extension's account may do with what the installed bundle needs.
+/// Compares the permissions of an extension's account with the needs of the installed bundle.
 pub async fn excess(session: &Session, name: &str) -> Result<Excess, Failure> {
     let Some(known) = Known::read(session, name).await? else {
         return Err(
@@ -82,7 +82,7 @@ where
     found.items.into_iter().map(value).collect()
 }
 
-/// What roles grant to the account itself, role by role; what every account may do is nobody's excess.
+/// Returns the permissions that roles grant to the account itself, role by role. Permissions of every account are no excess.
 fn held(bindings: &Bindings, user: &UserInfo) -> Vec<(String, Vec<Grant>)> {
     let everybody = UserInfo::new("", &[AUTHENTICATED_GROUP, "system:serviceaccounts"]);
     let mut held = Vec::new();
@@ -93,7 +93,7 @@ fn held(bindings: &Bindings, user: &UserInfo) -> Vec<(String, Vec<Grant>)> {
         if !applies(user) || applies(&everybody) {
             continue;
         }
-        // A binding to a role that is not there grants nothing.
+        // A binding to a role that does not exist grants nothing.
         let Ok(rules) = bindings.index.referenced(&binding.role_ref, namespace) else { continue };
         let scope = if namespace.is_empty() { Scope::Cluster } else { Scope::Namespace(namespace.to_owned()) };
         let grants = rules.iter().map(|rule| Grant { scope: scope.clone(), rule: rule.clone() }).collect();

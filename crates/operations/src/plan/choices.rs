@@ -1,19 +1,19 @@
-//! Decisions that an install makes because the request does not say them, each with the sentence that the plan says of it: the channel that is followed, and the namespace
-//! that is watched. Pure.
+//! Decisions that an install makes because the request leaves them open, each with its sentence in the plan: the channel that is followed,
+//! and the namespace that is watched. Pure.
 
 use mainstay_bundle::Bundle;
 use mainstay_resolver::Resolution;
 
-/// A decision, and why.
+/// A decision, with its sentence in the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice<T> {
-    /// What was decided.
+    /// The decision.
     pub value: T,
-    /// What the plan says of it.
+    /// The sentence in the plan.
     pub said: String,
 }
 
-/// The namespace that is watched by a bundle that cannot watch all: its own where it can, else `default`.
+/// Chooses the namespace that is watched by a bundle that cannot watch all: its own if the bundle can watch that, else `default`.
 pub fn watched(bundle: &Bundle, own: &str) -> Option<Choice<String>> {
     if bundle.csv.supports("AllNamespaces") {
         return None;
@@ -31,8 +31,8 @@ pub fn watched(bundle: &Bundle, own: &str) -> Option<Choice<String>> {
     })
 }
 
-/// The channel that is followed: the package's default, where it has something that fits. `free` is what would be chosen without a channel,
-/// `within` what the default channel has.
+/// Chooses the channel that is followed: the package's default, if it has a bundle that fits. `free` is the choice without a channel,
+/// `within` the choice in the default channel.
 pub fn followed(package: &str, default: Option<&str>, free: &Resolution, within: Option<&Resolution>) -> Choice<Option<String>> {
     let other = |bundle: &str| format!("{bundle} is the newest of all channels");
     match (default, within) {

@@ -1,4 +1,4 @@
-//! Bundles that are installed in addition, because what was asked for needs them.
+//! Bundles that are installed in addition, because the requested bundle needs them.
 
 use mainstay_diagnostics::{Failure, FailureKind};
 use mainstay_lifecycle::policy::PolicyFact;
@@ -16,7 +16,7 @@ use crate::extensions::reference;
 use crate::view::{AssumedPermissions, Depth};
 
 impl Planner<'_, '_> {
-    /// Whether the same could be applied together with what it needs. The policy that this counts with stays with this plan.
+    /// Returns whether the same install can be applied together with its dependencies. The policy that this assumes stays in this plan.
     pub(super) async fn works_with_dependencies(&mut self, request: &InstallRequest) -> bool {
         let mut request = request.clone();
         if Box::pin(self.additional(&request, &mut Vec::new(), &mut Vec::new())).await.is_err() {
@@ -27,7 +27,7 @@ impl Planner<'_, '_> {
         path.is_ok_and(|path| path.iter().all(|bundle| bundle.step.problem.is_none()))
     }
 
-    /// Prepares what the extension needs and no extension installs yet, dependencies first, each with an account of its own; and the policy that
+    /// Prepares the dependencies that no extension installs yet, dependencies first, each with an account of its own; and the policy that
     /// resolves them together.
     pub(super) async fn additional(
         &mut self,
@@ -67,7 +67,7 @@ impl Planner<'_, '_> {
             let mut other = InstallRequest {
                 package: bundle.package.clone(),
                 name: bundle.package.clone(),
-                // What was shown and no other; mainstay upgrade lets go of it.
+                // Exactly the bundle that was shown; mainstay upgrade removes the pin.
                 version: Some(bundle.version.clone()),
                 catalog: Some(bundle.catalog.clone()).filter(|catalog| !catalog.is_empty()),
                 grant: request.grant,
@@ -90,13 +90,14 @@ impl Planner<'_, '_> {
     }
 }
 
-/// Whether it is refused for what it needs, and a policy would have it planned.
+/// Returns whether the plan is refused for missing dependencies, and a policy would let it be planned.
 pub(super) fn offers_dependencies(preview: &Preview, package: &str) -> bool {
     let policy = dependencies::following(package);
     preview.steps.iter().filter_map(|step| step.problem.as_ref()).any(|problem| problem.hints.contains(&policy))
 }
 
-/// Where what is missing is available, the flag that brings it stands for the policy that would have to be written; elsewhere neither is advice.
+/// Advises the flag that installs missing dependencies instead of the policy that would have to be written, if they are available. If they
+/// are not, neither is advised.
 pub(super) fn offer_dependencies(preview: &mut Preview, package: &str, works: bool) {
     let policy = dependencies::following(package);
     for problem in preview.steps.iter_mut().filter_map(|step| step.problem.as_mut()) {

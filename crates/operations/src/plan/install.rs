@@ -18,15 +18,15 @@ use crate::change::{Change, InstallRequest, InstallerPermissions};
 use crate::extensions::{API_VERSION, reference};
 use crate::view::{AssumedPermissions, Depth, objects};
 
-/// What an install writes.
+/// The writes of an install.
 pub(super) struct Prepared {
     /// The extension.
     pub typed: ClusterExtension,
-    /// It, and what it needs on the cluster.
+    /// The extension, and the objects that it needs on the cluster.
     pub writes: Vec<Step>,
-    /// The permissions that its account gets, in words.
+    /// The permissions that the account gets, in words.
     pub permissions: Vec<String>,
-    /// The permissions that the plan counts with.
+    /// The permissions that the plan assumes.
     pub assumed: AssumedPermissions,
 }
 
@@ -52,7 +52,7 @@ impl Planner<'_, '_> {
         let mut path = self.view.path(&prepared.typed, &prepared.assumed, self.depth, self.progress).await?;
         if request.with_dependencies {
             for bundle in &mut path {
-                // What would have to be approved is what is asked for here; an approval that a policy of others wants stays.
+                // The request itself approves the dependencies; an approval that the policy of others requires stays.
                 bundle.step.approval = bundle.step.approval.take().filter(|approval| !approval.for_dependencies);
             }
         }
@@ -65,7 +65,8 @@ impl Planner<'_, '_> {
         Ok(planned)
     }
 
-    /// Prepares what an install writes: namespace, account, permissions, extension; with what was decided because the request does not say it.
+    /// Prepares the writes of an install: namespace, account, permissions, extension. Adds the decisions that the request leaves open to
+    /// `choices`.
     pub(super) async fn prepare(&mut self, request: &mut InstallRequest, choices: &mut Vec<String>) -> Result<Prepared, Failure> {
         let name = request.name.clone();
         if let Some(catalog) = &request.catalog {
@@ -115,7 +116,7 @@ impl Planner<'_, '_> {
                     writes.extend(made.iter().cloned().map(apply_step));
                     AssumedPermissions::With(made)
                 }
-                // What is in the way has nothing to do with permissions: they would only hide it.
+                // The obstacle has nothing to do with permissions; missing ones would only hide it.
                 None => AssumedPermissions::All,
             }
         };
@@ -124,7 +125,7 @@ impl Planner<'_, '_> {
         Ok(Prepared { typed, writes, permissions, assumed })
     }
 
-    /// Refuses a catalog that the cluster does not have: a directory or an image is none.
+    /// Refuses a catalog that the cluster does not have, such as a directory or an image.
     fn known_catalog(&self, name: &str) -> Result<(), Failure> {
         let catalogs = self.view.catalogs.catalogs();
         if catalogs.iter().any(|catalog| catalog.name == name) {
@@ -142,7 +143,7 @@ impl Planner<'_, '_> {
         })
     }
 
-    /// The channel that is followed if none was asked for: the package's default.
+    /// Returns the channel that is followed if the request names none: the package's default.
     pub(super) fn followed(&self, request: &InstallRequest) -> Option<Choice<Option<String>>> {
         let catalogs = &self.view.catalogs;
         let wanted = Request {
@@ -151,7 +152,7 @@ impl Planner<'_, '_> {
             selector: only(request.catalog.as_deref()),
             ..Request::default()
         };
-        // Why there is none the plan itself says.
+        // The plan itself says why no bundle can be chosen.
         let free = catalogs.resolve(&wanted).ok()?;
         let catalog = catalogs.catalogs().iter().find(|catalog| catalog.name == free.choice.catalog)?;
         let facts = catalog.content.as_ref().ok()?.index.package_facts(&request.package)?;
@@ -160,7 +161,7 @@ impl Planner<'_, '_> {
         Some(choices::followed(&request.package, default, &free, within.as_ref()))
     }
 
-    /// The least permissions that every bundle of the path needs; none if the path cannot be applied with any.
+    /// Returns the least permissions that every bundle of the path needs; `None` if the path cannot be applied with any.
     pub(super) async fn needed(&mut self, extension: &ClusterExtension) -> Result<Option<Vec<Grant>>, Failure> {
         let name = extension.metadata.name.clone().unwrap_or_default();
         let path = self.view.path(extension, &AssumedPermissions::All, Depth::Plan, self.progress).await?;
@@ -177,7 +178,7 @@ fn no_catalog(package: &str) -> Failure {
         .hint("mainstay catalog add NAME --ref REGISTRY/CATALOG:TAG adds one")
 }
 
-/// The extension that install makes.
+/// Returns the extension that install creates.
 pub(super) fn extension(request: &InstallRequest, namespace: &str, account: &str) -> Value {
     let mut catalog = json!({"packageName": request.package});
     if let Some(version) = &request.version {

@@ -1,4 +1,4 @@
-//! The account of an extension that install makes: its objects, and what it may do.
+//! The account of an extension that install creates: its objects and its permissions.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, Role};
 use kube::api::{Api, ListParams};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::failure::refused;
 use crate::session::Session;
 
-/// The label of accounts and roles that install and upgrade made: the extension they are for.
+/// The label of accounts and roles that install and upgrade created; its value is the name of their extension.
 pub const INSTALLER_LABEL: &str = "lifecycle.mainstay.dev/installer-of";
 
-/// Labels an account's object as install writes it.
+/// Labels an object of the account as install writes it.
 pub fn labelled(mut object: Value, extension: &str) -> Value {
     for (label, value) in [(INSTALLER_LABEL, extension), ("app.kubernetes.io/managed-by", "mainstay")] {
         object["metadata"]["labels"][label] = value.into();
@@ -24,7 +24,7 @@ pub fn labelled(mut object: Value, extension: &str) -> Value {
     object
 }
 
-/// An account that may do everything.
+/// Returns the objects of an account that may do everything.
 pub(crate) fn administrator(installer: &Installer) -> Vec<Value> {
     let Installer { extension, service_account, namespace } = installer;
     vec![
@@ -37,19 +37,19 @@ pub(crate) fn administrator(installer: &Installer) -> Vec<Value> {
     ]
 }
 
-/// What the account that install made may do.
+/// The permissions of the account that install created.
 pub struct Granted {
     /// The account.
     pub installer: Installer,
-    /// What it may do.
+    /// Its permissions.
     pub grants: Vec<Grant>,
 }
 
 impl Granted {
-    /// Reads them from the cluster; `None` if install did not make the account, or made it an administrator.
+    /// Reads them from the cluster; `None` if install did not create the account, or made it an administrator.
     pub async fn read(session: &Session, extension: &ClusterExtension) -> Result<Option<Self>, Failure> {
         let name = extension.metadata.name.clone().unwrap_or_default();
-        // What lets the controller act as the account is no permission of the account.
+        // The permission of the controller to act as the account is no permission of the account.
         let ours = ListParams::default().labels(&format!("{INSTALLER_LABEL}={name},!{TOKEN_LABEL}"));
         let subject = || format!("roles of the installer of {name}");
         let cluster_roles: Api<ClusterRole> = Api::all(session.client.clone());

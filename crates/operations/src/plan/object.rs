@@ -1,4 +1,4 @@
-//! A plan of an extension as a file has it, with the objects beside it.
+//! A plan of an extension as it stands in a file, with the objects beside it.
 
 use mainstay_diagnostics::Failure;
 use mainstay_objects::Step;
@@ -14,7 +14,7 @@ impl Planner<'_, '_> {
     pub(super) async fn object(&mut self, change: &Change, wanted: &Value, with: &[Value]) -> Result<Planned, Failure> {
         let name = change.extension().to_owned();
         let live = self.view.look(&reference(&name)).await?;
-        // What an apply leaves of the live object decides, not the file alone.
+        // The live object after the apply decides, not the file alone.
         let typed = read(&live.map_or_else(|| wanted.clone(), |live| merged(live, wanted)))?;
         let rbac: Vec<Value> = with
             .iter()

@@ -1,4 +1,4 @@
-//! A refusal with what would help against it.
+//! Refusals, with tried remedies against them.
 
 use mainstay_olm_v1_core::extension::dependencies;
 
@@ -8,14 +8,14 @@ use crate::change::Change;
 use crate::view::PlannedBundle;
 
 impl Planner<'_, '_> {
-    /// Puts what would help against a refusal, tried and as commands, in the place of what the plan supposes.
+    /// Replaces the hints that the plan supposes by tried remedies, as commands.
     pub(super) async fn advise(&mut self, change: &Change, path: &mut [PlannedBundle]) {
         let Some(bundle) = path.last_mut() else { return };
         let Some(snapshot) = bundle.refused.take() else { return };
         let package = snapshot.extension.spec.source.catalog.as_ref().map(|catalog| catalog.package_name.clone()).unwrap_or_default();
         let hints = Box::pin(advice::hints(&mut self.view, change, snapshot, bundle.plan.clone(), self.progress)).await;
         let Some(problem) = &mut bundle.step.problem else { return };
-        // What an install offers in the place of the policy is decided by it; what only shows something needs no trial.
+        // The install itself decides about its offer in place of the policy; a command that only shows something needs no trial.
         let policy = dependencies::following(&package);
         let shows = |hint: &String| hint.starts_with("mainstay graph ");
         let install = matches!(change, Change::Install(_));

@@ -1,4 +1,4 @@
-//! A plan of a removal: what goes with an extension, and who needs it.
+//! A plan of a removal: the objects that go with an extension, and the extensions that need it.
 
 use mainstay_api::olm_v1::ClusterExtension;
 use mainstay_diagnostics::Failure;
@@ -44,7 +44,7 @@ impl Planner<'_, '_> {
         self.view.notes.extend(unknown);
         let needs = self.view.needed_by(&mut snapshot, &objects, &others, self.progress).await;
         let step = preview::needed(preview::uninstall(&snapshot, &self.view.extra, keep_crds), &needs, even_if_needed);
-        // What the command deletes itself: the extension, and last what install made for its account.
+        // The command itself deletes the extension and, last, the objects that install created for its account.
         let mut deleted = vec![reference(name)];
         match uninstall::installer(self.view.session, name).await {
             Ok(made) => deleted.extend(made),
@@ -67,7 +67,7 @@ impl Planner<'_, '_> {
         })
     }
 
-    /// What the extension owns on the cluster: its CRDs, and everything where no record tells.
+    /// Returns the objects that the extension owns on the cluster: its CRDs, and all objects if no record names them.
     async fn owned(&mut self, extension: &ClusterExtension, recorded: bool) -> Result<Result<Vec<(Value, Tie)>, String>, Failure> {
         self.progress.doing("look at what it owns on the cluster");
         let mut owned = match ownership::definitions(self.view.session, extension).await {

@@ -1,4 +1,4 @@
-//! A plan of another version or channel, and what every change of an existing extension has in common.
+//! A plan of another version or channel, and the parts that every change of an existing extension shares.
 
 use mainstay_api::lifecycle::CRD_UPGRADE_SAFETY;
 use mainstay_bundle::rights::{Grant, Installer, manifests, missing};
@@ -14,7 +14,7 @@ use crate::change::{Change, CrdSafety, InstallerPermissions};
 use crate::extensions::reference;
 use crate::view::{AssumedPermissions, Depth, PlannedBundle};
 
-/// What an upgrade is asked for.
+/// The request of an upgrade.
 pub(super) struct UpgradeRequest<'a> {
     pub version: Option<&'a str>,
     pub channels: &'a [String],
@@ -51,7 +51,7 @@ impl Planner<'_, '_> {
         Ok(planned)
     }
 
-    /// The bundles of the path that change CRDs in a way that the check refuses.
+    /// Returns the bundles of the path that change CRDs in a way that the check refuses.
     async fn unsafe_bundles(&mut self, live: &Value, patch: &Value) -> Result<Vec<String>, Failure> {
         let mut wanted = merged(live.clone(), patch);
         wanted["metadata"]["annotations"][CRD_UPGRADE_SAFETY] = WARN.into();
@@ -76,14 +76,14 @@ impl Planner<'_, '_> {
             service_account: account_name(&wanted).to_owned(),
             namespace: wanted.spec.namespace.clone(),
         };
-        // An account that install did not make gets something when that is asked for.
+        // An account that install did not create gets permissions only if the request says so.
         let granted = granted
             .or_else(|| (grant == Some(InstallerPermissions::Minimal)).then(|| Granted { installer: installer(), grants: Vec::new() }));
         let assumed = match granted {
             _ if grant == Some(InstallerPermissions::Admin) => {
                 permissions.push("everything (cluster-admin)".to_owned());
                 let mut made: Vec<Value> = administrator(&installer()).into_iter().map(|object| labelled(object, &name)).collect();
-                // A binding that is there is to another role, and keeps it.
+                // An existing binding is to another role, and keeps it.
                 made.retain(|object| object["kind"] != "ServiceAccount");
                 for binding in &mut made {
                     binding["metadata"]["name"] = format!("{name}-installer-admin").into();
@@ -104,7 +104,7 @@ impl Planner<'_, '_> {
                     let all: Vec<Grant> = granted.grants.into_iter().chain(beyond).collect();
                     let mut made: Vec<Value> =
                         manifests(&all, &granted.installer).into_iter().map(|object| labelled(object, &name)).collect();
-                    // The account is there; if it is the user's, an uninstall must not take it for ours.
+                    // The account exists; if it is the user's own, an uninstall must not take it for ours.
                     made.retain(|object| object["kind"] != "ServiceAccount");
                     self.check_bindings(&name, &made).await?;
                     writes.extend(made.iter().cloned().map(apply_step));
@@ -122,8 +122,8 @@ impl Planner<'_, '_> {
         self.planned(change, &wanted, writes, permissions, path).await
     }
 
-    /// Refuses to bind anew what is bound to another role, as where the account was made an administrator: the API does not let a binding's
-    /// role be changed.
+    /// Refuses to bind an account to a role if a binding of the name leads to another role, for example because the account was made an
+    /// administrator: the API does not let the role of a binding change.
     async fn check_bindings(&mut self, name: &str, made: &[Value]) -> Result<(), Failure> {
         for binding in made.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("RoleBinding"))) {
             let target = ObjectRef::of(binding).map_err(|error| Failure::failed("binding", &error))?;

@@ -1,4 +1,4 @@
-//! A verdict about a rollback in words and for programs, and why it is safe (MS-RB-01).
+//! The verdict about a rollback in words and for programs, with the reasons why it is safe (MS-RB-01).
 
 use std::collections::BTreeMap;
 
@@ -7,43 +7,43 @@ use mainstay_lifecycle::Instances;
 use mainstay_lifecycle::rollback::{Class, Verdict};
 use serde_json::Value;
 
-/// Whether an extension can go back to an older bundle, and what that would lose.
+/// The verdict about going back to an older bundle: whether it is possible, and what would be lost.
 pub struct RollbackVerdict {
     /// The installed bundle.
     pub from: String,
-    /// The one it goes back to.
+    /// The bundle that the extension goes back to.
     pub to: String,
-    /// Its version.
+    /// The version of that bundle.
     pub version: String,
-    /// Whether that is safe.
+    /// The verdict: safe, or why not.
     pub verdict: Verdict,
-    /// Why it is, if it is.
+    /// The reasons why the rollback is safe, if it is.
     pub(super) reasons: Vec<String>,
-    /// The objects of the older bundle; none if it is unavailable.
+    /// The objects of the older bundle; empty if it is unavailable.
     pub(super) objects: Vec<Value>,
 }
 
 impl RollbackVerdict {
-    /// The verdict in one line.
+    /// Returns the verdict in one line.
     pub fn headline(&self) -> String {
         format!("from {} to {}: {}", self.from, self.to, self.verdict.verdict)
     }
 
-    /// The reasons why it is safe if it is, and what is set aside for it.
+    /// Returns the reasons why the rollback is safe, if it is, and the checks that are set aside for it.
     pub fn assurances(&self) -> Vec<String> {
         let first = |finding: &String| finding.lines().next().unwrap_or_default().to_owned();
         let aside = |finding: &String| format!("the preflight refuses, and is set aside: {}", first(finding));
         self.reasons.iter().cloned().chain(self.verdict.preflight.iter().map(aside)).collect()
     }
 
-    /// The verdict, what speaks against the rollback, and what speaks for it.
+    /// Returns the verdict, the reasons against the rollback, and those for it.
     pub fn lines(&self) -> Vec<String> {
         let risks = self.verdict.risks.iter().map(ToString::to_string);
         let below = risks.chain(self.assurances()).map(|line| format!("  {line}"));
         std::iter::once(self.headline()).chain(below).collect()
     }
 
-    /// The verdict for programs.
+    /// Returns the verdict for programs.
     pub fn document(&self) -> Result<Value, Failure> {
         let mut document = serde_json::to_value(&self.verdict).map_err(|error| Failure::failed("verdict", &error))?;
         document["from"] = self.from.clone().into();
@@ -55,7 +55,7 @@ impl RollbackVerdict {
     }
 }
 
-/// Why nothing is lost: what was looked at, and found to be harmless.
+/// Returns the reasons why nothing is lost: what was checked, and found to be harmless.
 pub(super) fn reasons(to: &[Value], definitions: &BTreeMap<String, Value>, instances: &BTreeMap<String, Instances>) -> Vec<String> {
     if definitions.is_empty() {
         return vec!["no custom resource definition is concerned".to_owned()];
@@ -70,7 +70,7 @@ pub(super) fn reasons(to: &[Value], definitions: &BTreeMap<String, Value>, insta
             Some(Instances::Known(items)) => {
                 format!("the older one knows or allows less; {} looked at, and nothing is lost", counted(items.len(), "custom resource"))
             }
-            // Where they could not be looked at, it is not said to be safe.
+            // A rollback is not called safe if the custom resources cannot be read.
             Some(Instances::Unreadable(_)) | None => "the older one takes nothing away".to_owned(),
         };
         format!("CustomResourceDefinition {name}: {why}")

@@ -1,4 +1,4 @@
-//! What the preview of a removal rests on.
+//! Facts that the preview of a removal rests on.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use crate::settings::Settings;
 use crate::view::{AssumedPermissions, ClusterView};
 use crate::{extensions, ownership};
 
-/// Kinds that operators make for custom resources.
+/// Kinds that operators create for custom resources.
 const OPERANDS: [(&str, &str, &str); 10] = [
     ("apps", "v1", "Deployment"),
     ("apps", "v1", "StatefulSet"),
@@ -43,25 +43,25 @@ const OPERANDS: [(&str, &str, &str); 10] = [
 /// More webhook configurations than any cluster has.
 const WEBHOOKS: usize = 10_000;
 
-/// What is known of an extension's objects.
+/// The known objects of an extension.
 pub(super) struct Found {
-    /// What goes with it: what was applied, and what it owns, each object once.
+    /// The objects that go with it: those that it applied and those that it owns, each once.
     pub objects: Vec<Value>,
-    /// What it applied or marked, and nothing deletes with it.
+    /// The objects that it applied or marked, and that nothing deletes with it.
     pub remaining: Vec<Value>,
-    /// The CRDs that it owns on the cluster; or why they are not known.
+    /// The CRDs that it owns on the cluster, or the reason why they are not known.
     pub definitions: Result<Vec<(Value, Tie)>, Failure>,
     /// The namespace that it is installed in.
     pub namespace: String,
-    /// Why that namespace is not its own: other extensions in it, or Kubernetes' and the controllers' own things.
+    /// The reasons why that namespace is not its own: other extensions in it, or objects of Kubernetes and of the controllers.
     pub neighbours: Vec<String>,
-    /// What could not be looked at.
+    /// Notes about what could not be read.
     pub notes: Vec<String>,
-    /// What the extension asks to keep.
+    /// The objects that the extension asks to keep.
     pub staying: Option<Stays>,
 }
 
-/// Looks at the records, and at what the extension owns on the cluster: the second decides about CRDs, the first may be incomplete.
+/// Reads the records, and the objects that the extension owns on the cluster. The latter decide about CRDs; the former may be incomplete.
 pub(super) async fn found(
     session: &Session,
     request: &RemovalRequest,
@@ -103,7 +103,7 @@ pub(super) async fn found(
     }
     for (definition, tie) in definitions.iter().flatten() {
         objects.retain(|other| !same(other, definition));
-        // Without custom resources nobody is asked, and what nothing deletes stays.
+        // Without custom resources the user is not asked, and objects that nothing deletes stay.
         if *tie == Tie::Mark
             && !request.deletes_crds()
             && ownership::instances(session, definition).await.is_ok_and(|found| found.is_empty())
@@ -120,7 +120,7 @@ pub(super) async fn found(
     Ok(Found { objects, remaining, definitions, namespace, neighbours, notes, staying })
 }
 
-/// Who else is in the extension's namespace.
+/// Returns the other users of the extension's namespace.
 async fn neighbours(session: &Session, extension: &ClusterExtension) -> Result<Vec<String>, Failure> {
     let namespace = &extension.spec.namespace;
     let mut all = Vec::new();
@@ -137,7 +137,7 @@ async fn neighbours(session: &Session, extension: &ClusterExtension) -> Result<V
     Ok(all)
 }
 
-/// Every kind that is served.
+/// Lists every kind that is served.
 async fn served(session: &Session, progress: &mut dyn Progress) -> Result<Vec<ApiResource>, Failure> {
     let view = ClusterView::open(session, progress).await?;
     view.kinds().await
@@ -175,7 +175,7 @@ pub(super) async fn preview(
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
             match ownership::metadata(session, &resource, None).await {
                 Ok(found) => operands.extend(found.into_iter().flatten().filter(|object| object["metadata"]["ownerReferences"].is_array())),
-                // The preview is worth something without them.
+                // The preview is useful without them.
                 Err(failure) => {
                     warnings.push(warning(kind.to_lowercase(), format!("what was made for custom resources is not counted: {failure}")));
                 }
@@ -212,10 +212,10 @@ pub(super) async fn preview(
     Ok((preview, warnings))
 }
 
-/// What install made for the account, in the order of removal.
+/// Returns the objects that install created for the account, in the order of removal.
 pub(crate) async fn installer(session: &Session, extension: &str) -> Result<Vec<ObjectRef>, Failure> {
     let ours = ListParams::default().labels(&format!("{INSTALLER_LABEL}={extension}"));
-    // As mainstay deploy and mainstay rbac make it.
+    // As mainstay deploy and mainstay rbac create it.
     let access = ListParams::default().labels(&format!("{TOKEN_LABEL}={extension},!{INSTALLER_LABEL}"));
     let client = &session.client;
     let mut all = named::<ClusterRoleBinding>(&Api::all(client.clone()), &ours).await?;
@@ -229,7 +229,7 @@ pub(crate) async fn installer(session: &Session, extension: &str) -> Result<Vec<
     all.extend(named::<ServiceAccount>(&Api::all(client.clone()), &ours).await?);
     match named::<LifecyclePolicy>(&Api::all(client.clone()), &ours).await {
         Ok(policies) => all.extend(policies),
-        // A cluster without Mainstay's kinds has none.
+        // A cluster without Mainstay's kinds has no such objects.
         Err(failure) if failure.kind() == FailureKind::NotFound => {}
         Err(failure) => return Err(failure),
     }

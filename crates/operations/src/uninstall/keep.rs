@@ -1,4 +1,5 @@
-//! Keeping what an extension owns although it goes: the extension is held until it owns them no longer, then the cluster removes the rest.
+//! Objects that are kept although their extension goes. A finalizer holds the extension until it does not own them any more, then the
+//! cluster removes the rest.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,10 @@ use crate::ownership;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// The finalizer that holds an extension until it owns its CRDs no longer.
+/// The finalizer that holds an extension until it does not own its CRDs any more.
 const KEEPER: &str = "lifecycle.mainstay.dev/keep-crds";
 
-/// Waits until no finalizer but ours is on the extension: then no reconcile of it is under way any more (OLM1-CTRL-07).
+/// Waits until our finalizer is the only one on the extension: then no reconcile of it is running any more (OLM1-CTRL-07).
 pub(super) async fn released(session: &Session, place: &ObjectRef, timeout: Duration) -> Result<(), Failure> {
     const LOOK: Duration = Duration::from_millis(50);
     let begun = Instant::now();
@@ -39,8 +40,8 @@ pub(super) async fn released(session: &Session, place: &ObjectRef, timeout: Dura
     }
 }
 
-/// Puts our finalizer on the extension, or takes it off. The controller changes the same list at the same time, so a conflict is
-/// answered by looking again.
+/// Adds our finalizer to the extension, or removes it. The controller changes the same list at the same time, so a conflict reads the
+/// extension again.
 pub(super) async fn hold(session: &Session, extension: &ClusterExtension, on: bool) -> Result<(), Failure> {
     const TRIES: usize = 20;
     let place = reference(extension.metadata.name.as_deref().unwrap_or_default());
@@ -60,7 +61,7 @@ pub(super) async fn hold(session: &Session, extension: &ClusterExtension, on: bo
     }
 }
 
-/// Takes the extension off every CRD that is its own now, and looks again: one that still is would be lost.
+/// Removes the extension from the owners of every CRD that it owns now, and checks again: a CRD that it still owns would be lost.
 pub(super) async fn definitions(
     session: &Session,
     extension: &ClusterExtension,
@@ -71,7 +72,7 @@ pub(super) async fn definitions(
     let mut tries = 0;
     loop {
         let mut owned = ownership::definitions(session, extension).await?;
-        // Where the extension itself asks for it, its controller has taken the owner off, and the labels are to stay (OLM1-INST-15).
+        // If the extension itself asks for it, its controller has removed the owner reference, and the labels stay (OLM1-INST-15).
         owned.retain(|(_, tie)| staying.is_none() || *tie != Tie::Mark);
         if owned.is_empty() {
             return Ok(());
@@ -91,7 +92,7 @@ pub(super) async fn definitions(
     }
 }
 
-/// Takes the extension off whatever its controller has not let go of: one that does not know the annotation.
+/// Removes the extension from the owners of all objects that its controller has not released, because it does not know the annotation.
 pub(super) async fn objects(
     session: &Session,
     extension: &ClusterExtension,
@@ -117,7 +118,7 @@ pub(super) async fn objects(
     Ok(())
 }
 
-/// Takes the extension off an object; other owners stay.
+/// Removes the extension from the owners of an object; other owners stay.
 async fn disown(session: &Session, extension: &ClusterExtension, object: &Value) -> Result<(), Failure> {
     let place = place_of(object)?;
     let owners = ownership::identity(extension).other_owners(object);
@@ -128,7 +129,7 @@ async fn disown(session: &Session, extension: &ClusterExtension, object: &Value)
         "annotations": {PRIMARY_RESOURCE: null, PRIMARY_RESOURCE_TYPE: null},
     }}));
     match session.writer.patch(&place, "", &patch).await {
-        // Changed or gone meanwhile: it is looked at again.
+        // The object was changed or deleted meanwhile: the next check reads it again.
         Ok(_) | Err(WriteError::Refused { reason: Reason::NotFound | Reason::Conflict, .. }) => Ok(()),
         Err(error) => Err(not_written(&error)),
     }

@@ -1,4 +1,4 @@
-//! Facts about the cluster itself: who may do what, its platform, its nodes.
+//! Facts about the cluster itself: its roles, its platform, its nodes.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::failure::{not_written, refused};
 use crate::session::Session;
 use crate::simulated;
 
-/// Nodes that pods are held against; in larger clusters that is not done.
+/// Maximum number of nodes that pods are checked against; larger clusters are not checked.
 const NODES: u32 = 200;
 
-/// Roles and bindings, or why they cannot be read.
+/// Reads roles and bindings; fails with the reason if they cannot be read.
 pub(super) async fn policy(session: &Session) -> Result<Arc<PolicyIndex>, Failure> {
     let list = |kind: &'static str, plural: &'static str| {
         let gvk = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
@@ -47,7 +47,7 @@ pub(super) async fn policy(session: &Session) -> Result<Arc<PolicyIndex>, Failur
     Ok(Arc::new(index))
 }
 
-/// The platform's version; none where the cluster has no platform.
+/// Reads the platform's version; `None` if the cluster has no platform.
 pub(super) async fn platform(session: &Session) -> Result<Option<Platform>, Failure> {
     let place = ObjectRef {
         api_version: "config.openshift.io/v1".to_owned(),
@@ -63,7 +63,7 @@ pub(super) async fn platform(session: &Session) -> Result<Option<Platform>, Fail
     }
 }
 
-/// What the cluster says of simulated nodes, and its webhooks that nothing answers.
+/// Reads the simulated nodes of the cluster, and its webhooks that nothing answers.
 pub(super) async fn simulation(session: &Session) -> Result<(Simulation, Vec<Unanswered>), Failure> {
     let simulation = simulated::read(session).await?;
     if !simulation.everywhere || simulation.passes_over {
@@ -74,7 +74,7 @@ pub(super) async fn simulation(session: &Session) -> Result<(Simulation, Vec<Una
     Ok((simulation, unanswered))
 }
 
-/// The nodes; none of a cluster with so many that some node will do.
+/// Reads the nodes; empty for a cluster with so many that one of them will fit.
 pub(super) async fn nodes(session: &Session) -> Result<Vec<DynamicObject>, Failure> {
     let gvk = GroupVersionKind::gvk("", "v1", "Node");
     let api: Api<DynamicObject> = Api::all_with(session.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, "nodes"));
@@ -83,7 +83,7 @@ pub(super) async fn nodes(session: &Session) -> Result<Vec<DynamicObject>, Failu
     Ok(if more { Vec::new() } else { found.items })
 }
 
-/// Which cluster it is.
+/// Returns the identity of the cluster.
 pub(super) async fn system(session: &Session) -> Result<FactRevision, Failure> {
     let api: Api<Namespace> = Api::all(session.client.clone());
     let found = api.get_metadata_opt("kube-system").await.map_err(|error| refused("namespace kube-system", &error))?;

@@ -1,4 +1,4 @@
-//! The update path of an extension: one bundle after the other, until the cluster has come to rest (OLM1-UPG-07).
+//! The update path of an extension: one bundle after the other, until the cluster is at rest (OLM1-UPG-07).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::failure::refused;
 use crate::placement;
 use crate::progress::Progress;
 
-/// No path is so long; only a catalog that leads round in a circle is.
+/// Maximum length of a path; only a catalog with a circle of update edges reaches it.
 const STEPS: usize = 100;
 
-/// How much is looked at.
+/// The facts that a path reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Only what the plan needs.
+    /// Facts that the plan needs.
     Plan,
     /// Custom resources, too.
     Objects,
@@ -38,7 +38,7 @@ pub enum Depth {
 
 /// One bundle of the path.
 pub struct PlannedBundle {
-    /// What people see.
+    /// The preview of this bundle.
     pub step: Step,
     /// The plan.
     pub plan: Plan,
@@ -47,7 +47,7 @@ pub struct PlannedBundle {
 }
 
 impl ClusterView<'_> {
-    /// Looks for the bundle that would be chosen, as far as one is; its content is asked for before anything on the cluster is.
+    /// Looks for the bundle that would be chosen, if there is one. Its content is requested before any object of the cluster is.
     pub async fn bundle(&mut self, extension: &ClusterExtension, progress: &mut dyn Progress) -> Result<Option<Arc<Bundle>>, Failure> {
         let mut snapshot = self.begin(extension, &AssumedPermissions::All).await?;
         for _ in 0..ROUNDS {
@@ -62,7 +62,7 @@ impl ClusterView<'_> {
         Ok(held.clone().find(|bundle| bundle.package == package).or_else(|| held.next()).cloned())
     }
 
-    /// Plans until the cluster has come to rest, one bundle after the other (OLM1-UPG-07).
+    /// Plans one bundle after the other, until the cluster is at rest (OLM1-UPG-07).
     pub async fn path(
         &mut self,
         extension: &ClusterExtension,
@@ -108,7 +108,7 @@ impl ClusterView<'_> {
         Ok(path)
     }
 
-    /// The labels of the namespaces that a plan's workloads are in, for webhooks that select by them.
+    /// Reads the labels of the namespaces of a plan's workloads, for webhooks that select by them.
     async fn look_at_namespaces(&mut self, plan: &Plan) {
         if self.unanswered.is_empty() {
             return;
@@ -120,7 +120,7 @@ impl ClusterView<'_> {
             }
             let labels = match namespaces.get_metadata_opt(&name).await {
                 Ok(Some(found)) => found.metadata.labels.unwrap_or_default(),
-                // It is made by the change, with the label that every namespace has.
+                // The change creates the namespace, with the label that every namespace has.
                 Ok(None) => BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.clone())]),
                 Err(error) => {
                     let problem = refused(format!("namespace {name}"), &error).to_line();
@@ -132,7 +132,7 @@ impl ClusterView<'_> {
         }
     }
 
-    /// What the server serves, asked once.
+    /// Asks the server once which kinds it serves.
     async fn look_at_served(&mut self, progress: &mut dyn Progress) {
         if self.extra.served.is_some() || self.silent {
             return;
@@ -149,7 +149,7 @@ impl ClusterView<'_> {
     }
 }
 
-/// The objects that a plan leaves recorded.
+/// Returns the objects of the record that a plan leaves.
 pub fn objects(record: Option<&Record>) -> Vec<Value> {
     record.map(|record| record.objects.clone()).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use mainstay_olm_v1_core::extension::facts::{BundleImage, PullFailure, PullProbl
 
 use crate::images;
 
-/// Bundles that were pulled by this process, with its user's credentials.
+/// Bundles that this process pulled, with its user's credentials.
 pub(super) struct Pulled {
     client: Client,
     held: Mutex<HashMap<String, Arc<Bundle>>>,
